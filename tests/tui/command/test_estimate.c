@@ -392,7 +392,7 @@ static void what_memory_does_not_limit_the_keys_do(void **state)
         process_close(p);
     }
     char *text = process_output("estimate", s.config, "--fit=4096GiB", NULL);
-    assert_non_null(strstr(text, "\nbatch_size         65535\nbatch_size_limit   train.batch_size\n"));
+    assert_non_null(strstr(text, "\nbatch_size         65,535\nbatch_size_limit   train.batch_size\n"));
     free(text);
 }
 
