@@ -10,7 +10,7 @@
  * hash takes the place of an earlier. */
 enum {
     CACHED_BYTES = 30,
-    CACHED_IDS = 8,
+    CACHED_IDS = 24,
     CACHE_LINES = 1 << 16,
     PIECE_BYTES = 1 << 26,
     PENDING_IDS = 1 << 14
@@ -53,7 +53,8 @@ static struct added_set *added_set_new(struct bpe *bpe, bool normalized)
 static const struct added_token *added_set_find(const struct added_set *set, const char *text, size_t n,
                                                 size_t start, size_t *where)
 {
-    for (size_t i = start; i < n && set->count; i++) {
+    if (!set->count) return NULL;
+    for (size_t i = start; i < n; i++) {
         unsigned char byte = (unsigned char)text[i];
         for (uint32_t t = set->first[byte]; t < set->first[byte + 1]; t++) {
             const struct added_token *token = &set->tokens[t];
@@ -257,13 +258,13 @@ static enum status encode_piece(void *context, const char *piece, size_t n, stru
     if (n == 1) return emit(e, e->bpe->byte_id[(unsigned char)piece[0]], err);
     for (; n > PIECE_BYTES; piece += PIECE_BYTES, n -= PIECE_BYTES)
         if ((status = merge_piece(e, piece, PIECE_BYTES, err)) || (status = flush(e, err))) return status;
-    uint32_t id = find_id(e->bpe, piece, n);
+    uint32_t id = e->bpe->ignore_merges ? find_id(e->bpe, piece, n) : HASH_NONE;
     if (id != HASH_NONE) return emit(e, id, err);
     if (n > CACHED_BYTES) return merge_piece(e, piece, n, err);
     struct cached *line = &e->cache[XXH3_64bits(piece, n) % CACHE_LINES];
     uint32_t *ids = e->pending + e->pending_count; /* there is room for all of them */
     if (line->n == n && memcmp(line->piece, piece, n) == 0) {
-        memcpy(ids, line->ids, sizeof line->ids);
+        memcpy(ids, line->ids, line->count * sizeof *ids);
         e->pending_count += line->count;
         return STATUS_OK;
     }
@@ -310,8 +311,7 @@ enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const 
     e->sink = sink;
     e->total = n;
     e->cache = calloc(CACHE_LINES, sizeof *e->cache);
-    enum status status =
-        e->cache ? pretokenizer_scratch_new(bpe->pretokenizer, &e->scratch, err) : no_memory(err);
+    enum status status = e->cache ? pretokenizer_scratch_new(&e->scratch, err) : no_memory(err);
     for (const struct added_token *token = NULL; !status; done = where + token->n) {
         token = added_set_find(bpe->raw, text, n, done, &where);
         status = encode_stretch(e, text + done, (token ? where : n) - done, err);

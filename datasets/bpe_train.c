@@ -79,7 +79,7 @@ enum status bpe_trainer_new(int vocab_size, struct bpe_trainer **out, struct err
     if (!made) return no_memory(err);
     made->vocab_size = vocab_size;
     enum status status = pretokenizer_new(&pattern, 1, "bpe", &made->pretokenizer, err);
-    if (!status) status = pretokenizer_scratch_new(made->pretokenizer, &made->scratch, err);
+    if (!status) status = pretokenizer_scratch_new(&made->scratch, err);
     if (status)
         bpe_trainer_free(made);
     else

@@ -13,7 +13,7 @@
 enum { INVALID_PIECE = 256, JIT_STACK_BYTES = 1 << 20, HEAP_LIMIT_KIB = 64 << 10 };
 
 struct stage {
-    char *pattern;
+    const char *pattern;
     pcre2_code *code;
     bool jit;
 };
@@ -24,51 +24,28 @@ struct pretokenizer {
 };
 
 struct pretokenizer_scratch {
-    pcre2_match_data *match[PRETOKENIZER_STAGES];
+    pcre2_match_data *match; /* of one search: the stages take turns */
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
 };
 
 /* ---- making ---- */
 
-/* Unicode's White_Space, which Oniguruma and Rust mean by \s; PCRE2 counts U+180E in as well. */
-#define WHITE_SPACE                                                                                          \
-    "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-
-/* Copies a class's beginning, "[", "[^", "[]" or "[^]", where the last bracket is literal. */
-static const char *open_class(const char *c, char **to)
-{
-    *(*to)++ = *c++;
-    if (*c == '^') *(*to)++ = *c++;
-    if (*c == ']') *(*to)++ = *c++;
-    return c;
-}
-
-/* The pattern with \s and \S spelled out; an \S inside a class stays what PCRE2 takes it for. Malloc'd. */
+/* The pattern with \s and \S as Oniguruma and Rust mean them: PCRE2 counts U+180E in as well. Before PCRE2
+ * 10.40, which cannot name the property, that stays so. Malloc'd. */
 static char *spell_white_space(const char *pattern)
 {
-    char *made = malloc(strlen(pattern) * sizeof "[^" WHITE_SPACE "]" + 1), *to = made;
-    bool in_class = false;
-    for (const char *c = pattern; made && *c;) {
-        const char *posix_end = in_class && c[0] == '[' && c[1] == ':' ? strstr(c, ":]") : NULL;
-        if (c[0] == '\\' && c[1] == 's') {
-            to = stpcpy(to, in_class ? WHITE_SPACE : "[" WHITE_SPACE "]");
-            c += 2;
-        } else if (c[0] == '\\' && c[1] == 'S' && !in_class) {
-            to = stpcpy(to, "[^" WHITE_SPACE "]");
-            c += 2;
-        } else if (c[0] == '\\' && c[1]) {
-            *to++ = *c++;
-            *to++ = *c++;
-        } else if (posix_end) {
-            while (c < posix_end + 2) *to++ = *c++;
-        } else if (*c == '[' && !in_class) {
-            in_class = true;
-            c = open_class(c, &to);
-        } else {
-            if (*c == ']') in_class = false;
-            *to++ = *c++;
-        }
+    static const char property[] = "p{White_Space}";
+    char *made = malloc(strlen(pattern) * sizeof property + 1), *to = made;
+    bool known = PCRE2_MAJOR > 10 || PCRE2_MINOR >= 40;
+    for (const char *c = pattern; made && *c; c++) {
+        *to++ = *c;
+        if (*c != '\\' || !c[1]) continue;
+        *to++ = *++c;
+        if ((*c != 's' && *c != 'S') || !known) continue;
+        char *name = to - 1;
+        to = stpcpy(name, property);
+        if (*c == 'S') *name = 'P';
     }
     if (made) *to = '\0';
     return made;
@@ -78,6 +55,7 @@ static enum status compile(const char *pattern, const char *name, struct stage *
 {
     int code;
     PCRE2_SIZE where;
+    stage->pattern = pattern;
     /* Oniguruma, which Hugging Face uses, lets ^ and $ match at every line. */
     char *spelled = spell_white_space(pattern);
     if (!spelled) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);
@@ -92,8 +70,7 @@ static enum status compile(const char *pattern, const char *name, struct stage *
                        pattern, why);
     }
     stage->jit = pcre2_jit_compile(stage->code, PCRE2_JIT_COMPLETE) == 0; /* hardened kernels may refuse it */
-    stage->pattern = strdup(pattern);
-    return stage->pattern ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);
+    return STATUS_OK;
 }
 
 enum status pretokenizer_new(const char *const *patterns, size_t count, const char *name,
@@ -119,35 +96,23 @@ enum status pretokenizer_new(const char *const *patterns, size_t count, const ch
 void pretokenizer_free(struct pretokenizer *pretokenizer)
 {
     if (!pretokenizer) return;
-    for (size_t i = 0; i < pretokenizer->count; i++) {
-        pcre2_code_free(pretokenizer->stages[i].code);
-        free(pretokenizer->stages[i].pattern);
-    }
+    for (size_t i = 0; i < pretokenizer->count; i++) pcre2_code_free(pretokenizer->stages[i].code);
     free(pretokenizer);
 }
 
-enum status pretokenizer_scratch_new(const struct pretokenizer *pretokenizer,
-                                     struct pretokenizer_scratch **out, struct err *err)
+enum status pretokenizer_scratch_new(struct pretokenizer_scratch **out, struct err *err)
 {
     struct pretokenizer_scratch *made = calloc(1, sizeof *made);
-    bool ok = made != NULL;
-    if (ok && pretokenizer->count) {
-        made->context = pcre2_match_context_create(NULL);
-        made->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);
-        ok = made->context != NULL; /* without a stack of its own JIT uses 32 KiB of the thread's */
-        if (ok) {
-            pcre2_set_heap_limit(made->context, HEAP_LIMIT_KIB);
-            if (made->stack) pcre2_jit_stack_assign(made->context, NULL, made->stack);
-        }
-    }
-    for (size_t i = 0; ok && i < pretokenizer->count; i++) {
-        made->match[i] = pcre2_match_data_create(1, NULL);
-        ok = made->match[i] != NULL;
-    }
-    if (!ok) {
+    if (made) made->match = pcre2_match_data_create(1, NULL);
+    if (made) made->context = pcre2_match_context_create(NULL);
+    if (!made || !made->match || !made->context) {
         pretokenizer_scratch_free(made);
         return err_set(err, STATUS_NO_MEMORY, "not enough memory to split text");
     }
+    /* without a stack of its own JIT uses 32 KiB of the thread's */
+    made->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);
+    if (made->stack) pcre2_jit_stack_assign(made->context, NULL, made->stack);
+    pcre2_set_heap_limit(made->context, HEAP_LIMIT_KIB);
     *out = made;
     return STATUS_OK;
 }
@@ -155,7 +120,7 @@ enum status pretokenizer_scratch_new(const struct pretokenizer *pretokenizer,
 void pretokenizer_scratch_free(struct pretokenizer_scratch *scratch)
 {
     if (!scratch) return;
-    for (size_t i = 0; i < PRETOKENIZER_STAGES; i++) pcre2_match_data_free(scratch->match[i]);
+    pcre2_match_data_free(scratch->match);
     pcre2_match_context_free(scratch->context);
     pcre2_jit_stack_free(scratch->stack);
     free(scratch);
@@ -171,14 +136,16 @@ struct splitting {
     struct err *err;
 };
 
-static int match_at(const struct stage *stage, pcre2_match_data *match, pcre2_match_context *context,
-                    const char *text, size_t n, size_t start)
+static int search(const struct stage *stage, const struct pretokenizer_scratch *scratch, const char *text,
+                  size_t n, size_t start)
 {
     int count = PCRE2_ERROR_JIT_STACKLIMIT;
-    if (stage->jit) count = pcre2_jit_match(stage->code, (PCRE2_SPTR)text, n, start, 0, match, context);
+    PCRE2_SPTR subject = (PCRE2_SPTR)text;
+    if (stage->jit)
+        count = pcre2_jit_match(stage->code, subject, n, start, 0, scratch->match, scratch->context);
     if (count == PCRE2_ERROR_JIT_STACKLIMIT)
-        count = pcre2_match(stage->code, (PCRE2_SPTR)text, n, start, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match,
-                            context);
+        count = pcre2_match(stage->code, subject, n, start, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scratch->match,
+                            scratch->context);
     return count;
 }
 
@@ -187,13 +154,12 @@ static enum status split_stage(const struct splitting *s, size_t at, const char 
 {
     if (at == s->pretokenizer->count) return s->visit(s->context, text, n, s->err);
     const struct stage *stage = &s->pretokenizer->stages[at];
-    pcre2_match_data *match = s->scratch->match[at];
-    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->scratch->match);
     size_t done = 0, start = 0; /* bytes given out; where to search from */
     uint32_t point;
     enum status status = STATUS_OK;
     while (start < n) {
-        int count = match_at(stage, match, s->scratch->context, text, n, start);
+        int count = search(stage, s->scratch, text, n, start);
         if (count == PCRE2_ERROR_NOMATCH) break;
         if (count < 0)
             return err_set(s->err, STATUS_FAILED,

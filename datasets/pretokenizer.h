@@ -22,13 +22,12 @@ struct pretokenizer;
 struct pretokenizer_scratch;
 
 /* With count 0 every run of valid text is one piece. `name` stands for the tokenizer in messages.
- * STATUS_FAILED when a pattern does not compile. */
+ * STATUS_FAILED when a pattern does not compile. The patterns must outlive it. */
 enum status pretokenizer_new(const char *const *patterns, size_t count, const char *name,
                              struct pretokenizer **out, struct err *err);
 void pretokenizer_free(struct pretokenizer *pretokenizer);
 
-enum status pretokenizer_scratch_new(const struct pretokenizer *pretokenizer,
-                                     struct pretokenizer_scratch **out, struct err *err);
+enum status pretokenizer_scratch_new(struct pretokenizer_scratch **out, struct err *err);
 void pretokenizer_scratch_free(struct pretokenizer_scratch *scratch);
 
 /* Takes one piece (n > 0 bytes inside the text). Any other status than STATUS_OK ends the splitting and is

@@ -204,7 +204,7 @@ size_t utf8_valid_bytes(const char *text, size_t n)
                 continue;
             }
         }
-        size_t length = utf8_character(text + i, n - i, &point);
+        size_t length = text[i] & 0x80 ? utf8_character(text + i, n - i, &point) : 1;
         if (!length) break;
         i += length;
     }

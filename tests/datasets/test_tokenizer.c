@@ -365,7 +365,7 @@ static void stages_split_the_pieces_of_the_stage_before(void **state)
     char list[256] = "";
     static const char text[] = "It's 42 \xFF\xFE  days,\n\nnot 7";
     assert_ok(pretokenizer_new(patterns, 2, "test", &splitter, &err), &err);
-    assert_ok(pretokenizer_scratch_new(splitter, &scratch, &err), &err);
+    assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
     assert_ok(pretokenizer_split(splitter, scratch, text, sizeof text - 1, collect, list, &err), &err);
     assert_string_equal(list, "It|'s| |4|2| |\xFF\xFE| | days|,|\n|\n|not| |7|");
     pretokenizer_scratch_free(scratch);
@@ -385,7 +385,7 @@ static void patterns_that_match_nothing_or_everything_lose_nothing(void **state)
         struct err err = {0};
         char list[256] = "", joined[64] = "";
         assert_ok(pretokenizer_new(&patterns[i], 1, "test", &splitter, &err), &err);
-        assert_ok(pretokenizer_scratch_new(splitter, &scratch, &err), &err);
+        assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
         assert_ok(pretokenizer_split(splitter, scratch, text, sizeof text - 1, collect, list, &err), &err);
         char *to = joined;
         for (char *c = list; *c; c++)
@@ -407,7 +407,7 @@ static void a_runaway_pattern_is_an_error_not_a_hang(void **state)
     char text[200], list[1024] = "";
     memset(text, 'a', sizeof text);
     assert_ok(pretokenizer_new(&pattern, 1, "test", &splitter, &err), &err);
-    assert_ok(pretokenizer_scratch_new(splitter, &scratch, &err), &err);
+    assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
     enum status status = pretokenizer_split(splitter, scratch, text, sizeof text, collect, list, &err);
     assert_int_equal(status, STATUS_FAILED);
     assert_non_null(strstr(err.text, "gives up"));
