@@ -13,7 +13,6 @@ struct profiler {
     int64_t steps;            /* begun in this profiler's life */
     int64_t step;             /* the one profiled last */
     bool pending;             /* it has not been collected */
-    bool wished;              /* the next step is asked for */
     bool full;                /* there was no room for its last marks */
     int phase;                /* of the named range that is open, with one of an operation in it; -1: none */
     struct event **marks;     /* (capacity + 1) */
@@ -57,11 +56,6 @@ void profiler_close(struct profiler *p)
     free(p->spans);
     free(p->rows);
     free(p);
-}
-
-void profiler_wish(struct profiler *p)
-{
-    p->wished = true;
 }
 
 static bool is_due(const struct profiler *p)
@@ -108,13 +102,12 @@ static void note(void *context, const struct operation_call *call)
 }
 
 struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream,
-                                struct network *network)
+                                struct network *network, bool wished)
 {
     if (!p) return NULL;
     bool due = is_due(p) && !p->pending;
     p->steps++;
-    if (!due && !p->wished) return NULL;
-    p->wished = false;
+    if (!due && !wished) return NULL;
     p->stream = stream;
     p->step = step;
     p->count = p->row_count = p->found = 0;

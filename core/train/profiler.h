@@ -31,7 +31,7 @@ struct profiler;
 struct profiler_options {
     const struct backend *backend; /* borrowed */
     struct device *device;         /* borrowed */
-    int64_t every;                 /* profile one step in so many; 0: only what profiler_wish asks for */
+    int64_t every;                 /* profile one step in so many; 0: only what is wished for */
     int64_t warmup_steps;          /* of this profiler's life that are not profiled */
     int64_t marks;                 /* most of a step, rounded down to PROFILER_MARKS_MAX */
     int64_t rows;                  /* different (phase, layer, op) of a step; more are unattributed */
@@ -40,19 +40,17 @@ struct profiler_options {
 enum status profiler_open(const struct profiler_options *options, struct profiler **out, struct err *err);
 void profiler_close(struct profiler *profiler); /* NULL is harmless */
 
-/* The next step is to be profiled, whatever is due. One that has not been collected by then is given up. */
-void profiler_wish(struct profiler *profiler);
-
 /* Whether the next step is due while the one profiled before has not been collected: who wants every step
  * that is due collects that one first. NULL: false. */
 bool profiler_is_held_up(const struct profiler *profiler);
 
 /* A step begins, its work will be queued on `stream`; up to its end the operations of `network` mark
  * themselves, NULL: of none. The profiler if it is to be profiled, NULL if not:
- * during warm-up, between, and while the profiled step before has not been collected. A profiler NULL gives
- * NULL. */
+ * during warm-up, between, and while the profiled step before has not been collected. A step that is wished
+ * for is profiled, whatever is due; one that has not been collected by then is given up. A profiler NULL
+ * gives NULL. */
 struct profiler *profiler_begin(struct profiler *profiler, int64_t step, struct stream *stream,
-                                struct network *network);
+                                struct network *network, bool wished);
 
 /* The operation before ends here and this one begins; `op` is static text. Between begin and end. Phase and
  * operation are also ranges for the vendor's tools. */

@@ -59,11 +59,6 @@ void replay_close(struct replay *r)
     *r = (struct replay){0};
 }
 
-bool replay_ready(const struct replay *r)
-{
-    return r->update != NULL;
-}
-
 bool replay_measures(const struct replay *r)
 {
     return r->mode == REPLAY_AUTO && r->steps > 1;
@@ -86,7 +81,7 @@ static enum status record(struct replay *r, struct err *err)
 enum status replay_prepare(struct replay *r, struct err *err)
 {
     r->steps++;
-    if (replay_ready(r) || r->mode != REPLAY_ON || r->steps < 2) return STATUS_OK;
+    if (r->update || r->mode != REPLAY_ON || r->steps < 2) return STATUS_OK;
     return record(r, err);
 }
 

@@ -27,7 +27,7 @@ struct replay {
     float dropout;
     enum replay_mode mode;
     struct replay_piece pieces[2];
-    struct graph *passes[2], *update;    /* owned; NULL until recorded */
+    struct graph *passes[2], *update;    /* owned; all NULL until they are recorded */
     struct event *begin, *end;           /* owned; around a measured micro-batch */
     double host_seconds, device_seconds; /* the least so far, of the measured ones */
     int measured, steps;
@@ -41,9 +41,6 @@ void replay_close(struct replay *replay); /* before the network; harmless on a z
 /* Before each step. Records the graphs once it is known that they are wanted. STATUS_FAILED: the device would
  * not record them, and steps go on without; it is reported once. Other failures are the device's. */
 enum status replay_prepare(struct replay *replay, struct err *err);
-
-/* Whether the graphs are there. */
-bool replay_ready(const struct replay *replay);
 
 /* Whether the next micro-batch is measured: then nothing may be queued before it. */
 bool replay_measures(const struct replay *replay);

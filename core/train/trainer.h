@@ -20,11 +20,6 @@
 
 enum { LR_FACTOR_MAX = 1000 }; /* an ORDER_LR_FACTOR above is refused */
 
-enum train_request {
-    TRAIN_GO_ON,
-    TRAIN_LEAVE, /* checkpoint and leave after this step */
-};
-
 /* All functions are mandatory; they are called from the training thread and should return at once. Strings in
  * records are borrowed for the call. */
 struct train_observer {
@@ -51,7 +46,7 @@ struct train_observer {
     /* one that is to be carried out when `step` steps are done, which are those queued so far */
     bool (*next_order)(void *context, int64_t step, struct order *out);
     void (*order_done)(void *context, int64_t order_id, int64_t applied_step, const char *result);
-    enum train_request (*request)(void *context);
+    bool (*leave)(void *context); /* whether to checkpoint and leave after this step */
 };
 
 enum train_outcome {

@@ -137,8 +137,9 @@ bool trainer_ends_epoch(const struct trainer *trainer);
 /* Queues one optimizer step, and reports the observer of all that are known to have happened. On a failure of
  * the device nothing is reported of what did not. */
 enum status trainer_step(struct trainer *trainer, struct err *err);
-/* Waits for the steps that are queued and reports them: then the state is that of the device. */
-enum status trainer_settle(struct trainer *trainer, struct err *err);
+/* Waits for the steps that are queued and reports them, until at most `left` are under way; with 0 the state
+ * is that of the device. On a failure the rest never happened. */
+enum status trainer_settle(struct trainer *trainer, int left, struct err *err);
 
 /* ---- trainer_save.c: the steps have settled ---- */
 

@@ -43,7 +43,7 @@ static void ask(struct trainer *t)
     t->facts.ordered = o->next_order(o->context, trainer_queued(t), &t->facts.order);
     if (t->facts.ordered) return; /* there may be more */
     t->facts.asked = true;
-    if (o->request(o->context) == TRAIN_LEAVE) t->facts.leave = true;
+    if (o->leave(o->context)) t->facts.leave = true;
 }
 
 /* Fills `result`, one sentence; false: the order is answered later. */
@@ -155,7 +155,7 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
     t->facts.due &= ~due[action];
     switch (action) {
     case ACTION_SETTLE:
-        return trainer_settle(t, err);
+        return trainer_settle(t, 0, err);
     case ACTION_EVALUATE:
         if (trainer_evaluate(t, false)) t->facts.due |= DUE_BEST;
         break;
@@ -213,7 +213,7 @@ static enum status save_last(struct trainer *t, enum train_outcome outcome, stru
 
 static enum status finish(struct trainer *t, enum train_outcome outcome, struct err *err)
 {
-    enum status status = trainer_settle(t, err);
+    enum status status = trainer_settle(t, 0, err);
     if (status) return status;
     trainer_answer_trace(t, t->state.step, "no trace: no step followed");
     if (outcome == TRAIN_FINISHED && t->evaluated_step != t->state.step && trainer_evaluate(t, false) &&

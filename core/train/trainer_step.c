@@ -99,7 +99,7 @@ static void begin_trace(struct trainer *t, int64_t step)
     if (trainer_device_status(t, NULL)) return; /* earlier steps that are queued are not this one */
     t->tracing = true;
     *problem = (struct err){0};
-    if (t->profiler || !open_profiler(t, problem)) profiler_wish(t->profiler);
+    if (!t->profiler) open_profiler(t, problem);
     if (!trace_open(step, t->device.name, &t->trace, problem))
         t->setup.backend->activity_begin(t->setup.device, problem);
 }
@@ -164,7 +164,7 @@ static bool watch_waits(const struct trainer *t, int64_t step)
 static void watch_begin(struct trainer *t, int64_t step)
 {
     begin_trace(t, step);
-    t->profiling = profiler_begin(t->profiler, step, t->network.stream, &t->network);
+    t->profiling = profiler_begin(t->profiler, step, t->network.stream, &t->network, t->tracing);
 }
 
 static void watch_end(struct trainer *t)
@@ -244,7 +244,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     f->lr = schedule_lr(&t->schedule, f->step) * t->state.lr_factor;
     f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
     watch_begin(t, f->step);
-    bool graph = replay_ready(&t->replay) && !t->profiling; /* not where it is looked at by operation */
+    bool graph = t->replay.update && !t->profiling; /* not where it is looked at by operation */
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
     /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
     f->labels = fmax(1, (double)t->task->labels(t->data, TASK_TRAINING, f->cursor, sequences));
@@ -307,7 +307,7 @@ static void report(struct trainer *t)
 }
 
 /* Tells steps until at most `left` are under way, waiting for each. On a failure the rest never happened. */
-static enum status settle_to(struct trainer *t, int left, struct err *err)
+enum status trainer_settle(struct trainer *t, int left, struct err *err)
 {
     const struct backend *be = t->setup.backend;
     while (t->in_flight > left) {
@@ -321,28 +321,23 @@ static enum status settle_to(struct trainer *t, int left, struct err *err)
     return STATUS_OK;
 }
 
-enum status trainer_settle(struct trainer *t, struct err *err)
-{
-    return settle_to(t, 0, err);
-}
-
 /* Queues the next step and reports what has happened. */
 static enum status advance(struct trainer *t, struct err *err)
 {
     const struct backend *be = t->setup.backend;
-    enum status status = in_lockstep(t) ? trainer_settle(t, err) : STATUS_OK;
+    enum status status = in_lockstep(t) ? trainer_settle(t, 0, err) : STATUS_OK;
     if (status) return status;
     queue_step(t, &t->flights[trainer_queued(t) % PLAN_FLIGHTS]);
     status = be->stream_check(t->network.stream, err);
     if (status) {
-        trainer_settle(t, NULL); /* the one before may well have happened */
+        trainer_settle(t, 0, NULL); /* the one before may well have happened */
         return status;
     }
     t->in_flight++;
     while (!status && t->in_flight > 0 &&
            (t->in_flight == PLAN_FLIGHTS || in_lockstep(t) ||
             be->event_done(t->landed[t->state.step % PLAN_FLIGHTS])))
-        status = settle_to(t, t->in_flight - 1, err);
+        status = trainer_settle(t, t->in_flight - 1, err);
     if (!status && t->in_flight == 0) replay_judge(&t->replay);
     return status;
 }

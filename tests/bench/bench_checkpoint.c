@@ -38,11 +38,11 @@ static enum status on_reserve(void *context, int64_t bytes, struct err *err)
     return STATUS_OK;
 }
 
-static enum train_request on_request(void *context)
+static bool on_leave(void *context)
 {
     struct watch *w = context;
     if (w->count < STEPS + 2) w->looks[w->count++] = clock_monotonic();
-    return TRAIN_GO_ON;
+    return false;
 }
 
 static void on_checkpoint(void *context, const struct checkpoint_record *record)
@@ -121,7 +121,7 @@ static struct train_observer watching(struct watch *w)
                                    .paused = on_paused,
                                    .next_order = on_next_order,
                                    .order_done = on_order_done,
-                                   .request = on_request};
+                                   .leave = on_leave};
 }
 
 /* ---- a run ---- */

@@ -92,7 +92,8 @@ static double step(struct desk *d, const struct bench *b, bool profiled)
     struct network *net = &d->network;
     struct step_result result;
     double start = cpu_seconds();
-    struct profiler *profiling = profiled ? profiler_begin(d->profiler, d->steps, net->stream, net) : NULL;
+    struct profiler *profiling =
+        profiled ? profiler_begin(d->profiler, d->steps, net->stream, net, false) : NULL;
     network_clear(net);
     struct step_control control = {.loss_scale = 1.0f / (float)(b->B * b->T), .lr = 1e-4f};
     network_train(net, d->tokens, d->tokens + 1, b->B, b->T, 0, control);
@@ -122,7 +123,7 @@ static double mark_nanoseconds(struct desk *d)
     for (int i = 0; i < LOOP; i++) {
         if (i % room == 0) {
             profiler_collect(d->profiler, d->steps, 1, &count);
-            profiler_begin(d->profiler, ++d->steps, d->network.stream, NULL);
+            profiler_begin(d->profiler, ++d->steps, d->network.stream, NULL, false);
         }
         profiler_mark(d->profiler, PHASE_FORWARD, 0, "gemm qkv", 1, 1);
     }

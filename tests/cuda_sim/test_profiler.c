@@ -38,7 +38,7 @@ static void events_of_the_stream_time_an_operation_exactly(void **state)
     if (profiler_open(&options, &profiler, &err)) fail_msg("%s", err.text);
     assert_int_equal(sim_events(), events + 11);
 
-    profiler_begin(profiler, 3, stream, NULL);
+    profiler_begin(profiler, 3, stream, NULL, false);
     profiler_mark(profiler, PHASE_FORWARD, 0, "three pages", 12288, 0);
     be->mem_zero(memory, 12288, stream);
     profiler_mark(profiler, PHASE_FORWARD, 0, "nothing", 0, 0);

@@ -277,7 +277,7 @@ static enum status pipeline_step(struct pipeline *p, int step, struct err *err)
     const struct backend *be = p->bench.backend;
     struct network *net = &p->bench.net;
     enum status status = replay_prepare(&p->replay, err);
-    bool graph = replay_ready(&p->replay);
+    bool graph = p->replay.update != NULL;
     int at = step % PLAN_FLIGHTS;
     if (status) return status;
     network_clear(net);

@@ -198,10 +198,10 @@ static void on_order_done(void *context, int64_t order_id, int64_t applied_step,
     s->watcher->order(s->watcher->context, order_verb_name(order.verb), applied_step, result);
 }
 
-static enum train_request on_request(void *context)
+static bool on_leave(void *context)
 {
     (void)context;
-    return interrupt_requested() ? TRAIN_LEAVE : TRAIN_GO_ON;
+    return interrupt_requested();
 }
 
 void training_session_carry_orders(struct training_session *s)
@@ -251,7 +251,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .paused = on_paused,
                                              .next_order = on_next_order,
                                              .order_done = on_order_done,
-                                             .request = on_request}};
+                                             .leave = on_leave}};
     status = trainer_open(&setup, &s->trainer, err);
     s->watcher->prepared(s->watcher->context);
     if (status)

@@ -144,10 +144,10 @@ static void order_done(void *context, int64_t id, int64_t applied_step, const ch
     snprintf(story->results[id], sizeof story->results[id], "%s", result);
 }
 
-static enum train_request request(void *context)
+static bool leave(void *context)
 {
     const struct story *story = context;
-    return story->leave_at && story->done >= story->leave_at ? TRAIN_LEAVE : TRAIN_GO_ON;
+    return story->leave_at && story->done >= story->leave_at;
 }
 
 static void read_words(struct config *config, const char *const *words)
@@ -238,7 +238,7 @@ enum status session_try(struct session *s, struct err *err)
                                              .paused = on_paused,
                                              .next_order = next_order,
                                              .order_done = order_done,
-                                             .request = request}};
+                                             .leave = leave}};
     return trainer_open(&setup, &s->trainer, err);
 }
 

@@ -131,7 +131,7 @@ static void an_operation_takes_until_the_next_mark(void **state)
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
     device.now = 1e6;
-    assert_ptr_equal(profiler_begin(p, 7, NULL, NULL), p);
+    assert_ptr_equal(profiler_begin(p, 7, NULL, NULL, false), p);
     run_step(p);
     device.now += 50;
     assert_true(profiler_collect(p, 7, 40, &count) != NULL);
@@ -152,7 +152,7 @@ static void rows_add_up_to_the_step_each_operation_once(void **state)
     (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
-    profiler_begin(p, 7, NULL, NULL);
+    profiler_begin(p, 7, NULL, NULL, false);
     run_step(p);
     const struct profile_record *rows = profiler_collect(p, 7, 40, &count);
     assert_int_equal(count, 6);
@@ -176,7 +176,8 @@ static void after_the_warm_up_one_step_in_n_is_profiled(void **state)
     struct profiler *p = open_profiler(4, 3, 100, 100);
     for (int step = 0; step < 14; step++) {
         int count;
-        struct profiler *now = profiler_begin(p, 100 + step, NULL, NULL); /* wherever a resumed run begins */
+        struct profiler *now =
+            profiler_begin(p, 100 + step, NULL, NULL, false); /* wherever a resumed run begins */
         assert_int_equal(now != NULL, want[step]);
         if (now) run_step(now);
         profiler_collect(p, 100 + step, 40, &count);
@@ -190,18 +191,16 @@ static void a_step_that_is_wished_for_is_profiled_whenever_it_comes(void **state
     (void)state;
     int count;
     struct profiler *p = open_profiler(0, 3, 100, 100); /* none is due, ever */
-    assert_null(profiler_begin(p, 0, NULL, NULL));
-    profiler_wish(p);
-    assert_ptr_equal(profiler_begin(p, 1, NULL, NULL), p); /* also in the warm-up */
+    assert_null(profiler_begin(p, 0, NULL, NULL, false));
+    assert_ptr_equal(profiler_begin(p, 1, NULL, NULL, true), p); /* also in the warm-up */
     run_step(p);
-    profiler_wish(p);
-    assert_ptr_equal(profiler_begin(p, 2, NULL, NULL), p); /* the one before is given up */
+    assert_ptr_equal(profiler_begin(p, 2, NULL, NULL, true), p); /* the one before is given up */
     run_step(p);
     profiler_collect(p, 1, 40, &count);
     assert_int_equal(count, 0);
     profiler_collect(p, 2, 40, &count);
     assert_int_equal(count, 6);
-    assert_null(profiler_begin(p, 3, NULL, NULL));
+    assert_null(profiler_begin(p, 3, NULL, NULL, false));
     close_profiler(p);
 }
 
@@ -209,7 +208,7 @@ static void a_phase_and_its_operations_are_ranges(void **state)
 {
     (void)state;
     struct profiler *p = open_profiler(1, 0, 3, 100); /* room for three marks */
-    profiler_begin(p, 0, NULL, NULL);
+    profiler_begin(p, 0, NULL, NULL, false);
     mark(p, PHASE_FORWARD, 0, "a", 1);
     mark(p, PHASE_FORWARD, 1, "b", 1);
     mark(p, PHASE_BACKWARD, 1, "c", 1);
@@ -225,19 +224,19 @@ static void a_device_that_is_behind_is_not_waited_for(void **state)
     (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
-    profiler_begin(p, 0, NULL, NULL);
+    profiler_begin(p, 0, NULL, NULL, false);
     run_step(p);
     device.behind = true;
     assert_null(profiler_collect(p, 0, 40, &count));
     assert_int_equal(count, 0);
-    assert_null(profiler_begin(p, 1, NULL, NULL)); /* its marks are still to be read */
+    assert_null(profiler_begin(p, 1, NULL, NULL, false)); /* its marks are still to be read */
     device.behind = false;
     assert_null(profiler_collect(p, 1, 40, &count));
     assert_non_null(profiler_collect(p, 0, 40, &count));
     assert_int_equal(count, 6);
     assert_null(profiler_collect(p, 0, 40, &count)); /* once */
     assert_int_equal(device.read, 9);
-    assert_non_null(profiler_begin(p, 2, NULL, NULL));
+    assert_non_null(profiler_begin(p, 2, NULL, NULL, false));
     close_profiler(p);
 }
 
@@ -246,13 +245,13 @@ static void a_step_that_failed_has_no_rows(void **state)
     (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
-    profiler_begin(p, 0, NULL, NULL);
+    profiler_begin(p, 0, NULL, NULL, false);
     run_step(p);
     device.failed = true;
     assert_null(profiler_collect(p, 0, 40, &count));
     assert_int_equal(count, 0);
     device.failed = false;
-    profiler_begin(p, 1, NULL, NULL);
+    profiler_begin(p, 1, NULL, NULL, false);
     run_step(p);
     assert_non_null(profiler_collect(p, 1, 40, &count));
     assert_int_equal(count, 6);
@@ -264,7 +263,7 @@ static void what_there_is_no_room_for_is_unattributed(void **state)
     (void)state;
     int count;
     struct profiler *marks = open_profiler(1, 0, 3, 100);
-    profiler_begin(marks, 0, NULL, NULL);
+    profiler_begin(marks, 0, NULL, NULL, false);
     run_step(marks);
     const struct profile_record *rows = profiler_collect(marks, 0, 40, &count);
     assert_int_equal(count, 4);
@@ -273,7 +272,7 @@ static void what_there_is_no_room_for_is_unattributed(void **state)
     close_profiler(marks);
 
     struct profiler *few = open_profiler(1, 0, 100, 2);
-    profiler_begin(few, 0, NULL, NULL);
+    profiler_begin(few, 0, NULL, NULL, false);
     run_step(few);
     rows = profiler_collect(few, 0, 40, &count);
     assert_int_equal(count, 3);
@@ -290,7 +289,7 @@ static void all_events_are_opened_with_the_profiler(void **state)
     int opened = device.opened;
     assert_int_equal(opened, 101);
     for (int step = 0; step < 5; step++) {
-        profiler_begin(p, step, NULL, NULL);
+        profiler_begin(p, step, NULL, NULL, false);
         run_step(p);
         profiler_collect(p, step, 40, &count);
     }
@@ -302,7 +301,7 @@ static void none_is_harmless(void **state)
 {
     (void)state;
     int count = 1;
-    assert_null(profiler_begin(NULL, 0, NULL, NULL));
+    assert_null(profiler_begin(NULL, 0, NULL, NULL, false));
     profiler_end(NULL);
     assert_null(profiler_collect(NULL, 0, 40, &count));
     assert_int_equal(count, 0);
