@@ -13,17 +13,13 @@
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"
 
+enum { FIELDS_MAX = 32, LABEL_W = 18, LINES_W = 48 }; /* "In the beginning (default)" */
 enum {
-    FIELDS_MAX = 32,
-    LABEL_W = 18,
     PREVIEW_W_MIN = 28,
     PREVIEW_W_MAX = 70,
-    LINES_W = 48, /* "In the beginning (default)" */
-    LINES_W_WIDE = 66,
-    WIDE = 120,
-    PREVIEW_W_NAMED = 44, /* the chart's whole title */
+    PREVIEW_W_NAMED = 44,
     CHART_H_MAX = 14
-};
+}; /* named: the chart's whole title */
 
 struct form_state {
     struct input input[FIELDS_MAX]; /* "": the default */
@@ -191,7 +187,7 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
     pen.x += 2;
     pen_print(&pen, STYLE_DIM, 0, "empty fields: the default");
     struct rect body = {0, 2, grid->w, grid->h - 3 - draw_note(workbench, grid, state)};
-    int beside = grid->w - (grid->w >= WIDE ? LINES_W_WIDE : LINES_W) - 2; /* columns for the preview */
+    int beside = grid->w - LINES_W - 2; /* columns for the preview */
     if (beside > PREVIEW_W_MAX) beside = PREVIEW_W_MAX;
     if (beside >= PREVIEW_W_MIN) {
         draw_preview(grid, (struct rect){grid->w - beside - 1, 2, beside, body.h}, state);
@@ -269,13 +265,6 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
     set_typing(workbench, state);
 }
 
-const struct view_ops form_view = {
-    .name = "the form",
-    .context = CONTEXT_FORM,
-    .state_bytes = sizeof(struct form_state),
-    .open = form_open,
-    .read = form_read,
-    .draw = form_draw,
-    .key = form_key,
-    .close = form_close,
-};
+const struct view_ops form_view = {"the form", CONTEXT_FORM, sizeof(struct form_state),
+                                   form_open,  form_read,    form_draw,
+                                   form_key,   form_close};

@@ -14,11 +14,8 @@ const struct key keys[] = {
 };
 const size_t key_count = sizeof keys / sizeof *keys;
 
-static const char *const context_titles[CONTEXT_COUNT] = {
-    [CONTEXT_ANY] = "Everywhere",         [CONTEXT_RUNS] = "List of runs",        [CONTEXT_RUN] = "One run",
-    [CONTEXT_MEMORY] = "Memory of a run", [CONTEXT_PROFILE] = "Profile of a run", [CONTEXT_FORM] = "New run",
-    [CONTEXT_CONFIRM] = "Questions",
-};
+#define TITLE(name, title) [CONTEXT_##name] = (title),
+static const char *const context_titles[CONTEXT_COUNT] = {CONTEXTS(TITLE)};
 
 enum action key_action(enum key_context context, uint32_t code)
 {
@@ -34,26 +31,15 @@ enum action key_action(enum key_context context, uint32_t code)
 
 bool keys_move(enum action action, size_t *at, size_t count, size_t page)
 {
-    size_t last = count ? count - 1 : 0, up = action == ACTION_UP ? 1 : page;
-    switch (action) {
-    case ACTION_UP:
-    case ACTION_PAGE_UP:
-        *at -= *at < up ? *at : up;
-        return true;
-    case ACTION_DOWN:
-    case ACTION_PAGE_DOWN:
-        *at += action == ACTION_DOWN ? 1 : page;
-        break;
-    case ACTION_FIRST:
-        *at = 0;
-        break;
-    case ACTION_LAST:
-        *at = last;
-        break;
-    default:
+    size_t last = count ? count - 1 : 0, by = action == ACTION_UP || action == ACTION_DOWN ? 1 : page;
+    if (action == ACTION_UP || action == ACTION_PAGE_UP)
+        *at -= *at < by ? *at : by;
+    else if (action == ACTION_DOWN || action == ACTION_PAGE_DOWN)
+        *at = last - *at < by || *at > last ? last : *at + by;
+    else if (action == ACTION_FIRST || action == ACTION_LAST)
+        *at = action == ACTION_FIRST ? 0 : last;
+    else
         return false;
-    }
-    if (*at > last) *at = last;
     return true;
 }
 
@@ -85,64 +71,32 @@ static const char *hint_word(const struct key *key, enum key_context context, in
     return word;
 }
 
-static int hint_width(const struct key *key, enum key_context context)
-{
-    int length;
-    (void)hint_word(key, context, &length);
-    return length + 1 + (int)strlen(key->hint);
-}
-
 static bool is_hint(const struct key *key, enum key_context context)
 {
     return key->hint &&
            (key->context == context || (key->context == CONTEXT_ANY && context != CONTEXT_CONFIRM));
 }
 
-static bool is_way_out(const struct key *key)
-{
-    return key->action == ACTION_HELP || key->action == ACTION_BACK;
-}
-
 void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context)
 {
-    enum { GAP = 2 };
-    int end = row.x + row.w, out_x = end + GAP;
-    for (size_t i = 0; i < key_count; i++)
-        if (is_hint(&keys[i], context) && is_way_out(&keys[i])) out_x -= hint_width(&keys[i], context) + GAP;
-    struct pen hints = {grid, row.x + 1, row.y, out_x - GAP}, out = {grid, out_x, row.y, end};
-    for (size_t i = 0; i < key_count; i++) {
-        struct pen *pen = is_way_out(&keys[i]) ? &out : &hints;
-        int length;
-        if (!is_hint(&keys[i], context)) continue;
-        const char *word = hint_word(&keys[i], context, &length);
-        if (pen->x + hint_width(&keys[i], context) > pen->end) {
-            pen->end = 0; /* nor do those after it: the most wanted come first */
-            continue;
+    struct pen pen = {grid, row.x + 1, row.y, row.x + row.w};
+    for (int way_out = 1; way_out >= 0; way_out--) {
+        for (size_t i = 0; i < key_count; i++) {
+            bool out = keys[i].action == ACTION_HELP || keys[i].action == ACTION_BACK;
+            if (!is_hint(&keys[i], context) || out != way_out) continue;
+            int length;
+            const char *word = hint_word(&keys[i], context, &length);
+            if (pen.x + length + 1 + (int)strlen(keys[i].hint) > pen.end) return;
+            pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%.*s", length, word);
+            pen_print(&pen, STYLE_DIM, 0, " %s", keys[i].hint);
+            pen.x += 2;
         }
-        pen_print(pen, STYLE_ACCENT, ATTR_BOLD, "%.*s", length, word);
-        pen_print(pen, STYLE_DIM, 0, " %s", keys[i].hint);
-        pen->x += GAP;
     }
 }
 
 /* --- the help --- */
 
-enum {
-    LABEL_X = 2,
-    TEXT_X = 15,
-    BOX_LEAST = 56
-}; /* columns from the frame; of the box where there is room */
-
-/* Columns of the box's inside in which no text of a group is wrapped. */
-static int group_width(enum key_context context)
-{
-    int most = 0;
-    for (size_t i = 0; i < key_count; i++) {
-        int w = glyph_text_width(keys[i].help);
-        if (keys[i].context == context && w > most) most = w;
-    }
-    return TEXT_X + most + 1;
-}
+enum { LABEL_X = 2, TEXT_X = 15, BOX_W = 79 }; /* columns from the frame; of the box where there is room */
 
 /* A row of the box's inside, unless that is scrolled out of sight. */
 static void help_text(struct grid *grid, struct rect inside, int row, int x, enum style style, int attr,
@@ -168,14 +122,10 @@ static int draw_group(struct grid *grid, struct rect inside, int row, enum key_c
     return row;
 }
 
-/* As wide as its text needs; on a narrow screen the text is wrapped. */
 void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll)
 {
-    int w = group_width(context), any_w = group_width(CONTEXT_ANY);
-    w = any_w > w ? any_w : w;
-    w = w + 2 < BOX_LEAST ? BOX_LEAST : w + 2;
-    if (w > grid->w) w = grid->w;
-    struct rect unseen = {0, 0, w - 2, 0}; /* drawing there only counts the rows */
+    int w = grid->w < BOX_W ? grid->w : BOX_W; /* then the text is wrapped */
+    struct rect unseen = {0, 0, w - 2, 0};     /* drawing there only counts the rows */
     int rows = draw_group(grid, unseen, draw_group(grid, unseen, 0, context) + 1, CONTEXT_ANY);
     struct rect box = layout_centre(grid->w, grid->h - 1, w, rows + 2);
     struct rect inside = grid_box(grid, box, STYLE_ACCENT, "Keys");

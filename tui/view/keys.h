@@ -13,38 +13,12 @@
 
 #define K_CTRL(letter) ((letter)&0x1F)
 
-enum key_code {
-    K_NONE = 0,
-    K_TAB = '\t',
-    K_ENTER = '\r',
-    K_ESCAPE = 27,
-    K_BACKSPACE = 127,
-    K_UP = 0x110000, /* beyond Unicode */
-    K_DOWN,
-    K_LEFT,
-    K_RIGHT,
-    K_HOME,
-    K_END,
-    K_PAGE_UP,
-    K_PAGE_DOWN,
-    K_DELETE,
-    K_BACK_TAB,
-    K_F1,
-    K_F5,
-    K_OTHER,     /* a key we have no use for */
-    K_CONFIRMED, /* no key: a question was answered with yes */
-};
+enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 127 };
 
-enum key_context {
-    CONTEXT_ANY,
-    CONTEXT_RUNS,
-    CONTEXT_RUN,
-    CONTEXT_MEMORY,
-    CONTEXT_PROFILE,
-    CONTEXT_FORM,
-    CONTEXT_CONFIRM,
-    CONTEXT_COUNT
-};
+/* Beyond Unicode. K_OTHER is a key we have no use for, K_CONFIRMED none at all: a question was answered with
+ * yes. */
+enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
+enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED };
 
 /* The requests that keys stand for; keymap.def binds them, each to its keys in each context. */
 /* clang-format off */
@@ -56,13 +30,16 @@ enum key_context {
     A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
     A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
     A(NO)
+/* Where a key means something, and how the help calls that. */
+#define CONTEXTS(C)                                                                                       \
+    C(ANY, "Everywhere") C(RUNS, "List of runs") C(RUN, "One run") C(MEMORY, "Memory of a run")           \
+    C(PROFILE, "Profile of a run") C(FORM, "New run") C(CONFIRM, "Questions")
 /* clang-format on */
 
-enum action {
-#define ACTION(name) ACTION_##name,
-    ACTIONS(ACTION)
-#undef ACTION
-};
+#define ACTION(name)         ACTION_##name,
+#define CONTEXT(name, title) CONTEXT_##name,
+enum action { ACTIONS(ACTION) };
+enum key_context { CONTEXTS(CONTEXT) CONTEXT_COUNT };
 
 struct key {
     enum key_context context;
@@ -87,7 +64,7 @@ bool keys_move(enum action action, size_t *at, size_t count, size_t page);
 /* The whole map as a Markdown table for the README. */
 void keys_print_markdown(FILE *out);
 
-/* As many hints of the context as fit; "? help" and the way back always come at the right end. */
+/* As many hints of the context as fit, "? help" and the way back first. */
 void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context);
 
 /* A box over the middle with the keys of the context and those of everywhere; *scroll is cut to what there

@@ -15,7 +15,7 @@
 #include "tui/view/workbench.h"
 #include "tui/widget/bars.h"
 
-enum { PARTS_MAX = 24, LABEL_W = 9, AMOUNT_W = 11, NAME_LEAST = 12 };
+enum { PARTS_MAX = 24, LABEL_W = 9, NUMBER_W = 22, AMOUNT_W = 11, NAME_LEAST = 12 };
 enum { NAMED = 3, ROWS_OF_STATE = 2, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for what follows */
 
 #define BLOCK  0x2588
@@ -160,41 +160,36 @@ static char *bytes_text(double bytes, char *buf, size_t size)
 
 #define BYTES(bytes) bytes_text(bytes, (char[32]){0}, 32)
 
-/* A label, a bar of `rows` rows, a number. */
-static void draw_bar(struct grid *grid, struct rect *area, int number_w, int rows, const char *label,
-                     const struct stack_part *parts, int count, double scale, const char *number)
+static int bar_width(const struct rect *area)
 {
-    int y = area->y;
-    for (int row = 0; row < rows && area->h > 0; row++) {
-        stack_draw(grid, area->x + 1 + LABEL_W, area->y, area->w - LABEL_W - number_w - 3, parts, count,
-                   scale);
-        rect_skip(area, 1);
-    }
-    if (area->y == y) return;
-    grid_text(grid, area->x + 1, y, LABEL_W - 1, STYLE_TEXT, 0, label);
-    grid_text_right(grid, area->x + area->w - number_w - 1, y, number_w, STYLE_TEXT, ATTR_BOLD, number);
+    return area->w - LABEL_W - NUMBER_W - 3;
+}
+
+/* A label, a bar, a number. */
+static void draw_bar(struct grid *grid, struct rect *area, const char *label, const struct stack_part *parts,
+                     int count, double scale, const char *number)
+{
+    if (area->h <= 0) return;
+    grid_text(grid, area->x + 1, area->y, LABEL_W - 1, STYLE_TEXT, 0, label);
+    stack_draw(grid, area->x + 1 + LABEL_W, area->y, bar_width(area), parts, count, scale);
+    grid_text_right(grid, area->x + area->w - NUMBER_W - 1, area->y, NUMBER_W, STYLE_TEXT, ATTR_BOLD, number);
+    rect_skip(area, 1);
 }
 
 static void draw_bars(struct grid *grid, struct rect *area, const struct picture *p)
 {
-    enum { WIDE = 60, TALL = 26, NUMBER_W = 22, NUMBER_W_NARROW = 13 };
     char text[80];
-    int rows = area->h >= TALL ? 2 : 1, number_w = area->w >= WIDE ? NUMBER_W : NUMBER_W_NARROW;
-    int bar = area->w - LABEL_W - 3 - number_w, x = area->x + 1 + LABEL_W;
+    grid_title(grid, area, "memory", "on one scale");
+    draw_bar(grid, area, "planned", p->planned, p->count, p->scale, BYTES(p->count ? p->planned_sum : NAN));
+    draw_bar(grid, area, "held", p->held, p->held_count, p->scale, BYTES(p->process));
     snprintf(text, sizeof text, "%s of %s", BYTES(p->used), BYTES(p->total));
-    if (area->w < WIDE) bytes_text(p->used, text, sizeof text);
-    grid_title(grid, area, "memory",
-               area->w >= WIDE ? "the plan, the process, the device: on one scale" : "on one scale");
-    draw_bar(grid, area, number_w, rows, "planned", p->planned, p->count, p->scale,
-             BYTES(p->count ? p->planned_sum : NAN));
-    draw_bar(grid, area, number_w, rows, "held", p->held, p->held_count, p->scale, BYTES(p->process));
-    draw_bar(grid, area, number_w, rows, "device", p->device, DEVICE_PARTS, p->scale, text);
-    if (area->h <= 0 || bar < 14 || !(p->scale > 0)) return;
-    grid_fill(grid, (struct rect){x, area->y, bar, 1}, 0x2500, STYLE_RULE, 0);
-    grid_text(grid, x, area->y, 2, STYLE_DIM, 0, "0 ");
+    draw_bar(grid, area, "device", p->device, DEVICE_PARTS, p->scale, text);
+    if (area->h <= 0 || bar_width(area) < 14 || !(p->scale > 0)) return;
+    struct pen ruler = {grid, area->x + 1 + LABEL_W, area->y, area->x + 1 + LABEL_W + bar_width(area)};
+    grid_fill(grid, (struct rect){ruler.x, ruler.y, bar_width(area), 1}, 0x2500, STYLE_RULE, 0);
+    pen_print(&ruler, STYLE_DIM, 0, "0 ");
     snprintf(text, sizeof text, " %s", BYTES(p->scale));
-    grid_text_right(grid, x + bar - glyph_text_width(text), area->y, glyph_text_width(text), STYLE_DIM, 0,
-                    text);
+    pen_print_right(&ruler, STYLE_DIM, 0, text);
     rect_skip(area, 1);
 }
 
@@ -238,29 +233,22 @@ static void draw_categories(struct grid *grid, struct rect area, const struct pi
     draw_row(grid, &area, 4, STYLE_TEXT, 0, "outside it", AMOUNTS(3, "-", BYTES(p->outside), "-"));
 }
 
-/* The largest few, an anneal process by its run, another one as the kernel calls it; one number for those
- * that have no row. */
+/* The largest few: an anneal process by its run, another one as the kernel calls it. */
 static void draw_others(struct grid *grid, struct rect *area, const struct memory_panel *panel, int rows)
 {
-    const struct memory_usage *usage = panel->usage;
-    size_t count = usage->other_count, room = rows < NAMED ? (size_t)rows : NAMED;
-    size_t named = count <= room ? count : room - 1;
+    size_t count = panel->usage->other_count;
     char text[160];
-    double rest = NAN;
-    if (rows <= 0 || count == 0) return;
-    for (size_t i = 0; i < count; i++) {
-        const struct gpu_process *process = &usage->others[i];
+    if (rows > NAMED) rows = NAMED;
+    for (size_t i = 0; i < count && rows > 0; i++, rows--) {
+        const struct gpu_process *process = &panel->usage->others[i];
         const char *name = process->name;
-        double bytes = known(process->bytes);
-        if (i >= named && !isnan(bytes)) rest = or_zero(rest) + bytes;
-        if (i >= named) continue;
         for (size_t h = 0; h < panel->holder_count; h++)
             if (panel->holders[h].pid == process->pid) name = panel->holders[h].name;
         snprintf(text, sizeof text, *name ? "%s, %" PRId64 : "%sprocess %" PRId64, name, process->pid);
-        draw_row(grid, area, 6, STYLE_DIM, 0, text, AMOUNTS(1, BYTES(bytes)));
+        if (rows == 1 && i + 1 < count) snprintf(text, sizeof text, "and %zu more", count - i);
+        draw_row(grid, area, 6, STYLE_DIM, 0, text,
+                 AMOUNTS(1, rows == 1 && i + 1 < count ? "" : BYTES(known(process->bytes))));
     }
-    snprintf(text, sizeof text, named ? "and %zu more" : "%zu processes", count - named);
-    if (named < count) draw_row(grid, area, 6, STYLE_DIM, 0, text, AMOUNTS(1, BYTES(rest)));
 }
 
 /* How busy it is, and what slows it: its clocks held down, other work of the host. */
@@ -451,13 +439,11 @@ static void memory_key(struct workbench *workbench, void *opaque, enum action ac
     if (action == ACTION_BACK) workbench_back(workbench);
 }
 
-const struct view_ops memory_view = {
-    .name = "the view of a run's memory",
-    .context = CONTEXT_MEMORY,
-    .state_bytes = sizeof(struct memory_state),
-    .open = memory_open,
-    .read = memory_read,
-    .draw = memory_draw,
-    .key = memory_key,
-    .close = memory_close,
-};
+const struct view_ops memory_view = {"the view of a run's memory",
+                                     CONTEXT_MEMORY,
+                                     sizeof(struct memory_state),
+                                     memory_open,
+                                     memory_read,
+                                     memory_draw,
+                                     memory_key,
+                                     memory_close};

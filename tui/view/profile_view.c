@@ -125,9 +125,30 @@ static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t
     }
 }
 
+/* Whether `line` is `of`, or lies in it. */
+static bool is_in(const struct profile_line *line, const struct profile_line *of)
+{
+    if (of->level > line->level || strcmp(of->of.phase, line->of.phase) != 0) return false;
+    if (of->level == PROFILE_PHASE) return true;
+    return of->of.layer == line->of.layer &&
+           (of->level == PROFILE_LAYER || strcmp(of->of.op, line->of.op) == 0);
+}
+
+static size_t find_line(const struct profile_tree *tree, const struct profile_line *line)
+{
+    size_t best = 0;
+    for (size_t i = 0; i < tree->count; i++)
+        if (is_in(line, &tree->lines[i]) &&
+            (!is_in(line, &tree->lines[best]) || tree->lines[i].level > tree->lines[best].level))
+            best = i;
+    return best;
+}
+
 enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err)
 {
     size_t need = 3 * profile->count + 1; /* a phase, a layer and an operation a row, at most */
+    struct profile_line was = {.of = {.phase = "", .op = ""}};
+    if (tree->selected < tree->count) was = tree->lines[tree->selected];
     struct arena arena = {0};
     struct profile_line *nodes = arena_alloc_array(&arena, 2 * need, sizeof *nodes);
     size_t *order = arena_alloc_array(&arena, need, sizeof *order);
@@ -142,6 +163,7 @@ enum status profile_tree_arrange(struct profile_tree *tree, const struct profile
     tree->count = 0;
     make_nodes(tree, profile);
     add_lines(tree, 0, tree->node_count, order);
+    tree->selected = find_line(tree, &was);
     return STATUS_OK;
 }
 
@@ -149,25 +171,6 @@ void profile_tree_release(struct profile_tree *tree)
 {
     arena_release(&tree->arena);
     *tree = (struct profile_tree){0};
-}
-
-/* Whether `line` is `of`, or lies in it. */
-static bool is_in(const struct profile_line *line, const struct profile_line *of)
-{
-    if (of->level > line->level || strcmp(of->of.phase, line->of.phase) != 0) return false;
-    if (of->level == PROFILE_PHASE) return true;
-    return of->of.layer == line->of.layer &&
-           (of->level == PROFILE_LAYER || strcmp(of->of.op, line->of.op) == 0);
-}
-
-size_t profile_tree_find(const struct profile_tree *tree, const struct profile_line *line)
-{
-    size_t best = 0;
-    for (size_t i = 0; i < tree->count; i++)
-        if (is_in(line, &tree->lines[i]) &&
-            (!is_in(line, &tree->lines[best]) || tree->lines[i].level > tree->lines[best].level))
-            best = i;
-    return best;
 }
 
 /* ---- the table ---- */
@@ -193,11 +196,6 @@ static const struct table_column columns[COLUMNS] = {
     [COLUMN_BYTES] = {"GB/s", 7, 7, 3, true},
     [COLUMN_FLOPS] = {"GFLOP/s", 9, 9, 2, true},
 };
-
-size_t profile_panel_page(struct rect area)
-{
-    return area.h > HEAD_ROWS ? (size_t)(area.h - HEAD_ROWS) : 1;
-}
 
 static enum style phase_style(const struct profile_line *line)
 {
@@ -267,13 +265,13 @@ static void draw_line(struct grid *grid, struct rect row, const int *widths, con
     }
 }
 
-void profile_panel_draw(struct grid *grid, struct rect area, const struct profile_panel *panel)
+size_t profile_draw_table(struct grid *grid, struct rect area, const struct profile *profile,
+                          struct profile_tree *tree)
 {
-    const struct profile *profile = panel->profile;
-    const struct profile_tree *tree = panel->tree;
     char detail[120] = "";
     int widths[COLUMNS];
-    if (area.w < 20 || area.h < HEAD_ROWS + 1) return;
+    size_t page = area.h > HEAD_ROWS ? (size_t)(area.h - HEAD_ROWS) : 1;
+    if (area.w < 20 || area.h < HEAD_ROWS + 1) return page;
     if (profile->count)
         snprintf(detail, sizeof detail,
                  "%s ms a step, the mean of %" PRId64 " profiled, the newest @%" PRId64,
@@ -281,18 +279,20 @@ void profile_panel_draw(struct grid *grid, struct rect area, const struct profil
     grid_title(grid, &area, "profile", detail);
     if (!profile->count) {
         grid_line(grid, &area, STYLE_DIM, 0, "no step of this run was profiled yet");
-        return;
+        return page;
     }
     table_fit(columns, COLUMNS, area.w - 2, GAP, widths);
     table_draw_titles(grid, area.x + 1, area.y, columns, COLUMNS, GAP, widths, 0);
     rect_skip(&area, 1);
-    size_t end = panel->scroll + (size_t)area.h < tree->count ? panel->scroll + (size_t)area.h : tree->count;
-    for (size_t at = panel->scroll; at < end; at++) {
-        struct rect row = {area.x, area.y + (int)(at - panel->scroll), area.w, 1};
+    table_scroll(&tree->scroll, tree->selected, tree->count, page);
+    size_t end = tree->scroll + page < tree->count ? tree->scroll + page : tree->count;
+    for (size_t at = tree->scroll; at < end; at++) {
+        struct rect row = {area.x, area.y + (int)(at - tree->scroll), area.w, 1};
         draw_line(grid, row, widths, &tree->lines[at], profile->step_us);
-        if (at == panel->selected) grid_mark(grid, row, ATTR_REVERSE);
+        if (at == tree->selected) grid_mark(grid, row, ATTR_REVERSE);
     }
-    grid_scroll_marks(grid, area, panel->scroll > 0, end < tree->count);
+    grid_scroll_marks(grid, area, tree->scroll > 0, end < tree->count);
+    return page;
 }
 
 /* ---- the view ---- */
@@ -305,25 +305,15 @@ struct profile_state {
     struct profile_tree tree;
     bool together;  /* a row an operation, not one a layer */
     double read_at; /* Unix seconds */
-    size_t selected, scroll, page;
+    size_t page;
 };
-
-/* Arranges the lines anew; the same thing stays selected, whose profile must still be there. */
-static enum status arrange(struct profile_state *state, const struct profile *profile, struct err *err)
-{
-    struct profile_line was = {.of = {.phase = "", .op = ""}};
-    if (state->selected < state->tree.count) was = state->tree.lines[state->selected];
-    enum status status = profile_tree_arrange(&state->tree, profile, err);
-    if (!status) state->selected = profile_tree_find(&state->tree, &was);
-    return status;
-}
 
 static enum status read_profile(struct workbench *workbench, struct profile_state *state, struct err *err)
 {
     struct profile next = {0};
     state->read_at = workbench->now;
     enum status status = profile_read(workbench->store, state->run.id, !state->together, &next, err);
-    if (!status) status = arrange(state, &next, err);
+    if (!status) status = profile_tree_arrange(&state->tree, &next, err);
     if (status) {
         profile_release(&next);
         return status;
@@ -365,22 +355,20 @@ static void profile_draw(struct workbench *workbench, void *opaque, struct grid 
 {
     struct profile_state *state = opaque;
     struct rect area = {0, IDENTITY_ROWS, grid->w, grid->h - IDENTITY_ROWS - 1};
-    state->page = profile_panel_page(area);
-    table_scroll(&state->scroll, state->selected, state->tree.count, state->page);
-    struct profile_panel panel = {&state->profile, &state->tree, state->selected, state->scroll};
     label_draw_run(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run, workbench->now);
-    profile_panel_draw(grid, area, &panel);
+    state->page = profile_draw_table(grid, area, &state->profile, &state->tree);
 }
 
 /* Folds or unfolds; to the left of what is closed lies what it is in. */
-static void fold(struct profile_state *state, bool open)
+static void fold(struct profile_tree *tree, enum action action)
 {
-    struct profile_tree *tree = &state->tree;
-    if (state->selected >= tree->count) return;
-    int depth = tree->lines[state->selected].depth;
-    bool outwards = !open && !tree->lines[state->selected].open;
-    while (outwards && depth > 0 && tree->lines[state->selected].depth >= depth) state->selected--;
-    if (!outwards) profile_tree_fold(tree, state->selected, open);
+    if (tree->selected >= tree->count) return;
+    const struct profile_line *line = &tree->lines[tree->selected];
+    int depth = line->depth;
+    if (action != ACTION_FOLD || line->open)
+        profile_tree_fold(tree, tree->selected, action == ACTION_UNFOLD || !line->open);
+    else
+        while (depth > 0 && tree->lines[tree->selected].depth >= depth) tree->selected--;
 }
 
 static void profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
@@ -388,10 +376,8 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
     struct profile_state *state = opaque;
     struct profile_tree *tree = &state->tree;
     (void)code;
-    if (keys_move(action, &state->selected, tree->count, state->page)) return;
-    if (action == ACTION_OPEN && state->selected < tree->count)
-        fold(state, !tree->lines[state->selected].open);
-    if (action == ACTION_UNFOLD || action == ACTION_FOLD) fold(state, action == ACTION_UNFOLD);
+    if (keys_move(action, &tree->selected, tree->count, state->page)) return;
+    if (action == ACTION_OPEN || action == ACTION_UNFOLD || action == ACTION_FOLD) fold(tree, action);
     if (action == ACTION_FOLD_ALL) profile_tree_fold_all(tree, !tree->all_open);
     if (action == ACTION_SORT) {
         tree->by_time = !tree->by_time;
@@ -404,16 +390,14 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
     if (action == ACTION_BACK)
         workbench_back(workbench); /* frees the state */
     else
-        workbench_did(workbench, arrange(state, &state->profile, &workbench->err));
+        workbench_did(workbench, profile_tree_arrange(tree, &state->profile, &workbench->err));
 }
 
-const struct view_ops profile_view = {
-    .name = "the view of a profile",
-    .context = CONTEXT_PROFILE,
-    .state_bytes = sizeof(struct profile_state),
-    .open = profile_open,
-    .read = profile_view_read,
-    .draw = profile_draw,
-    .key = profile_key,
-    .close = profile_close,
-};
+const struct view_ops profile_view = {"the view of a profile",
+                                      CONTEXT_PROFILE,
+                                      sizeof(struct profile_state),
+                                      profile_open,
+                                      profile_view_read,
+                                      profile_draw,
+                                      profile_key,
+                                      profile_close};

@@ -24,8 +24,9 @@ struct profile_line {
 struct profile_tree {
     struct profile_line *lines; /* visible, from above */
     size_t count;
-    bool by_time;  /* siblings: the slowest first; else in the order of the profile */
-    bool all_open; /* layers are open unless folded by hand */
+    size_t selected, scroll; /* a line, and the first one shown */
+    bool by_time;            /* siblings: the slowest first; else in the order of the profile */
+    bool all_open;           /* layers are open unless folded by hand */
     /* private */
     struct arena arena;         /* of lines and nodes */
     struct profile_line *nodes; /* in the order of the profile, each before what is in it */
@@ -37,7 +38,8 @@ struct profile_tree {
                                  */
 };
 
-/* Zero `tree` before its first use. Texts are borrowed from `profile` until the next call. */
+/* Zero `tree` before its first use. Texts are borrowed from `profile` until the end of the next call. The
+ * same thing stays selected; where that is hidden or gone the layer or phase it is in, or the first line. */
 enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err);
 void profile_tree_release(struct profile_tree *tree);
 
@@ -48,23 +50,9 @@ void profile_tree_fold(struct profile_tree *tree, size_t line, bool open);
 /* Everything open, or all layers closed, whatever was folded by hand. */
 void profile_tree_fold_all(struct profile_tree *tree, bool open);
 
-/* The number of the line whose phase, layer and operation are those of `line`; where it is hidden that of the
- * layer or phase it is in; 0 when that is gone. */
-size_t profile_tree_find(const struct profile_tree *tree, const struct profile_line *line);
-
-/* --- the table --- */
-
-struct profile_panel {
-    const struct profile *profile;
-    const struct profile_tree *tree;
-    size_t selected; /* a line */
-    size_t scroll;   /* the first line shown */
-};
-
-/* Lines that an area shows. */
-size_t profile_panel_page(struct rect area);
-
-/* Draws into `area`, all of which it owns. */
-void profile_panel_draw(struct grid *grid, struct rect area, const struct profile_panel *panel);
+/* Draws the lines as a table into `area`, all of which it owns, scrolled to the selected one. Returns how
+ * many it shows at most. */
+size_t profile_draw_table(struct grid *grid, struct rect area, const struct profile *profile,
+                          struct profile_tree *tree);
 
 #endif

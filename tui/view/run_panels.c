@@ -12,9 +12,6 @@
 #include "tui/view/memory_view.h"
 #include "tui/widget/axis.h"
 
-enum { SAMPLE_MAX = 16384, EVENT_MAX = 1024 }; /* bytes of a text */
-enum { EVENT_INDENT = 2, EVENT_MARGIN = 4 };   /* columns: the mark, and all beside the text */
-
 /* Whether the history says it: an import may not. What was NaN in training was recorded. */
 static bool is_recorded(const struct run_model *model, enum model_trace trace, double newest)
 {
@@ -63,10 +60,7 @@ static void draw_story(struct pen *pen, const struct run_model *model)
                   "stopped early: %" PRId64 " evaluation%s did not improve on %s @%" PRId64,
                   now->patience_used, text_plural(now->patience_used), AXIS_TEXT(now->best_val_loss),
                   now->best_step);
-    else if (now && now->patience <= 0)
-        pen_print(pen, STYLE_DIM, 0, "early stopping is off; %" PRId64 " evaluation%s since the best one",
-                  now->patience_used, text_plural(now->patience_used));
-    else if (now)
+    else if (now && now->patience > 0)
         pen_print(pen, now->patience_used ? STYLE_WARN : STYLE_GOOD, 0,
                   "%" PRId64 " of %" PRId64 " evaluation%s without improvement on %s @%" PRId64,
                   now->patience_used, now->patience, text_plural(now->patience),
@@ -85,41 +79,25 @@ void panel_draw_header(struct grid *grid, struct rect area, const struct run_mod
     if (story.x + 3 + glyph_text_width(memory) <= story.end) pen_print_right(&story, STYLE_DIM, 0, memory);
 }
 
-/* The prompt goes first, as part of the text. */
-static const char *sample_text(const struct sample_record *sample, char *buf, size_t size)
+int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
 {
-    snprintf(buf, size, "%s%s", sample->prompt, sample->text);
-    return buf;
-}
-
-int panel_sample_rows(const struct run_model *model, size_t which, int width)
-{
-    char text[SAMPLE_MAX];
-    if (which >= model->sample_count) return 2;
-    return 1 + wrap_rows(sample_text(&model->samples[which], text, sizeof text), width - 2);
-}
-
-void panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
-{
-    char detail[96] = "", text[SAMPLE_MAX];
+    enum { TEXT_MAX = 16384 };
+    char detail[96] = "", text[TEXT_MAX] = "no text yet: t asks for one";
     bool any = which < model->sample_count;
-    if (area.h < 2) return;
-    if (any)
-        snprintf(detail, sizeof detail, "@%" PRId64 "%s", model->samples[which].step,
-                 which                     ? "  (older; Down: newer)"
-                 : model->sample_count > 1 ? "  (Up: older)"
-                                           : "");
-    grid_title(grid, &area, "sample", detail);
-    if (!any) {
-        grid_line(grid, &area, STYLE_DIM, 0, "no text yet: t asks for one");
-        return;
+    if (area.h < 2) return 0;
+    if (any) {
+        const struct sample_record *sample = &model->samples[which];
+        const char *more = which ? "  (older; Down: newer)" : model->sample_count > 1 ? "  (Up: older)" : "";
+        snprintf(detail, sizeof detail, "@%" PRId64 "%s", sample->step, more);
+        snprintf(text, sizeof text, "%s%s", sample->prompt, sample->text);
     }
+    grid_title(grid, &area, "sample", detail);
     struct rect words = {area.x + 1, area.y, area.w - 2, area.h};
-    wrap_draw(grid, words, STYLE_TEXT, sample_text(&model->samples[which], text, sizeof text));
+    return 1 + wrap_draw(grid, words, any ? STYLE_TEXT : STYLE_DIM, text);
 }
 
-/* "@100 the loss rose": the step once, also where the sentence begins with it. */
-static const char *event_sentence(const struct event_record *event, char *buf, size_t size)
+/* The step once, also where the sentence begins with it. */
+char *panel_event_text(const struct event_record *event, char *buf, size_t size)
 {
     char step[40];
     int n = snprintf(step, sizeof step, "step %" PRId64 ": ", event->step);
@@ -131,32 +109,20 @@ static const char *event_sentence(const struct event_record *event, char *buf, s
     return buf;
 }
 
-int panel_event_rows(const struct event_record *event, int width)
+int panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model)
 {
-    char text[EVENT_MAX];
-    return wrap_rows(event_sentence(event, text, sizeof text), width - EVENT_MARGIN);
-}
-
-int panel_events_rows(const struct run_model *model, int width, int most)
-{
-    int rows = 0;
-    for (size_t i = 0; i < model->event_count && rows < most; i++)
-        rows += panel_event_rows(&model->events[i], width);
-    return rows < most ? rows : most;
-}
-
-void panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model,
-                       const struct event_record *from)
-{
-    for (size_t i = from ? (size_t)(from - model->events) : 0; i < model->event_count && area.h > 0; i++) {
+    int top = area.y;
+    enum { TEXT_MAX = 1024, INDENT = 2, MARGIN = 4 }; /* bytes; columns: the mark, and all beside the text */
+    for (size_t i = 0; i < model->event_count && area.h > 0; i++) {
         const struct event_record *event = &model->events[i];
         bool error = strcmp(event->level, "error") == 0, info = strcmp(event->level, "info") == 0;
         enum style style = error ? STYLE_BAD : info ? STYLE_DIM : STYLE_WARN;
-        struct rect words = {area.x + 1 + EVENT_INDENT, area.y, area.w - EVENT_MARGIN, area.h};
-        char text[EVENT_MAX];
+        struct rect words = {area.x + 1 + INDENT, area.y, area.w - MARGIN, area.h};
+        char text[TEXT_MAX];
         if (!info) grid_put(grid, area.x + 1, area.y, error ? 0x2717 : '!', style, ATTR_BOLD);
-        rect_skip(&area, wrap_draw(grid, words, style, event_sentence(event, text, sizeof text)));
+        rect_skip(&area, wrap_draw(grid, words, style, panel_event_text(event, text, sizeof text)));
     }
+    return area.y - top;
 }
 
 /* --- details, for wide screens --- */
@@ -241,15 +207,6 @@ static void draw_orders(struct grid *grid, struct rect *area, const struct run_m
     }
 }
 
-static void draw_recent_events(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
-{
-    if (!begin_list(grid, area, "events", NULL, model->event_count, rows)) return;
-    struct rect events = *area;
-    events.h = panel_events_rows(model, area->w, area->h < rows ? area->h : rows);
-    panel_draw_events(grid, events, model, NULL);
-    rect_skip(area, events.h);
-}
-
 /* Lines that are neither empty nor a comment. */
 static void draw_config(struct grid *grid, struct rect *area, const char *config)
 {
@@ -271,6 +228,7 @@ void panel_draw_side(struct grid *grid, struct rect area, const struct run_model
     draw_evals(grid, &area, model, evals);
     draw_checkpoints(grid, &area, model, CHECKPOINTS);
     draw_orders(grid, &area, model, ORDERS);
-    draw_recent_events(grid, &area, model, EVENT_ROWS);
+    int rows = (int)begin_list(grid, &area, "events", NULL, model->event_count ? EVENT_ROWS : 0, EVENT_ROWS);
+    rect_skip(&area, panel_draw_events(grid, (struct rect){area.x, area.y, area.w, rows}, model));
     draw_config(grid, &area, model->config);
 }

@@ -23,7 +23,6 @@ struct run_state {
     int64_t end;    /* last step shown when zoomed; -1: the newest */
     int plot_w;     /* columns of the focused chart when last drawn: what one cursor step is worth */
     size_t sample;  /* 0: the newest */
-    int64_t event;  /* step of the event that is read whole while the cursor is there; -1: none */
     int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
 };
 
@@ -36,7 +35,7 @@ static enum status run_open(struct workbench *workbench, void *opaque, const cha
     if (workbench->compared[0] &&
         run_model_compare(&state->model, workbench->store, workbench->compared, &gone))
         workbench->compared[0] = '\0';
-    state->cursor = state->event = state->end = -1;
+    state->cursor = state->end = -1;
     memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
     return STATUS_OK;
 }
@@ -162,24 +161,18 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
 {
     struct run_state *state = opaque;
     const struct run_model *model = &state->model;
-    const struct event_record *chosen = NULL;
     struct run_layout layout;
-    if (state->event >= 0 && state->event == state->cursor)
-        chosen = run_model_event_beside(model, state->event - 1, true);
-    /* the chosen event gets the rows it takes; the newest ones have what the sample text leaves blank, or the
-     * side panel */
     layout_run(grid->w, grid->h, state->enlarged, &layout);
-    int w = layout.events.w, needed = chosen ? panel_event_rows(chosen, w) : 0;
-    int wanted = layout.side.w ? 0 : panel_events_rows(model, w, layout.sample.h);
-    layout_run_events(&layout, state->enlarged, panel_sample_rows(model, state->sample, w), wanted, needed);
     panel_draw_header(grid, layout.header, model, workbench->now);
     for (int c = 0; c < layout.chart_count; c++) {
-        int which = layout.chart_count == 1 ? state->focus : c;
-        if (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS) which = state->focus;
-        draw_chart(state, grid, layout.chart[c], which);
+        bool focused =
+            layout.chart_count == 1 || (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS);
+        draw_chart(state, grid, layout.chart[c], focused ? state->focus : c);
     }
-    panel_draw_sample(grid, layout.sample, model, state->sample);
-    panel_draw_events(grid, layout.events, model, chosen);
+    int used = panel_draw_sample(grid, layout.sample, model, state->sample);
+    if (layout.events.h > 0)
+        rect_skip(&layout.events, used - layout.sample.h); /* what the text leaves blank is theirs */
+    panel_draw_events(grid, layout.events, model);
     if (layout.side.w) panel_draw_side(grid, layout.side, model);
 }
 
@@ -208,18 +201,18 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     place_cursor(workbench, state, from);
 }
 
-/* The cursor goes to an event, whose sentence then stands whole below the charts. Without a cursor the next
- * one is the first. */
+/* The cursor goes to an event, whose sentence is said. Without a cursor the next one is the first. */
 static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
 {
     int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
     const struct event_record *event = run_model_event_beside(&state->model, from, later);
+    char text[512];
     if (!event) {
         workbench_say(workbench, later ? "no event after this step" : "no event before this step");
         return;
     }
     place_cursor(workbench, state, event->step);
-    state->event = state->cursor;
+    workbench_say(workbench, "%s", panel_event_text(event, text, sizeof text));
 }
 
 /* Twice or half of what was ordered last. */
@@ -336,13 +329,11 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     if (sent) state->order = sent;
 }
 
-const struct view_ops run_view = {
-    .name = "the view of a run",
-    .context = CONTEXT_RUN,
-    .state_bytes = sizeof(struct run_state),
-    .open = run_open,
-    .read = run_read,
-    .draw = run_draw,
-    .key = run_key,
-    .close = run_close,
-};
+const struct view_ops run_view = {"the view of a run",
+                                  CONTEXT_RUN,
+                                  sizeof(struct run_state),
+                                  run_open,
+                                  run_read,
+                                  run_draw,
+                                  run_key,
+                                  run_close};

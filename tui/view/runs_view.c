@@ -537,13 +537,6 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     }
 }
 
-const struct view_ops runs_view = {
-    .name = "the list of runs",
-    .context = CONTEXT_RUNS,
-    .state_bytes = sizeof(struct runs_state),
-    .open = runs_open,
-    .read = runs_read,
-    .draw = runs_draw,
-    .key = runs_key,
-    .close = runs_close,
-};
+const struct view_ops runs_view = {"the list of runs", CONTEXT_RUNS, sizeof(struct runs_state),
+                                   runs_open,          runs_read,    runs_draw,
+                                   runs_key,           runs_close};

@@ -124,17 +124,6 @@ static void define_cursor_keys(void)
         define_key(sequences[i].bytes, sequences[i].key);
 }
 
-/* newterm would end the process, or draw on what cannot place its cursor. */
-static bool is_usable(const char *term, int fd)
-{
-    int why = 0;
-    if (!term || !*term || setupterm(term, fd, &why) != OK) return false;
-    const char *place = tigetstr("cup");
-    bool able = place && place != (char *)-1;
-    del_curterm(cur_term);
-    return able;
-}
-
 /* Gives the terminal back; refresh takes it again. */
 static void suspend(struct screen *screen)
 {
@@ -149,11 +138,9 @@ void screen_close(struct screen *screen)
 {
     if (!screen) return;
     rescue.armed = 0;
+    if (screen->keys) suspend(screen);
     if (screen->keys) delwin(screen->keys);
-    if (screen->terminal) {
-        suspend(screen);
-        delscreen(screen->terminal);
-    }
+    if (screen->terminal) delscreen(screen->terminal);
     grid_release(&screen->shown);
     free(screen->row);
     free(screen);
@@ -167,10 +154,9 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
     screen->fd = fileno(out);
     screen->level = glyph_level_detect(nl_langinfo(CODESET), term);
     screen->all = true;
-    bool usable = is_usable(term, screen->fd);
-    if (usable) arm_rescue(screen->fd);
-    if (usable) screen->terminal = newterm(NULL, out, in);
-    if (!screen->terminal || !(screen->keys = newpad(1, 1))) {
+    arm_rescue(screen->fd);
+    screen->terminal = newterm(NULL, out, in);
+    if (!screen->terminal || !cursor_address || !(screen->keys = newpad(1, 1))) {
         screen_close(screen);
         return err_set(
             err, STATUS_FAILED,

@@ -28,26 +28,6 @@ void gauge_draw(struct grid *grid, int x, int y, int width, enum style style, do
 
 /* --- sparkline --- */
 
-struct column {
-    double sum;
-    int64_t finite, non_finite; /* steps */
-};
-
-/* The points that begin before `end`, from *next on: they are in order, so each column takes the next few. */
-static struct column gather(const struct series_point *points, size_t count, size_t *next, int64_t end)
-{
-    struct column column = {0};
-    for (; *next < count && points[*next].first_step < end; ++*next) {
-        const struct series_point *point = &points[*next];
-        int64_t finite = point->count - point->non_finite;
-        column.non_finite += point->non_finite;
-        if (finite <= 0 || !isfinite(point->mean)) continue;
-        column.sum += point->mean * (double)finite;
-        column.finite += finite;
-    }
-    return column;
-}
-
 static void draw_level(struct grid *grid, int x, int y, enum style style, double position)
 {
     static const uint32_t eighths[8] = {0x2581, 0x2582, 0x2583, 0x2584, 0x2585, 0x2586, 0x2587, 0x2588};
@@ -62,26 +42,33 @@ static void draw_level(struct grid *grid, int x, int y, enum style style, double
 void sparkline_draw(struct grid *grid, int x, int y, int width, enum style style,
                     const struct series_point *points, size_t count)
 {
-    if (count == 0 || width <= 0) return;
-    int64_t first = points[0].first_step, steps = points[count - 1].last_step - first + 1;
+    enum { WIDTH_MAX = 256 };
+    struct {
+        double sum;
+        int64_t finite, non_finite; /* steps */
+    } columns[WIDTH_MAX] = {0};
     double lo = INFINITY, hi = -INFINITY;
-    int newest = 0;                        /* a wide last point lies where it begins, not in the last cell */
-    for (int pass = 0; pass < 2; pass++) { /* first the scale, then the cells */
-        size_t next = 0;
-        for (int c = 0; c < width; c++) {
-            int64_t end = c == width - 1 ? INT64_MAX : first + (int64_t)((double)steps * (c + 1) / width);
-            struct column column = gather(points, count, &next, end);
-            double mean = column.finite ? column.sum / (double)column.finite : NAN;
-            if (pass == 0) {
-                lo = fmin(lo, mean); /* the number where the other is NaN */
-                hi = fmax(hi, mean);
-                if (column.finite || column.non_finite) newest = c;
-            } else if (column.non_finite && (!column.finite || c == newest)) {
-                grid_put(grid, x + c, y, 0x2717, STYLE_BAD, ATTR_NONE);
-            } else if (column.finite) {
-                draw_level(grid, x + c, y, style, hi > lo ? (mean - lo) / (hi - lo) : 0.5);
-            }
-        }
+    int newest = 0; /* a wide last point lies where it begins, not in the last cell */
+    if (width > WIDTH_MAX) width = WIDTH_MAX;
+    for (size_t i = 0; i < count && width > 0; i++) {
+        const struct series_point *point = &points[i];
+        double steps = (double)(points[count - 1].last_step - points[0].first_step + 1);
+        int64_t finite = isfinite(point->mean) ? point->count - point->non_finite : 0;
+        newest = (int)((double)(point->first_step - points[0].first_step) / steps * width);
+        columns[newest].non_finite += point->non_finite;
+        if (finite > 0) columns[newest].sum += point->mean * (double)finite;
+        if (finite > 0) columns[newest].finite += finite;
+    }
+    for (int c = 0; c < width; c++) {
+        lo = fmin(lo, columns[c].finite ? columns[c].sum / (double)columns[c].finite : INFINITY);
+        hi = fmax(hi, columns[c].finite ? columns[c].sum / (double)columns[c].finite : -INFINITY);
+    }
+    for (int c = 0; c < width; c++) {
+        double mean = columns[c].finite ? columns[c].sum / (double)columns[c].finite : NAN;
+        if (columns[c].non_finite && (isnan(mean) || c == newest))
+            grid_put(grid, x + c, y, 0x2717, STYLE_BAD, ATTR_NONE);
+        else if (!isnan(mean))
+            draw_level(grid, x + c, y, style, hi > lo ? (mean - lo) / (hi - lo) : 0.5);
     }
 }
 

@@ -217,6 +217,7 @@ static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
     size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
+        if (!trace->marks && !p->non_finite) continue;
         int x = cell_x(d, point_step(p));
         if (x >= d->plot.x + d->plot.w) continue;
         if (p->non_finite) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);

@@ -34,15 +34,6 @@ static void place_charts(struct run_layout *out, bool enlarged)
     }
 }
 
-/* Places what lies between header and footer, the text from below. */
-static void place(struct run_layout *out, int sample, int events, bool enlarged)
-{
-    int w = out->sample.w, bottom = out->footer.y;
-    out->events = (struct rect){0, bottom - events, w, events};
-    out->sample = (struct rect){0, bottom - events - sample, w, sample};
-    place_charts(out, enlarged);
-}
-
 void layout_run(int w, int h, bool enlarged, struct run_layout *out)
 {
     memset(out, 0, sizeof *out);
@@ -53,27 +44,10 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out)
     out->header = (struct rect){0, 0, w, header};
     out->footer = (struct rect){0, h - 1, w, 1};
     if (side) out->side = (struct rect){w - side, header, side, h - 1 - header};
-    out->sample.w = side ? w - side - 2 : w;
-    place(out, sample, side ? 0 : events, enlarged); /* the side panel has them */
-}
-
-/* Moves up to `wanted` rows, if that is any, from `from`, which keeps `kept`. */
-static void move_rows(int *from, int *to, int wanted, int kept)
-{
-    int rows = wanted < *from - kept ? wanted : *from - kept;
-    if (rows <= 0) return;
-    *from -= rows;
-    *to += rows;
-}
-
-void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed)
-{
-    int events = layout->events.h, sample = layout->sample.h, room = layout->sample.y - layout->header.h;
-    if (!layout->footer.w) return;
-    move_rows(&sample, &events, wanted - events, sample_used);
-    move_rows(&sample, &events, needed - events, 0);
-    move_rows(&room, &events, needed - events, 0);
-    place(layout, sample, events, enlarged);
+    if (side) events = 0; /* the side panel has them */
+    out->events = (struct rect){0, h - 1 - events, side ? w - side - 2 : w, events};
+    out->sample = (struct rect){0, out->events.y - sample, out->events.w, sample};
+    place_charts(out, enlarged);
 }
 
 /* --- tables --- */

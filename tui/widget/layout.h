@@ -30,11 +30,6 @@ struct run_layout {
 /* `enlarged`: one chart takes the room of all. */
 void layout_run(int w, int h, bool enlarged, struct run_layout *out);
 
-/* After it, when the texts are known: the events grow to `wanted` rows where the sample text, of
- * `sample_used` rows with its title, leaves some blank, and to `needed` at the cost of that text, then of the
- * charts: what is needed is what the user asked to read. */
-void layout_run_events(struct run_layout *layout, bool enlarged, int sample_used, int wanted, int needed);
-
 /* --- tables --- */
 
 struct table_column {

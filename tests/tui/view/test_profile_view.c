@@ -118,7 +118,7 @@ static void what_was_folded_stays_so_when_it_is_read_again(void **state)
     profile_tree_release(&tree);
 }
 
-static void a_line_is_found_again_or_what_it_is_in(void **state)
+static void a_line_stays_selected_or_what_it_is_in(void **state)
 {
     (void)state;
     struct profile_tree tree = {.all_open = true};
@@ -126,29 +126,35 @@ static void a_line_is_found_again_or_what_it_is_in(void **state)
     const char *const names[] = {"forward",  "loss",     "layer 0", "gemm qkv", "rmsnorm",     "layer 1",
                                  "gemm qkv", "backward", "layer 0", "gemm qkv", "unattributed"};
     assert_names(&tree, 11, names);
-    struct profile_line backward_gemm = tree.lines[9], loss = tree.lines[1], gone = loss;
-    assert_int_equal(profile_tree_find(&tree, &backward_gemm), 9);
+    tree.selected = 9;
+    tree.by_time = true;
+    arrange(&tree);
+    assert_int_equal(tree.selected, 9);
+    assert_string_equal(tree.lines[tree.selected - 2].of.phase, "backward");
+    tree.by_time = false;
     profile_tree_fold_all(&tree, false);
     arrange(&tree);
-    assert_int_equal(profile_tree_find(&tree, &loss), 1);
-    assert_int_equal(profile_tree_find(&tree, &backward_gemm), 5); /* its layer */
-    gone.of.phase = "recompute";
-    assert_int_equal(profile_tree_find(&tree, &gone), 0);
+    assert_int_equal(tree.selected, 5); /* its layer */
+    tree.selected = 1;
+    arrange(&tree);
+    assert_int_equal(tree.selected, 1);
+    tree.lines[1].of.phase = "recompute"; /* which is gone */
+    arrange(&tree);
+    assert_int_equal(tree.selected, 0);
     profile_tree_release(&tree);
 }
 
 /* --- the table --- */
 
-static struct grid draw(const struct profile *of, const struct profile_panel *panel, int w, int h,
+static struct grid draw(const struct profile *of, struct profile_tree *tree, int w, int h,
                         enum glyph_level level)
 {
     struct grid grid = {0};
     struct err err = {0};
-    struct profile_panel with = *panel;
-    with.profile = of;
     assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
     grid.level = level;
-    profile_panel_draw(&grid, (struct rect){0, 0, w, h}, &with);
+    size_t page = profile_draw_table(&grid, (struct rect){0, 0, w, h}, of, tree);
+    assert_int_equal(page, h - 2);
     return grid;
 }
 
@@ -157,8 +163,8 @@ static void the_table_has_time_share_and_rates(void **state)
     (void)state;
     struct profile_tree tree = {0};
     arrange(&tree);
-    struct profile_panel panel = {.tree = &tree, .selected = 2};
-    struct grid grid = draw(&profile, &panel, 80, 12, GLYPHS_ASCII);
+    tree.selected = 2;
+    struct grid grid = draw(&profile, &tree, 80, 12, GLYPHS_ASCII);
     assert_row(&grid, 0, " profile 10.00 ms a step, the mean of 4 profiled, the newest @200 --------------");
     assert_row(&grid, 1, " operation               calls  ms a step   share               GB/s    GFLOP/s");
     assert_row(&grid, 2, " v forward                   5      6.100   61.0%  ####....     1.31      17.70");
@@ -169,7 +175,7 @@ static void the_table_has_time_share_and_rates(void **state)
     assert_true(grid.cells[4 * 80 + 10].attr & ATTR_REVERSE);
     assert_false(grid.cells[5 * 80 + 10].attr & ATTR_REVERSE);
     grid_release(&grid);
-    grid = draw(&profile, &panel, 44, 12, GLYPHS_ASCII); /* the share outlives the rates and the bar */
+    grid = draw(&profile, &tree, 44, 12, GLYPHS_ASCII); /* the share outlives the rates and the bar */
     assert_row(&grid, 1, " operation                ms a step   share");
     grid_release(&grid);
     profile_tree_release(&tree);
@@ -180,11 +186,12 @@ static void the_lines_scroll(void **state)
     (void)state;
     struct profile_tree tree = {0};
     arrange(&tree);
-    struct profile_panel panel = {.tree = &tree, .selected = 6, .scroll = 5};
-    struct grid grid = draw(&profile, &panel, 80, 6, GLYPHS_ASCII);
-    assert_row(&grid, 2, "   > layer 0             2.500      3.500   35.0%  ##......     0.57      28.57^");
-    assert_row(&grid, 4, "");
-    assert_int_equal(profile_panel_page((struct rect){0, 0, 80, 6}), 4);
+    tree.selected = 6;
+    tree.scroll = 5;
+    struct grid grid = draw(&profile, &tree, 80, 6, GLYPHS_ASCII);
+    assert_int_equal(tree.scroll, 3); /* no page ends in blank rows */
+    assert_row(&grid, 4, "   > layer 0             2.500      3.500   35.0%  ##......     0.57      28.57");
+    assert_row(&grid, 5, "   unattributed              1      0.400    4.0%  #.......");
     grid_release(&grid);
     profile_tree_release(&tree);
 }
@@ -200,8 +207,8 @@ static void what_lies_beyond_the_edges_is_marked(void **state)
         uint32_t above, below;
     } cases[] = {{0, 6, ' ', 'v'}, {2, 6, '^', 'v'}, {3, 6, '^', ' '}, {0, 9, ' ', ' '}, {0, 8, ' ', 'v'}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct profile_panel panel = {.tree = &tree, .selected = 6, .scroll = cases[i].scroll};
-        struct grid grid = draw(&profile, &panel, 80, cases[i].h, GLYPHS_ASCII);
+        tree.selected = tree.scroll = cases[i].scroll;
+        struct grid grid = draw(&profile, &tree, 80, cases[i].h, GLYPHS_ASCII);
         assert_int_equal(grid.cells[2 * 80 + 79].glyph, cases[i].above);
         assert_int_equal(grid.cells[(cases[i].h - 1) * 80 + 79].glyph, cases[i].below);
         grid_release(&grid);
@@ -216,8 +223,7 @@ static void a_run_without_a_profile_says_so(void **state)
     struct profile_tree tree = {0};
     struct err err = {0};
     assert_int_equal(profile_tree_arrange(&tree, &none, &err), STATUS_OK);
-    struct profile_panel panel = {.tree = &tree};
-    struct grid grid = draw(&none, &panel, 60, 5, GLYPHS_ASCII);
+    struct grid grid = draw(&none, &tree, 60, 5, GLYPHS_ASCII);
     assert_row(&grid, 1, " no step of this run was profiled yet");
     grid_release(&grid);
     profile_tree_release(&tree);
@@ -231,7 +237,7 @@ int main(void)
         cmocka_unit_test(a_node_is_the_sum_of_what_is_in_it),
         cmocka_unit_test(siblings_are_sorted_by_time_and_stay_with_their_parents),
         cmocka_unit_test(what_was_folded_stays_so_when_it_is_read_again),
-        cmocka_unit_test(a_line_is_found_again_or_what_it_is_in),
+        cmocka_unit_test(a_line_stays_selected_or_what_it_is_in),
         cmocka_unit_test(the_table_has_time_share_and_rates),
         cmocka_unit_test(the_lines_scroll),
         cmocka_unit_test(what_lies_beyond_the_edges_is_marked),

@@ -44,57 +44,6 @@ static void layout_of_a_run_never_overlaps_at_any_size(void **state)
     }
 }
 
-static void an_event_takes_the_room_it_needs_at_any_size(void **state)
-{
-    (void)state;
-    static const int needs[][3] = {{2, 12, 0}, {9, 5, 5}, {1, 0, 3}, {4, 0, 100}}; /* used, wanted, needed */
-    for (int w = 1; w <= 220; w += 3) {
-        for (int h = 1; h <= 80; h++) {
-            for (size_t i = 0; i < 8; i++) {
-                struct run_layout layout;
-                const int *need = needs[i / 2];
-                layout_run(w, h, i % 2, &layout);
-                layout_run_events(&layout, i % 2, need[0], need[1], need[2]);
-                struct rect all[] = {layout.header,   layout.chart[0], layout.chart[1],
-                                     layout.chart[2], layout.chart[3], layout.sample,
-                                     layout.events,   layout.side,     layout.footer};
-                for (size_t a = 0; a < 9; a++) {
-                    assert_inside(all[a], w, h);
-                    for (size_t b = a + 1; b < 9; b++) assert_apart(all[a], all[b]);
-                }
-                if (layout_too_small(w, h)) continue;
-                int others = layout.sample.h + layout.chart[0].h;
-                assert_true(layout.events.h >= need[2] || others == 0);
-                if (layout.chart[0].h < 4) assert_int_equal(layout.sample.h, 0); /* the text goes first */
-                if (layout.chart[0].h < 4)
-                    assert_int_equal(layout.events.h, need[2] < h ? need[2] : layout.events.h);
-            }
-        }
-    }
-}
-
-static void events_first_take_what_the_sample_leaves_blank(void **state)
-{
-    (void)state;
-    struct run_layout layout, before;
-    layout_run(120, 40, false, &before);
-    layout = before;
-    layout_run_events(&layout, false, before.sample.h, 9, 0); /* the text fills its rows */
-    assert_memory_equal(&layout, &before, sizeof layout);
-    layout_run_events(&layout, false, 2, before.events.h + 3, 0);
-    assert_int_equal(layout.events.h, before.events.h + 3);
-    assert_int_equal(layout.sample.h, before.sample.h - 3);
-    assert_int_equal(layout.chart[3].h, before.chart[3].h);
-    layout = before;
-    layout_run_events(&layout, false, 2, 99, 0); /* no more than that, however many there are */
-    assert_int_equal(layout.sample.h, 2);
-    assert_int_equal(layout.chart[3].h, before.chart[3].h);
-    layout_run(80, 24, false, &layout);
-    layout_run_events(&layout, false, 9, 1, 3); /* asked for: the sample, then the charts give way */
-    assert_int_equal(layout.events.h, 3);
-    assert_int_equal(layout.sample.h, 1);
-}
-
 static void each_size_of_screen_has_its_panels(void **state)
 {
     (void)state;
@@ -189,8 +138,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_of_a_run_never_overlaps_at_any_size),
-        cmocka_unit_test(an_event_takes_the_room_it_needs_at_any_size),
-        cmocka_unit_test(events_first_take_what_the_sample_leaves_blank),
         cmocka_unit_test(each_size_of_screen_has_its_panels),
         cmocka_unit_test(table_drops_the_least_important_columns_first),
         cmocka_unit_test(a_table_keeps_what_just_fits),
