@@ -43,14 +43,6 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
     return status || table != TABLE_STEPS ? status : count_step(journal, record, err);
 }
 
-enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
-                               const char *result, struct err *err)
-{
-    return store_do(journal->store, err,
-                    "update orders set applied_step = ?2, result = ?3 where id = ?1 and run_id = ?4", "iiss",
-                    order_id, applied_step, result, journal->run_id);
-}
-
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err)
 {
     /* a value may be absent from the newest steps of an import; of the bits see columns.def */
@@ -164,13 +156,6 @@ enum status journal_next_segment(struct journal *journal, struct err *err)
     journal->status = RUN_RUNNING;
     status = insert_segment(journal, err);
     return status ? status : mark_running(journal, err);
-}
-
-enum status journal_device(struct journal *journal, const char *device, const char *precision,
-                           struct err *err)
-{
-    return store_do(journal->store, err, "update runs set device = ?2, precision = ?3 where id = ?1", "sss",
-                    journal->run_id, device, precision);
 }
 
 enum status journal_end(struct journal *journal, enum run_status final, const char *message, struct err *err)

@@ -35,14 +35,8 @@ enum status journal_end(struct journal *journal, enum run_status status, const c
  * failed; orders that wait go on waiting. */
 enum status journal_next_segment(struct journal *journal, struct err *err);
 
-/* What the run is trained on from here on: the columns of its row. */
-enum status journal_device(struct journal *journal, const char *device, const char *precision,
-                           struct err *err);
-
 /* A record of a table of run and segment. */
 enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err);
-enum status journal_order_done(struct journal *journal, int64_t order_id, int64_t applied_step,
-                               const char *result, struct err *err);
 
 /* Brings the run's row up to date: what is recorded, the status, a sign of life. */
 enum status journal_row(struct journal *journal, struct err *err);

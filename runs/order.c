@@ -47,21 +47,18 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
     return status;
 }
 
-enum status order_get(struct store *store, int64_t id, struct arena *arena, struct order_row *out,
-                      struct err *err)
+enum status order_get(struct store *store, const char *run_id, int64_t id, struct arena *arena,
+                      struct order_row *out, struct err *err)
 {
-    char fields[200], sql[300];
-    sqlite3_stmt *select;
-    bool row;
-    table_fields(TABLE_ORDERS, fields, sizeof fields);
-    snprintf(sql, sizeof sql, "select %s from orders t where id = ?1", fields);
-    enum status status = store_query(store, &select, err, sql, "i", id);
-    if (!status) status = store_step(store, select, &row, err);
-    if (status) return status;
-    if (!row) return err_set(err, STATUS_NOT_FOUND, "order %lld: there is no such order", (long long)id);
-    if (!table_read(TABLE_ORDERS, select, 0, arena, out))
-        status = err_set(err, STATUS_NO_MEMORY, "reading orders: not enough memory");
-    sqlite3_reset(select);
+    char tail[40];
+    struct order_row *found;
+    size_t count;
+    snprintf(tail, sizeof tail, "and id = %lld", (long long)id);
+    struct table_request request = {TABLE_ORDERS, run_id, tail, 1, sizeof *out, false};
+    enum status status = table_list(store, &request, arena, &found, &count, err);
+    if (!status && !count)
+        status = err_set(err, STATUS_NOT_FOUND, "order %lld: there is no such order", (long long)id);
+    if (!status) *out = *found;
     return status;
 }
 

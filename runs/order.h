@@ -28,8 +28,8 @@ struct order_row {
     int64_t applied_step; /* -1: not yet */
     const char *result;   /* NULL: not yet */
 };
-enum status order_get(struct store *store, int64_t id, struct arena *arena, struct order_row *out,
-                      struct err *err);
+enum status order_get(struct store *store, const char *run_id, int64_t id, struct arena *arena,
+                      struct order_row *out, struct err *err);
 /* Newest first, at most `limit`. */
 enum status order_list(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                        struct order_row **out, size_t *count, struct err *err);

@@ -147,11 +147,14 @@ static enum status apply(struct journal *journal, struct message *message, struc
         journal->status = *status;
         return STATUS_OK;
     case NOTE_ORDER_DONE:
-        return journal_order_done(journal, done->id, done->step, (const char *)(done + 1), err);
+        return store_do(journal->store, err,
+                        "update orders set applied_step = ?3, result = ?4 where run_id = ?1 and id = ?2",
+                        "siis", journal->run_id, done->id, done->step, (const char *)(done + 1));
     case NOTE_SEGMENT:
         return journal_next_segment(journal, err);
     case NOTE_DEVICE:
-        return journal_device(journal, text, text + strlen(text) + 1, err);
+        return store_do(journal->store, err, "update runs set device = ?2, precision = ?3 where id = ?1",
+                        "sss", journal->run_id, text, text + strlen(text) + 1);
     }
     enum store_table table = (enum store_table)message->kind;
     int column = store_tables[table].first;

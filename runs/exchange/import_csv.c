@@ -1,7 +1,6 @@
 /* CSV files on their way in, see import.h: our own tables and TensorBoard's scalars, parsed by libcsv.
- *
- * libcsv tells no line numbers, so it is fed line by line. A field goes into its statement as it comes; a
- * record is stored when it ends. The first thing wrong ends the reading. */
+ * A field goes into its statement as it comes; a record is stored when it ends. The first thing wrong ends
+ * the reading. */
 #include <csv.h>
 #include <ctype.h>
 #include <errno.h>
@@ -17,7 +16,7 @@ struct reader {
     struct import *import;
     struct csv_parser parser;
     enum status status; /* of the first thing wrong */
-    bool in_header, record_ended;
+    bool in_header;
     char header[HEADER_MAX][NAME_MAX_BYTES];
     int header_count, field;
     struct import_rows rows; /* a newer anneal's file may have more fields */
@@ -184,7 +183,6 @@ static void take_end(int c, void *context)
     else
         r->status = import_rows_store(&r->rows);
     r->in_header = false;
-    r->record_ended = true;
     r->field = 0;
 }
 
@@ -203,44 +201,26 @@ static enum status parser_error(struct reader *r)
                       FIELD_MAX >> 20);
 }
 
-static bool is_blank(const char *piece, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (piece[i] != '\r' && piece[i] != '\n') return false;
-    return true;
-}
-
-/* A line or a piece of a long one; *between says whether a record may begin here, *line counts. */
-static enum status feed(struct reader *r, const char *piece, size_t n, int64_t *line, bool *between)
-{
-    if (*between) r->import->line = *line;
-    r->record_ended = false;
-    size_t used = csv_parse(&r->parser, piece, n, take_field, take_end, r);
-    if (r->status) return r->status;
-    if (used != n) return parser_error(r);
-    *between = r->record_ended || (*between && is_blank(piece, n));
-    *line += piece[n - 1] == '\n';
-    return STATUS_OK;
-}
-
+/* Line by line, since libcsv tells no line numbers; a long line in pieces. */
 static enum status read_file(struct reader *r, FILE *file)
 {
     char chunk[CHUNK_BYTES];
     int64_t line = 1;
-    bool between = true;
-    enum status status = STATUS_OK;
-    for (size_t n; !status && (n = fread(chunk, 1, sizeof chunk, file)) > 0;)
-        for (char *piece = chunk, *end = chunk + n; !status && piece < end;) {
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, file)) > 0;)
+        for (char *piece = chunk, *end = chunk + n, *next; piece < end; piece = next) {
             char *newline = memchr(piece, '\n', (size_t)(end - piece));
-            char *next = newline ? newline + 1 : end;
-            status = feed(r, piece, (size_t)(next - piece), &line, &between);
-            piece = next;
+            next = newline ? newline + 1 : end;
+            if (r->field == 0) r->import->line = line; /* a record begins here, at the latest */
+            size_t used = csv_parse(&r->parser, piece, (size_t)(next - piece), take_field, take_end, r);
+            if (r->status) return r->status;
+            if (used != (size_t)(next - piece)) return parser_error(r);
+            line += newline != NULL;
         }
-    if (!status && ferror(file))
+    if (ferror(file))
         return err_set(r->import->err, STATUS_IO, "%s: cannot read: %s", r->import->path, strerror(errno));
-    if (!status && csv_fini(&r->parser, take_field, take_end, r) != 0)
+    if (csv_fini(&r->parser, take_field, take_end, r) != 0)
         return import_bad(r->import, "its quote is not closed before the file ends");
-    return status ? status : r->status;
+    return r->status;
 }
 
 enum status import_read_csv(struct import *import, FILE *file)

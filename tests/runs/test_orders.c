@@ -51,11 +51,11 @@ static void orders_are_delivered_once_and_acknowledged(void **state)
     assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
     assert_false(writer_next_order(writer, &orders[2]));
     struct order_row row;
-    assert_int_equal(order_get(store, first, &arena, &row, &err), STATUS_OK);
+    assert_int_equal(order_get(store, id, first, &arena, &row, &err), STATUS_OK);
     assert_int_equal(row.applied_step, 41);
     assert_string_equal(row.result, "factor 0.5, from \"now\" on");
     assert_string_equal(row.issuer, "test");
-    assert_int_equal(order_get(store, second, &arena, &row, &err), STATUS_OK);
+    assert_int_equal(order_get(store, id, second, &arena, &row, &err), STATUS_OK);
     assert_true(row.applied_step == -1 && row.result == NULL);
     struct run_info info;
     assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
@@ -70,7 +70,7 @@ static void orders_are_delivered_once_and_acknowledged(void **state)
     assert_true(rows[0].id == second && rows[2].id == early);
     assert_non_null(strstr(rows[0].result, "ended first"));
     assert_non_null(strstr(rows[2].result, "already ended"));
-    assert_int_equal(order_get(store, 999, &arena, &row, &err), STATUS_NOT_FOUND);
+    assert_int_equal(order_get(store, id, 999, &arena, &row, &err), STATUS_NOT_FOUND);
     store_close(store);
     arena_release(&arena);
 }

@@ -24,7 +24,7 @@ static enum status read_answer(struct store *store, const char *run_id, int64_t 
 {
     struct arena arena = {0};
     struct order_row row = {0};
-    enum status status = order_get(store, id, &arena, &row, err);
+    enum status status = order_get(store, run_id, id, &arena, &row, err);
     *answered = !status && row.result;
     if (*answered && row.applied_step < 0)
         status = err_set(err, STATUS_FAILED, "run %s: %s", run_id, row.result);
