@@ -10,6 +10,7 @@
  * and what has no log are of a database that nobody has open. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,13 @@ enum status store_open(const char *home, struct store **out, struct err *err)
 enum status store_open_to_read(const char *home, struct store **out, struct err *err)
 {
     return open_at(home, true, out, err);
+}
+
+enum status store_open_home(bool to_read, struct store **out, struct err *err)
+{
+    char home[PATH_MAX];
+    enum status status = file_anneal_home(home, sizeof home, err);
+    return status ? status : open_at(home, to_read, out, err);
 }
 
 void store_close(struct store *store)

@@ -23,6 +23,9 @@ enum status store_open(const char *home, struct store **out, struct err *err);
  */
 enum status store_open_to_read(const char *home, struct store **out, struct err *err);
 
+/* One of the two, below $ANNEAL_HOME. */
+enum status store_open_home(bool to_read, struct store **out, struct err *err);
+
 void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);

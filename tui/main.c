@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/session/second_start.h"
 
 #define VERSION "0.1.0"
@@ -45,11 +46,11 @@ static int fail(const struct command *command, const struct err *err)
     bool usage = err->status == STATUS_USAGE, remedy = n && err->text[n - 1] == ')';
     const char *name = command->line.name;
     if (usage && remedy)
-        command_say("%s: %s", name, err->text);
+        output_say("%s: %s", name, err->text);
     else if (usage)
-        command_say("%s: %s (see anneal %s --help)", name, err->text, name);
+        output_say("%s: %s (see anneal %s --help)", name, err->text, name);
     else if (n)
-        command_say("%s", err->text);
+        output_say("%s", err->text);
     return usage ? 2 : err->status == STATUS_INTERRUPTED ? 130 : 1;
 }
 
@@ -83,7 +84,7 @@ static int run(const struct command *command, int argc, char **argv)
     else if (!status)
         status = command->run(record, &words, &err);
     words_release(&words);
-    if (!status) status = command_check_stdout(&err);
+    if (!status) status = output_check(&err);
     return status ? fail(command, &err) : 0;
 }
 
@@ -143,11 +144,11 @@ int main(int argc, char **argv)
     }
     if (strcmp(word, "--version") == 0) {
         if (argc == 2) return puts("anneal " VERSION) < 0;
-        command_say("--version: takes no further word");
+        output_say("--version: takes no further word");
         return 2;
     }
     const struct command *command = find(commands, word, &err);
     if (command) return (command->run ? run : run_subcommand)(command, argc - (argc > 1), argv + (argc > 1));
-    command_say("%s (anneal --help lists them)", err.text);
+    output_say("%s (anneal --help lists them)", err.text);
     return 2;
 }

@@ -7,7 +7,6 @@
 
 #include <stddef.h>
 
-#include "core/base/json_out.h"
 #include "core/base/options.h"
 #include "runs/store.h"
 
@@ -35,23 +34,6 @@ struct command {
 
 /* A field's place in the file's own record of options. */
 #define AT(field) offsetof(struct options, field)
-
-/* Prints "anneal: ..." on standard error, safe for a terminal. */
-void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#define command_warn(...) command_say("warning: " __VA_ARGS__)
-
-/* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
-int command_columns(FILE *out);
-
-/* STATUS_IO where standard output did not take everything that was printed. */
-enum status command_check_stdout(struct err *err);
-/* Begins a JSON value on standard output, '{' or '['. */
-void command_begin_json(struct json_out *json, char open);
-/* Ends it; STATUS_IO where that could not take all of it. */
-enum status command_end_json(struct json_out *json, struct err *err);
-
-/* The store below $ANNEAL_HOME, only to look at or to change; close it with store_close. */
-enum status command_open_store(bool to_read, struct store **out, struct err *err);
 
 /* The option --device. */
 #define DEVICE_WORDS "auto|cpu|cuda|cuda:N"

@@ -217,7 +217,7 @@ static void print_outcomes(struct table *table, struct comparison *c, const char
 
 static void print_page(struct comparison *c, const char *const *titles)
 {
-    int width = command_columns(stdout) ? command_columns(stdout) : 80; /* the same everywhere */
+    int width = output_columns(stdout) ? output_columns(stdout) : 80; /* the same everywhere */
     size_t keys = 0, different = 0, recorded = 0;
     bool alike = true;
     struct table table = {0};
@@ -321,7 +321,7 @@ static enum status run(const void *options, const struct words *words, struct er
     c.runs = arena_alloc_array(&c.arena, count, sizeof *c.runs);
     const char **titles = arena_alloc_array(&c.arena, count, sizeof *titles);
     enum status status = c.runs && titles
-                             ? command_open_store(true, &store, err)
+                             ? store_open_home(true, &store, err)
                              : err_set(err, STATUS_NO_MEMORY, "comparing runs: not enough memory");
     for (; !status && c.count < count; c.count++) {
         struct compared *read = &c.runs[c.count];

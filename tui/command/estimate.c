@@ -65,7 +65,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
         e->counted = e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST;
         e->overhead = overhead_recall(folder, &e->info);
         if (!e->gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
-        if (*choice.why) command_warn("on the CPU: %s", choice.why);
+        if (*choice.why) output_warn("on the CPU: %s", choice.why);
     }
     struct memory_wish wish = {.home = at_home ? home : NULL,
                                .backend = choice.backend,

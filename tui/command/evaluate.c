@@ -147,7 +147,7 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
     }
     status = loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
                                "evaluating", err);
-    if (!status && *e->loaded.choice.why) command_warn("evaluating on the CPU: %s", e->loaded.choice.why);
+    if (!status && *e->loaded.choice.why) output_warn("evaluating on the CPU: %s", e->loaded.choice.why);
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/generate/generate.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/recorded_run.h"
@@ -35,7 +36,7 @@ static enum status open_voice(struct voice *v, const char *folder, const char *d
     struct loaded_wish wish = {.B = 1, .T = 512, .allocator = allocator};
     enum status status = loaded_model_describe(&v->loaded, folder, err);
     if (!status) status = loaded_model_load(&v->loaded, folder, device, wish, "generating", err);
-    if (!status && *v->loaded.choice.why) command_warn("generating on the CPU: %s", v->loaded.choice.why);
+    if (!status && *v->loaded.choice.why) output_warn("generating on the CPU: %s", v->loaded.choice.why);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
         status = err_set(err, STATUS_NOT_FOUND,
@@ -72,11 +73,11 @@ static void print_new_text(const char *text, size_t length, size_t *done)
 /* Members keep what a terminal would obey, as escapes; what is not UTF-8 becomes U+FFFD. */
 static enum status print_json(const char *prompt, const char *text, size_t length, struct err *err)
 {
-    struct json_out json;
-    command_begin_json(&json, '{');
-    json_out_text(&json, "prompt", prompt);
-    json_out_bytes(&json, "text", text, length);
-    return command_end_json(&json, err);
+    struct output o;
+    output_begin(&o, true);
+    output_text(&o, "prompt", prompt);
+    json_out_bytes(&o.out, "text", text, length);
+    return output_end(&o, err);
 }
 
 static enum status write_text(struct voice *v, const struct options *o, struct err *err)

@@ -13,7 +13,7 @@ static enum status run(const void *options, const struct words *words, struct er
     struct store *store = NULL;
     struct import_outcome outcome;
     char id[3 * sizeof outcome.id];
-    enum status status = command_open_store(false, &store, err);
+    enum status status = store_open_home(false, &store, err);
     if (!status)
         status = import_files(store, words->words, (size_t)words->count,
                               ((const struct options *)options)->name, &outcome, err);

@@ -234,7 +234,7 @@ static enum status check_no_run(const char *name, struct err *err)
 {
     struct store *store = NULL;
     struct run_info run;
-    enum status status = command_open_store(false, &store, err);
+    enum status status = store_open_home(false, &store, err);
     if (status) return status;
     status = run_find(store, name, &run, NULL);
     store_close(store);
@@ -290,11 +290,11 @@ static void print_import(const struct description *m, const char *name, int64_t 
     printf("  train       anneal train --model.from=%s --data.train=...\n", shown);
     if (vocabulary) printf("  write       anneal generate %s --prompt ...\n", shown);
     if (problem.status)
-        command_warn("%s (no text can be written or tokenized with it)", problem.text);
+        output_warn("%s (no text can be written or tokenized with it)", problem.text);
     else if (!there)
-        command_warn("there is no tokenizer.json (no text can be written or tokenized)");
+        output_warn("there is no tokenizer.json (no text can be written or tokenized)");
     else if (vocabulary > m->config.model.sizes.vocab_size)
-        command_warn("the tokenizer's vocabulary is larger than the model's");
+        output_warn("the tokenizer's vocabulary is larger than the model's");
 }
 
 static enum status run_import(const void *options, const struct words *words, struct err *err)

@@ -10,6 +10,7 @@
 #include "runs/order.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 
 enum { SILENCE_SECONDS = 5, FACTOR_MAX = 1000 };
 
@@ -50,9 +51,9 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         told = true;
         struct run_info now;
         bool paused = run_find(store, run_id, &now, NULL) == STATUS_OK && now.status == RUN_PAUSED;
-        command_say("run %s: %s (still waiting; the order stands after Ctrl-C, too)", run_id,
-                    paused ? "is paused, and does this with its next step"
-                           : "its trainer has not answered for 5 s, it looks between steps");
+        output_say("run %s: %s (still waiting; the order stands after Ctrl-C, too)", run_id,
+                   paused ? "is paused, and does this with its next step"
+                          : "its trainer has not answered for 5 s, it looks between steps");
     }
     return status;
 }
@@ -97,12 +98,12 @@ static enum status run_order(const void *options, const struct words *words, str
     double argument;
     int64_t id;
     enum status status = parse_order(words, &verb, &argument, err);
-    if (!status) status = command_open_store(false, &store, err);
+    if (!status) status = store_open_home(false, &store, err);
     if (!status) status = run_find(store, words->words[0], &run, err);
     if (!status) status = order_issue(store, run.id, verb, argument, "cli", &id, err);
     if (!status && wait) status = wait_for_answer(store, run.id, id, err);
     if (!status && wait && verb == ORDER_STOP) wait_until_free(store, &run);
-    if (!status && !wait) command_say("order %s given to %s", order_verb_name(verb), run.id);
+    if (!status && !wait) output_say("order %s given to %s", order_verb_name(verb), run.id);
     store_close(store);
     return status;
 }

@@ -1,17 +1,47 @@
 /* See output.h. */
 #include "tui/command/output.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include "core/base/text.h"
-#include "tui/command/command.h"
 #include "tui/widget/glyph.h"
 
 enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 4096 };
+
+void output_say(const char *format, ...)
+{
+    char text[4096], line[3 * sizeof text]; /* it may quote file names and what was recorded */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    clean_line(line, sizeof line, text);
+    fprintf(stderr, "anneal: %s\n", line);
+}
+
+int output_columns(FILE *out)
+{
+    int64_t columns;
+    struct winsize size;
+    const char *set = getenv("COLUMNS");
+    if (set && text_parse_int(set, &columns) && columns > 0) return columns < 10000 ? (int)columns : 10000;
+    return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+enum status output_check(struct err *err)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return STATUS_OK;
+    return err_set(err, STATUS_IO, "standard output: cannot write: %s",
+                   errno ? strerror(errno) : "write error");
+}
 
 /* ---- tables ---- */
 
@@ -117,12 +147,16 @@ void table_print(struct table *table, int indent, int width, enum table_excess e
 void output_begin(struct output *output, bool json)
 {
     *output = (struct output){.json = json};
-    if (json) command_begin_json(&output->out, '{');
+    json_out_begin(&output->out, stdout);
+    if (json) json_out_open(&output->out, NULL, '{', JSON_OUT_LINES);
 }
 
 enum status output_end(struct output *output, struct err *err)
 {
-    return output->json ? command_end_json(&output->out, err) : STATUS_OK;
+    if (!output->json) return STATUS_OK;
+    json_out_close(&output->out);
+    int code = json_out_finish(&output->out);
+    return code ? err_set(err, STATUS_IO, "standard output: cannot write: %s", strerror(code)) : STATUS_OK;
 }
 
 void output_open(struct output *output, const char *name, const char *title)

@@ -12,9 +12,20 @@
 #include <stdint.h>
 
 #include "core/base/arena.h"
+#include "core/base/err.h"
 #include "core/base/json_out.h"
 #include "runs/columns.h"
 #include "runs/run.h"
+
+/* Prints "anneal: ..." on standard error, safe for a terminal. */
+void output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define output_warn(...) output_say("warning: " __VA_ARGS__)
+
+/* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
+int output_columns(FILE *out);
+
+/* STATUS_IO where standard output did not take everything that was printed. */
+enum status output_check(struct err *err);
 
 /* ---- tables ---- */
 

@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 #include "tui/session/interrupt.h"
 
 enum { LINE_BYTES = 2048, BAR_MIN = 10, BAR_MAX = 60, LABEL_COLUMNS = 10, WIDTH_DEFAULT = 80 };
@@ -136,7 +137,7 @@ static void wipe(struct progress_bar *bar)
 static void draw(struct progress_bar *bar, const struct progress_view *view)
 {
     char line[LINE_BYTES];
-    int width = command_columns(bar->out);
+    int width = output_columns(bar->out);
     bar->shown = bar->style == PROGRESS_BAR;
     /* The last column stays free: a character there makes some terminals wrap. */
     if (bar->shown)

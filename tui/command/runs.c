@@ -185,20 +185,21 @@ static void print_table(const struct listed *runs, size_t count)
         table_cell(&table, "DEVICE", "%s", *run->device ? run->device : "-");
         table_cell(&table, "STARTED", "%.16s", OUTPUT_TIME(run->created_at));
     }
-    int width = command_columns(stdout);
+    int width = output_columns(stdout);
     table_print(&table, 0, isatty(STDOUT_FILENO) ? (width ? width : 80) : 0, TABLE_CUT);
 }
 
 static enum status print_json(const struct listed *runs, size_t count, struct err *err)
 {
     struct output o = {.json = true};
-    command_begin_json(&o.out, '[');
+    json_out_begin(&o.out, stdout);
+    json_out_open(&o.out, NULL, '[', JSON_OUT_LINES);
     for (size_t i = 0; i < count; i++) {
         output_item(&o);
         output_run(&o.out, runs[i].run);
     }
     if (count) json_out_close(&o.out);
-    return command_end_json(&o.out, err);
+    return output_end(&o, err);
 }
 
 struct options {
@@ -241,7 +242,7 @@ static enum status run(const void *options, const struct words *words, struct er
     struct arena arena = {0};
     struct store *store = NULL;
     (void)words;
-    enum status status = command_open_store(true, &store, err);
+    enum status status = store_open_home(true, &store, err);
     if (!status) status = list_runs(store, options, &arena, err);
     store_close(store);
     arena_release(&arena);

@@ -315,24 +315,22 @@ static double share_of(const struct profile_row *row, const struct profile *prof
 
 static enum status profile_json(const char *id, const struct profile *profile, struct err *err)
 {
-    struct json_out json;
-    command_begin_json(&json, '{');
-    JSON_MEMBERS(&json, "run", id, "steps", profile->steps, "last_step", profile->last_step, "step_ms",
-                 profile->step_us / 1e3);
-    json_out_open(&json, "rows", '[', JSON_OUT_LINES);
+    struct output o;
+    output_begin(&o, true);
+    OUTPUT_MEMBERS(&o, "run", id, "steps", profile->steps, "last_step", profile->last_step, "step_ms",
+                   profile->step_us / 1e3);
+    output_list(&o, "rows", "");
     for (size_t i = 0; i < profile->count; i++) {
         const struct profile_row *row = &profile->rows[i];
-        json_out_open(&json, NULL, '{', JSON_OUT_LINES);
-        JSON_OUT(&json, "phase", row->phase);
-        json_out_whole(&json, "layer", row->layer);
-        JSON_MEMBERS(&json, "op", row->op, "calls", row->calls, "time_us", row->time_us, "share",
-                     share_of(row, profile), "bytes", row->bytes, "flops", row->flops);
-        JSON_MEMBERS(&json, "gb_per_sec", profile_gigabytes_per_second(row), "gflops_per_sec",
-                     profile_gigaflops_per_second(row));
-        json_out_close(&json);
+        output_item(&o);
+        OUTPUT_MEMBERS(&o, "phase", row->phase, "layer", row->layer, "op", row->op, "calls", row->calls,
+                       "time_us", row->time_us, "share", share_of(row, profile), "bytes", row->bytes, "flops",
+                       row->flops);
+        OUTPUT_MEMBERS(&o, "gb_per_sec", profile_gigabytes_per_second(row), "gflops_per_sec",
+                       profile_gigaflops_per_second(row));
     }
-    json_out_close(&json);
-    return command_end_json(&json, err);
+    output_list_end(&o);
+    return output_end(&o, err);
 }
 
 static void profile_line(struct table *table, const struct profile *profile, const struct profile_row *row,
@@ -409,7 +407,7 @@ static enum status run(const void *options, const struct words *words, struct er
     const struct options *o = options;
     struct store *store = NULL;
     if (o->layers && !o->profile) return err_set(err, STATUS_USAGE, "--layers is of a --profile");
-    enum status status = command_open_store(true, &store, err);
+    enum status status = store_open_home(true, &store, err);
     if (!status)
         status = o->profile ? show_profile(store, words->words[0], o, err)
                             : show_run(store, words->words[0], o->json, err);

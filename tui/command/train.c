@@ -23,6 +23,7 @@
 #include "runs/columns.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
+#include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/interrupt.h"
 #include "tui/session/recorded_run.h"
@@ -298,7 +299,7 @@ static enum status conclude(enum status status, const struct report *report, str
                        strerror(report->write_error));
     if (!status && interrupt_signal() == SIGINT) return err_set(err, STATUS_INTERRUPTED, "%s", "");
     if (status != STATUS_INTERRUPTED || interrupt_signal() != SIGTERM) return status;
-    command_say("%s", err->text);
+    output_say("%s", err->text);
     return STATUS_OK;
 }
 
@@ -362,7 +363,7 @@ static enum status run_train(const void *options, const struct words *words, str
     if (status) return status;
     if (o->watch) return train_and_watch(words, err);
     if (o->name && imported_model_find(o->name, hidden, sizeof hidden))
-        command_warn(
+        output_warn(
             "--name %s: from now on means the run, and no longer the imported model (whose folder is %s)",
             o->name, hidden);
     open_report(&report, o, &training);

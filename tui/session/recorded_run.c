@@ -16,11 +16,10 @@
  * to be closed. */
 static enum status read_run(const char *word, struct store **store, struct recorded_run *out, struct err *err)
 {
-    char home[PATH_MAX], folder[PATH_MAX - 16], *stored = NULL;
+    char folder[PATH_MAX - 16], *stored = NULL;
     *out = (struct recorded_run){0};
     config_init(&out->config);
-    enum status status = file_anneal_home(home, sizeof home, err);
-    if (!status) status = store_open_to_read(home, store, err);
+    enum status status = store_open_home(true, store, err);
     if (!status) status = run_find(*store, word, &out->info, err);
     if (status) return status;
     run_folder(*store, out->info.id, folder, sizeof folder);
