@@ -80,26 +80,23 @@ static const struct member {
     bool optional;
     size_t offset;
 } members[] = {
-#define MEMBER(name, kind, optional, field)                                                                  \
-    {                                                                                                        \
-        name, kind, optional, offsetof(struct train_state, field)                                            \
-    }
-    MEMBER("step", COUNT, false, step),
-    MEMBER("updates", COUNT, false, updates),
-    MEMBER("cursor", COUNT, false, cursor),
-    MEMBER("tokens", COUNT, false, tokens),
-    MEMBER("lr_factor", REAL, false, lr_factor),
-    MEMBER("skipped_in_a_row", COUNT, false, skipped_in_a_row),
-    MEMBER("best_step", WHOLE, false, stopping.best_step),
-    MEMBER("patience_used", COUNT, false, stopping.used),
-    MEMBER("patience", WHOLE, false, stopping.patience),
-    MEMBER("min_delta", REAL, false, stopping.min_delta),
-    MEMBER("corpus_tokens", WHOLE, false, corpus.tokens),
-    MEMBER("corpus_checksum", WHOLE, false, corpus.checksum),
-    MEMBER("tokenizer_checksum", WHOLE, false, corpus.tokenizer),
-    MEMBER("best_saved", WHOLE, true, best_saved),
-    MEMBER("best_val_loss", REAL, true, stopping.best),
-    MEMBER("patience_loss", REAL, true, stopping.reference),
+#define AT(field) offsetof(struct train_state, field)
+    {"step", COUNT, false, AT(step)},
+    {"updates", COUNT, false, AT(updates)},
+    {"cursor", COUNT, false, AT(cursor)},
+    {"tokens", COUNT, false, AT(tokens)},
+    {"lr_factor", REAL, false, AT(lr_factor)},
+    {"skipped_in_a_row", COUNT, false, AT(skipped_in_a_row)},
+    {"best_step", WHOLE, false, AT(stopping.best_step)},
+    {"patience_used", COUNT, false, AT(stopping.used)},
+    {"patience", WHOLE, false, AT(stopping.patience)},
+    {"min_delta", REAL, false, AT(stopping.min_delta)},
+    {"corpus_tokens", WHOLE, false, AT(corpus.tokens)},
+    {"corpus_checksum", WHOLE, false, AT(corpus.checksum)},
+    {"tokenizer_checksum", WHOLE, false, AT(corpus.tokenizer)},
+    {"best_saved", WHOLE, true, AT(best_saved)},
+    {"best_val_loss", REAL, true, AT(stopping.best)},
+    {"patience_loss", REAL, true, AT(stopping.reference)},
 };
 
 static enum status write_state(const struct train_state *s, const char *path, struct err *err)

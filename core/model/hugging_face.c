@@ -82,30 +82,30 @@ static double read_real(const json_t *json, const char *key, double fallback)
 static enum status read_rope(const json_t *json, const char *path, struct model_config *c, struct err *err)
 {
     const json_t *rope = json_object_get(json, "rope_parameters"),
-                 *older = json_object_get(json, "rope_scaling");
+                 *older = json_object_get(json, "rope_scaling"), *kind;
     c->rope_base = read_real(rope, "rope_theta", read_real(json, "rope_theta", 10000));
     if (!json_is_object(rope)) rope = older;
-    const json_t *kind = json_object_get(rope, "rope_type");
-    if (!kind) kind = json_object_get(rope, "type");
-    if (!kind) kind = json_object_get(older, "type");
+    if (!(kind = json_object_get(rope, "rope_type")) && !(kind = json_object_get(rope, "type")))
+        kind = json_object_get(older, "type");
     const char *name = json_is_string(kind) ? json_string_value(kind) : "default";
-    bool linear = strcmp(name, "linear") == 0, llama3 = strcmp(name, "llama3") == 0;
-    if (!linear && !llama3 && strcmp(name, "default") != 0)
+    int scaling = 0;
+    while (scaling < ROPE_SCALINGS && strcmp(rope_scaling_word((enum rope_scaling)scaling), name) != 0)
+        scaling++;
+    if (scaling == ROPE_SCALINGS)
         return err_set(
             err, STATUS_USAGE,
             "%s: rotary scaling \"%.40s\" is not supported, only \"default\", \"linear\" and \"llama3\"",
             path, name);
-    c->rope_scaling = linear ? ROPE_LINEAR : llama3 ? ROPE_LLAMA3 : ROPE_DEFAULT;
-    if ((linear || llama3) && !json_is_number(json_object_get(rope, "factor")))
+    if (scaling != ROPE_DEFAULT && !json_is_number(json_object_get(rope, "factor")))
         return err_set(err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"factor\"", path,
                        name);
-    c->rope_factor = linear || llama3 ? read_real(rope, "factor", 1) : 1;
-    c->rope_low_freq_factor = llama3 ? read_real(rope, "low_freq_factor", 1) : 1;
-    c->rope_high_freq_factor = llama3 ? read_real(rope, "high_freq_factor", 4) : 4;
-    c->rope_original_len = 8192;
-    return llama3 ? read_size(rope, path, "original_max_position_embeddings", c->max_seq_len,
-                              &c->rope_original_len, err)
-                  : STATUS_OK;
+    c->rope_scaling = (enum rope_scaling)scaling;
+    c->rope_factor = scaling == ROPE_DEFAULT ? 1 : read_real(rope, "factor", 1);
+    if (scaling != ROPE_LLAMA3) rope = NULL;
+    c->rope_low_freq_factor = read_real(rope, "low_freq_factor", 1);
+    c->rope_high_freq_factor = read_real(rope, "high_freq_factor", 4);
+    return read_size(rope, path, "original_max_position_embeddings", rope ? c->max_seq_len : 8192,
+                     &c->rope_original_len, err);
 }
 
 static enum status read_fields(const json_t *json, const char *path, struct model_config *c, struct err *err)

@@ -138,6 +138,8 @@ static void defaults_are_complete_and_consistent(void **state)
     assert_true(config.train.learning_rate == 3e-4 && config.train.beta2 == 0.95);
     assert_int_equal(config.checkpoint.keep, 2);
     assert_string_equal(config.sample.prompt, "In the beginning");
+    assert_int_equal(config.sample.top_k, 50);
+    assert_true(config.sample.temperature == 0.8);
 }
 
 static void every_key_can_be_given_as_a_word(void **state)

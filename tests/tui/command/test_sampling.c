@@ -52,6 +52,23 @@ static void every_option_of_generate_counts(void **state)
     free(defaults), free(said);
 }
 
+/* So hot that all which may be drawn are about as likely: one more or less moves every draw. */
+static void the_fifty_likeliest_are_drawn_among_by_default(void **state)
+{
+    (void)state;
+    static const char *const said[] = {"--top-k=49", "--top-k=50", "--top-k=51"};
+    struct stage s;
+    train_poet(&s, "fifty");
+    char *defaults = process_output("generate", "poet", "--max-tokens=40", "--temperature=50", NULL);
+    for (int i = 0; i < 3; i++) {
+        char *text = process_output("generate", "poet", "--max-tokens=40", "--temperature=50", said[i], NULL);
+        if ((strcmp(text, defaults) == 0) != (i == 1))
+            fail_msg("%s gives %s, not %s", said[i], text, defaults);
+        free(text);
+    }
+    free(defaults);
+}
+
 /* A terminal must not see them, a program may. */
 static void json_keeps_control_characters(void **state)
 {
@@ -126,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(every_option_of_generate_counts, process_close_all),
+        cmocka_unit_test_teardown(the_fifty_likeliest_are_drawn_among_by_default, process_close_all),
         cmocka_unit_test_teardown(json_keeps_control_characters, process_close_all),
         cmocka_unit_test_teardown(every_key_of_sample_counts, process_close_all),
     };
