@@ -99,7 +99,7 @@ struct run_param {
 /* In the order of their names; texts and array in `arena`. An unknown run has none. */
 enum status run_params_list(struct store *store, const char *run_id, struct arena *arena,
                             struct run_param **out, size_t *count, struct err *err);
-/* A setting as a member: "16" is a number, "true" a truth, anything else a text. */
+/* A setting as a member: "16" is a number, "true" a truth, anything else a text; NULL: null. */
 void run_param_json(struct json_out *out, const char *name, const char *value);
 /* All of them as one: an object of an object a section. */
 void run_params_json(struct json_out *out, const char *name, const struct run_param *params, size_t count);

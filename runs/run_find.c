@@ -132,8 +132,10 @@ void run_param_json(struct json_out *out, const char *name, const char *value)
 {
     int64_t integer;
     double number;
-    bool is_true = strcmp(value, "true") == 0;
-    if (is_true || strcmp(value, "false") == 0)
+    bool is_true = value && strcmp(value, "true") == 0;
+    if (!value)
+        json_out_null(out, name);
+    else if (is_true || strcmp(value, "false") == 0)
         json_out_bool(out, name, is_true);
     else if (text_parse_int(value, &integer))
         json_out_int(out, name, integer);

@@ -277,12 +277,12 @@ static void of_long_lists_the_last_rows_are_shown(void **state)
         assert_int_equal(file_write_atomic(path, "{}", 2, &err), STATUS_OK);
     }
     expect(home, "show psalms", 0,
-           "\nTraces\n  step  path\n     9  traces/step-9.json\n    10  traces/step-10.json\n"
-           "    10  traces/step-10.2.json\n\n");
+           "\nTraces\n  step  path\n     9  traces/step-9.json\n    10  traces/step-10.2.json\n"
+           "    10  traces/step-10.json\n\n");
     json_t *run = expect_json(home, "show psalms --json"), *list = json_object_get(run, "traces");
     assert_int_equal(json_array_size(list), 3);
     assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 2), "step")), 10);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 2), "path")),
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "path")),
                         "traces/step-10.2.json");
     json_decref(run);
     store_fixture_sql(home,

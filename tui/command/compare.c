@@ -271,11 +271,7 @@ static void settings_json(struct output *o, const struct comparison *c)
     for (const char *key = ""; (key = next_key(c, key));) {
         if (!differ_in(c, key)) continue;
         json_out_open(&o->out, key, '[', JSON_OUT_LINES);
-        for (size_t i = 0; i < c->count; i++)
-            if (setting_of(&c->runs[i], key))
-                run_param_json(&o->out, NULL, setting_of(&c->runs[i], key));
-            else
-                json_out_null(&o->out, NULL);
+        for (size_t i = 0; i < c->count; i++) run_param_json(&o->out, NULL, setting_of(&c->runs[i], key));
         json_out_close(&o->out);
     }
 }

@@ -35,10 +35,7 @@ static enum status data_folder(char *buf, size_t size, struct err *err)
 {
     char home[PATH_MAX];
     enum status status = file_anneal_home(home, sizeof home, err);
-    if (status) return status;
-    if (snprintf(buf, size, "%s/data", home) >= (int)size)
-        return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
-    return STATUS_OK;
+    return status ? status : file_format_path(buf, size, err, "%s/data", home);
 }
 
 /* ---- prepare ---- */

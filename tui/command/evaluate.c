@@ -41,7 +41,6 @@ struct evaluation {
     uint64_t sequences;        /* to evaluate */
     uint64_t tail;             /* tokens at the ends of files, too few for a sequence: never predicted */
     int32_t *inputs, *targets; /* (B,T) */
-    uint32_t *lengths;         /* (V) bytes of each token; NULL without a tokenizer */
     double nats, seconds;
     uint64_t done, labels, bytes; /* sequences, tokens that were predicted and the text they stand for */
 };
@@ -134,17 +133,11 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
     e->sequences = e->split.sequences;
     if (o->batches && (uint64_t)o->batches * (uint64_t)e->B < e->sequences)
         e->sequences = (uint64_t)o->batches * (uint64_t)e->B;
-    size_t N = (size_t)e->B * (size_t)e->T, V = (size_t)c->vocab_size;
+    size_t N = (size_t)e->B * (size_t)e->T;
     e->inputs = malloc(N * sizeof *e->inputs);
     e->targets = malloc(N * sizeof *e->targets);
-    if (e->corpus.tokenizer) e->lengths = malloc(V * sizeof *e->lengths);
-    if (!e->inputs || !e->targets || (e->corpus.tokenizer && !e->lengths))
+    if (!e->inputs || !e->targets)
         return err_set(err, STATUS_NO_MEMORY, "evaluate: no memory for batches of %zu tokens", N);
-    for (size_t i = 0; e->lengths && i < V; i++) {
-        size_t bytes;
-        tokenizer_token_bytes(e->corpus.tokenizer, (uint32_t)i, &bytes);
-        e->lengths[i] = (uint32_t)bytes;
-    }
     status = loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
                                "evaluating", err);
     if (!status && *e->loaded.choice.why) output_warn("evaluating on the CPU: %s", e->loaded.choice.why);
@@ -159,7 +152,6 @@ static void close_evaluation(struct evaluation *e)
     corpus_close(&e->corpus);
     free(e->inputs);
     free(e->targets);
-    free(e->lengths);
 }
 
 /* ---- measuring ---- */
@@ -180,9 +172,12 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
         if (status) return status; /* what came from a device that has failed is no loss */
         e->nats += nats;
         for (uint64_t i = 0; i < (uint64_t)b * T; i++) {
+            size_t bytes = 0;
             if (e->targets[i] == LABEL_IGNORED) continue;
             e->labels++;
-            if (e->lengths) e->bytes += e->lengths[e->targets[i]];
+            if (e->corpus.tokenizer)
+                tokenizer_token_bytes(e->corpus.tokenizer, (uint32_t)e->targets[i], &bytes);
+            e->bytes += bytes;
         }
         e->done += (uint64_t)b;
         snprintf(suffix, sizeof suffix, "loss %s", TEXT_LOSS(e->labels ? e->nats / (double)e->labels : NAN));

@@ -33,7 +33,7 @@ static const struct options defaults = {.step = -1};
 
 /* ---- info ---- */
 
-enum { NAME_MAX_SHOWN = 96 };
+enum { WORDS_SHOWN = 96 };
 
 struct description {
     const char *folder;
@@ -65,55 +65,54 @@ static enum status open_description(struct description *m, const char *folder, s
     return STATUS_OK;
 }
 
-/* "model.layers.7.mlp.up_proj.weight" with * for the number; "": of no layer. */
-static void layer_pattern(const char *name, char *buf, size_t size)
+/* A tensor's name with * for the number of its layer, and "48 x 32". */
+static void describe(const struct safetensor *t, char name[WORDS_SHOWN], char shape[WORDS_SHOWN])
 {
-    const char *at = strstr(name, "layers.");
-    size_t digits = at ? strspn(at + 7, "0123456789") : 0;
-    buf[0] = '\0';
-    if (digits) snprintf(buf, size, "%.*s*%s", (int)(at + 7 - name), name, at + 7 + digits);
+    const char *at = strstr(t->name, "layers.");
+    size_t digits = at ? strspn(at + 7, "0123456789") : 0, head = digits ? (size_t)(at + 7 - t->name) : 0;
+    snprintf(name, WORDS_SHOWN, "%.*s%s%s", (int)head, t->name, digits ? "*" : "", t->name + head + digits);
+    *shape = '\0';
+    for (int d = 0; d < t->dims; d++)
+        snprintf(shape + strlen(shape), WORDS_SHOWN - strlen(shape), "%s%" PRId64, d ? " x " : "",
+                 t->shape[d]);
 }
 
 static bool same_kind(const struct safetensor *a, const struct safetensor *b)
 {
-    char x[NAME_MAX_SHOWN], y[NAME_MAX_SHOWN];
-    if (a == b) return true;
-    layer_pattern(a->name, x, sizeof x);
-    layer_pattern(b->name, y, sizeof y);
-    return *x && strcmp(x, y) == 0 && strcmp(a->dtype, b->dtype) == 0 && a->dims == b->dims &&
-           memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->dims) == 0;
+    char names[2][WORDS_SHOWN], shapes[2][WORDS_SHOWN];
+    describe(a, names[0], shapes[0]);
+    describe(b, names[1], shapes[1]);
+    return strcmp(names[0], names[1]) == 0 && strcmp(shapes[0], shapes[1]) == 0 &&
+           strcmp(a->dtype, b->dtype) == 0;
 }
 
-static void show_tensor(struct output *o, const struct safetensor *t, size_t layers)
+static void tensor_json(struct output *o, const struct safetensor *t)
 {
-    char name[NAME_MAX_SHOWN], shape[64] = "";
-    layer_pattern(t->name, name, sizeof name);
     output_item(o);
-    output_text(o, "name", layers && *name ? name : t->name);
-    output_text(o, "dtype", t->dtype);
-    if (o->json) json_out_open(&o->out, "shape", '[', JSON_OUT_FLAT);
-    for (int d = 0; o->json && d < t->dims; d++) json_out_int(&o->out, NULL, t->shape[d]);
-    if (o->json) json_out_close(&o->out);
-    for (int d = 0; !o->json && d < t->dims; d++)
-        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRId64, d ? " x " : "",
-                 t->shape[d]);
-    output_line(o, "shape", "%s", shape);
-    output_whole(o, "bytes", (int64_t)(t->bytes * (layers ? layers : 1)));
-    output_line(o, "layers", "%zu", layers);
+    OUTPUT_MEMBERS(o, "name", t->name, "dtype", t->dtype, "bytes", (int64_t)t->bytes);
+    json_out_open(&o->out, "shape", '[', JSON_OUT_FLAT);
+    for (int d = 0; d < t->dims; d++) json_out_int(&o->out, NULL, t->shape[d]);
+    json_out_close(&o->out);
 }
 
 /* On the page tensors that are the same in every layer are one line, where the first of them stands. */
 static void show_tensors(struct output *o, const struct description *m)
 {
     const struct safetensor *tensors = m->weights.tensors;
+    char name[WORDS_SHOWN], shape[WORDS_SHOWN];
     output_list(o, "tensors", "Tensors");
     for (size_t i = 0; i < m->weights.count; i++) {
-        size_t layers = 0;
-        bool first = true;
-        for (size_t k = 0; !o->json && first && k < i; k++) first = !same_kind(&tensors[k], &tensors[i]);
-        for (size_t k = i; !o->json && first && k < m->weights.count; k++)
+        size_t layers = 0, before = 0;
+        for (size_t k = 0; k < m->weights.count && !before && !o->json; k++) {
             layers += same_kind(&tensors[i], &tensors[k]);
-        if (first) show_tensor(o, &tensors[i], layers);
+            before = k < i && layers;
+        }
+        if (o->json) tensor_json(o, &tensors[i]);
+        if (o->json || before) continue;
+        describe(&tensors[i], name, shape);
+        output_item(o);
+        OUTPUT_MEMBERS(o, "name", name, "dtype", tensors[i].dtype, "shape", shape, "bytes",
+                       (int64_t)(tensors[i].bytes * layers), "layers", (int64_t)layers);
     }
     output_list_end(o);
 }

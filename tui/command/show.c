@@ -152,30 +152,18 @@ static int is_trace(const struct dirent *entry)
     return trace_step(entry->d_name) >= 0;
 }
 
-static int by_step(const struct dirent **a, const struct dirent **b)
-{
-    int64_t left = trace_step((*a)->d_name), right = trace_step((*b)->d_name);
-    if (left != right) return left < right ? -1 : 1;
-    size_t short_one = strlen((*a)->d_name), long_one = strlen((*b)->d_name);
-    if (short_one != long_one) return short_one < long_one ? -1 : 1;
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-/* The files that are there now: a trace has no row in the store. */
+/* The files that are there now, by their numbers: a trace has no row in the store. */
 static void show_traces(struct output *o, const struct show *s)
 {
     char path[PATH_MAX + 8], file[sizeof((struct dirent *)0)->d_name + 8];
     struct dirent **traces = NULL;
     snprintf(path, sizeof path, "%s/traces", s->folder);
-    int found = scandir(path, &traces, is_trace, by_step), count = found < 0 ? 0 : found;
+    int found = scandir(path, &traces, is_trace, versionsort), count = found < 0 ? 0 : found;
     int first = count - (int)open_list(o, "traces", "Traces", (size_t)count);
     for (int i = 0; i < count; i++) {
         snprintf(file, sizeof file, "traces/%s", traces[i]->d_name);
-        if (i >= first) {
-            output_item(o);
-            output_whole(o, "step", trace_step(traces[i]->d_name));
-            output_text(o, "path", file);
-        }
+        if (i >= first) output_item(o);
+        if (i >= first) OUTPUT_MEMBERS(o, "step", trace_step(traces[i]->d_name), "path", file);
         free(traces[i]);
     }
     free(traces);
