@@ -152,7 +152,7 @@ $(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c
 # own because tests/gpu/build.sh compiles the plugin where there is no make; some Toolkits keep CUPTI's headers apart. Of
 # the C++ library the few functions that nvcc's launch code calls are linked in, too.
 NVCC_FLAGS := --options-file kernels/nvcc.flags -I$(dir $(NVCC))../extras/CUPTI/include -Werror all-warnings
-PLUGIN_BASE := core/base/err.c core/base/file.c core/base/utf8.c kernels/device/chip.c
+PLUGIN_BASE := core/base/arena.c core/base/err.c core/base/file.c core/base/text.c kernels/device/chip.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
 $(BUILD)/cuda/%.o: %.cu kernels/nvcc.flags

@@ -244,12 +244,6 @@ bool config_get(const struct config *config, const char *full, char *buf, size_t
     return true;
 }
 
-int64_t config_most(const char *full)
-{
-    const struct key *key = find_key(full);
-    return key && key->kind == KIND_INT ? (int64_t)key->most : 0;
-}
-
 const char *config_words(const char *full)
 {
     const struct key *key = find_key(full);

@@ -17,6 +17,7 @@
 #include "datasets/batch.h"
 
 enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 96 };
+enum { CONFIG_BATCH_SIZE_MOST = 65535 };
 enum { CONFIG_MICRO_BATCH_TOKENS = 1 << 26 }; /* the most that train.batch_size x train.seq_len may be */
 enum { CONFIG_PLATEAU_STEPS_LEAST = 32 };     /* of health.plateau_steps, unless it is 0 */
 
@@ -58,9 +59,6 @@ enum status config_finish(struct config *config, struct err *err);
 enum { CONFIG_WARNINGS_MAX = 4, CONFIG_WARNING_SIZE = 200 };
 /* What a finished configuration says without effect, a sentence each; returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
-
-/* The most that a whole number "section.key" may be, whatever the others are; 0: there is no such key. */
-int64_t config_most(const char *key);
 
 /* The complete effective configuration as INI text, yours to free; config_read_effective
  * gives an equal configuration. */

@@ -32,35 +32,33 @@ static enum status corrupt(struct err *err, const char *path, const char *name, 
 }
 
 static enum status read_entry(struct safetensors *file, const struct shard *shard, const char *name,
-                              const json_t *entry, size_t data_start, struct safetensor *out, struct err *err)
+                              json_t *entry, size_t data_start, struct safetensor *out, struct err *err)
 {
-    const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape");
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    const char *path = shard->path;
-    if (!json_is_string(dtype) || !json_is_array(shape) || json_array_size(offsets) != 2)
-        return corrupt(err, path, name, "dtype, shape or data_offsets is missing");
-    size_t bytes = dtype_bytes(json_string_value(dtype));
+    const char *path = shard->path, *dtype;
+    json_t *shape;
+    json_int_t begin, end;
+    if (json_unpack(entry, "{s:s, s:o, s:[I, I!]}", "dtype", &dtype, "shape", &shape, "data_offsets", &begin,
+                    &end) != 0 ||
+        !json_is_array(shape))
+        return corrupt(err, path, name, "dtype, shape or data_offsets are missing or wrong");
+    size_t bytes = dtype_bytes(dtype), dims = json_array_size(shape);
     if (!bytes) return corrupt(err, path, name, "unknown dtype");
-    if (json_array_size(shape) > SAFETENSORS_DIMS_MAX)
-        return corrupt(err, path, name, "more than 8 dimensions");
-    *out = (struct safetensor){.dims = (int)json_array_size(shape), .path = path};
-    for (int i = 0; i < out->dims; i++) {
-        const json_t *size = json_array_get(shape, (size_t)i);
+    if (dims > SAFETENSORS_DIMS_MAX) return corrupt(err, path, name, "more than 8 dimensions");
+    *out = (struct safetensor){.dims = (int)dims, .path = path};
+    for (size_t i = 0; i < dims; i++) {
+        const json_t *size = json_array_get(shape, i);
         json_int_t n = json_integer_value(size);
         if (!json_is_integer(size) || n < 0 || (n > 0 && bytes > SIZE_MAX / (size_t)n))
             return corrupt(err, path, name, "the shape is negative or overflows");
         out->shape[i] = n;
         bytes *= (size_t)n;
     }
-    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
-    json_int_t begin = json_integer_value(first), end = json_integer_value(last);
-    if (!json_is_integer(first) || !json_is_integer(last) || begin < 0 || end < begin ||
-        (size_t)end > shard->map.size - data_start)
+    if (begin < 0 || end < begin || (size_t)end > shard->map.size - data_start)
         return corrupt(err, path, name, "data_offsets lie outside the file");
     if ((size_t)(end - begin) != bytes)
         return corrupt(err, path, name, "data_offsets do not fit shape and dtype");
     out->name = arena_strdup(&file->arena, name);
-    out->dtype = arena_strdup(&file->arena, json_string_value(dtype));
+    out->dtype = arena_strdup(&file->arena, dtype);
     out->data = shard->map.data + data_start + (size_t)begin;
     out->bytes = bytes;
     return out->name && out->dtype ? STATUS_OK : no_memory(path, "read", err);

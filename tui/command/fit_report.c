@@ -58,7 +58,7 @@ enum status fit_report_solve(struct fit_report *r, const struct plan_input *inpu
                              struct err *err)
 {
     static const char tokens[] = "the most tokens of a micro-batch";
-    int most_batch = (int)config_most("train.batch_size"), most_length = longest;
+    int most_batch = CONFIG_BATCH_SIZE_MOST, most_length = longest;
     r->batch_limit = "train.batch_size";
     r->length_limit = "model.max_seq_len";
     if (CONFIG_MICRO_BATCH_TOKENS / input->T < most_batch) {
