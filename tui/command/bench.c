@@ -192,7 +192,7 @@ static const struct options defaults = {.rounds = STEPS};
 static const struct option_spec options[] = {
     OPTION("rounds", OPTION_WHOLE, AT(rounds), "N", "steps that count (default 15)", .least = 1,
            .most = STEPS),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object"),
+    JSON_OPTION,
     {0},
 };
 

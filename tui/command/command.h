@@ -35,8 +35,16 @@ struct command {
 /* A field's place in the file's own record of options. */
 #define AT(field) offsetof(struct options, field)
 
-/* The option --device. */
+/* Options that several commands have, of a field of that name. */
 #define DEVICE_WORDS "auto|cpu|cuda|cuda:N"
+#define JSON_OPTION  OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value instead of text")
+#define BEST_OPTION                                                                                          \
+    OPTION("best", OPTION_FLAG, AT(best), NULL,                                                              \
+           "RUN's checkpoint with the lowest validation loss; else its newest")
+#define STEP_OPTION OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N")
+#define PROGRESS_OPTION                                                                                      \
+    OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|none",                                   \
+           "how progress is shown on standard error")
 
 /* In train.c: the defaults, the file that the first word names, where there is one, and the settings on top;
  * finished. Relative paths of an existing corpus, tokenizer or model become absolute. */

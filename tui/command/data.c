@@ -25,10 +25,6 @@ struct options {
 };
 
 #define TOKENIZER_OPTION(text) OPTION("tokenizer", OPTION_TEXT, AT(tokenizer), "T", text, .letter = 't')
-#define JSON_OPTION            OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value instead of text")
-#define PROGRESS_OPTION                                                                                      \
-    OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,                                         \
-           "how progress is shown on standard error")
 
 /* $ANNEAL_HOME/data, where prepared texts are kept. */
 static enum status data_folder(char *buf, size_t size, struct err *err)

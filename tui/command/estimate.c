@@ -295,7 +295,7 @@ static const struct option_spec options[] = {
            "into MEMORY, a number of bytes or with a unit (24GiB, 800MB), of which only a GPU's context is "
            "taken off, as a run has measured it; by default into what really starts now"),
     OPTION("layers", OPTION_FLAG, AT(layers), NULL, "also what each layer takes"),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value"),
+    JSON_OPTION,
     {0},
 };
 

@@ -233,9 +233,8 @@ static const struct options defaults = {.device = "auto", .step = -1, .padding =
 
 static const struct option_spec options[] = {
     OPTION("data", OPTION_TEXT, AT(data), "DATA", "which text or tokens", .required = true),
-    OPTION("best", OPTION_FLAG, AT(best), NULL,
-           "RUN's checkpoint with the lowest validation loss; else its newest"),
-    OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N"),
+    BEST_OPTION,
+    STEP_OPTION,
     OPTION("seq-len", OPTION_WHOLE, AT(length), "T",
            "tokens that are predicted from at most T before them (default: the model's longest, at most 1024 "
            "and no more than there are). Longer sees more and usually predicts better: compare models at one "
@@ -247,9 +246,8 @@ static const struct option_spec options[] = {
     OPTION("padding", OPTION_WHOLE, AT(padding), "ID",
            "tokens that fill up sequences; predicting them does not count", .most = 1 << 24),
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default auto)"),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object instead of text"),
-    OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,
-           "how progress is shown on standard error"),
+    JSON_OPTION,
+    PROGRESS_OPTION,
     {0},
 };
 

@@ -148,17 +148,14 @@ static enum status find_runs(struct store *store, const struct words *words, str
 static const char *contradiction(const struct request *request, int words)
 {
     bool metrics = request->format == FORMAT_LONG || request->format == FORMAT_TENSORBOARD;
+    bool several = request->format == FORMAT_TENSORBOARD || (request->format == FORMAT_JSON && words > 1) ||
+                   (request->format == FORMAT_CSV && request->all);
     if (metrics && request->table_given && !request->all && request->table != TABLE_STEPS &&
         request->table != TABLE_EVALS)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
     if (request->format == FORMAT_JSON && request->table_given)
         return "--format json holds a whole run and takes no --table";
-    if (request->format == FORMAT_TENSORBOARD && !request->path)
-        return "--format tensorboard writes a file a metric and needs a folder: -o FOLDER";
-    if (request->format == FORMAT_JSON && words > 1 && !request->path)
-        return "--format json writes a document a run: several need a folder, -o FOLDER";
-    if (request->format == FORMAT_CSV && request->all && !request->path)
-        return "--table all needs a folder: -o FOLDER";
+    if (several && !request->path) return "several files need a folder: -o FOLDER";
     if (words == 0 && (request->format != FORMAT_CSV || request->all || request->table != TABLE_RUNS))
         return "needs a RUN";
     return NULL;

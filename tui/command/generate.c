@@ -134,8 +134,8 @@ static const struct options defaults = {.prompt = "\n",
 
 static const struct option_spec options[] = {
     OPTION("prompt", OPTION_ANY_TEXT, AT(prompt), "TEXT", "the text to continue (default: a new line)"),
-    OPTION("best", OPTION_FLAG, AT(best), NULL, "RUN's checkpoint with the lowest validation loss"),
-    OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N"),
+    BEST_OPTION,
+    STEP_OPTION,
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "how many tokens to add (default 200)",
            .least = 1, .most = 999999),
     OPTION("temperature", OPTION_NUMBER, AT(temperature), "T", "0: always the likeliest token (default 0.8)",
@@ -146,7 +146,7 @@ static const struct option_spec options[] = {
            "draw among the likeliest that together reach P (default 1)", .least = 1e-9, .most = 1),
     OPTION("seed", OPTION_WHOLE, AT(seed), "S", "same seed, same text (default 1)"),
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default cpu)"),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object instead of text"),
+    JSON_OPTION,
     {0},
 };
 

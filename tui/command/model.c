@@ -26,11 +26,6 @@ struct options {
 
 static const struct options defaults = {.step = -1};
 
-#define STEP_OPTION                                                                                          \
-    OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N (default: the newest)")
-#define BEST_OPTION                                                                                          \
-    OPTION("best", OPTION_FLAG, AT(best), NULL, "RUN's checkpoint with the lowest validation loss")
-
 /* ---- info ---- */
 
 enum { WORDS_SHOWN = 96 };
@@ -168,7 +163,7 @@ static enum status run_info(const void *options, const struct words *words, stru
 static const struct option_spec info_options[] = {
     STEP_OPTION,
     BEST_OPTION,
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object"),
+    JSON_OPTION,
     {0},
 };
 

@@ -161,12 +161,10 @@ enum status output_end(struct output *output, struct err *err)
 
 void output_open(struct output *output, const char *name, const char *title)
 {
-    char line[100];
-    clean_line(line, sizeof line, title);
     if (output->json)
         json_out_open(&output->out, name, '{', JSON_OUT_LINES);
     else
-        printf("\n%s\n", line);
+        printf("\n%s\n", title);
 }
 
 void output_close(struct output *output)

@@ -17,15 +17,13 @@
 #include "datasets/progress.h"
 #include "tui/session/run_log.h"
 
+/* In the order of the words of PROGRESS_OPTION. */
 enum progress_style {
     PROGRESS_AUTO, /* BAR on a terminal, else PLAIN */
     PROGRESS_BAR,
     PROGRESS_PLAIN,
     PROGRESS_NONE,
 };
-
-/* The words of the option --progress, in the order of the styles. */
-#define PROGRESS_STYLES "auto|bar|plain|none"
 
 /* One moment of one phase. */
 struct progress_view {

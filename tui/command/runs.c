@@ -255,7 +255,7 @@ static const struct option_spec options[] = {
            "~ (contains)"),
     OPTION("sort", OPTION_TEXT, AT(sort), "KEY",
            "by a column or a key of the configuration, rising; -KEY falling; runs without a value come last"),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON list of objects, one a run"),
+    JSON_OPTION,
     {0},
 };
 

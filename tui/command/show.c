@@ -408,7 +408,7 @@ static const struct option_spec options[] = {
            "instead, where the time of its steps goes: phase and operation with calls, time, share and the "
            "rates achieved, of an average profiled step (one in profile.every)"),
     OPTION("layers", OPTION_FLAG, AT(layers), NULL, "of the profile, each layer by itself"),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object with all of it"),
+    JSON_OPTION,
     {0},
 };
 

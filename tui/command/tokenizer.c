@@ -82,8 +82,7 @@ static const struct option_spec train_options[] = {
            .most = INT32_MAX),
     OPTION("output", OPTION_TEXT, AT(output), "tokenizer.json", "the file to write; -: standard output",
            .letter = 'o', .required = true),
-    OPTION("progress", OPTION_CHOICE, AT(progress), PROGRESS_STYLES,
-           "how progress is shown on standard error"),
+    PROGRESS_OPTION,
     {0},
 };
 
@@ -163,7 +162,7 @@ static enum status encode(const void *options, const struct words *words, struct
 
 static const struct option_spec encode_options[] = {
     OPTION("text", OPTION_ANY_TEXT, AT(text), "TEXT", "the text, instead of FILE"),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "a JSON list"),
+    JSON_OPTION,
     {0},
 };
 
@@ -263,7 +262,7 @@ static enum status info(const void *options, const struct words *words, struct e
 }
 
 static const struct option_spec info_options[] = {
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON object"),
+    JSON_OPTION,
     {0},
 };
 

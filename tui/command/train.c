@@ -123,7 +123,7 @@ static void step(void *context, const struct step_record *record)
 static void eval(void *context, const struct eval_record *record, const struct stopping_record *stopping)
 {
     struct report *report = context;
-    char patience[64] = "";
+    char best[64] = "best so far", patience[64] = "";
     report->evaluated = true;
     report->val_loss = record->val_loss;
     if (begin_json(report, "eval")) {
@@ -135,14 +135,11 @@ static void eval(void *context, const struct eval_record *record, const struct s
     if (stopping->patience > 0 && stopping->patience_used > 0)
         snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
                  stopping->patience_used, stopping->patience);
-    if (stopping->improved)
-        progress_bar_say(&report->bar, "evaluation at step %" PRId64 ": val loss %s (best so far%s)",
-                         record->step, TEXT_LOSS(record->val_loss), patience);
-    else
-        progress_bar_say(&report->bar,
-                         "evaluation at step %" PRId64 ": val loss %s (best %s at %" PRId64 "%s)",
-                         record->step, TEXT_LOSS(record->val_loss), TEXT_LOSS(stopping->best_val_loss),
-                         stopping->best_step, patience);
+    if (!stopping->improved)
+        snprintf(best, sizeof best, "best %s at %" PRId64, TEXT_LOSS(stopping->best_val_loss),
+                 stopping->best_step);
+    progress_bar_say(&report->bar, "evaluation at step %" PRId64 ": val loss %s (%s%s)", record->step,
+                     TEXT_LOSS(record->val_loss), best, patience);
 }
 
 static void sample(void *context, const struct sample_record *record)

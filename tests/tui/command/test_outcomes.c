@@ -348,8 +348,8 @@ static void export_writes_every_format_where_it_is_told(void **state)
     static const struct {
         const char *words[5], *sentence;
     } cases[] = {
-        {{"base", "--format", "tensorboard"}, "needs a folder"},
-        {{"base", "fast", "--format", "json"}, "several need a folder"},
+        {{"base", "--format", "tensorboard"}, "several files need a folder"},
+        {{"base", "fast", "--format", "json"}, "several files need a folder"},
         {{"base", "--format", "json", "--table", "steps"}, "takes no --table"},
         {{"base", "--format", "long", "--table", "memory"}, "the metrics of --table steps, evals"},
         {{"--format", "long"}, "needs a RUN"},
