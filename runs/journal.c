@@ -1,8 +1,5 @@
-/* See journal.h. A record that has a key (run, segment, step, for memory the category, for the
- * profile phase, layer and operation) replaces an earlier one of the same key, so that evaluating twice at
- * one step leaves one row; samples and events have none and are all kept. That a batch repeated after a
- * failure leaves each row once is not owed to this, but to its transaction: the failed one was rolled back
- * whole. */
+/* See journal.h. A record of a table that has a key replaces an earlier one of its key, so that evaluating
+ * twice at one step leaves one row; samples and events are all kept. */
 #include "runs/journal.h"
 
 #include <stdio.h>
@@ -98,18 +95,17 @@ static enum status answer_old_orders(struct journal *journal, const char *result
         journal->run_id, result);
 }
 
-static enum status insert_segment(struct journal *journal, struct err *err)
+/* The new segment, and that it runs. */
+static enum status begin_segment(struct journal *journal, struct err *err)
 {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    return store_do(journal->store, err,
-                    "insert into segments(run_id, segment, started_at, status, pid, host)"
-                    " values(?1, ?2, ?3, 'running', ?4, ?5)",
-                    "sndns", journal->run_id, journal->segment, clock_wall(), (int)getpid(), host);
-}
-
-static enum status mark_running(struct journal *journal, struct err *err)
-{
+    enum status status =
+        store_do(journal->store, err,
+                 "insert into segments(run_id, segment, started_at, status, pid, host)"
+                 " values(?1, ?2, ?3, 'running', ?4, ?5)",
+                 "sndns", journal->run_id, journal->segment, clock_wall(), (int)getpid(), host);
+    if (status) return status;
     return store_do(
         journal->store, err,
         "update runs set status = 'running', segment = ?2, pid = ?3, heartbeat = ?4, ended_at = null,"
@@ -131,9 +127,8 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
                                     .counted_steps = true,
                                     .counted_evals = true};
         snprintf(journal->run_id, sizeof journal->run_id, "%s", run_id);
-        status = insert_segment(journal, err);
+        status = begin_segment(journal, err);
     }
-    if (!status) status = mark_running(journal, err);
     if (!status) status = answer_old_orders(journal, "not obeyed: the trainer had already ended", err);
     if (!status) status = store_commit(store, err);
     store_rollback(store);
@@ -154,8 +149,7 @@ enum status journal_next_segment(struct journal *journal, struct err *err)
     journal->segment++;
     journal->has_steps = false;
     journal->status = RUN_RUNNING;
-    status = insert_segment(journal, err);
-    return status ? status : mark_running(journal, err);
+    return begin_segment(journal, err);
 }
 
 enum status journal_end(struct journal *journal, enum run_status final, const char *message, struct err *err)
