@@ -68,27 +68,52 @@ void file_sync_folder_of(const char *path)
     close(fd);
 }
 
-enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err)
+enum status file_out_open(struct file_out *out, const char *path, struct err *err)
 {
-    char temporary[PATH_MAX];
     struct stat st;
     /* replacing a device or a pipe would destroy it */
     bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
-        return err_set(err, STATUS_USAGE, "%s: the path is too long", path);
-    int fd = special ? open(path, O_WRONLY | O_CLOEXEC)
-                     : open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return io_error(err, path, "create");
-    enum status status = file_write_all(fd, data, size, path, err);
-    if (!status && !special && fsync(fd) != 0) status = io_error(err, path, "sync");
-    if (close(fd) != 0 && !status) status = io_error(err, path, "close");
-    if (special) return status;
-    if (!status && rename(temporary, path) != 0) status = io_error(err, path, "replace");
-    if (status)
-        unlink(temporary);
-    else
-        file_sync_folder_of(path);
+    int flags = O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC | O_NOFOLLOW);
+    *out = (struct file_out){.path = path};
+    if (strcmp(path, "-") == 0) {
+        *out = (struct file_out){.path = "standard output", .stream = stdout};
+        return STATUS_OK;
+    }
+    enum status status = STATUS_OK;
+    if (!special)
+        status =
+            file_format_path(out->temporary, sizeof out->temporary, err, "%s.tmp-%ld", path, (long)getpid());
+    if (status) return status;
+    int fd = open(special ? path : out->temporary, flags, 0666);
+    out->stream = fd < 0 ? NULL : fdopen(fd, "w");
+    if (out->stream) return STATUS_OK;
+    status = io_error(err, path, "create");
+    if (fd >= 0) close(fd);
     return status;
+}
+
+enum status file_out_close(struct file_out *out, enum status status, int error, struct err *err)
+{
+    if (!error && fflush(out->stream) != 0) error = errno;
+    if (!error && fsync(fileno(out->stream)) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+    if (out->stream != stdout && fclose(out->stream) != 0 && !error) error = errno;
+    if (*out->temporary && !status && !error && rename(out->temporary, out->path) != 0) error = errno;
+    errno = error;
+    if (!status && error) status = io_error(err, out->path, "write");
+    if (*out->temporary && status)
+        unlink(out->temporary);
+    else if (*out->temporary)
+        file_sync_folder_of(out->path);
+    return status;
+}
+
+enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err)
+{
+    struct file_out out;
+    enum status status = file_out_open(&out, path, err);
+    if (status) return status;
+    status = file_write_all(fileno(out.stream), data, size, path, err);
+    return file_out_close(&out, status, 0, err);
 }
 
 enum status file_make_folders(const char *path, struct err *err)

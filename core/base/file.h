@@ -3,9 +3,11 @@
 #ifndef ANNEAL_CORE_BASE_FILE_H
 #define ANNEAL_CORE_BASE_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/base/err.h"
 
@@ -18,9 +20,21 @@ struct file_map {
 enum status file_map_open(const char *path, struct file_map *out, struct err *err);
 void file_map_close(struct file_map *map); /* harmless on a zeroed struct */
 
-/* Replaces `path` whole or not at all: writes "path.tmp-PID" beside it, fsyncs, renames, fsyncs the folder.
- * On failure nothing is left behind and the old file is untouched. A device or a pipe is written to as it is.
- */
+/* A file that appears whole or not at all: what is written goes to "path.tmp-PID" beside it, which takes the
+ * file's place when all went well. A device or a pipe is written to as it is; "-" is standard output. */
+struct file_out {
+    FILE *stream;
+    const char *path;         /* borrowed */
+    char temporary[PATH_MAX]; /* "": `path` itself is written to */
+};
+
+enum status file_out_open(struct file_out *out, const char *path, struct err *err);
+/* Ends it: fsyncs, renames, fsyncs the folder; on failure nothing is left behind and an old file is
+ * untouched. `status` and `err` are what became of the writing, `error` its errno (0: none). Returns the
+ * final status. */
+enum status file_out_close(struct file_out *out, enum status status, int error, struct err *err);
+
+/* Both around the one piece of data. */
 enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err);
 
 /* fsyncs the folder that holds `path`, so that a rename in it survives a power cut; best effort. */

@@ -10,7 +10,6 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "runs/exchange/out_file.h"
 #include "runs/run.h"
 #include "runs/table.h"
 
@@ -143,8 +142,8 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
 {
     const struct column_info *columns[COLUMNS_MAX];
     const char *names[COLUMNS_MAX];
-    struct out_file file;
-    enum status status = out_file_open(&file, path, err);
+    struct file_out file;
+    enum status status = file_out_open(&file, path, err);
     if (status) return status;
     struct csv_out csv = {.file = file.stream};
     int count = table_csv_columns(table, columns);
@@ -152,7 +151,7 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
     write_header(&csv, names, count);
     for (size_t i = 0; !status && !csv.error && i < run_count; i++)
         status = write_run(store, run_ids[i], table, &csv, err);
-    return out_file_close(&file, status, csv.error, err);
+    return file_out_close(&file, status, csv.error, err);
 }
 
 /* ---- metrics ---- */
@@ -213,8 +212,8 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
                         struct metric_choice choice, const char *path, struct err *err)
 {
     static const char *const header[] = {"run", "step", "wall_time", "metric", "value"};
-    struct out_file file;
-    enum status status = out_file_open(&file, path, err);
+    struct file_out file;
+    enum status status = file_out_open(&file, path, err);
     if (status) return status;
     struct csv_out csv = {.file = file.stream};
     write_header(&csv, header, 5);
@@ -231,22 +230,22 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
         }
     }
     store_read_end(store);
-    return out_file_close(&file, status, csv.error, err);
+    return file_out_close(&file, status, csv.error, err);
 }
 
 static enum status write_scalars(struct store *store, sqlite3_stmt *select, int c, const char *folder,
                                  struct err *err)
 {
     static const char *const header[] = {"Wall time", "Step", "Value"};
-    struct out_file file;
+    struct file_out file;
     char path[PATH_MAX];
     enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, store_columns[c].name);
-    if (!status) status = out_file_open(&file, path, err);
+    if (!status) status = file_out_open(&file, path, err);
     if (status) return status;
     struct csv_out csv = {.file = file.stream};
     write_header(&csv, header, 3);
     status = write_metric(store, select, c, NULL, &csv, err);
-    return out_file_close(&file, status, csv.error, err);
+    return file_out_close(&file, status, csv.error, err);
 }
 
 enum status export_tensorboard(struct store *store, const char *run_id, struct metric_choice choice,

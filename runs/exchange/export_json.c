@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runs/exchange/out_file.h"
+#include "core/base/file.h"
 #include "runs/run.h"
 #include "runs/table.h"
 
@@ -171,8 +171,8 @@ static enum status write_document(struct document *d)
 enum status export_json(struct store *store, const char *run_id, const char *path, struct err *err)
 {
     struct document d = {.store = store, .err = err};
-    struct out_file file;
-    enum status status = out_file_open(&file, path, err);
+    struct file_out file;
+    enum status status = file_out_open(&file, path, err);
     if (status) return status;
     json_out_begin(&d.out, file.stream);
     status = store_read_begin(store, err);
@@ -182,5 +182,5 @@ enum status export_json(struct store *store, const char *run_id, const char *pat
     store_read_end(store);
     arena_release(&d.arena);
     int error = json_out_finish(&d.out);
-    return out_file_close(&file, status, error, err);
+    return file_out_close(&file, status, error, err);
 }

@@ -358,7 +358,7 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     assert_true(stat(path, &info) == 0 && S_ISFIFO(info.st_mode));
     close(reader);
     snprintf(path, sizeof path, "%s/nowhere/out.csv", home);
-    assert_int_equal(export_csv(store, wrong, 1, TABLE_RUNS, path, &err), STATUS_IO);
+    assert_int_equal(export_csv(store, wrong, 1, TABLE_RUNS, path, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, path));
     assert_int_equal(export_csv(store, wrong, 1, TABLE_RUNS, "/dev/full", &err), STATUS_IO);
     assert_non_null(strstr(err.text, "/dev/full: cannot write: No space left"));

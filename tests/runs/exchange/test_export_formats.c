@@ -214,7 +214,7 @@ static void tensorboard_gets_a_file_a_metric_with_its_own_columns(void **state)
         text, "Wall time,Step,Value\r\n1700000000,2,nan\r\n1700000004,4,24.5\r\n1700000008,8,28.5\r\n");
     free(text);
     assert_int_equal(export_tensorboard(store, id, everything, "/proc/nowhere", written, &count, &err),
-                     STATUS_IO);
+                     STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "/proc/nowhere/epoch.csv"));
     store_close(store);
 }
