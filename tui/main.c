@@ -54,9 +54,9 @@ static int fail(const struct command *command, const struct err *err)
     return usage ? 2 : err->status == STATUS_INTERRUPTED ? 130 : 1;
 }
 
-static void print_list(const struct command *const *list, FILE *out)
+static void print_list(const struct command *const *list)
 {
-    for (; *list; list++) fprintf(out, "  anneal %-18s %s\n", (*list)->line.name, (*list)->summary);
+    for (; *list; list++) printf("  anneal %-18s %s\n", (*list)->line.name, (*list)->summary);
 }
 
 static void print_help(const struct command *command)
@@ -66,7 +66,7 @@ static void print_help(const struct command *command)
         return;
     }
     printf("anneal %s: %s\n\n", command->line.name, command->summary);
-    print_list(command->subcommands, stdout);
+    print_list(command->subcommands);
     printf("\n`anneal %s COMMAND --help` explains one.\n", command->line.name);
     if (command->line.notes) printf("\n%s\n", command->line.notes);
 }
@@ -127,7 +127,7 @@ static void print_overview(void)
     puts("anneal: train language models from the terminal and watch them live\n"
          "\n"
          "  anneal                    open the workbench");
-    print_list(commands, stdout);
+    print_list(commands);
     puts("\n`anneal COMMAND --help` explains one command, `anneal --version` prints the version. All state "
          "lives in $ANNEAL_HOME.");
 }

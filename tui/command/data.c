@@ -36,25 +36,13 @@ static enum status data_folder(char *buf, size_t size, struct err *err)
 
 /* ---- prepare ---- */
 
-static enum status print_summary(const struct options *o, const struct corpus_summary *summary,
-                                 double seconds, struct err *err)
-{
-    struct output out;
-    double ratio = summary->tokens ? (double)summary->text_bytes / (double)summary->tokens : 0;
-    output_begin(&out, o->json);
-    OUTPUT_MEMBERS(&out, "path", o->output, "files", (int64_t)summary->files, "text_bytes",
-                   (int64_t)summary->text_bytes, "tokens", (int64_t)summary->tokens, "vocab_size",
-                   summary->vocab_size, "tokenizer", summary->tokenizer_path, "bytes_per_token", ratio,
-                   "seconds", seconds);
-    return output_end(&out, err);
-}
-
 static enum status prepare(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
     char cache[PATH_MAX];
     struct progress_bar bar;
-    struct corpus_summary summary;
+    struct corpus_summary made;
+    struct output out;
     if (strcmp(o->output, "-") == 0)
         return err_set(err, STATUS_USAGE,
                        "-o -: three files are written, standard output is one (-o FILE.tok)");
@@ -64,10 +52,16 @@ static enum status prepare(const void *options, const struct words *words, struc
     struct progress progress = progress_bar_observer(&bar);
     double start = clock_monotonic();
     status = corpus_prepare(words->words, (size_t)words->count, o->tokenizer ? o->tokenizer : "bpe:2048",
-                            cache, o->output, &progress, &summary, err);
+                            cache, o->output, &progress, &made, err);
     progress_bar_clear(&bar);
-    if (!status) status = print_summary(o, &summary, clock_monotonic() - start, err);
-    return status;
+    if (status) return status;
+    output_begin(&out, o->json);
+    OUTPUT_MEMBERS(&out, "path", o->output, "files", (int64_t)made.files, "text_bytes",
+                   (int64_t)made.text_bytes, "tokens", (int64_t)made.tokens, "vocab_size", made.vocab_size,
+                   "tokenizer", made.tokenizer_path, "bytes_per_token",
+                   made.tokens ? (double)made.text_bytes / (double)made.tokens : 0, "seconds",
+                   clock_monotonic() - start);
+    return output_end(&out, err);
 }
 
 static const struct option_spec prepare_options[] = {
@@ -90,30 +84,11 @@ static const struct command data_prepare = COMMAND(
 /* ---- info ---- */
 
 struct census {
-    uint64_t *counts; /* vocab_size of them, but those of `top`, which are 0 */
-    struct {
-        uint32_t id;
-        uint64_t count;
-    } top[TOP_TOKENS]; /* the most frequent first */
-    int top_count;
-    uint64_t used;  /* ids that occur */
-    double entropy; /* bits a token, of ids without context */
-    uint64_t bytes; /* of text, where the tokenizer is known */
+    uint64_t *counts; /* vocab_size of them */
+    uint64_t used;    /* ids that occur */
+    double entropy;   /* bits a token, of ids without context */
+    uint64_t bytes;   /* of text, where the tokenizer is known */
 };
-
-static void take_top(struct census *census, uint32_t vocab_size)
-{
-    uint64_t *counts = census->counts;
-    for (; census->top_count < TOP_TOKENS; census->top_count++) {
-        uint32_t most = 0;
-        for (uint32_t id = 0; id < vocab_size; id++)
-            if (counts[id] > counts[most]) most = id;
-        if (!counts[most]) return;
-        census->top[census->top_count].id = most;
-        census->top[census->top_count].count = counts[most];
-        counts[most] = 0;
-    }
-}
 
 static bool count_tokens(const struct corpus *corpus, struct census *out)
 {
@@ -132,7 +107,6 @@ static bool count_tokens(const struct corpus *corpus, struct census *out)
         if (corpus->tokenizer) tokenizer_token_bytes(corpus->tokenizer, id, &n);
         census.bytes += n * count;
     }
-    take_top(&census, corpus->vocab_size);
     *out = census;
     return true;
 }
@@ -153,10 +127,30 @@ static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, si
     return buf;
 }
 
+/* Takes the counts of those that it shows away. */
+static void show_most_frequent(struct output *o, const struct corpus *corpus, const struct census *census)
+{
+    char token[256];
+    output_list(o, "top", "Most frequent");
+    for (int i = 0; i < TOP_TOKENS; i++) {
+        uint32_t most = 0;
+        for (uint32_t id = 0; id < corpus->vocab_size; id++)
+            if (census->counts[id] > census->counts[most]) most = id;
+        uint64_t n = census->counts[most];
+        if (!n) break;
+        census->counts[most] = 0;
+        spell(corpus->tokenizer, most, token, sizeof token);
+        output_item(o);
+        OUTPUT_MEMBERS(o, "id", most, "count", (int64_t)n, "share", (double)n / (double)corpus->tokens,
+                       "token", token);
+    }
+    output_list_end(o);
+}
+
 static enum status print_info(const char *path, const struct corpus *corpus, const struct census *census,
                               bool json, struct err *err)
 {
-    char checksum[17], token[256];
+    char checksum[17];
     struct output o;
     const struct token_file *file = &corpus->files[corpus->described];
     size_t bytes = 0;
@@ -178,15 +172,7 @@ static enum status print_info(const char *path, const struct corpus *corpus, con
                        (int64_t)f->count, "file_bytes", (int64_t)f->map.size);
     }
     output_list_end(&o);
-    output_list(&o, "top", "Most frequent");
-    for (int i = 0; i < census->top_count; i++) {
-        uint64_t n = census->top[i].count;
-        output_item(&o);
-        spell(corpus->tokenizer, census->top[i].id, token, sizeof token);
-        OUTPUT_MEMBERS(&o, "id", census->top[i].id, "count", (int64_t)n, "share",
-                       (double)n / (double)corpus->tokens, "token", token);
-    }
-    output_list_end(&o);
+    show_most_frequent(&o, corpus, census);
     return output_end(&o, err);
 }
 
