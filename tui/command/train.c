@@ -17,7 +17,6 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
 #include "runs/columns.h"
@@ -434,20 +433,6 @@ const struct command command_resume = COMMAND(
 
 /* ---- fork ---- */
 
-static enum status find_checkpoint(const struct recorded_run *run, int64_t step, char *folder, size_t size,
-                                   struct err *err)
-{
-    char there[200];
-    enum status status = checkpoint_find(run->checkpoints, step, folder, size, err);
-    if (status && file_is_folder(folder)) return recorded_run_refuse(run->checkpoints, run->info.id, err);
-    if (status != STATUS_NOT_FOUND) return status;
-    checkpoint_list(run->checkpoints, there, sizeof there);
-    if (step < 0 || strcmp(there, "none") == 0)
-        return err_set(err, status, "run %s: it has no checkpoint to fork from", run->info.id);
-    return err_set(err, status, "run %s: there is no checkpoint of step %lld, or no longer (there are: %s)",
-                   run->info.id, (long long)step, there);
-}
-
 static enum status run_fork(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -460,10 +445,10 @@ static enum status run_fork(const void *options, const struct words *words, stru
     training.config = run.config;
     if (!status) status = apply_settings(words, &training.config, err);
     if (!status) status = recorded_run_check(&run, &training.config, "forked", err);
-    if (!status) status = find_checkpoint(&run, o->step, folder, sizeof folder, err);
-    if (!status && o->step < 0 &&
-        recorded_run_passed_over(run.checkpoints, folder, "forking", passed_over, sizeof passed_over))
-        snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
+    if (!status)
+        status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, passed_over,
+                                         sizeof passed_over, err);
+    if (!status && *passed_over) snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
     if (!status) {
         struct fork_origin origin = {run.info.id, folder, run.config_text, sentence};
         snprintf(name, sizeof name, "%s-fork", run.info.name);

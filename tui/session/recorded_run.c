@@ -88,6 +88,27 @@ enum status recorded_run_refuse(const char *checkpoints, const char *run, struct
         why.text, run, run);
 }
 
+enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step, const char *doing,
+                                    char *folder, size_t size, char *passed_over, size_t passed_size,
+                                    struct err *err)
+{
+    char there[200];
+    *passed_over = '\0';
+    enum status status = checkpoint_find(run->checkpoints, step, folder, size, err);
+    if (!status && step < 0)
+        recorded_run_passed_over(run->checkpoints, folder, doing, passed_over, passed_size);
+    if (!status) return STATUS_OK;
+    if (status != STATUS_NOT_FOUND || file_is_folder(folder))
+        return recorded_run_refuse(run->checkpoints, run->info.id, err);
+    checkpoint_list(run->checkpoints, there, sizeof there);
+    if (step < 0 || strcmp(there, "none") == 0)
+        return err_set(err, status, "run %s: there is no checkpoint below %s", run->info.id,
+                       run->checkpoints);
+    return err_set(err, status,
+                   "run %s: there is no checkpoint of step %" PRId64 ", or no longer (there are: %s)",
+                   run->info.id, step, there);
+}
+
 /* ---- RUN|FOLDER ---- */
 
 /* The newest step of a checkpoint that was written as the best and is there. */
@@ -122,23 +143,14 @@ static enum status find_best_step(struct store *store, const struct recorded_run
 static enum status find_checkpoint(struct store *store, const struct recorded_run *run,
                                    const struct model_choice *c, char *folder, size_t size, struct err *err)
 {
-    char passed_over[160];
+    char passed_over[160] = "";
     int64_t step = c->step;
     enum status status = c->best ? find_best_step(store, run, c, &step, err) : STATUS_OK;
-    if (status) return status;
-    status = checkpoint_find(run->checkpoints, step, folder, size, err);
-    if (status == STATUS_NOT_FOUND && !file_is_folder(folder))
-        return step < 0 ? err_set(err, status, "run %s: there is no checkpoint below %s", run->info.id,
-                                  run->checkpoints)
-                        : err_set(err, status,
-                                  "run %s: the checkpoint of its step %" PRId64
-                                  " is not there, or no longer (leave --step out for the newest one)",
-                                  run->info.id, step);
-    if (status) return recorded_run_refuse(run->checkpoints, run->info.id, err);
-    if (step < 0 &&
-        recorded_run_passed_over(run->checkpoints, folder, c->doing, passed_over, sizeof passed_over))
-        fprintf(stderr, "anneal: warning: run %s: %s\n", run->info.id, passed_over);
-    return STATUS_OK;
+    if (!status)
+        status =
+            recorded_run_checkpoint(run, step, c->doing, folder, size, passed_over, sizeof passed_over, err);
+    if (!status && *passed_over) fprintf(stderr, "anneal: warning: run %s: %s\n", run->info.id, passed_over);
+    return status;
 }
 
 /* Only a run has checkpoints to choose among. */

@@ -33,6 +33,12 @@ bool recorded_run_passed_over(const char *checkpoints, const char *found, const 
  * which other one can, or that none can and what to do then. Returns err's status. */
 enum status recorded_run_refuse(const char *checkpoints, const char *run, struct err *err);
 
+/* The folder of the run's checkpoint of `step`, -1: the newest that is whole; then `passed_over` is what
+ * recorded_run_passed_over says, else "". */
+enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step, const char *doing,
+                                    char *folder, size_t size, char *passed_over, size_t passed_size,
+                                    struct err *err);
+
 /* RUN|FOLDER on the command line: a run, and which of its checkpoints; or the folder of a checkpoint, ours or
  * any checkout with a config.json, which stands for itself; or an imported model where there is no such run.
  */

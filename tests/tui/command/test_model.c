@@ -157,7 +157,7 @@ static void an_exported_model_stands_on_its_own(void **state)
     process_expect_sentence(process_run(1, "model", "export", "base", "-o", "/proc/mine", NULL),
                             "/proc/mine");
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
-                            "the checkpoint of its step 7 is not there, or no longer");
+                            "there is no checkpoint of step 7, or no longer");
     process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o FOLDER");
     process_expect_sentence(process_run(2, "model", NULL), "say what to do: info|export|import");
     snprintf(path, sizeof path, "%s/best/", s.folder); /* a slash at the end names the same folder */
