@@ -10,12 +10,13 @@
 #include "runs/run.h"
 #include "tui/command/command.h"
 
+enum { ALL = TABLE_CSV_COUNT };
+
 enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON };
 
 struct request {
     enum format format;
-    bool all, table_given;
-    enum store_table table;
+    int table;        /* -1: not given; ALL */
     const char *path; /* NULL: standard output */
     const char **ids;
     size_t count;
@@ -50,8 +51,8 @@ static void report_written(enum status status, const char *path)
 static enum status export_tables(struct store *store, const struct request *request, struct err *err)
 {
     char path[PATH_MAX];
-    bool folder = request->all || is_folder(request->path);
-    int first = request->all ? 0 : (int)request->table, end = request->all ? TABLE_CSV_COUNT : first + 1;
+    bool all = request->table == ALL, folder = all || is_folder(request->path);
+    int first = all || request->table < 0 ? TABLE_STEPS : request->table, end = all ? ALL : first + 1;
     enum status status = STATUS_OK;
     for (int i = first; !status && i < end; i++) {
         enum store_table table = (enum store_table)i;
@@ -64,7 +65,7 @@ static enum status export_tables(struct store *store, const struct request *requ
 
 static struct metric_choice metrics_of(const struct request *request)
 {
-    bool both = !request->table_given || request->all;
+    bool both = request->table < 0 || request->table == ALL;
     return (struct metric_choice){both || request->table == TABLE_STEPS,
                                   both || request->table == TABLE_EVALS};
 }
@@ -147,23 +148,19 @@ static enum status find_runs(struct store *store, const struct words *words, str
 /* The contradiction between options and words as a sentence; NULL: none. */
 static const char *contradiction(const struct request *request, int words)
 {
-    bool metrics = request->format == FORMAT_LONG || request->format == FORMAT_TENSORBOARD;
-    bool several = request->format == FORMAT_TENSORBOARD || (request->format == FORMAT_JSON && words > 1) ||
-                   (request->format == FORMAT_CSV && request->all);
-    if (metrics && request->table_given && !request->all && request->table != TABLE_STEPS &&
-        request->table != TABLE_EVALS)
+    int table = request->table;
+    bool csv = request->format == FORMAT_CSV, json = request->format == FORMAT_JSON;
+    bool several = request->format == FORMAT_TENSORBOARD || (json && words > 1) || (csv && table == ALL);
+    if (json && table >= 0) return "--format json holds a whole run and takes no --table";
+    if (!csv && table >= 0 && table != TABLE_STEPS && table != TABLE_EVALS && table != ALL)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
-    if (request->format == FORMAT_JSON && request->table_given)
-        return "--format json holds a whole run and takes no --table";
     if (several && !request->path) return "several files need a folder: -o FOLDER";
-    if (words == 0 && (request->format != FORMAT_CSV || request->all || request->table != TABLE_RUNS))
-        return "needs a RUN";
-    return NULL;
+    return words || (csv && table == TABLE_RUNS) ? NULL : "needs a RUN";
 }
 
 /* In the order of enum store_table. */
 #define EXPORT_TABLES "steps|evals|early_stopping|profile|memory|gpu|samples|orders|runs|all"
-_Static_assert(TABLE_CSV_COUNT == 9, "--table lists all tables, then all");
+_Static_assert(ALL == 9, "--table lists all tables, then all");
 
 struct options {
     const char *output;
@@ -173,11 +170,8 @@ struct options {
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    bool all = o->table == TABLE_CSV_COUNT;
     struct request request = {.format = (enum format)o->format,
-                              .table = o->table < 0 || all ? TABLE_STEPS : (enum store_table)o->table,
-                              .all = all,
-                              .table_given = o->table >= 0,
+                              .table = o->table,
                               .path = o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
     const char *why = contradiction(&request, words->count);
     if (why) return err_set(err, STATUS_USAGE, "%s", why);

@@ -267,7 +267,7 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
     process_expect_sentence(process_run(2, "generate", "mine", "--step=-1", NULL),
                             "--step -1: must be a whole number from 0");
     process_expect_sentence(process_run(1, "generate", "mine", "--step=21", NULL),
-                            "of its step 21 is not there");
+                            "there is no checkpoint of step 21, or no longer");
     char *last = checkpoint_path(&s, "mine", "/step-40");
     assert_int_equal(file_remove_tree(last, &err), STATUS_OK);
     process_expect_sentence(process_run(0, "generate", "mine", "--best", NULL),
