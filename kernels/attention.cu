@@ -12,15 +12,7 @@
  * dq: 7 products instead of 5. D = dout · out comes from a pass before them, one float a row in the
  * workspace.
  *
- * The wider the head, the smaller the tiles: what a block holds must fit in SHARED_MOST. KiB of shared memory
- * at the widest head of each range, registers by ptxas (CUDA 13.0) for sm_80 / sm_90a, without spills:
- *
- *     HS      forward               backward  keys       queries
- *     to  64  64 × 64, 48.8   96 / 120   64 × 64, 81.3  136 / 139  107 / 120
- *     to 128  64 × 64, 80.8  107 / 119   32 × 32, 68.6  122 / 127   96 / 113
- *     to 256  32 × 32, 68.4  106 / 115   16 × 16, 65.3  108 / 122   96 / 114
- *
- * Two blocks a multiprocessor by registers, but for the pass over keys up to 64. Not yet timed on a GPU. */
+ * The wider the head, the smaller the tiles: what a block holds must fit in SHARED_MOST. */
 #include "kernels/attention.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };

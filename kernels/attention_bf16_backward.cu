@@ -19,15 +19,9 @@
  * multiprocessor of compute capability 8.0: 24 to 64 KiB a block up to D 128. D 192 takes 96 KiB, and D 256,
  * with 16 rows at a time, too.
  *
- * Machine code (ptxas and SASS of CUDA 13.0, sm_80 / sm_90a), registers over keys, over queries: D 32 173 /
- * 176, 136 / 135; D 64 253 / 254, 212 / 208; D 96 168 / 190, 128 / 126; D 128 240 / 245, 162 / 162; D 192 218
- * / 219, 199 / 205; D 256 232 / 233, 237 / 238. No spills but one register for D 96 over keys on sm_80. The
- * loops over tiles have on sm_90a, for D 64 and 128, 128 HMMA.16816.F32.BF16 in about 730 and 670
- * instructions over keys, 96 in 511 and 454 over queries, with LDSM.16.M88.4, LDSM.16.MT88.4 and
- * LDGSTS.E.BYPASS.128. The product for ds over keys is unrolled by two only: all of it at once spills for
- * D 64.
+ * The product for ds over keys is unrolled by two only: all of it at once spills for D 64.
  *
- * Not yet measured on a GPU. Known distance: the 7 products; wgmma and TMA on sm_90a; for D 128 five ldmatrix
+ * Known distance: the 7 products; wgmma and TMA on sm_90a; for D 128 five ldmatrix
  * for eight products, with which shared memory is busier than the tensor cores. */
 #include "kernels/attention_bf16.cuh"
 

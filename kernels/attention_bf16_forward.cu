@@ -12,12 +12,7 @@
  * scores, and leaves room for two blocks a multiprocessor of compute capability 8.0: 24 to 72 KiB a block, 96
  * KiB for D 256. The queries stay in registers up to D 64.
  *
- * Machine code (ptxas and SASS of CUDA 13.0, sm_80 / sm_90a): registers for D 32 185 / 172, D 64 238 / 246,
- * D 96 202 / 211, D 128 255 / 255, D 192 168 / 168, D 256 242 / 243; no spills. The loop over key tiles has
- * 128 HMMA.16816.F32.BF16 in 846 instructions for D 64 and in 730 for D 128 (sm_90a, the diagonal's mask and
- * the copies of unaligned rows counted in), with LDSM.16.M88.4, LDSM.16.MT88.4 and LDGSTS.E.BYPASS.128.
- *
- * Not yet measured on a GPU. Known distance: on sm_90a wgmma, which reads its operands from shared memory by
+ * Known distance: on sm_90a wgmma, which reads its operands from shared memory by
  * itself, and the bulk copies of TMA go beyond what mma.sync can reach; out is written in pieces of 16 bytes
  * a row. */
 #include "kernels/attention_bf16.cuh"

@@ -1,10 +1,7 @@
 /* CUDA twin of cross-entropy. Memory-bound: a block a row, which it reads once with an online softmax; the
  * fused form reads it again, from the second-level cache, and writes it; 16 bytes a thread where V and the
  * addresses allow. Each thread sums at most V / 256 exponentials in fp32, the threads' sums are added in
- * fp64.
- *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 29 to 32 registers, no spills; the vector paths move 16 bytes an
- * instruction. Not yet measured on a GPU. */
+ * fp64. */
 #include "kernels/element.cuh"
 
 /* The log-sum-exp of row (V), for every thread. */

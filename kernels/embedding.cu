@@ -5,10 +5,7 @@
  * looks through the tokens that follow, 256 at a time, lists the positions that match in ascending order, and
  * each of its threads adds one column of those rows up. So a row's summands are added in the order of the CPU
  * twin, to the same bits. Costs (distinct tokens) · N comparisons, spread over all blocks; columns are split
- * over blockIdx.y, so that one very frequent token does not hold up the rest.
- *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 16 to 32 registers, no spills; the gather moves 16 bytes an
- * instruction, backward one element. Not yet measured on a GPU. */
+ * over blockIdx.y, so that one very frequent token does not hold up the rest. */
 #include "kernels/element.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };

@@ -266,7 +266,9 @@ static void product_failed(struct stream *stream, const char *why, cublasStatus_
 void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
           bool transpose_b, bool accumulate, struct stream *stream)
 {
-    struct gemm_shape shape = gemm_shape_of(out, a, b, M, N, K, transpose_a, transpose_b, accumulate);
+    struct gemm_layout to = {out.element, out.stride}, left = {a.element, a.stride},
+                       right = {b.element, b.stride};
+    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate, to, left, right};
     struct gemm_entry *e = NULL;
     if (!stream_usable(stream)) return;
     struct gemm_key key =

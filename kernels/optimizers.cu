@@ -2,10 +2,7 @@
  * writes 2, and the bf16 weight where there is one; 16 bytes a thread and array (8 of bf16) where all start
  * at such an address. The clipping scale and what follows from the learning rate are read on the device. A
  * thread searches the table of ranges once, for its first element; the table, 16 bytes an entry, is read by
- * every thread and stays in the caches.
- *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 30 to 44 registers, no spills; the vector path moves 16 bytes an
- * instruction, 8 of bf16. Not yet measured on a GPU. */
+ * every thread and stays in the caches. */
 #include "kernels/element.cuh"
 
 enum { BLOCK = 256 };

@@ -1,9 +1,6 @@
 /* CUDA twin of the sums. Memory-bound: every element is read once. A block of 256 threads sums one chunk of
  * partition.h in fp64, each thread every 256th element; one more block sums the chunks; the clip state is one
- * thread's work.
- *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 24 to 32 registers, no spills; a warp's load is 128 bytes in a row,
- * 4 a thread. Not yet measured on a GPU. */
+ * thread's work. */
 #include "kernels/device/cuda_device.cuh"
 
 enum { BLOCK = 256 };

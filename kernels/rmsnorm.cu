@@ -2,10 +2,7 @@
  * the multiprocessors, 16 bytes a thread where C and the addresses allow. A row is read from memory once and
  * again from the first-level cache. Each thread's squares are summed in fp32 (at most C / 32 of them), the
  * threads' in fp64. Backward reads dout and x a second time for dweight: 6 elements instead of 4, for sums
- * without atomics.
- *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 14 to 38 registers, no spills; the vector paths move 16 bytes an
- * instruction, the sums of columns one element. Not yet measured on a GPU. */
+ * without atomics. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 

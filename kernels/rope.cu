@@ -2,10 +2,7 @@
  * rotation takes 16 bytes of each half of a head a thread where HS and the addresses allow, else a pair of
  * elements; with QK-norm a warp takes a head, so that the sum of squares stays in registers. Whatever the
  * elements, nothing between a load and the store of the result is rounded to them. The weights' gradients are
- * summed in the row chunks of partition.h, before dqkv is overwritten.
- *
- * ptxas (CUDA 13.0) for sm_80 and sm_90a: 22 to 55 registers, no spills; plain rotation moves 16 bytes an
- * instruction, QK-norm one element. Not yet measured on a GPU. */
+ * summed in the row chunks of partition.h, before dqkv is overwritten. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 

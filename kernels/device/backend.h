@@ -100,17 +100,6 @@ struct gemm_shape {
     struct gemm_layout out, a, b;
 };
 
-/* The product that gemm is called for with these operands. */
-static inline struct gemm_shape gemm_shape_of(struct matrix out, struct matrix a, struct matrix b, int M,
-                                              int N, int K, bool transpose_a, bool transpose_b,
-                                              bool accumulate)
-{
-    struct gemm_layout to = {out.element, out.stride}, left = {a.element, a.stride},
-                       right = {b.element, b.stride};
-    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate, to, left, right};
-    return shape;
-}
-
 static inline bool gemm_layout_same(struct gemm_layout a, struct gemm_layout b)
 {
     return a.element == b.element && a.stride == b.stride;

@@ -24,14 +24,20 @@
 /* A kernel's record takes some 200 bytes; a step of a large model launches a few thousand. */
 enum { BUFFER_BYTES = 1 << 20, BUFFERS_MAX = 256, NAME_MAX_BYTES = 4096 };
 
+#define CUPTI_FUNCTIONS(FUNCTION)                                                                            \
+    FUNCTION(cuptiActivityRegisterCallbacks)                                                                 \
+    FUNCTION(cuptiActivityEnable)                                                                            \
+    FUNCTION(cuptiActivityDisable)                                                                           \
+    FUNCTION(cuptiActivityFlushAll)                                                                          \
+    FUNCTION(cuptiActivityGetNextRecord)                                                                     \
+    FUNCTION(cuptiActivityGetNumDroppedRecords)                                                              \
+    FUNCTION(cuptiGetTimestamp)
+
 struct api {
-    decltype(&cuptiActivityRegisterCallbacks) callbacks;
-    decltype(&cuptiActivityEnable) enable;
-    decltype(&cuptiActivityDisable) disable;
-    decltype(&cuptiActivityFlushAll) flush;
-    decltype(&cuptiActivityGetNextRecord) next;
-    decltype(&cuptiActivityGetNumDroppedRecords) dropped;
-    decltype(&cuptiGetTimestamp) timestamp;
+    bool found;
+#define MEMBER(name) decltype(&::name) name;
+    CUPTI_FUNCTIONS(MEMBER)
+#undef MEMBER
 };
 
 struct buffer {
@@ -41,10 +47,10 @@ struct buffer {
 
 static struct recording {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the buffers */
-    struct api api;                                   /* all NULL: CUPTI has not been found */
-    struct device *device;                            /* for which it records; NULL: it does not */
-    uint64_t start;                                   /* CUPTI's nanoseconds */
-    struct buffer buffers[BUFFERS_MAX];               /* that came back full */
+    struct api api;
+    struct device *device;              /* for which it records; NULL: it does not */
+    uint64_t start;                     /* CUPTI's nanoseconds */
+    struct buffer buffers[BUFFERS_MAX]; /* that came back full */
     int count;
     bool overflow;
 } recording;
@@ -59,7 +65,7 @@ static void *open_library()
 {
     return sim::cupti_library();
 }
-#define FIND(library, name, out) (*(out) = name, (library) != NULL)
+#define FIND(name) api->name = ::name;
 #else
 /* By the name of this build's major version, where the loader and the plugin's own search path look, and
  * where the Toolkit has it beside its other libraries. */
@@ -75,30 +81,20 @@ static void *open_library()
     }
     return library;
 }
-
-template <typename F> static bool find(void *library, const char *name, F *out)
-{
-    *out = reinterpret_cast<F>(dlsym(library, name));
-    return *out != NULL;
-}
-#define FIND(library, name, out) find(library, #name, out)
+#define FIND(name)                                                                                           \
+    api->name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name));                                  \
+    api->found = api->found && api->name != NULL;
 #endif
 
 /* Stays open, once it is: it cannot be taken out of a running process safely. */
 static bool load(struct api *api)
 {
-    if (api->callbacks != NULL) return true;
+    if (api->found) return true;
     void *library = open_library();
-    if (library != NULL && FIND(library, cuptiActivityRegisterCallbacks, &api->callbacks) &&
-        FIND(library, cuptiActivityEnable, &api->enable) &&
-        FIND(library, cuptiActivityDisable, &api->disable) &&
-        FIND(library, cuptiActivityFlushAll, &api->flush) &&
-        FIND(library, cuptiActivityGetNextRecord, &api->next) &&
-        FIND(library, cuptiActivityGetNumDroppedRecords, &api->dropped) &&
-        FIND(library, cuptiGetTimestamp, &api->timestamp))
-        return true;
-    *api = {};
-    return false;
+    if (library == NULL) return false;
+    api->found = true;
+    CUPTI_FUNCTIONS(FIND)
+    return api->found;
 }
 
 /* ---- buffers ---- */
@@ -123,7 +119,7 @@ static void CUPTIAPI on_buffer_full(CUcontext, uint32_t, uint8_t *buffer, size_t
 
 static void stop()
 {
-    for (CUpti_ActivityKind kind : kinds) recording.api.disable(kind);
+    for (CUpti_ActivityKind kind : kinds) recording.api.cuptiActivityDisable(kind);
 }
 
 static void release_buffers()
@@ -148,10 +144,10 @@ enum status activity_begin(struct device *device, struct err *err)
             "Toolkit, or name its folder in LD_LIBRARY_PATH)",
             CUDART_VERSION / 1000);
     recording.device = device;
-    result = recording.api.callbacks(on_buffer_wanted, on_buffer_full);
+    result = recording.api.cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
     for (CUpti_ActivityKind kind : kinds)
-        if (result == CUPTI_SUCCESS) result = recording.api.enable(kind);
-    if (result == CUPTI_SUCCESS) result = recording.api.timestamp(&recording.start);
+        if (result == CUPTI_SUCCESS) result = recording.api.cuptiActivityEnable(kind);
+    if (result == CUPTI_SUCCESS) result = recording.api.cuptiGetTimestamp(&recording.start);
     if (result == CUPTI_SUCCESS) return STATUS_OK;
     stop();
     release_buffers();
@@ -173,18 +169,6 @@ static const char *readable(const char *name, char buf[NAME_MAX_BYTES])
     return buf;
 }
 
-static enum activity_kind copy_kind(uint8_t kind)
-{
-    return kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD   ? ACTIVITY_UPLOAD
-           : kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH ? ACTIVITY_DOWNLOAD
-                                                     : ACTIVITY_COPY;
-}
-
-static const char *copy_name(enum activity_kind kind)
-{
-    return kind == ACTIVITY_UPLOAD ? "upload" : kind == ACTIVITY_DOWNLOAD ? "download" : "copy";
-}
-
 /* False for a record of no kind that was asked for. */
 static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES], struct activity *out)
 {
@@ -194,23 +178,30 @@ static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES],
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
         const CUpti_ActivityKernel10 *kernel = (const CUpti_ActivityKernel10 *)record;
         *out = {readable(kernel->name, name), ACTIVITY_KERNEL, 0, 0, (int)kernel->streamId, 0};
-        start = kernel->start;
-        end = kernel->end;
+        start = kernel->start, end = kernel->end;
         break;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
         const CUpti_ActivityMemcpy6 *copy = (const CUpti_ActivityMemcpy6 *)record;
-        enum activity_kind kind = copy_kind(copy->copyKind);
-        *out = {copy_name(kind), kind, 0, 0, (int)copy->streamId, (int64_t)copy->bytes};
-        start = copy->start;
-        end = copy->end;
+        bool up = copy->copyKind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD,
+             down = copy->copyKind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
+        *out = {up     ? "upload"
+                : down ? "download"
+                       : "copy",
+                up     ? ACTIVITY_UPLOAD
+                : down ? ACTIVITY_DOWNLOAD
+                       : ACTIVITY_COPY,
+                0,
+                0,
+                (int)copy->streamId,
+                (int64_t)copy->bytes};
+        start = copy->start, end = copy->end;
         break;
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
         const CUpti_ActivityMemset4 *fill = (const CUpti_ActivityMemset4 *)record;
         *out = {"fill", ACTIVITY_FILL, 0, 0, (int)fill->streamId, (int64_t)fill->bytes};
-        start = fill->start;
-        end = fill->end;
+        start = fill->start, end = fill->end;
         break;
     }
     default:
@@ -231,14 +222,14 @@ enum status activity_end(struct device *device, void (*each)(void *context, cons
         release_buffers();
         return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
     }
-    CUptiResult result = recording.api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    CUptiResult result = recording.api.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     stop();
-    if (recording.api.dropped(NULL, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
+    if (recording.api.cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped) != CUPTI_SUCCESS) dropped = 0;
     for (int i = 0; i < recording.count; i++) {
         struct buffer *buffer = &recording.buffers[i];
         CUpti_Activity *record = NULL;
         struct activity activity;
-        while (recording.api.next(buffer->at, buffer->valid, &record) == CUPTI_SUCCESS)
+        while (recording.api.cuptiActivityGetNextRecord(buffer->at, buffer->valid, &record) == CUPTI_SUCCESS)
             if (read_record(record, name, &activity)) each(context, &activity);
     }
     bool lost = recording.overflow || dropped > 0;

@@ -4,6 +4,17 @@
 
 #include "kernels/device/backend.h"
 
+/* The product that gemm is called for with these operands. */
+static inline struct gemm_shape gemm_shape_of(struct matrix out, struct matrix a, struct matrix b, int M,
+                                              int N, int K, bool transpose_a, bool transpose_b,
+                                              bool accumulate)
+{
+    struct gemm_layout to = {out.element, out.stride}, left = {a.element, a.stride},
+                       right = {b.element, b.stride};
+    struct gemm_shape shape = {M, N, K, transpose_a, transpose_b, accumulate, to, left, right};
+    return shape;
+}
+
 /* The shape with its layouts filled in: operands as a stream of this precision has them, each row `gap`
  * elements longer than it need be. */
 static inline struct gemm_shape product_shape(struct gemm_shape s, enum precision precision, int gap)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/device/observed.h"
+#include "tests/kernels/product.h"
 
 /* C 6, F 5, V 7, 3 query heads and 1 key/value head of width 2: q, k, v have 10 columns, heads 6. B 2, T 3: N
  * 6, 6 pairs a sequence and head. */

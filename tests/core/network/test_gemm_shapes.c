@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/core/network/rig.h"
+#include "tests/kernels/product.h"
 
 enum { SHAPES_MAX = 64, WANTED = 1000 };
 

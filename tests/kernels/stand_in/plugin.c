@@ -32,5 +32,5 @@ static enum status find_device(int *index, struct cuda_device_report *out, struc
 }
 
 extern const struct cuda_plugin cuda_plugin;
-const struct cuda_plugin cuda_plugin = {sizeof cuda_plugin, sizeof(struct backend), NULL, inspect,
-                                        inspect_device,     find_device};
+const struct cuda_plugin cuda_plugin = {
+    sizeof cuda_plugin, sizeof(struct backend), NULL, inspect, inspect_device, find_device};
