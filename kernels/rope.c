@@ -20,28 +20,17 @@ static inline void head_rotate(float *head, const float *cos_sin, int HS, float 
     }
 }
 
-static void rotate_all(float *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                       float direction, int threads)
+void rope(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS, bool back,
+          struct stream *stream)
 {
     long rows = (long)B * T;
-#pragma omp parallel for num_threads(threads) schedule(static)
+    float direction = back ? -1.0f : 1.0f;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (long n = 0; n < rows; n++) {
-        float *row = qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS;
+        float *row = (float *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS;
         const float *angles = cos_sin + (size_t)(n % T) * HS;
         for (int h = 0; h < NH + NKV; h++) head_rotate(row + (size_t)h * HS, angles, HS, direction);
     }
-}
-
-void rope_forward(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                  struct stream *stream)
-{
-    rotate_all(qkv, cos_sin, B, T, NH, NKV, HS, 1.0f, stream->threads);
-}
-
-void rope_backward(void *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                   struct stream *stream)
-{
-    rotate_all(dqkv, cos_sin, B, T, NH, NKV, HS, -1.0f, stream->threads);
 }
 
 /* y (HS) = x (HS) normed and rotated; returns rstd. y may be x. */

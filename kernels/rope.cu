@@ -49,26 +49,15 @@ __global__ void rope_pairs(T *qkv, const float *__restrict__ cos_sin, struct rop
     store<W>(high, b);
 }
 
-static void rotate_all(void *qkv, const float *cos_sin, struct rope_shape p, float direction,
-                       struct stream *stream)
+void rope(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS, bool back,
+          struct stream *stream)
 {
-    size_t pairs = (size_t)p.rows * (size_t)(p.NH + p.NKV) * (size_t)(p.HS / 2);
-    dispatch(stream, p.HS / 2, {qkv, cos_sin}, [&]<typename T, int W>() {
-        LAUNCH((rope_pairs<T, W>), block_count(pairs / W, BLOCK), BLOCK, 0, stream, (T *)qkv, cos_sin, p,
-               direction);
+    struct rope_shape p = {B * T, T, NH, NKV, HS};
+    size_t pairs = (size_t)p.rows * (size_t)(NH + NKV) * (size_t)(HS / 2);
+    dispatch(stream, HS / 2, {qkv, cos_sin}, [&]<typename E, int W>() {
+        LAUNCH((rope_pairs<E, W>), block_count(pairs / W, BLOCK), BLOCK, 0, stream, (E *)qkv, cos_sin, p,
+               back ? -1.0f : 1.0f);
     });
-}
-
-void rope_forward(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                  struct stream *stream)
-{
-    rotate_all(qkv, cos_sin, rope_shape{B * T, T, NH, NKV, HS}, 1.0f, stream);
-}
-
-void rope_backward(void *dqkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                   struct stream *stream)
-{
-    rotate_all(dqkv, cos_sin, rope_shape{B * T, T, NH, NKV, HS}, -1.0f, stream);
 }
 
 /* Elements i and half + i of a head. */

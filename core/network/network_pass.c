@@ -122,7 +122,7 @@ static void forward_inner(const struct pass *p, int l)
         CALL(qk_norm_rope_forward, qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), THE(ROPE), HEADS,
              p->eps);
     else
-        CALL(rope_forward, qkv, THE(ROPE), HEADS);
+        CALL(rope, qkv, THE(ROPE), HEADS, false);
     CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS);
     linear_forward(p->net, THE(BRANCH), AT(ATTN, l), p->N, &w->o);
     drop(p, THE(BRANCH), l, SITE_ATTENTION);
@@ -224,7 +224,7 @@ static void backward_attention(const struct pass *p, int l)
         CALL(qk_norm_rope_backward, dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
              W(w->q_norm), W(w->k_norm), THE(ROPE), scratch, HEADS);
     else
-        CALL(rope_backward, dqkv, THE(ROPE), HEADS);
+        CALL(rope, dqkv, THE(ROPE), HEADS, true);
     if (p->c->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
     if (!needed(p->net, l, PLACE_QKV)) return;
     if (!linear_is_frozen(&w->qkv))

@@ -104,7 +104,7 @@ static void rmsnorm_backward_body(struct bench *b)
 }
 static void rope_body(struct bench *b)
 {
-    b->k->rope_forward(b->z, b->big2, B, T, NH, NH, HS, b->stream);
+    b->k->rope(b->z, b->big2, B, T, NH, NH, HS, false, b->stream);
 }
 static void qk_norm_forward_body(struct bench *b)
 {
@@ -286,7 +286,7 @@ int main(int argc, char **argv)
     report(&b, "rmsnorm_forward", rmsnorm_forward_body, 0, 2 * row);
     report(&b, "rmsnorm_residual_forward", rmsnorm_residual_body, 0, 4 * row);
     report(&b, "rmsnorm_backward", rmsnorm_backward_body, 0, 4 * row);
-    report(&b, "rope_forward", rope_body, 0, 4 * row);
+    report(&b, "rope", rope_body, 0, 4 * row);
     report(&b, "qk_norm_rope_forward", qk_norm_forward_body, 0, 6 * row);
     report(&b, "qk_norm_rope_backward", qk_norm_backward_body, 0, 6 * row);
     report(&b, "attention_forward", attention_forward_body, attention, 0);

@@ -136,8 +136,8 @@ static void rope_case(const struct op_side *side, struct op_shape s, struct op_o
     size_t n = qkv_floats(s);
     void *x = desk_tensor(&d, n, 0, 1), *y = desk_tensor(&d, n, 0, 1);
     float *angles = desk_floats(&d, (size_t)s.T * (size_t)s.HS, 0, 1);
-    side->backend->rope_forward(x, angles, s.B, s.T, s.NH, s.NKV, s.HS, side->stream);
-    side->backend->rope_backward(y, angles, s.B, s.T, s.NH, s.NKV, s.HS, side->stream);
+    side->backend->rope(x, angles, s.B, s.T, s.NH, s.NKV, s.HS, false, side->stream);
+    side->backend->rope(y, angles, s.B, s.T, s.NH, s.NKV, s.HS, true, side->stream);
     desk_tensor_result(&d, out, "qkv", x, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "dqkv", y, n, ELEMENTWISE);
     desk_close(&d, out);

@@ -187,17 +187,10 @@ static struct op_work rmsnorm_backward(struct op_bench *b)
     return (struct op_work){.bytes = floats(b->N) + elements(b, 4 * stream_size(b))};
 }
 
-static struct op_work rope_forward(struct op_bench *b)
+static struct op_work rope(struct op_bench *b)
 {
     const struct op_speed_sizes *s = &b->s;
-    b->backend->rope_forward(b->a, b->cos_sin, s->B, s->T, s->NH, s->NKV, s->HS, b->stream);
-    return (struct op_work){.bytes = elements(b, 2.0 * b->N * (s->NH + s->NKV) * s->HS)};
-}
-
-static struct op_work rope_backward(struct op_bench *b)
-{
-    const struct op_speed_sizes *s = &b->s;
-    b->backend->rope_backward(b->a, b->cos_sin, s->B, s->T, s->NH, s->NKV, s->HS, b->stream);
+    b->backend->rope(b->a, b->cos_sin, s->B, s->T, s->NH, s->NKV, s->HS, false, b->stream);
     return (struct op_work){.bytes = elements(b, 2.0 * b->N * (s->NH + s->NKV) * s->HS)};
 }
 
@@ -371,8 +364,7 @@ const struct op_speed_case op_speed_cases[] = {
     {"rmsnorm_residual_forward", rmsnorm_residual},
     {"rmsnorm_recompute", rmsnorm_recompute},
     {"rmsnorm_backward", rmsnorm_backward},
-    {"rope_forward", rope_forward},
-    {"rope_backward", rope_backward},
+    {"rope", rope},
     {"qk_norm_rope_forward", qk_norm_rope_forward},
     {"qk_norm_rope_backward", qk_norm_rope_backward},
     {"swiglu_forward", swiglu_forward},

@@ -204,11 +204,11 @@ static void rope_body(const struct check_target *t)
         float *qkv = check_random(n, 9, 1), *cos_sin = make_cos_sin(s.T, s.HS), *x = check_copy(qkv, n);
         double *qkv64 = check_doubles(qkv, n), *out64 = check_doubles(NULL, n);
         reference_rope(out64, NULL, qkv64, NULL, NULL, cos_sin, s);
-        t->backend->rope_forward(x, cos_sin, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
-        check_near("rope_forward", x, out64, n, CHECK_ELEMENTWISE);
+        t->backend->rope(x, cos_sin, s.B, s.T, s.NH, s.NKV, s.HS, false, t->stream);
+        check_near("rope", x, out64, n, CHECK_ELEMENTWISE);
         /* a rotation's gradient is the rotation back */
-        t->backend->rope_backward(x, cos_sin, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
-        check_near("rope_backward", x, qkv64, n, CHECK_ELEMENTWISE);
+        t->backend->rope(x, cos_sin, s.B, s.T, s.NH, s.NKV, s.HS, true, t->stream);
+        check_near("rope back", x, qkv64, n, CHECK_ELEMENTWISE);
         free(qkv), free(cos_sin), free(x), free(qkv64), free(out64);
     }
 }

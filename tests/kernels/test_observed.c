@@ -71,9 +71,7 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is((60 * 2 + 10) * 4, 60);
     k->bias_backward(AT(1), AT(2), AT(3), N, 10, 10, s);
     cost_is(60 * 4 + 2 * 10 * 4, 60);
-    k->rope_forward(AT(1), AT(2), B, T, NH, NKV, HS, s);
-    cost_is(QK * 2 * 4 + TABLE, 3 * QK);
-    k->rope_backward(AT(1), AT(2), B, T, NH, NKV, HS, s);
+    k->rope(AT(1), AT(2), B, T, NH, NKV, HS, false, s);
     cost_is(QK * 2 * 4 + TABLE, 3 * QK);
     k->qk_norm_rope_forward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), B, T, NH, NKV, HS, 1, s);
     cost_is(60 * 2 * 4 + 6 * 4 * 4 + 2 * 2 * 4 + TABLE, 7 * QK);
