@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
@@ -27,9 +26,8 @@ struct spark {
     int64_t steps; /* what the run had when it was read */
 };
 
-/* The tag distinguishes the run from others of its name: when it started, as shortly as is enough ("14:02" or
- * "14:02:31" of today's, "09 Sep" or "09 Sep 14:02" of older ones), or else its id without the name
- * ("20260909-140231-2"); "" for a name that only one run has. */
+/* The tag distinguishes the run from others of its name: its id without that ("20260909-140231", a prefix
+ * that commands take for the run), cut where it is long; "" for a name that only one run has. */
 struct row {
     const struct run_info *run;
     char tag[TAG_MAX];
@@ -131,61 +129,30 @@ static void arrange(struct runs_state *state, size_t row)
 
 /* --- telling runs of one name apart --- */
 
-enum tag_level { TAG_SHORT, TAG_LONG, TAG_ID };
-
-static void write_tag(const struct run_info *run, double now, enum tag_level level, char tag[TAG_MAX])
-{
-    static const char *const todays[] = {"%H:%M", "%H:%M:%S"}, *const older[] = {"%d %b", "%d %b %H:%M"};
-    enum { STAMP = 15 }; /* YYYYMMDD-HHMMSS */
-    time_t created = (time_t)run->created_at, today = (time_t)now;
-    struct tm start, day;
-    if (level != TAG_ID && localtime_r(&created, &start) && localtime_r(&today, &day)) {
-        bool same_day = start.tm_year == day.tm_year && start.tm_yday == day.tm_yday;
-        if (strftime(tag, TAG_MAX, (same_day ? todays : older)[level], &start)) return;
-    }
-    size_t n = strlen(run->name);
-    bool ours = strlen(run->id) > STAMP + n && strncmp(run->id + STAMP + 1, run->name, n) == 0;
-    snprintf(tag, TAG_MAX, "%.*s%s", ours ? STAMP : TAG_MAX, run->id, ours ? run->id + STAMP + 1 + n : "");
-}
-
 static int compare_names(const void *left, const void *right)
 {
     const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
-    int order = strcmp(a->run->name, b->run->name);
-    return order ? order : (a > b) - (a < b);
+    return strcmp(a->run->name, b->run->name);
 }
 
-/* The shortest tag by which a run differs from the one that started before it and the one after it, as far as
- * they have its name. */
-static void tag_row(struct row *row, const struct row *const beside[2], double now)
+static void tag_rows(struct runs_state *state)
 {
-    enum tag_level level = TAG_SHORT;
-    char other[TAG_MAX];
-    row->tag[0] = '\0';
-    for (int i = 0; i < 2; i++) {
-        if (!beside[i] || strcmp(beside[i]->run->name, row->run->name) != 0) continue;
-        for (;; level++) {
-            write_tag(row->run, now, level, row->tag);
-            write_tag(beside[i]->run, now, level, other);
-            if (level == TAG_ID || strcmp(row->tag, other) != 0) break;
-        }
-    }
-}
-
-/* Also when the day may have changed: what is today's is written differently. Then arranges the rows. */
-static void tag_rows(struct runs_state *state, double now, size_t row)
-{
+    enum { STAMP = 15 }; /* YYYYMMDD-HHMMSS */
     struct row **by_name = state->shown;
     for (size_t i = 0; i < state->count; i++) by_name[i] = &state->rows[i];
     qsort(by_name, state->count, sizeof *by_name, compare_names);
     state->tag_width = 0;
     for (size_t i = 0; i < state->count; i++) {
-        const struct row *const beside[] = {i ? by_name[i - 1] : NULL,
-                                            i + 1 < state->count ? by_name[i + 1] : NULL};
-        tag_row(by_name[i], beside, now);
+        const struct run_info *run = by_name[i]->run;
+        size_t n = strlen(run->name);
+        bool ours = strlen(run->id) > STAMP + n && strncmp(run->id + STAMP + 1, run->name, n) == 0;
+        bool shared = (i && compare_names(&by_name[i - 1], &by_name[i]) == 0) ||
+                      (i + 1 < state->count && compare_names(&by_name[i + 1], &by_name[i]) == 0);
+        if (shared)
+            snprintf(by_name[i]->tag, TAG_MAX, "%.*s%s", ours ? STAMP : TAG_MAX, run->id,
+                     ours ? run->id + STAMP + 1 + n : "");
         if ((int)strlen(by_name[i]->tag) > state->tag_width) state->tag_width = (int)strlen(by_name[i]->tag);
     }
-    arrange(state, row);
 }
 
 /* --- reading --- */
@@ -214,7 +181,8 @@ static enum status read_runs(struct workbench *workbench, struct runs_state *sta
     state->rows = rows;
     state->shown = shown;
     state->count = count;
-    tag_rows(state, workbench->now, row);
+    tag_rows(state);
+    arrange(state, row);
     return STATUS_OK;
 }
 
@@ -247,11 +215,8 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
 {
     struct runs_state *state = opaque;
     launch_reap();
-    if (!store_changed && !state->live) {
-        bool minute = state->count > 0 && (int64_t)workbench->now % 60 == 0;
-        if (minute) tag_rows(state, workbench->now, 0); /* and ages, when drawn */
-        return minute;
-    }
+    if (!store_changed && !state->live)
+        return state->count > 0 && (int64_t)workbench->now % 60 == 0; /* ages */
     workbench_did(workbench, read_runs(workbench, state, &workbench->err));
     if (workbench->visited[0]) select_run(state, workbench->visited);
     workbench->visited[0] = '\0';
