@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "core/base/text.h"
-#include "tui/widget/glyph.h"
+#include "tui/widget/grid.h"
 
 enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 4096 };
 

@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 #include "tui/view/keys.h"
-#include "tui/widget/glyph.h"
+#include "tui/widget/grid.h"
 
 void input_set(struct input *input, const char *text)
 {

@@ -17,7 +17,7 @@
 #include "core/base/file.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
-#include "tui/widget/glyph.h"
+#include "tui/widget/grid.h"
 
 /* A fresh home, also in the environment. */
 static void open_home(const char *name, char home[PATH_MAX])

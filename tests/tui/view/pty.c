@@ -22,7 +22,7 @@
 #include <vterm.h>
 
 #include "core/base/clock.h"
-#include "tui/widget/glyph.h"
+#include "tui/widget/grid.h"
 
 enum { DEADLINE_SECONDS = 60, RAW_MAX = 1 << 22 };
 
