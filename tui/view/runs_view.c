@@ -391,14 +391,12 @@ static void draw_empty(const struct runs_state *state, struct grid *grid, struct
                                    "  anneal train --data.train=book.txt     a text of yours\n"
                                    "  anneal train config.ini                everything written down\n\n"
                                    "A run goes on when this workbench is closed.";
-    enum { TEACHING_W = 62, TEACHING_H = 9 };
-    struct rect box = layout_centre(body.w, body.h, TEACHING_W, TEACHING_H);
-    struct pen pen = {grid, body.x + 3, body.y + 1, body.x + body.w - 1};
-    box.y += body.y;
+    struct rect area = {body.x + 3, body.y + 1, body.w - 4, body.h - 1};
+    struct pen pen = {grid, area.x, area.y, area.x + area.w};
     if (state->count)
         pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", state->filter.text);
     else
-        wrap_draw(grid, box, STYLE_TEXT, teaching);
+        wrap_draw(grid, area, STYLE_TEXT, teaching);
 }
 
 static void runs_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -438,10 +436,12 @@ static void set_filter(struct runs_state *state, uint32_t code)
 static void delete_run(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
                        bool confirmed)
 {
+    char question[RUN_NAME_MAX + 64];
     if (label_is_live(run->status)) {
         workbench_say(workbench, "%s is training: stop it before deleting it", run->name);
     } else if (!confirmed) {
-        workbench_ask(workbench, ACTION_DELETE, "Delete %s with its history and checkpoints?", run->name);
+        snprintf(question, sizeof question, "Delete %s with its history and checkpoints?", run->name);
+        workbench_ask(workbench, ACTION_DELETE, question);
     } else if (workbench_did(workbench, run_delete(workbench->store, run->id, &workbench->err))) {
         workbench_say(workbench, "%s is deleted", run->name);
         workbench_did(workbench, read_runs(workbench, state, &workbench->err));

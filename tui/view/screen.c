@@ -280,13 +280,6 @@ static void resize(struct screen *screen)
     screen_forget(screen);
 }
 
-static void resume(struct screen *screen)
-{
-    refresh();
-    resize(screen);
-    screen_forget(screen);
-}
-
 /* --- the workbench on it --- */
 
 struct session {
@@ -294,7 +287,6 @@ struct session {
     struct screen *screen;
     struct grid grid;
     int signals;
-    bool gone; /* the terminal hung up: nothing can be shown any more */
 };
 
 static enum status open_signals(int *fd, sigset_t *old, struct err *err)
@@ -332,11 +324,10 @@ static void take_signals(struct session *session)
         case SIGTSTP:
             suspend(session->screen);
             kill(getpid(), SIGSTOP);
-            resume(session->screen);
+            refresh(); /* takes the terminal back */
+            resize(session->screen);
             session->workbench->dirty = true;
             break;
-        case SIGHUP:
-            session->gone = true; /* fall through */
         default:
             session->workbench->left = true;
             break;
@@ -360,10 +351,7 @@ static enum status loop(struct session *session, struct err *err)
         int ready = poll(fds, 2, wait_ms < 0 ? 0 : wait_ms > TICK_MS ? TICK_MS : (int)wait_ms + 1);
         if (ready < 0 && errno != EINTR)
             return err_set(err, STATUS_IO, "cannot wait for keys: %s", strerror(errno));
-        if (ready > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) {
-            session->gone = true;
-            return STATUS_OK;
-        }
+        if (ready > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) return STATUS_OK;
         if (ready > 0 && fds[1].revents) take_signals(session);
         if (ready > 0 && fds[0].revents & POLLIN)
             for (uint32_t key; (key = next_key(session->screen)) != K_NONE;)
@@ -399,7 +387,7 @@ out:
         close(session.signals);
         sigprocmask(SIG_SETMASK, &old, NULL);
     }
-    size_t live = status || session.gone ? 0 : workbench_live_runs(session.workbench);
+    size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
         fprintf(stderr, "%zu run%s on training; `anneal watch` shows %s again\n", live,
                 live == 1 ? " goes" : "s go", live == 1 ? "it" : "them");

@@ -87,14 +87,6 @@ void workbench_tick(struct workbench *workbench, double now)
     if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
 }
 
-static void answer(struct workbench *workbench, enum action action)
-{
-    enum action asked = workbench->asked;
-    if (action != ACTION_YES && action != ACTION_NO) return;
-    workbench->asked = ACTION_NONE;
-    if (action == ACTION_YES) top_ops(workbench)->key(workbench, top_state(workbench), asked, K_CONFIRMED);
-}
-
 static void help_key(struct workbench *workbench, uint32_t code)
 {
     enum { PAGE = 10 };
@@ -106,15 +98,18 @@ static void help_key(struct workbench *workbench, uint32_t code)
 void workbench_key(struct workbench *workbench, uint32_t code)
 {
     if (code == K_NONE || workbench->left) return;
+    enum action asked = workbench->asked;
     workbench->dirty = true;
     workbench->message[0] = '\0';
+    workbench->asked = ACTION_NONE;
     const struct view_ops *ops = top_ops(workbench);
     bool text = workbench->typing && code >= ' ' && code != K_BACKSPACE && code < K_UP;
     enum action action = text ? ACTION_NONE : key_action(ops->context, code);
     if (action == ACTION_LEAVE) {
         workbench->left = true;
-    } else if (workbench->asked) {
-        answer(workbench, key_action(CONTEXT_CONFIRM, code));
+    } else if (asked) {
+        bool yes = key_action(CONTEXT_CONFIRM, code) == ACTION_YES;
+        if (yes) ops->key(workbench, top_state(workbench), asked, K_CONFIRMED);
     } else if (workbench->helping) {
         help_key(workbench, code);
     } else if (action == ACTION_HELP) {
@@ -152,36 +147,20 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
     keys_draw_hints(grid, row, top_ops(workbench)->context);
 }
 
-static void draw_question(struct workbench *workbench, struct grid *grid)
-{
-    enum { BESIDE = 6, LEAST_W = 40 }; /* columns of frame and margins; of the box, for the answers */
-    int w = glyph_text_width(workbench->question) + BESIDE;
-    w = w < LEAST_W ? LEAST_W : w > grid->w ? grid->w : w;
-    int rows = wrap_rows(workbench->question, w - BESIDE);
-    struct rect box = layout_centre(grid->w, grid->h, w, rows + 4);
-    struct rect inside = grid_box(grid, box, STYLE_ACCENT, NULL);
-    struct rect words = {inside.x + 2, inside.y, inside.w - 4, inside.h - 1};
-    wrap_draw(grid, words, STYLE_TEXT, workbench->question);
-    grid_mark(grid, words, ATTR_BOLD);
-    keys_draw_hints(grid, (struct rect){inside.x + 1, inside.y + inside.h - 1, inside.w - 2, 1},
-                    CONTEXT_CONFIRM);
-}
-
 void workbench_draw(struct workbench *workbench, struct grid *grid)
 {
     grid_clear(grid);
     workbench->dirty = false;
     if (layout_too_small(grid->w, grid->h)) {
-        int y = grid->h / 2 - (grid->h > 2);
-        struct pen first = {grid, 0, y, grid->w}, second = {grid, 0, y + 1, grid->w};
-        pen_print(&first, STYLE_WARN, ATTR_BOLD, "too small: %d x %d", grid->w, grid->h);
-        pen_print(&second, STYLE_TEXT, 0, "anneal needs %d x %d", LAYOUT_MIN_W, LAYOUT_MIN_H);
+        char text[80];
+        snprintf(text, sizeof text, "too small: %d x %d\nanneal needs %d x %d", grid->w, grid->h,
+                 LAYOUT_MIN_W, LAYOUT_MIN_H);
+        wrap_draw(grid, (struct rect){0, grid->h > 2 ? grid->h / 2 - 1 : 0, grid->w, 2}, STYLE_WARN, text);
         return;
     }
     top_ops(workbench)->draw(workbench, top_state(workbench), grid);
     draw_footer(workbench, grid);
     if (workbench->helping) keys_draw_help(grid, top_ops(workbench)->context, &workbench->help_scroll);
-    if (workbench->asked) draw_question(workbench, grid);
 }
 
 size_t workbench_live_runs(struct workbench *workbench)
@@ -224,6 +203,7 @@ void workbench_say(struct workbench *workbench, const char *format, ...)
     vsnprintf(workbench->message, sizeof workbench->message, format, args);
     va_end(args);
     workbench->message_style = STYLE_GOOD;
+    workbench->asked = ACTION_NONE; /* a question that is not seen is not answered */
     workbench->dirty = true;
 }
 
@@ -232,18 +212,16 @@ bool workbench_did(struct workbench *workbench, enum status status)
     if (!status) return true;
     snprintf(workbench->message, sizeof workbench->message, "! %s", workbench->err.text);
     workbench->message_style = STYLE_BAD;
+    workbench->asked = ACTION_NONE;
     workbench->dirty = true;
     return false;
 }
 
-void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
+void workbench_ask(struct workbench *workbench, enum action action, const char *question)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(workbench->question, sizeof workbench->question, format, args);
-    va_end(args);
+    workbench_say(workbench, "%s  (y: yes; any other key: no)", question);
+    workbench->message_style = STYLE_WARN;
     workbench->asked = action;
-    workbench->dirty = true;
 }
 
 static int64_t order(struct workbench *workbench, const struct run_info *run, enum order_verb verb,
@@ -273,8 +251,10 @@ int64_t workbench_order(struct workbench *workbench, const struct run_info *run,
         {ACTION_SAMPLE, ORDER_SAMPLE, "write a sample"},
         {ACTION_TRACE, ORDER_TRACE, "write a trace of its next step"},
     };
+    char what[RUN_NAME_MAX + 64];
     if (action == ACTION_STOP && label_is_live(run->status) && !confirmed) {
-        workbench_ask(workbench, ACTION_STOP, "Stop %s? It writes a checkpoint first.", run->name);
+        snprintf(what, sizeof what, "Stop %s? It writes a checkpoint first.", run->name);
+        workbench_ask(workbench, ACTION_STOP, what);
         return 0;
     }
     if (action == ACTION_PAUSE && run->status == RUN_PAUSED)

@@ -94,8 +94,7 @@ struct workbench {
     size_t help_scroll;
     char message[516]; /* in the last rows; "": none */
     enum style message_style;
-    enum action asked; /* ACTION_NONE: no question is open */
-    char question[256];
+    enum action asked; /* what the message asks about; ACTION_NONE: it asks nothing */
 };
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err);
@@ -132,8 +131,7 @@ int64_t workbench_order(struct workbench *workbench, const struct run_info *run,
 /* The scheduled learning rate times `factor`. */
 int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor);
 
-/* Asks a yes/no question about `action`. */
-void workbench_ask(struct workbench *workbench, enum action action, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Asks a yes/no question about `action` in the last row. */
+void workbench_ask(struct workbench *workbench, enum action action, const char *question);
 
 #endif

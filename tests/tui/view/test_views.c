@@ -276,9 +276,8 @@ static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
     fill_finished(home, "quite-a-long-name", &run);
     struct workbench *workbench = headless_open(home, NULL);
     headless_type(workbench, "D");
-    headless_expect(workbench, 40, 12, 40, "Delete quite-a-long-name with its");
-    headless_expect(workbench, 40, 12, 40, "history and checkpoints?");
-    headless_expect(workbench, 40, 12, 40, "y yes n no");
+    headless_expect(workbench, 40, 12, 40, "Delete quite-a-long-name with its history and checkpoints?");
+    headless_expect(workbench, 40, 12, 40, "(y: yes; any other key: no)");
     headless_type(workbench, "nC");
     headless_expect(workbench, 40, 12, 40,
                     "open another run: the loss of quite-a-long-name is drawn beside its own");
