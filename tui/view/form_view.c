@@ -89,7 +89,8 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
     enum status status = launch_poll(&state->launch, workbench->store, run_id, &err);
     if (status == STATUS_BUSY) return true;
     if (status == STATUS_OK) {
-        workbench_replace(workbench, &run_view, run_id); /* frees the state */
+        workbench_back(workbench); /* frees the state */
+        workbench_push(workbench, &run_view, run_id);
         return true;
     }
     snprintf(state->error, sizeof state->error, "%s", err.text);
@@ -265,6 +266,5 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
     set_typing(workbench, state);
 }
 
-const struct view_ops form_view = {"the form", CONTEXT_FORM, sizeof(struct form_state),
-                                   form_open,  form_read,    form_draw,
-                                   form_key,   form_close};
+const struct view_ops form_view = {
+    CONTEXT_FORM, sizeof(struct form_state), form_open, form_read, form_draw, form_key, form_close};

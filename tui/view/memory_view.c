@@ -2,7 +2,6 @@
  * second, because that changes without the store. A past run shows what was seen last. */
 #include "tui/view/memory_view.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 #include "tui/widget/bars.h"
 
 enum { PARTS_MAX = 24, LABEL_W = 9, NUMBER_W = 22, AMOUNT_W = 11, NAME_LEAST = 12 };
-enum { NAMED = 3, ROWS_OF_STATE = 2, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for what follows */
+enum { NAMED = 3, ROWS_OF_STATE = 3, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for what follows */
 
 #define BLOCK  0x2588
 #define DARK   0x2593
@@ -29,7 +28,6 @@ enum { DEVICE_OWN, DEVICE_OTHERS, DEVICE_FREE, DEVICE_KEPT, DEVICE_PARTS };
 struct picture {
     struct stack_part planned[PARTS_MAX], held[PARTS_MAX + 1];
     const struct memory_record *record[PARTS_MAX]; /* of each planned part */
-    bool elsewhere[PARTS_MAX];                     /* not in the device's memory: no part of bars and sums */
     int count, held_count;                         /* categories; parts of what is held */
     struct stack_part device[DEVICE_PARTS];
     double planned_sum, live_sum, peak_sum;
@@ -50,54 +48,45 @@ static double or_zero(double bytes)
     return isnan(bytes) ? 0 : bytes;
 }
 
-static void add_category(struct picture *p, const struct memory_record *record, const struct stack_part *look,
-                         bool elsewhere)
-{
-    p->elsewhere[p->count] = elsewhere;
-    p->record[p->count] = record;
-    p->planned[p->count] = p->held[p->count] = *look;
-    if (!elsewhere) {
-        p->planned[p->count].amount = (double)record->planned_bytes;
-        p->held[p->count].amount = (double)record->live_bytes;
-        p->planned_sum += (double)record->planned_bytes;
-        p->live_sum += (double)record->live_bytes;
-        p->peak_sum += (double)record->peak_bytes;
-    }
-    p->count++;
-}
-
 /* The categories of the planner in its order, then others. The host's own buffers lie on the device only
  * where that is the CPU. */
-static void add_categories(struct picture *p, const struct memory_usage *usage)
+static const struct look {
+    const char *name; /* NULL: any other */
+    bool host;
+    struct stack_part part;
+} looks[] = {
+    {"weights", false, {0, BLOCK, 'W', STYLE_TRAIN}},
+    {"frozen weights", false, {0, DARK, 'F', STYLE_TRAIN}},
+    {"gradients", false, {0, DARK, 'G', STYLE_LR}},
+    {"moments", false, {0, MEDIUM, 'M', STYLE_SPEED}},
+    {"activations", false, {0, LIGHT, 'A', STYLE_VAL}},
+    {"workspace", false, {0, BLOCK, 'K', STYLE_GRAD}},
+    {"host", true, {0, DARK, 'H', STYLE_BEST}},
+    {"snapshot", true, {0, MEDIUM, 'S', STYLE_TEXT}},
+    {NULL, false, {0, MEDIUM, '?', STYLE_TEXT}},
+};
+enum { LOOKS = sizeof looks / sizeof *looks };
+
+static const struct look *look_of(const struct memory_record *record)
 {
-    static const struct {
-        const char *name;
-        bool host;
-        struct stack_part look;
-    } looks[] = {
-        {"weights", false, {0, BLOCK, 'W', STYLE_TRAIN}},
-        {"frozen weights", false, {0, DARK, 'F', STYLE_TRAIN}},
-        {"gradients", false, {0, DARK, 'G', STYLE_LR}},
-        {"moments", false, {0, MEDIUM, 'M', STYLE_SPEED}},
-        {"activations", false, {0, LIGHT, 'A', STYLE_VAL}},
-        {"workspace", false, {0, BLOCK, 'K', STYLE_GRAD}},
-        {"host", true, {0, DARK, 'H', STYLE_BEST}},
-        {"snapshot", true, {0, MEDIUM, 'S', STYLE_TEXT}},
-    };
-    enum { LOOKS = sizeof looks / sizeof *looks };
-    bool drawn[PARTS_MAX] = {false}, on_gpu = usage->has_sample && usage->sample.gpu >= 0;
-    size_t count = usage->category_count < PARTS_MAX ? usage->category_count : PARTS_MAX;
-    for (size_t k = 0; k < LOOKS; k++)
-        for (size_t i = 0; i < count; i++)
-            if (strcmp(usage->categories[i].category, looks[k].name) == 0) {
-                add_category(p, &usage->categories[i], &looks[k].look, on_gpu && looks[k].host);
-                drawn[i] = true;
-            }
-    for (size_t i = 0; i < count; i++) {
-        unsigned char letter = (unsigned char)*usage->categories[i].category;
-        struct stack_part look = {0, MEDIUM, (char)toupper(letter), STYLE_TEXT};
-        if (!drawn[i]) add_category(p, &usage->categories[i], &look, false);
-    }
+    size_t k = 0;
+    while (looks[k].name && strcmp(looks[k].name, record->category) != 0) k++;
+    return &looks[k];
+}
+
+static void add_category(struct picture *p, const struct memory_record *record, const struct look *look,
+                         bool on_gpu)
+{
+    bool counts = !(on_gpu && look->host); /* else it is no part of bars and sums */
+    double amounts[] = {(double)record->planned_bytes, (double)record->live_bytes,
+                        (double)record->peak_bytes};
+    p->record[p->count] = record;
+    p->planned[p->count] = p->held[p->count] = look->part;
+    p->planned[p->count].amount = counts ? amounts[0] : 0;
+    p->held[p->count++].amount = counts ? amounts[1] : 0;
+    p->planned_sum += counts ? amounts[0] : 0;
+    p->live_sum += counts ? amounts[1] : 0;
+    p->peak_sum += counts ? amounts[2] : 0;
 }
 
 /* The memory of the process: the categories as they are allocated, and the rest outside the plan: the program
@@ -140,7 +129,10 @@ static void make_picture(struct picture *p, const struct memory_usage *usage, en
                           .total = seen && usage->sample.memory_total_bytes > 0
                                        ? (double)usage->sample.memory_total_bytes
                                        : NAN};
-    add_categories(p, usage);
+    for (size_t k = 0; k < LOOKS; k++)
+        for (size_t i = 0; i < usage->category_count && p->count < PARTS_MAX; i++)
+            if (look_of(&usage->categories[i]) == &looks[k])
+                add_category(p, &usage->categories[i], &looks[k], seen && usage->sample.gpu >= 0);
     add_held(p);
     add_device(p, usage->reserve);
     double run = fmax(p->planned_sum, isnan(p->process) ? p->live_sum : p->process);
@@ -193,14 +185,16 @@ static void draw_bars(struct grid *grid, struct rect *area, const struct picture
     rect_skip(area, 1);
 }
 
-/* A name `indent` columns from the left and as many of `count` amounts as there is room for, right-aligned at
- * the end of the row, which is taken off the area. */
-static void draw_row(struct grid *grid, struct rect *area, int indent, enum style style, int attr,
-                     const char *name, const char *const *amounts, int count)
+/* A name behind the key of a part (NULL: none) and as many of `count` amounts as there is room for,
+ * right-aligned at the end of the row, which is taken off the area. */
+static void draw_row(struct grid *grid, struct rect *area, const struct stack_part *key, enum style style,
+                     int attr, const char *name, const char *const *amounts, int count)
 {
     int fit = (area->w - NAME_LEAST - 4) / AMOUNT_W, shown = fit < 1 ? 1 : fit < count ? fit : count;
+    int indent = key ? 4 : 1;
     int room = area->w - 1 - shown * AMOUNT_W;
     if (area->h <= 0) return;
+    if (key) stack_key(grid, area->x + 1, area->y, key);
     grid_text(grid, area->x + indent, area->y, room - indent, style, attr, name);
     for (int i = 0; i < shown; i++)
         grid_text_right(grid, area->x + room + i * AMOUNT_W, area->y, AMOUNT_W,
@@ -218,19 +212,18 @@ static void draw_categories(struct grid *grid, struct rect area, const struct pi
         grid_line(grid, &area, STYLE_DIM, 0, "this run recorded no memory");
         return;
     }
-    draw_row(grid, &area, 1, STYLE_DIM, 0, "", AMOUNTS(3, "planned", "held", "peak"));
+    draw_row(grid, &area, NULL, STYLE_DIM, 0, "", AMOUNTS(3, "planned", "held", "peak"));
     for (int i = 0; i < p->count && area.h > 0; i++) {
         const struct memory_record *r = p->record[i];
-        stack_key(grid, area.x + 1, area.y, &p->planned[i]);
         draw_row(
-            grid, &area, 4, STYLE_TEXT, 0, r->category,
+            grid, &area, &p->planned[i], STYLE_TEXT, 0, r->category,
             AMOUNTS(3, TEXT_BYTES(r->planned_bytes), TEXT_BYTES(r->live_bytes), TEXT_BYTES(r->peak_bytes)));
     }
-    draw_row(grid, &area, 4, STYLE_TEXT, ATTR_BOLD, "all",
+    draw_row(grid, &area, NULL, STYLE_TEXT, ATTR_BOLD, "   all",
              AMOUNTS(3, BYTES(p->planned_sum), BYTES(p->live_sum), BYTES(p->peak_sum)));
-    if (area.h <= 0 || isnan(p->outside)) return;
-    stack_key(grid, area.x + 1, area.y, &p->held[p->held_count - 1]);
-    draw_row(grid, &area, 4, STYLE_TEXT, 0, "outside it", AMOUNTS(3, "-", BYTES(p->outside), "-"));
+    if (!isnan(p->outside))
+        draw_row(grid, &area, &p->held[p->held_count - 1], STYLE_TEXT, 0, "outside it",
+                 AMOUNTS(3, "-", BYTES(p->outside), "-"));
 }
 
 /* The largest few: an anneal process by its run, another one as the kernel calls it. */
@@ -244,53 +237,45 @@ static void draw_others(struct grid *grid, struct rect *area, const struct memor
         const char *name = process->name;
         for (size_t h = 0; h < panel->holder_count; h++)
             if (panel->holders[h].pid == process->pid) name = panel->holders[h].name;
-        snprintf(text, sizeof text, *name ? "%s, %" PRId64 : "%sprocess %" PRId64, name, process->pid);
-        if (rows == 1 && i + 1 < count) snprintf(text, sizeof text, "and %zu more", count - i);
-        draw_row(grid, area, 6, STYLE_DIM, 0, text,
-                 AMOUNTS(1, rows == 1 && i + 1 < count ? "" : BYTES(known(process->bytes))));
+        bool more = rows == 1 && i + 1 < count;
+        snprintf(text, sizeof text, *name ? "     %s, %" PRId64 : "     %sprocess %" PRId64, name,
+                 process->pid);
+        if (more) snprintf(text, sizeof text, "     and %zu more", count - i);
+        draw_row(grid, area, NULL, STYLE_DIM, 0, text, AMOUNTS(1, more ? "" : BYTES(known(process->bytes))));
     }
 }
 
-/* How busy it is, and what slows it: its clocks held down, other work of the host. */
+/* How busy it is, and what slows it: other work of the host, its clocks held down. */
 static void draw_state(struct grid *grid, struct rect *area, const struct gpu_record *sample)
 {
     char text[96];
-    struct pen pen = {grid, area->x + 4, area->y, area->x + area->w - 1};
-    if (area->h <= 0) return;
-    if (*label_device(sample, text, sizeof text)) {
-        pen_print(&pen, STYLE_TEXT, 0, "%s", text);
-        if (!rect_skip(area, 1)) return;
-    }
-    pen = (struct pen){grid, area->x + 4, area->y, pen.end};
-    if (!isnan(sample->load_1m)) pen_print(&pen, STYLE_TEXT, 0, "host load %.1f", sample->load_1m);
-    if (!isnan(sample->load_1m)) pen.x += 2;
-    if (*sample->throttle) pen_print(&pen, STYLE_WARN, 0, "clocks low: %s", sample->throttle);
-    rect_skip(area, !isnan(sample->load_1m) || *sample->throttle);
+    if (*label_device(sample, text, sizeof text)) grid_line(grid, area, STYLE_TEXT, 0, "   %s", text);
+    if (!isnan(sample->load_1m)) grid_line(grid, area, STYLE_TEXT, 0, "   host load %.1f", sample->load_1m);
+    if (*sample->throttle) grid_line(grid, area, STYLE_WARN, 0, "   clocks low: %s", sample->throttle);
 }
 
 static void draw_device(struct grid *grid, struct rect *area, const struct picture *p,
                         const struct memory_panel *panel)
 {
     const struct memory_usage *usage = panel->usage;
-    char title[64] = "not looked at", kept[48] = "kept free", device[16];
-    if (!isnan(usage->reserve)) snprintf(kept, sizeof kept, "kept free, %.0f %%", usage->reserve * 100);
+    const struct gpu_record *sample = &usage->sample;
+    char title[64] = "not looked at", kept[48] = "kept free";
     const char *const names[] = {"this process", isnan(p->process) ? "all processes" : "others", "headroom",
                                  kept};
     bool unknown[] = {isnan(p->process), isnan(p->used), isnan(p->total), isnan(p->total)};
-    if (usage->has_sample && usage->sample.gpu < 0) snprintf(device, sizeof device, "the CPU");
-    if (usage->has_sample && usage->sample.gpu >= 0)
-        snprintf(device, sizeof device, "GPU %d", usage->sample.gpu);
+    if (!isnan(usage->reserve)) snprintf(kept, sizeof kept, "kept free, %.0f %%", usage->reserve * 100);
     if (usage->has_sample)
-        snprintf(title, sizeof title, "%s, %s", device, LABEL_AGE(usage->sample.wall_time, panel->now));
+        snprintf(title, sizeof title, "GPU %d, %s", sample->gpu, LABEL_AGE(sample->wall_time, panel->now));
+    if (usage->has_sample && sample->gpu < 0)
+        snprintf(title, sizeof title, "the CPU, %s", LABEL_AGE(sample->wall_time, panel->now));
     grid_title(grid, area, "device", title);
     int spare = area->h - DEVICE_PARTS - ROWS_OF_STATE - (panel->live ? ROWS_OF_HOLDERS : 0);
     for (int i = 0; i < DEVICE_PARTS && area->h > 0; i++) {
-        stack_key(grid, area->x + 1, area->y, &p->device[i]);
-        draw_row(grid, area, 4, STYLE_TEXT, i == DEVICE_FREE ? ATTR_BOLD : 0, names[i],
+        draw_row(grid, area, &p->device[i], STYLE_TEXT, i == DEVICE_FREE ? ATTR_BOLD : 0, names[i],
                  AMOUNTS(1, BYTES(unknown[i] ? NAN : p->device[i].amount)));
         if (i == DEVICE_OTHERS) draw_others(grid, area, panel, spare);
     }
-    if (usage->has_sample) draw_state(grid, area, &usage->sample);
+    if (usage->has_sample) draw_state(grid, area, sample);
 }
 
 static void draw_holders(struct grid *grid, struct rect area, const struct memory_panel *panel)
@@ -300,7 +285,7 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
     grid_title(grid, &area, "runs that hold some of it", NULL);
     if (panel->holder_count == 0) grid_line(grid, &area, STYLE_DIM, 0, "none is in this host's ledger");
     if (panel->holder_count && area.h > 1)
-        draw_row(grid, &area, 1, STYLE_DIM, 0, "run, process", AMOUNTS(2, "reserved", "held"));
+        draw_row(grid, &area, NULL, STYLE_DIM, 0, "run, process", AMOUNTS(2, "reserved", "held"));
     for (size_t i = 0; i < panel->holder_count && area.h > 0; i++) {
         const struct memory_holder *holder = &panel->holders[i];
         char name[160];
@@ -309,7 +294,8 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
             return;
         }
         snprintf(name, sizeof name, "%s, %" PRId64, holder->name, holder->pid);
-        draw_row(grid, &area, 1, holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0, name,
+        draw_row(grid, &area, NULL, holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0,
+                 name,
                  AMOUNTS(2, TEXT_BYTES(holder->bytes), BYTES(holder->used > 0 ? (double)holder->used : NAN)));
     }
 }
@@ -439,11 +425,6 @@ static void memory_key(struct workbench *workbench, void *opaque, enum action ac
     if (action == ACTION_BACK) workbench_back(workbench);
 }
 
-const struct view_ops memory_view = {"the view of a run's memory",
-                                     CONTEXT_MEMORY,
-                                     sizeof(struct memory_state),
-                                     memory_open,
-                                     memory_read,
-                                     memory_draw,
-                                     memory_key,
-                                     memory_close};
+const struct view_ops memory_view = {
+    CONTEXT_MEMORY, sizeof(struct memory_state), memory_open, memory_read, memory_draw, memory_key,
+    memory_close};

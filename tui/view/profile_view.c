@@ -50,12 +50,6 @@ void profile_tree_fold(struct profile_tree *tree, size_t at, bool open)
     }
 }
 
-void profile_tree_fold_all(struct profile_tree *tree, bool open)
-{
-    tree->fold_count = 0;
-    tree->all_open = open;
-}
-
 /* ---- from rows to nodes ---- */
 
 static struct profile_line *add_node(struct profile_tree *tree, enum profile_level level, int depth,
@@ -342,10 +336,8 @@ static enum status profile_open(struct workbench *workbench, void *opaque, const
 static bool profile_view_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct profile_state *state = opaque;
-    struct run_info run;
     if (!store_changed && !label_is_live(state->run.status)) return false;
-    if (workbench_did(workbench, run_find(workbench->store, state->run.id, &run, &workbench->err)))
-        state->run = run;
+    workbench_did(workbench, run_find(workbench->store, state->run.id, &state->run, &workbench->err));
     if (!label_is_live(state->run.status) || workbench->now - state->read_at >= READ_SECONDS)
         workbench_did(workbench, read_profile(workbench, state, &workbench->err));
     return true;
@@ -378,7 +370,10 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
     (void)code;
     if (keys_move(action, &tree->selected, tree->count, state->page)) return;
     if (action == ACTION_OPEN || action == ACTION_UNFOLD || action == ACTION_FOLD) fold(tree, action);
-    if (action == ACTION_FOLD_ALL) profile_tree_fold_all(tree, !tree->all_open);
+    if (action == ACTION_FOLD_ALL) {
+        tree->all_open = !tree->all_open;
+        tree->fold_count = 0;
+    }
     if (action == ACTION_SORT) {
         tree->by_time = !tree->by_time;
         workbench_say(workbench, tree->by_time ? "the slowest first" : "phases and layers in their order");
@@ -393,11 +388,6 @@ static void profile_key(struct workbench *workbench, void *opaque, enum action a
         workbench_did(workbench, profile_tree_arrange(tree, &state->profile, &workbench->err));
 }
 
-const struct view_ops profile_view = {"the view of a profile",
-                                      CONTEXT_PROFILE,
-                                      sizeof(struct profile_state),
-                                      profile_open,
-                                      profile_view_read,
-                                      profile_draw,
-                                      profile_key,
-                                      profile_close};
+const struct view_ops profile_view = {
+    CONTEXT_PROFILE, sizeof(struct profile_state), profile_open, profile_view_read, profile_draw, profile_key,
+    profile_close};

@@ -30,7 +30,8 @@ struct profile_tree {
     /* private */
     struct arena arena;         /* of lines and nodes */
     struct profile_line *nodes; /* in the order of the profile, each before what is in it */
-    size_t node_count, fold_count;
+    size_t node_count;
+    size_t fold_count; /* 0: forgets what was folded by hand */
     struct {
         char phase[PROFILE_PHASE_MAX];
         int layer;              /* -1: the phase itself */
@@ -46,9 +47,6 @@ void profile_tree_release(struct profile_tree *tree);
 /* Opens or closes the line with this number; profile_tree_arrange makes it visible. An operation has nothing
  * in it: nothing happens. */
 void profile_tree_fold(struct profile_tree *tree, size_t line, bool open);
-
-/* Everything open, or all layers closed, whatever was folded by hand. */
-void profile_tree_fold_all(struct profile_tree *tree, bool open);
 
 /* Draws the lines as a table into `area`, all of which it owns, scrolled to the selected one. Returns how
  * many it shows at most. */

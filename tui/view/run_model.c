@@ -140,10 +140,7 @@ enum status run_model_compare(struct run_model *model, struct store *store, cons
     series_release(&model->series[TRACE_OTHER]);
     model->other = (struct run_info){0};
     if (strcmp(run_id, model->info.id) == 0) return STATUS_OK;
-    if (run_find(store, run_id, &model->other, err)) {
-        model->other.id[0] = '\0';
-        return err->status;
-    }
+    if (run_find(store, run_id, &model->other, err)) return err->status;
     return run_model_set_range(model, store, model->first_step, model->last_step, model->decay, err);
 }
 
@@ -167,17 +164,9 @@ void run_model_release(struct run_model *model)
     memset(model, 0, sizeof *model);
 }
 
-enum status run_model_update_info(struct run_model *model, struct store *store, struct err *err)
-{
-    struct run_info info;
-    if (run_find(store, model->info.id, &info, err)) return err->status;
-    model->info = info;
-    return STATUS_OK;
-}
-
 enum status run_model_update(struct run_model *model, struct store *store, struct err *err)
 {
-    if (run_model_update_info(model, store, err)) return err->status;
+    if (run_find(store, model->info.id, &model->info, err)) return err->status;
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT && !status; t++) {
         bool changed;

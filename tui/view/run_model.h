@@ -50,8 +50,6 @@ void run_model_release(struct run_model *model);
 
 /* Everything that was committed since. */
 enum status run_model_update(struct run_model *model, struct store *store, struct err *err);
-/* Only the row: liveness and heartbeat, which change without a commit. */
-enum status run_model_update_info(struct run_model *model, struct store *store, struct err *err);
 
 /* Reads the series anew for a range of steps (last -1: to the end) and a smoothing. */
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,

@@ -96,13 +96,14 @@ static void report_order(struct workbench *workbench, struct run_state *state)
 static bool run_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct run_state *state = opaque;
+    struct run_model *model = &state->model;
     struct store *store = workbench->store;
-    if (!store_changed) {
-        if (!label_is_live(state->model.info.status)) return false;
-        workbench_did(workbench, run_model_update_info(&state->model, store, &workbench->err));
+    if (!store_changed && !label_is_live(model->info.status)) return false;
+    if (!store_changed) { /* liveness and heartbeat change without a commit */
+        workbench_did(workbench, run_find(store, model->info.id, &model->info, &workbench->err));
         return true;
     }
-    if (!workbench_did(workbench, run_model_update(&state->model, store, &workbench->err))) return true;
+    if (!workbench_did(workbench, run_model_update(model, store, &workbench->err))) return true;
     if (state->span > 0) refine(workbench, state, false);
     if (state->order) report_order(workbench, state);
     return true;
@@ -329,11 +330,5 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     if (sent) state->order = sent;
 }
 
-const struct view_ops run_view = {"the view of a run",
-                                  CONTEXT_RUN,
-                                  sizeof(struct run_state),
-                                  run_open,
-                                  run_read,
-                                  run_draw,
-                                  run_key,
-                                  run_close};
+const struct view_ops run_view = {
+    CONTEXT_RUN, sizeof(struct run_state), run_open, run_read, run_draw, run_key, run_close};

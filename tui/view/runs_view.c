@@ -502,6 +502,5 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     }
 }
 
-const struct view_ops runs_view = {"the list of runs", CONTEXT_RUNS, sizeof(struct runs_state),
-                                   runs_open,          runs_read,    runs_draw,
-                                   runs_key,           runs_close};
+const struct view_ops runs_view = {
+    CONTEXT_RUNS, sizeof(struct runs_state), runs_open, runs_read, runs_draw, runs_key, runs_close};

@@ -26,7 +26,7 @@ static enum status push(struct workbench *workbench, const struct view_ops *ops,
                         struct err *err)
 {
     void *state = calloc(1, ops->state_bytes);
-    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for %s", ops->name);
+    if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for a view");
     workbench->typing = false;
     if (ops->open(workbench, state, argument, err)) {
         ops->close(state);
@@ -178,12 +178,6 @@ void workbench_push(struct workbench *workbench, const struct view_ops *ops, con
 {
     if (workbench->depth < WORKBENCH_DEPTH)
         (void)workbench_did(workbench, push(workbench, ops, argument, &workbench->err));
-}
-
-void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument)
-{
-    pop(workbench);
-    workbench_push(workbench, ops, argument);
 }
 
 void workbench_back(struct workbench *workbench)

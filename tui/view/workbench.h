@@ -41,7 +41,6 @@ typedef void form_preview_function(const char *const *settings, size_t count, st
 struct workbench;
 
 struct view_ops {
-    const char *name; /* as in "no memory for the view of a run" */
     enum key_context context;
     size_t state_bytes;
     /* `state` comes zeroed; `argument` is a run's id or NULL. It is closed after a failure, too. */
@@ -110,9 +109,8 @@ size_t workbench_live_runs(struct workbench *workbench);
 
 /* --- what the workbench does for views --- */
 
-/* Puts a view on top, or in place of the topmost. A failure goes to the last row. */
+/* Puts a view on top. A failure goes to the last row. */
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);
-void workbench_replace(struct workbench *workbench, const struct view_ops *ops, const char *argument);
 void workbench_back(struct workbench *workbench); /* from the last view: leaves */
 
 /* The last row, or as many as it takes, shows a sentence until the next key. */

@@ -61,13 +61,6 @@ static size_t visible(const struct chart *chart, const struct chart_trace *trace
     return end < trace->count && trace->points[end].first_step <= chart->last_step ? end + 1 : end;
 }
 
-const struct series_point *chart_point_at(const struct chart_trace *trace, int64_t step)
-{
-    size_t i = lower_bound(trace->points, trace->count, step);
-    if (i < trace->count && trace->points[i].first_step <= step) return &trace->points[i];
-    return i > 0 ? &trace->points[i - 1] : NULL;
-}
-
 static double point_step(const struct series_point *point)
 {
     return ((double)point->first_step + (double)point->last_step) / 2;
@@ -252,6 +245,15 @@ static void draw_traces(const struct drawing *d)
     for (int t = count - 1; t >= 0; t--) draw_marks(d, &traces[t]);
 }
 
+/* The point of a trace to read out at `step`: the last one that begins at or before it; NULL before the
+ * first. */
+static const struct series_point *point_at(const struct chart_trace *trace, int64_t step)
+{
+    size_t i = lower_bound(trace->points, trace->count, step);
+    if (i < trace->count && trace->points[i].first_step <= step) return &trace->points[i];
+    return i > 0 ? &trace->points[i - 1] : NULL;
+}
+
 /* The point of a trace whose value stands in the title: its newest one or, with a cursor, that at the cursor.
  */
 static const struct series_point *title_point(const struct chart *chart, const struct chart_trace *trace)
@@ -261,7 +263,7 @@ static const struct series_point *title_point(const struct chart *chart, const s
     if (!newest || (!at_cursor && !trace->trend)) return newest;
     /* what is compared with may have ended before; a step more is that of an evaluation after its last one */
     if (at_cursor && trace->trend && chart->cursor > newest->last_step + 1) return NULL;
-    return chart_point_at(trace, at_cursor ? chart->cursor : chart->last_step);
+    return point_at(trace, at_cursor ? chart->cursor : chart->last_step);
 }
 
 /* A value in the title is drawn whole or not at all; what explains it as far as there is room. */

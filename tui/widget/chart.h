@@ -60,8 +60,4 @@ void chart_draw(struct grid *grid, struct rect area, const struct chart *chart);
 /* The cells between the axes. */
 struct rect chart_plot(struct rect area);
 
-/* The point of a trace to read out at `step`: the last one that begins at or before it; NULL before the
- * first. */
-const struct series_point *chart_point_at(const struct chart_trace *trace, int64_t step);
-
 #endif

@@ -109,10 +109,12 @@ static void what_was_folded_stays_so_when_it_is_read_again(void **state)
     arrange(&tree);
     assert_int_equal(tree.count, 8);
     assert_string_equal(name_of(&tree, 7), "unattributed");
-    profile_tree_fold_all(&tree, true);
+    tree.all_open = true;
+    tree.fold_count = 0;
     arrange(&tree);
     assert_int_equal(tree.count, 11);
-    profile_tree_fold_all(&tree, false); /* layers; the phases show what they are made of */
+    tree.all_open = false;
+    tree.fold_count = 0; /* layers; the phases show what they are made of */
     arrange(&tree);
     assert_int_equal(tree.count, 7);
     profile_tree_release(&tree);
@@ -132,7 +134,8 @@ static void a_line_stays_selected_or_what_it_is_in(void **state)
     assert_int_equal(tree.selected, 9);
     assert_string_equal(tree.lines[tree.selected - 2].of.phase, "backward");
     tree.by_time = false;
-    profile_tree_fold_all(&tree, false);
+    tree.all_open = false;
+    tree.fold_count = 0;
     arrange(&tree);
     assert_int_equal(tree.selected, 5); /* its layer */
     tree.selected = 1;

@@ -497,16 +497,20 @@ static void no_size_and_no_data_makes_it_write_outside(void **state)
 static void the_point_under_the_cursor_is_the_last_that_began(void **state)
 {
     struct scene *scene = *state;
+    static const struct {
+        int64_t cursor;
+        const char *title;
+    } cases[] = {{9, "@9 --"}, {10, "@10 1.000"}, {25, "@25 1.000"}, {35, "@35 2.000"}, {99, "@99 2.000"}};
     scene->points[0] = (struct series_point){10, 19, 1, 1, 1, 1, 10, 0};
     scene->points[1] = (struct series_point){30, 39, 2, 2, 2, 2, 10, 0};
-    struct chart_trace trace = {.points = scene->points, .count = 2};
-    assert_null(chart_point_at(&trace, 9));
-    assert_ptr_equal(chart_point_at(&trace, 10), &scene->points[0]);
-    assert_ptr_equal(chart_point_at(&trace, 25), &scene->points[0]);
-    assert_ptr_equal(chart_point_at(&trace, 35), &scene->points[1]);
-    assert_ptr_equal(chart_point_at(&trace, 999), &scene->points[1]);
-    trace.count = 0;
-    assert_null(chart_point_at(&trace, 5));
+    scene->chart.trace[0].count = 2;
+    scene->chart.last_step = 99;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char row[512];
+        scene->chart.cursor = cases[i].cursor;
+        draw(scene, 60, 12);
+        assert_non_null(strstr(grid_row(&scene->grid, 0, row, sizeof row), cases[i].title));
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
