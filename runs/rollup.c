@@ -142,31 +142,17 @@ static enum status replay(struct rollup *rollup, struct store *store, const char
     return status;
 }
 
-/* Removes the buckets of `level` that reach `first_step` or beyond. */
-static enum status remove_from(struct store *store, const char *run_id, int level, int64_t first_step,
-                               struct err *err)
-{
-    enum status status = STATUS_OK;
-    for (int m = 0; !status && m < ROLLUP_METRICS; m++)
-        status = store_do(
-            store, err,
-            "delete from rollup where run_id = ?1 and metric = ?2 and level = ?3 and first_step > ?4", "ssii",
-            run_id, metric_name((enum metric)m), rollup_level[level], first_step - rollup_level[level]);
-    return status;
-}
-
 enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int64_t first_step,
                          struct err *err)
 {
-    int64_t from = first_step;
-    enum status status = STATUS_OK;
+    int64_t end, from = first_step, largest = rollup_level[ROLLUP_LEVELS - 1];
+    enum status status =
+        store_do(store, err, "delete from rollup where run_id = ?1 and first_step + level > ?2", "si", run_id,
+                 first_step);
     for (int level = 0; !status && level < ROLLUP_LEVELS; level++) {
-        int64_t end = 0;
         rollup->first_step[level] = -1;
-        status = remove_from(store, run_id, level, first_step, err);
-        if (!status) status = rollup_end(store, run_id, level, &end, err);
+        status = rollup_end(store, run_id, level, &end, err);
         if (!status && end < from) from = end;
     }
-    from = from / rollup_level[ROLLUP_LEVELS - 1] * rollup_level[ROLLUP_LEVELS - 1];
-    return status ? status : replay(rollup, store, run_id, from, first_step, err);
+    return status ? status : replay(rollup, store, run_id, from / largest * largest, first_step, err);
 }

@@ -29,9 +29,30 @@ static enum status lock_path(struct store *store, const char *id, char buf[PATH_
     return file_format_path(buf, PATH_MAX, err, "%s/runs/%s/lock", store_home(store), id);
 }
 
+/* Takes the lock and writes our pid into its file. */
+static enum status take_lock(int fd, const char *path, const char *id, struct err *err)
+{
+    char pid[32] = "";
+    int tries = 250; /* run_is_alive holds the lock for a moment: being refused once proves nothing */
+    bool locked;
+    while (!(locked = flock(fd, LOCK_EX | LOCK_NB) == 0) && errno == EWOULDBLOCK && --tries > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    if (!locked && tries == 0) {
+        long holder = pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
+        return err_set(
+            err, STATUS_BUSY,
+            "run %s: another trainer (process %ld) is at work on it (stop it with `anneal order %s "
+            "stop`, or wait)",
+            id, holder, id);
+    }
+    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (locked && ftruncate(fd, 0) == 0 && pwrite(fd, pid, (size_t)n, 0) == n) return STATUS_OK;
+    return err_set(err, STATUS_IO, "%s: cannot lock or write: %s", path, strerror(errno));
+}
+
 enum status run_lock_acquire(struct store *store, const char *id, struct run_lock *out, struct err *err)
 {
-    char path[PATH_MAX], folder[PATH_MAX], pid[32] = "";
+    char path[PATH_MAX], folder[PATH_MAX];
     out->fd = -1;
     run_folder(store, id, folder, sizeof folder);
     enum status status = lock_path(store, id, path, err);
@@ -39,33 +60,14 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
     if (status) return status;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
-        return err_set(err, STATUS_IO, "%s: cannot open: %s%s", path, strerror(errno),
-                       errno == EROFS ? " (set ANNEAL_HOME to a folder you may write to)" : "");
-    /* run_is_alive holds the lock for a moment, so being refused once proves nothing */
-    int result;
-    for (int attempt = 0; (result = flock(fd, LOCK_EX | LOCK_NB)) != 0 && attempt < 250; attempt++)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    if (result != 0) {
-        ssize_t n = errno == EWOULDBLOCK ? pread(fd, pid, sizeof pid - 1, 0) : -1;
-        if (n < 0)
-            status = err_set(err, STATUS_IO, "%s: cannot lock: %s", path, strerror(errno));
-        else
-            status = err_set(
-                err, STATUS_BUSY,
-                "run %s: another trainer (process %ld) is at work on it (stop it with `anneal order %s "
-                "stop`, or wait)",
-                id, strtol(pid, NULL, 10), id);
+        return err_set(err, STATUS_IO, "%s: cannot open: %s (ANNEAL_HOME names a folder you may write to)",
+                       path, strerror(errno));
+    status = take_lock(fd, path, id, err);
+    if (status)
         close(fd);
-        return status;
-    }
-    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
-        status = err_set(err, STATUS_IO, "%s: cannot write: %s", path, strerror(errno));
-        close(fd);
-        return status;
-    }
-    out->fd = fd;
-    return STATUS_OK;
+    else
+        out->fd = fd;
+    return status;
 }
 
 void run_lock_release(struct run_lock *lock)

@@ -82,43 +82,21 @@ static enum status copy_table(struct import *import, enum store_table which, con
  * segment begins with the first of them. */
 static enum status make_segments(struct import *import, const char *id, double now)
 {
-    enum status status = store_do(
+    return store_do(
         import->store, import->err,
         "insert into segments(run_id, segment, first_step, started_at, ended_at, status)"
-        " select ?1, g.segment,"
-        "  (select min(s.step) from steps s where s.run_id = ?1 and s.segment = g.segment),"
-        "  coalesce((select s.wall_time - coalesce(s.step_ms, 0) / 1e3 from steps s where"
-        "   s.run_id = ?1 and s.segment = g.segment order by s.step limit 1),"
-        "   (select min(e.wall_time) from evals e where e.run_id = ?1 and e.segment = g.segment), ?2),"
-        "  max(coalesce((select s.wall_time from steps s where s.run_id = ?1 and"
-        "   s.segment = g.segment order by s.step desc limit 1), -1e308),"
-        "   coalesce((select max(e.wall_time) from evals e where e.run_id = ?1 and"
-        "    e.segment = g.segment), -1e308)), 'finished'"
-        " from (select segment from steps where run_id = ?1"
-        "  union select segment from evals where run_id = ?1"
-        "  union select segment from early_stopping where run_id = ?1"
-        "  union select segment from samples where run_id = ?1"
-        "  union select segment from memory where run_id = ?1"
-        "  union select segment from layer_profile where run_id = ?1) g",
+        " select ?1, segment, case when (select max(step) from steps where run_id = ?1) is null"
+        "  then max(0, min(eval) - 1) else min(step) end,"
+        "  ifnull(min(began), ?2), ifnull(max(ended), ?2), 'finished' from"
+        "  (select segment, step, null as eval, wall_time - ifnull(step_ms, 0) / 1e3 as began,"
+        "    wall_time as ended from steps where run_id = ?1"
+        "   union all select segment, null, step, wall_time, wall_time from evals where run_id = ?1"
+        "   union all select segment, null, null, null, null from early_stopping where run_id = ?1"
+        "   union all select segment, null, null, null, null from samples where run_id = ?1"
+        "   union all select segment, null, null, null, null from memory where run_id = ?1"
+        "   union all select segment, null, null, null, null from layer_profile where run_id = ?1)"
+        " group by segment",
         "sd", id, now);
-    if (!status)
-        status = store_do(import->store, import->err,
-                          "update segments set ended_at = max(started_at, ended_at), first_step ="
-                          " case when exists(select 1 from steps where run_id = ?1) then first_step else"
-                          "  (select max(0, min(e.step) - 1) from evals e where e.run_id = ?1 and"
-                          "   e.segment = segments.segment) end where run_id = ?1",
-                          "s", id);
-    return status;
-}
-
-static enum status make_rollups(struct import *import, const char *id)
-{
-    struct rollup rollup;
-    int64_t last;
-    enum status status = store_number(import->store, &last, -1, import->err,
-                                      "select max(step) from steps where run_id = ?1", "s", id);
-    if (status) return status;
-    return last < 0 ? STATUS_OK : rollup_begin(&rollup, import->store, id, last + 1, import->err);
 }
 
 static enum status update_row(struct import *import, const char *id, const char *message, double now)
@@ -143,11 +121,12 @@ static enum status update_row(struct import *import, const char *id, const char 
 
 static enum status fill_run(struct import *import, const char *id, const char *message, double now)
 {
+    struct rollup rollup;
     enum status status = STATUS_OK;
     for (int t = 0; !status && t < TABLE_COUNT; t++)
         if (import->staged[t] && t != TABLE_RUNS) status = copy_table(import, (enum store_table)t, id);
     if (!status) status = make_segments(import, id, now);
-    if (!status) status = make_rollups(import, id);
+    if (!status) status = rollup_begin(&rollup, import->store, id, INT64_MAX, import->err);
     return status ? status : update_row(import, id, message, now);
 }
 
