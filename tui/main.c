@@ -39,35 +39,42 @@ static const struct command *const commands[] = {
     NULL,
 };
 
+static const struct command anneal = {
+    .line = {.name = "",
+             .words = "COMMAND",
+             .notes =
+                 "`anneal` alone opens the workbench, `anneal --version` prints the version. All state lives "
+                 "in $ANNEAL_HOME."},
+    .summary = "train language models from the terminal and watch them live",
+    .subcommands = commands,
+};
+
 /* A sentence about the words names the command, and its help where it has no remedy of its own. */
 static int fail(const struct command *command, const struct err *err)
 {
     size_t n = strlen(err->text);
     bool usage = err->status == STATUS_USAGE, remedy = n && err->text[n - 1] == ')';
-    const char *name = command->line.name;
+    const char *name = command->line.name, *colon = *name ? ": " : "", *blank = *name ? " " : "";
     if (usage && remedy)
-        output_say("%s: %s", name, err->text);
+        output_say("%s%s%s", name, colon, err->text);
     else if (usage)
-        output_say("%s: %s (see anneal %s --help)", name, err->text, name);
+        output_say("%s%s%s (see anneal%s%s --help)", name, colon, err->text, blank, name);
     else if (n)
         output_say("%s", err->text);
     return usage ? 2 : err->status == STATUS_INTERRUPTED ? 130 : 1;
 }
 
-static void print_list(const struct command *const *list)
-{
-    for (; *list; list++) printf("  anneal %-18s %s\n", (*list)->line.name, (*list)->summary);
-}
-
 static void print_help(const struct command *command)
 {
+    const char *name = command->line.name, *blank = *name ? " " : "";
     if (command->run) {
         options_print_help(&command->line, stdout);
         return;
     }
-    printf("anneal %s: %s\n\n", command->line.name, command->summary);
-    print_list(command->subcommands);
-    printf("\n`anneal %s COMMAND --help` explains one.\n", command->line.name);
+    printf("anneal%s%s: %s\n\n", blank, name, command->summary);
+    for (const struct command *const *c = command->subcommands; *c; c++)
+        printf("  anneal %-18s %s\n", (*c)->line.name, (*c)->summary);
+    printf("\n`anneal%s%s COMMAND --help` explains one.\n", blank, name);
     if (command->line.notes) printf("\n%s\n", command->line.notes);
 }
 
@@ -109,46 +116,29 @@ static const struct command *find(const struct command *const *list, const char 
     return NULL;
 }
 
-static int run_subcommand(const struct command *group, int argc, char **argv)
+static int dispatch(const struct command *command, int argc, char **argv)
 {
     struct err err = {0};
+    const struct command *next = NULL;
+    if (command->run) return run(command, argc, argv);
     if (argc > 1 && asks_for_help(argv[1])) {
-        print_help(group);
+        print_help(command);
         return 0;
     }
-    const struct command *command = argc > 1 ? find(group->subcommands, argv[1], &err) : NULL;
-    if (command) return run(command, argc - 1, argv + 1);
-    if (argc < 2) err_set(&err, STATUS_USAGE, "say what to do: %s", group->line.words);
-    return fail(group, &err);
-}
-
-static void print_overview(void)
-{
-    puts("anneal: train language models from the terminal and watch them live\n"
-         "\n"
-         "  anneal                    open the workbench");
-    print_list(commands);
-    puts("\n`anneal COMMAND --help` explains one command, `anneal --version` prints the version. All state "
-         "lives in $ANNEAL_HOME.");
+    if (argc > 1)
+        next = find(command->subcommands, argv[1], &err);
+    else
+        err_set(&err, STATUS_USAGE, "say what to do: %s", command->line.words);
+    return next ? dispatch(next, argc - 1, argv + 1) : fail(command, &err);
 }
 
 int main(int argc, char **argv)
 {
     second_start(argv);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
-    struct err err = {0};
-    const char *word = argc > 1 ? argv[1] : "watch";
-    if (asks_for_help(word)) {
-        print_overview();
-        return 0;
-    }
-    if (strcmp(word, "--version") == 0) {
-        if (argc == 2) return puts("anneal " VERSION) < 0;
-        output_say("--version: takes no further word");
-        return 2;
-    }
-    const struct command *command = find(commands, word, &err);
-    if (command) return (command->run ? run : run_subcommand)(command, argc - (argc > 1), argv + (argc > 1));
-    output_say("%s (anneal --help lists them)", err.text);
+    if (argc == 1) return run(&command_watch, argc, argv);
+    if (strcmp(argv[1], "--version") != 0) return dispatch(&anneal, argc, argv);
+    if (argc == 2) return puts("anneal " VERSION) < 0;
+    output_say("--version: takes no further word");
     return 2;
 }

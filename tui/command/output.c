@@ -182,7 +182,7 @@ void output_item(struct output *output)
 {
     if (output->json && output->in_list) json_out_close(&output->out);
     if (output->json) json_out_open(&output->out, NULL, '{', JSON_OUT_LINES);
-    if (!output->json && output->in_list) table_row(&output->list);
+    table_row(&output->list);
     output->in_list = true;
 }
 

@@ -75,7 +75,7 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
         const char *words[5], *sentence;
     } cases[] = {
         {{"trian"}, "no command \"trian\"; did you mean \"train\"?"},
-        {{"xyzzy"}, "no command \"xyzzy\" (anneal --help lists them)"},
+        {{"xyzzy"}, "no command \"xyzzy\" (see anneal --help)"},
         {{"data", "ifno"}, "no command \"ifno\"; did you mean \"info\"?"},
         {{"runs", "--jsno"}, "runs: unknown option --jsno (did you mean --json?)"},
         {{"resume"}, "needs RUN"},
