@@ -1,14 +1,12 @@
 /* anneal bench: what a training step costs on this machine, beside the best its matrix product can do. Real
  * network and optimizer, random tokens, nothing recorded. */
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "core/base/clock.h"
-#include "core/base/file.h"
 #include "core/base/philox.h"
 #include "core/model/config.h"
 #include "core/train/optimizer.h"
@@ -37,9 +35,7 @@ struct bench {
 /* The network's, and the operands of the product. */
 static enum status reserve(struct bench *b, struct err *err)
 {
-    char home[PATH_MAX];
-    struct memory_wish wish = {.home = file_anneal_home(home, sizeof home, NULL) ? NULL : home,
-                               .holder = "bench",
+    struct memory_wish wish = {.holder = "bench",
                                .backend = cpu_backend(),
                                .device = b->device,
                                .reserve = b->config.memory.reserve,

@@ -22,8 +22,6 @@
 #include "tui/session/memory_share.h"
 #include "tui/view/labels.h"
 
-enum { HOLDERS = 8 };
-
 /* The reservations of a device's memory, and the queue for it. */
 struct reserved {
     struct reservation *rows; /* owned */
@@ -67,8 +65,7 @@ static const char *holder_of(const struct reserved *reserved, int64_t pid)
 static int most_first(const void *a, const void *b)
 {
     const struct gpu_process *left = a, *right = b;
-    if (left->bytes != right->bytes) return left->bytes < right->bytes ? 1 : -1;
-    return (left->pid > right->pid) - (left->pid < right->pid);
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
 /* The processes that hold memory: an anneal process by its name in the ledger, another by the kernel's name.
@@ -82,10 +79,6 @@ static void show_processes(struct gpu_record *now, const struct reserved *reserv
     for (int64_t i = 0; i < now->process_count; i++) {
         const struct gpu_process *process = &now->processes[i];
         const char *holder = holder_of(reserved, process->pid);
-        if (i == HOLDERS && now->process_count > HOLDERS + 1) {
-            printf("         and %" PRId64 " processes with less\n", now->process_count - HOLDERS);
-            return;
-        }
         clean_line(name, sizeof name, holder ? holder : process->name);
         printf("         %s held by %s%sprocess %" PRId64 "\n",
                process->bytes < 0 ? "an unknown amount" : TEXT_BYTES(process->bytes), name, *name ? ", " : "",

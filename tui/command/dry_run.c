@@ -8,9 +8,8 @@
 #include <stdlib.h>
 
 #include "core/base/text.h"
+#include "core/model/param_group.h"
 #include "core/train/schedule.h"
-#include "tui/command/output.h"
-#include "tui/command/plan_parts.h"
 #include "tui/session/memory_share.h"
 #include "tui/widget/chart.h"
 
@@ -156,10 +155,8 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
         (int64_t)o->model->elements * (int64_t)sizeof(float) * (1 + (int64_t)o->plan->input.moments) +
         (int64_t)o->plan->category_bytes[PLAN_FROZEN];
     if (s->corpus.tokenizer && c->sample.every) o->samples = steps / c->sample.every;
-    struct memory_wish wish = {.home = s->home,
-                               .backend = s->choice.backend,
-                               .device = s->choice.device,
-                               .reserve = c->memory.reserve};
+    struct memory_wish wish = {
+        .backend = s->choice.backend, .device = s->choice.device, .reserve = c->memory.reserve};
     int64_t left = memory_share_left(&wish);
     o->headroom = left == INT64_MAX ? -1 : left;
     snprintf(o->on_cpu, sizeof o->on_cpu, "on the CPU: %s", s->choice.why);
@@ -169,6 +166,38 @@ static void make_outlook(struct outlook *o, const struct training_session *s)
 }
 
 /* ---- printing ---- */
+
+void parts_print_groups(struct output *out, const struct config *c, const struct plan *plan)
+{
+    struct param_share shares[PARAM_SHARES_MAX];
+    int count = param_groups_share(&c->groups, plan->input.model, c->train.weight_decay, shares);
+    if (!c->groups.count && !out->json) return;
+    output_list(out, "param_groups", "parameter groups");
+    for (int i = 0; i < count; i++) {
+        output_item(out);
+        OUTPUT_MEMBERS(out, "name", shares[i].name, "match", shares[i].match, "tensors", shares[i].tensors,
+                       "parameters", shares[i].parameters, "weight_decay", shares[i].weight_decay, "lr_scale",
+                       shares[i].lr_scale);
+    }
+    output_list_end(out);
+}
+
+void parts_print_bytes(struct output *out, const char *name, size_t bytes)
+{
+    if (out->json)
+        output_whole(out, name, (int64_t)bytes);
+    else
+        output_text(out, name, TEXT_BYTES(bytes));
+}
+
+void parts_print_categories(struct output *out, const struct plan *plan)
+{
+    output_open(out, "categories", "categories");
+    for (int i = 0; i < PLAN_CATEGORIES; i++)
+        if (plan_has_category(plan, (enum plan_category)i))
+            parts_print_bytes(out, plan_category_name((enum plan_category)i), plan->category_bytes[i]);
+    output_close(out);
+}
 
 /* The learning rate as the workbench would draw it, without colours. */
 static enum status print_chart(const struct outlook *o, struct err *err)

@@ -4,7 +4,9 @@
 #define ANNEAL_TUI_COMMAND_DRY_RUN_H
 
 #include "core/model/config.h"
+#include "core/network/plan.h"
 #include "runs/series.h"
+#include "tui/command/output.h"
 #include "tui/session/training_session.h"
 #include "tui/view/workbench.h"
 
@@ -26,6 +28,16 @@ size_t schedule_moments(const struct config *config, struct schedule_moment mome
 
 /* A form_preview_function. `settings`: "section.key=value", as on the command line. */
 void form_preview_make(const char *const *settings, size_t count, struct form_preview *out);
+
+/* What `estimate` prints alike. The list param_groups: the parameter groups of a configuration and their
+ * shares of the plan's model. On a page only where there are groups: the configuration says it all. */
+void parts_print_groups(struct output *output, const struct config *config, const struct plan *plan);
+
+/* A member of bytes whose name does not say so. */
+void parts_print_bytes(struct output *output, const char *name, size_t bytes);
+
+/* The member categories: name to bytes. */
+void parts_print_categories(struct output *output, const struct plan *plan);
 
 /* Prints on standard output what a session that is ready would train: every number is the opened session's,
  * nothing is estimated. `session` has device, corpus and trainer open; `context` points to a bool: as JSON.

@@ -1,7 +1,6 @@
 /* anneal estimate: the memory that a run would take, to the byte, without taking it. The plan printed here is
  * the one that training allocates. */
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +9,10 @@
 #include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
-#include "core/memory/overhead.h"
 #include "tui/command/command.h"
+#include "tui/command/dry_run.h"
 #include "tui/command/fit_report.h"
 #include "tui/command/output.h"
-#include "tui/command/plan_parts.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
 
@@ -36,7 +34,6 @@ struct estimate {
     struct config config;
     const struct options *options;
     struct device_info info;
-    bool gpu;
     struct model model;
     struct plan_input input;
     struct plan plan;
@@ -53,24 +50,17 @@ struct estimate {
 static enum status ask_device(struct estimate *e, struct err *err)
 {
     struct device_choice choice;
-    char home[PATH_MAX - 8], folder[PATH_MAX];
-    bool at_home = !file_anneal_home(home, sizeof home, NULL);
-    snprintf(folder, sizeof folder, "%s/cuda", at_home ? home : "");
     enum status status = device_choice_open(&choice, e->options->device, (int)e->config.train.threads, err);
     if (!status) status = device_choice_settle_precision(&choice, &e->config.train.precision, err);
     if (!status) {
         e->info = choice.info;
-        e->gpu = e->info.uuid[0] != '\0';
         e->input = plan_input_of(&e->config, &e->model, choice.backend, choice.device);
         e->counted = e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST;
-        e->overhead = overhead_recall(folder, &e->info);
-        if (!e->gpu && e->overhead < 0) e->overhead = overhead_measure(&e->info);
+        e->overhead = memory_share_overhead(&e->info);
         if (*choice.why) output_warn("on the CPU: %s", choice.why);
     }
-    struct memory_wish wish = {.home = at_home ? home : NULL,
-                               .backend = choice.backend,
-                               .device = choice.device,
-                               .reserve = e->config.memory.reserve};
+    struct memory_wish wish = {
+        .backend = choice.backend, .device = choice.device, .reserve = e->config.memory.reserve};
     if (!status && e->options->fit)
         status = fit_report_look(&e->report, &wish, (int64_t)e->memory, e->overhead, err);
     device_choice_close(&choice);
@@ -151,61 +141,26 @@ static void print_buffers(const struct plan *plan, int category)
     }
 }
 
-/* Memory beside the plan: printed apart and part of no sum. */
-static void print_beside(const struct estimate *e)
+/* Categories, and their buffers. */
+static void print_categories(const struct estimate *e)
 {
     const struct plan *plan = &e->plan;
-    printf("\nnot of the plan:\n");
-    for (int c = e->counted; c < PLAN_CATEGORIES; c++) {
+    for (int c = 0; c < PLAN_CATEGORIES; c++) {
         if (!plan->category_bytes[c]) continue;
-        printf("  %-42s %12s   memory of the host\n",
-               c == PLAN_HOST ? "buffers that copies go through"
-                              : "snapshot that checkpoints are written from",
+        printf("\n%-44s %12s", plan_category_name((enum plan_category)c),
                TEXT_BYTES(plan->category_bytes[c]));
-        print_buffers(plan, c);
-    }
-    if (e->reserved > plan->total_bytes)
-        printf("  %-42s %12s   memory.allocator = %s%s\n", "what the allocator takes more",
-               TEXT_BYTES(e->reserved - plan->total_bytes), allocator_kind_word(e->config.memory.allocator),
-               e->input.allocator == ALLOCATOR_POOL ? ", at most, as the driver's pool has been seen to grow"
-                                                    : "");
-    printf("  %-42s %12s   %s\n", e->gpu ? "driver's context and libraries" : "the program and what it reads",
-           e->overhead < 0 ? "unknown" : TEXT_BYTES(e->overhead),
-           e->overhead < 0 ? "a run measures it through NVIDIA's management library"
-           : e->gpu        ? "before the plan, as last measured"
-                           : "before the plan, so far");
-}
-
-/* The plan as a page: categories, and their buffers. */
-static void print_plan(const struct estimate *e)
-{
-    const struct plan *plan = &e->plan;
-    printf("%s parameters, %d x %d tokens, %s, %s on %s\n\n", TEXT_COUNT(e->model.parameters), e->input.B,
-           e->input.T, optimizer_kind_word(e->config.train.optimizer), precision_name(e->input.precision),
-           e->info.short_name);
-    for (int c = 0; c < e->counted; c++) {
-        if (!plan->category_bytes[c]) continue;
-        printf("%-44s %12s %4.0f %%\n", plan_category_name((enum plan_category)c),
-               TEXT_BYTES(plan->category_bytes[c]),
-               100.0 * (double)plan->category_bytes[c] / (double)plan->total_bytes);
+        if (c < e->counted)
+            printf(" %4.0f %%\n", 100.0 * (double)plan->category_bytes[c] / (double)plan->total_bytes);
+        else
+            printf("   of the host, not of the plan\n");
         print_buffers(plan, c);
         if (c == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
     }
-    printf("%-44s %12s\n", "all", TEXT_BYTES(plan->total_bytes));
-    print_beside(e);
 }
 
-/* The same for programs. */
-static void print_plan_json(struct output *out, const struct estimate *e)
+static void print_categories_json(struct output *out, const struct plan *plan)
 {
-    const struct plan *plan = &e->plan;
     struct json_out *json = &out->out;
-    JSON_MEMBERS(json, "device", e->info.short_name, "parameters", e->model.parameters, "batch_size",
-                 e->input.B, "seq_len", e->input.T, "optimizer",
-                 optimizer_kind_word(e->config.train.optimizer), "precision",
-                 precision_name(e->input.precision), "total_bytes", (int64_t)plan->total_bytes,
-                 "reserved_bytes", (int64_t)e->reserved);
-    json_out_whole(json, "overhead_bytes", e->overhead);
     parts_print_categories(out, plan);
     json_out_open(json, "buffers", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < plan->buffer_count; i++) {
@@ -253,10 +208,16 @@ static enum status print(const struct estimate *e, const struct words *words, st
     struct output out;
     bool json = e->options->json, any = strcmp(e->options->device, "auto") == 0;
     output_begin(&out, json);
+    OUTPUT_MEMBERS(&out, "device", e->info.short_name, "parameters", e->model.parameters, "batch_size",
+                   e->input.B, "seq_len", e->input.T, "optimizer",
+                   optimizer_kind_word(e->config.train.optimizer), "precision",
+                   precision_name(e->input.precision));
+    OUTPUT_MEMBERS(&out, "total_bytes", (int64_t)e->plan.total_bytes, "reserved_bytes", (int64_t)e->reserved,
+                   "overhead_bytes", e->overhead);
     if (json)
-        print_plan_json(&out, e);
+        print_categories_json(&out, &e->plan);
     else
-        print_plan(e);
+        print_categories(e);
     parts_print_groups(&out, &e->config, &e->plan);
     if (json || e->options->layers) print_layers(&out, e);
     print_trades(&out, e);

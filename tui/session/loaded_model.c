@@ -5,15 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 
 static enum status reserve(struct loaded_model *m, const char *doing, struct err *err)
 {
-    char home[PATH_MAX];
-    struct memory_wish wish = {.home = file_anneal_home(home, sizeof home, NULL) ? NULL : home,
-                               .holder = doing,
+    struct memory_wish wish = {.holder = doing,
                                .backend = m->choice.backend,
                                .device = m->choice.device,
                                .reserve = NAN,

@@ -45,16 +45,26 @@ static void look(const struct memory_wish *wish, struct device_info *info, struc
     room->passes = !wish->may_wait;
 }
 
-/* The bytes that a process takes of this GPU beside its allocations, as a run under `home` has measured them;
- * 0: not known, or a CPU. *taken of them are taken already. */
-static int64_t context_bytes(const char *home, const struct device_info *info, int64_t *taken)
+/* ANNEAL_HOME; NULL: there is none. */
+static const char *find_home(char home[PATH_MAX])
 {
-    char folder[PATH_MAX];
+    return file_anneal_home(home, PATH_MAX, NULL) ? NULL : home;
+}
+
+int64_t memory_share_overhead(const struct device_info *device)
+{
+    char home[PATH_MAX], folder[PATH_MAX + 8];
+    snprintf(folder, sizeof folder, "%s/cuda", find_home(home) ? home : "");
+    int64_t known = overhead_recall(folder, device);
+    return known < 0 && device->uuid[0] == '\0' ? overhead_measure(device) : known;
+}
+
+/* The bytes that a process takes of this GPU beside its allocations; 0: not known, or a CPU. *taken of them
+ * are taken already. */
+static int64_t context_bytes(const struct device_info *info, int64_t *taken)
+{
     *taken = 0;
-    if (!home || info->uuid[0] == '\0' ||
-        snprintf(folder, sizeof folder, "%s/cuda", home) >= (int)sizeof folder)
-        return 0;
-    int64_t known = overhead_recall(folder, info);
+    int64_t known = info->uuid[0] == '\0' ? 0 : memory_share_overhead(info);
     if (known <= 0) return 0;
     int64_t now = overhead_measure(info);
     *taken = now < 0 ? 0 : now > known ? known : now;
@@ -84,13 +94,14 @@ enum status memory_share_take(struct memory_share *share, const struct memory_wi
 {
     struct device_info info;
     struct ledger_room room = {0};
+    char home[PATH_MAX];
     struct err why;
     *share = (struct memory_share){.bytes = wish->bytes};
     look(wish, &info, &room);
     share->on_host = info.uuid[0] == '\0';
-    share->overhead = context_bytes(wish->home, &info, &room.taken);
+    share->overhead = context_bytes(&info, &room.taken);
     int64_t bytes = wish->bytes + share->overhead;
-    if (ledger_open_own(wish->home, false, &share->ledger, &why)) warn(not_reserved, &why);
+    if (ledger_open_own(find_home(home), false, &share->ledger, &why)) warn(not_reserved, &why);
     enum status status = ledger_reserve(share->ledger, &room, wish->holder, bytes, &share->id, err);
     if (status == STATUS_BUSY && wish->wait) status = wait_for(share, wish, &room, bytes, err);
     if (!status) return STATUS_OK;
@@ -109,11 +120,12 @@ int64_t memory_share_left(const struct memory_wish *wish)
     struct device_info info;
     struct ledger_room room = {0};
     struct ledger *ledger;
+    char home[PATH_MAX];
     struct err err;
     int64_t left;
     look(wish, &info, &room);
-    int64_t overhead = context_bytes(wish->home, &info, &room.taken);
-    enum status status = ledger_open_own(wish->home, true, &ledger, &err);
+    int64_t overhead = context_bytes(&info, &room.taken);
+    enum status status = ledger_open_own(find_home(home), true, &ledger, &err);
     if (!status) status = ledger_left(ledger, &room, &left, &err);
     if (status) {
         warn(not_known, &err);
@@ -129,8 +141,7 @@ struct reservation *memory_share_list(const char *device, size_t *count)
     struct err err;
     struct ledger *ledger;
     struct reservation *rows = NULL;
-    bool at_home = !file_anneal_home(home, sizeof home, NULL);
-    enum status status = ledger_open_own(at_home ? home : NULL, true, &ledger, &err);
+    enum status status = ledger_open_own(find_home(home), true, &ledger, &err);
     if (!status) status = ledger_list(ledger, device, &rows, count, &err);
     ledger_close(ledger);
     if (!status) return rows;

@@ -19,7 +19,7 @@ struct memory_share {
 };
 
 struct memory_wish {
-    const char *home, *holder;     /* ANNEAL_HOME, NULL: there is none; what the memory is for */
+    const char *holder;            /* what the memory is for */
     const struct backend *backend; /* borrowed, with its device: what is free is asked at every look */
     struct device *device;
     double reserve; /* share of the device's memory that stays free; NaN: by the kind of device */
@@ -35,6 +35,10 @@ const char *memory_share_device(const struct device_info *device);
  * device. A CPU's memory, and that of a GPU whose screen somebody works at, is also for everybody else: a
  * tenth. Of a GPU in a rack only the driver's and the libraries' own are to fit beside: a fiftieth. */
 double memory_share_reserve(const struct device_info *device, double wanted);
+
+/* The bytes of the device that are not the plan's, as a run has measured them, or of a CPU by now; -1: not
+ * known. */
+int64_t memory_share_overhead(const struct device_info *device);
 
 /* STATUS_BUSY: others hold what is missing. STATUS_NO_MEMORY: the device has less. STATUS_INTERRUPTED: a
  * signal ended the waiting. A waiting process may get STATUS_BUSY, too: where who came before could not come

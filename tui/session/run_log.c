@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
+
 void run_log_open(struct run_log *log, const char *folder)
 {
     char path[PATH_MAX];
@@ -37,15 +39,9 @@ void run_log_line(struct run_log *log, const char *text)
     struct tm local;
     time_t now = time(NULL);
     if (log->fd < 0) return;
-    size_t n = localtime_r(&now, &local) ? strftime(line, sizeof line, "%Y-%m-%d %H:%M:%S", &local) : 0;
-    size_t start = n;
-    n += (size_t)snprintf(line + n, sizeof line - n, "  %s", text);
-    if (n > sizeof line - 2) { /* cut, not inside a character */
-        n = sizeof line - 2;
-        while (n && ((unsigned char)line[n] & 0xC0) == 0x80) n--;
-    }
-    for (size_t i = start; i < n; i++)
-        if ((unsigned char)line[i] < ' ') line[i] = ' ';
+    size_t n = localtime_r(&now, &local) ? strftime(line, sizeof line, "%Y-%m-%d %H:%M:%S  ", &local) : 0;
+    clean_line(line + n, sizeof line - n - 1, text);
+    n = strlen(line);
     line[n++] = '\n';
     ssize_t written = write(log->fd, line, n);
     (void)written; /* a full disk: the log has a gap */

@@ -15,7 +15,7 @@ struct run_log {
 void run_log_open(struct run_log *log, const char *folder);
 void run_log_close(struct run_log *log); /* harmless when there is none */
 
-/* "2026-11-21 06:14:41  TEXT": one line, its control characters become spaces. */
+/* "2026-11-21 06:14:41  TEXT": one line, without control characters. */
 void run_log_line(struct run_log *log, const char *text);
 
 #endif

@@ -192,11 +192,9 @@ static void introduce(struct training_session *s)
             "write text");
     char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
     int idle_count = config_warnings(c, idle);
-    for (int i = 0; i < idle_count; i++) training_session_event(s, -1, "warning", idle[i]);
+    for (int i = 0; i < idle_count; i++) training_session_event(s, -1, "warning", "%s", idle[i]);
     if (s->choice.why[0] == '\0') return;
-    char text[sizeof s->choice.why + 32];
-    snprintf(text, sizeof text, "training on the CPU: %s", s->choice.why);
-    training_session_event(s, -1, "warning", text);
+    training_session_event(s, -1, "warning", "training on the CPU: %s", s->choice.why);
     log_full(s);
 }
 
@@ -210,7 +208,7 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
     if (!status &&
         recorded_run_passed_over(s->checkpoints, checkpoint, "going on", passed_over, sizeof passed_over))
-        training_session_event(s, checkpoint_step(checkpoint), "warning", passed_over);
+        training_session_event(s, checkpoint_step(checkpoint), "warning", "%s", passed_over);
     if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     bool fresh; /* a fork of weights alone, before its first checkpoint */
     return status ? status : trainer_fork(s->trainer, checkpoint, &fresh, err);
@@ -220,7 +218,7 @@ static enum status load_last_good(struct training_session *s, struct err *err)
 static void report_fall_back(struct training_session *s, const char *device, enum precision before,
                              int64_t failed_after)
 {
-    char text[1024], from[64] = "the beginning", again[64] = "", in[32] = "";
+    char from[64] = "the beginning", again[64] = "", in[32] = "";
     enum precision now = trainer_plan(s->trainer)->input.precision;
     int64_t step = trainer_state(s->trainer)->step, lost = failed_after - step;
     if (step > 0) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, step);
@@ -228,9 +226,9 @@ static void report_fall_back(struct training_session *s, const char *device, enu
     if (before != now) snprintf(in, sizeof in, " instead of %s", precision_name(before));
     const char *why = s->choice.why;
     if (strncmp(why, "cuda: ", 6) == 0) why += 6; /* the device is named */
-    snprintf(text, sizeof text, "%s failed after step %" PRId64 "; the CPU trains on from %s%s, in %s%s: %s",
-             device, failed_after, from, again, precision_name(now), in, why);
-    training_session_event(s, failed_after, "warning", text);
+    training_session_event(s, failed_after, "warning",
+                           "%s failed after step %" PRId64 "; the CPU trains on from %s%s, in %s%s: %s",
+                           device, failed_after, from, again, precision_name(now), in, why);
 }
 
 /* The GPU has failed for the reason in `why`: the CPU takes over from the last good state, in a new segment,
@@ -335,7 +333,6 @@ static enum status train(struct training_session *s, struct err *err)
 enum status training_start(const struct training_options *options, struct err *err)
 {
     struct training_session s;
-    char text[480];
     enum status status = open_session(&s, options, err);
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status)
@@ -343,7 +340,9 @@ enum status training_start(const struct training_options *options, struct err *e
     if (!status && !(status = create_run(&s, err))) {
         training_session_hold(&s);
         status = take_run(&s, err);
-        if (!status && options->fork) status = training_take_checkpoint(&s, err);
+        if (!status && options->fork) /* it is this run's, too: it can be resumed from its first moment,
+                                         whatever becomes of the other run */
+            status = checkpoint_adopt(s.checkpoints, options->fork->checkpoint, &s.adopted_bytes, err);
         if (!status) status = record(&s, err);
         if (status) { /* no run rather than one that never began */
             run_lock_release(&s.lock);
@@ -352,10 +351,8 @@ enum status training_start(const struct training_options *options, struct err *e
     }
     if (!status) introduce(&s);
     if (!status && options->fork) training_report_fork(&s);
-    if (!status && s.weights) {
-        snprintf(text, sizeof text, "starts with the weights of %.400s", s.weights);
-        training_session_event(&s, -1, "info", text);
-    }
+    if (!status && s.weights)
+        training_session_event(&s, -1, "info", "starts with the weights of %.400s", s.weights);
     if (!status) status = train(&s, err);
     close_session(&s);
     return status;
@@ -380,7 +377,7 @@ enum status training_resume(const struct training_options *options, const struct
                             struct err *err)
 {
     struct training_session s;
-    char changes[300] = "", text[340];
+    char changes[300] = "";
     enum status status = open_session(&s, options, err);
     if (!status) { /* the lock first: the checkpoints of a run at work come and go */
         snprintf(s.id, sizeof s.id, "%s", run->id);
@@ -401,13 +398,11 @@ enum status training_resume(const struct training_options *options, const struct
     }
     training_report_passed_over(&s, !status);
     if (!status && (s.anew || s.fresh))
-        training_session_event(&s, trainer_state(s.trainer)->step, "info",
+        training_session_event(&s, trainer_state(s.trainer)->step, "info", "%s",
                                s.anew ? "begins again: it had no checkpoint yet"
                                       : "goes on from weights alone again: the optimizer begins anew");
-    if (!status && *changes) {
-        snprintf(text, sizeof text, "resumed with %s", changes);
-        training_session_event(&s, trainer_state(s.trainer)->step, "info", text);
-    }
+    if (!status && *changes)
+        training_session_event(&s, trainer_state(s.trainer)->step, "info", "resumed with %s", changes);
     if (!status) status = train(&s, err);
     close_session(&s);
     return status;

@@ -126,14 +126,13 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
 
 void training_report_passed_over(struct training_session *s, bool resumed)
 {
-    char text[sizeof s->passed_over + 80];
     if (*s->passed_over && (!resumed || s->options->silent)) /* where no report shows it */
         fprintf(stderr, "anneal: warning: run %s: %s\n", s->id, s->passed_over);
     if (!resumed || s->anew) return;
     bool moved = checkpoint_set_damaged_aside(s->checkpoints, s->origin);
-    snprintf(text, sizeof text, "%s%s", s->passed_over,
-             moved ? " (damaged ones are renamed to step-N.damaged)" : "");
-    if (*s->passed_over) training_session_event(s, trainer_state(s->trainer)->step, "warning", text);
+    if (*s->passed_over)
+        training_session_event(s, trainer_state(s->trainer)->step, "warning", "%s%s", s->passed_over,
+                               moved ? " (damaged ones are renamed to step-N.damaged)" : "");
 }
 
 enum status training_recall_orders(struct training_session *s, struct err *err)
@@ -209,27 +208,21 @@ enum status training_open_forked(struct training_session *s, struct err *err)
     return status ? status : check_rest(s, fork->run, err);
 }
 
-enum status training_take_checkpoint(struct training_session *s, struct err *err)
-{
-    return checkpoint_adopt(s->checkpoints, s->options->fork->checkpoint, &s->adopted_bytes, err);
-}
-
 void training_report_fork(struct training_session *s)
 {
     const struct fork_origin *fork = s->options->fork;
     int64_t step = trainer_state(s->trainer)->step;
     double factor = trainer_state(s->trainer)->lr_factor;
-    char text[480], changes[240] = "", path[64], rate[80] = "", *after = config_text(&s->config);
+    char changes[240] = "", path[64], rate[80] = "", *after = config_text(&s->config);
     if (after) describe_changes(fork->config, after, changes, sizeof changes);
     free(after);
     if (factor != 1)
         snprintf(rate, sizeof rate, ", with learning rate × %g by order in the original", factor);
-    snprintf(text, sizeof text, "forked from %s after %" PRId64 " steps%s%s%s%s", fork->run, step,
-             s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
-             *changes ? ", with " : "", changes);
-    training_session_event(s, step, "info", text);
+    training_session_event(s, step, "info", "forked from %s after %" PRId64 " steps%s%s%s%s", fork->run, step,
+                           s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
+                           *changes ? ", with " : "", changes);
     if (*fork->passed_over && s->options->silent) fprintf(stderr, "anneal: warning: %s\n", fork->passed_over);
-    if (*fork->passed_over) training_session_event(s, step, "warning", fork->passed_over);
+    if (*fork->passed_over) training_session_event(s, step, "warning", "%s", fork->passed_over);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);
     struct checkpoint_record adopted = {
         .step = step, .wall_time = clock_wall(), .path = path, .kind = "forked", .bytes = s->adopted_bytes};

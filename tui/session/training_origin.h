@@ -25,9 +25,6 @@ enum status training_keep_changes(struct training_session *s, char *changes, siz
 
 /* The same with the checkpoint that the options name. */
 enum status training_open_forked(struct training_session *s, struct err *err);
-/* Once the new run has a folder: the checkpoint is its own, too, so that it can be resumed from its first
- * moment, whatever becomes of the other run. */
-enum status training_take_checkpoint(struct training_session *s, struct err *err);
 /* The first line of the new run's history. */
 void training_report_fork(struct training_session *s);
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,8 +86,14 @@ static void on_paused(void *context, bool paused)
     s->watcher->paused(s->watcher->context, trainer_state(s->trainer)->step, paused);
 }
 
-void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text)
+void training_session_event(struct training_session *s, int64_t step, const char *level, const char *format,
+                            ...)
 {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     struct event_record event = {.step = step, .wall_time = clock_wall(), .level = level, .text = text};
     on_event(s, &event);
 }
@@ -106,8 +113,7 @@ static enum status on_reserve(void *context, int64_t bytes, struct err *err)
 {
     struct training_session *s = context;
     char starting[LEDGER_TEXT];
-    struct memory_wish wish = {.home = s->home,
-                               .holder = holder(s, starting),
+    struct memory_wish wish = {.holder = holder(s, starting),
                                .backend = s->choice.backend,
                                .device = s->choice.device,
                                .reserve = s->config.memory.reserve,
@@ -145,16 +151,14 @@ static void on_full(void *context, const char *line)
 /* The next rate that was ordered before the run was interrupted, where its step has come. */
 static bool recall_order(struct training_session *s, int64_t step, struct order *out)
 {
-    char text[160];
     while (s->recalled_count > 0 && s->recalled[0].applied_step <= step) {
         struct order_row row = *s->recalled++;
         s->recalled_count--;
         if (trainer_state(s->trainer)->lr_factor == row.argument) continue; /* the checkpoint knows it */
-        snprintf(text, sizeof text,
-                 "learning rate × %g again from step %" PRId64
-                 " on, as ordered before the run was interrupted",
-                 row.argument, step);
-        training_session_event(s, step, "info", text);
+        training_session_event(s, step, "info",
+                               "learning rate × %g again from step %" PRId64
+                               " on, as ordered before the run was interrupted",
+                               row.argument, step);
         *out = (struct order){.verb = ORDER_LR_FACTOR, .argument = row.argument};
         return true;
     }
@@ -265,7 +269,8 @@ void training_session_stop_metrics(struct training_session *s)
 {
     struct err err;
     if (metrics_stop(s->metrics, METRICS_PATIENCE, &err))
-        training_session_event(s, s->trainer ? trainer_state(s->trainer)->step : -1, "warning", err.text);
+        training_session_event(s, s->trainer ? trainer_state(s->trainer)->step : -1, "warning", "%s",
+                               err.text);
     s->metrics = NULL;
 }
 

@@ -64,7 +64,8 @@ void training_session_hold(struct training_session *s);
 void training_session_stop_metrics(struct training_session *s);
 
 /* A line of the run's history, and of the report. step -1: before the first one. */
-void training_session_event(struct training_session *s, int64_t step, const char *level, const char *text);
+void training_session_event(struct training_session *s, int64_t step, const char *level, const char *format,
+                            ...) __attribute__((format(printf, 4, 5)));
 
 /* Before a trainer is closed that another is to follow in the same session: what was ordered and is in force,
  * or was taken up and not carried out, is ordered of that one. */

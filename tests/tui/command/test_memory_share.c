@@ -43,12 +43,8 @@ static void who_waits_comes_in_when_the_memory_is_really_free(void **state)
     struct backend backend = *cpu_backend();
     stage_open(&s, "waits");
     backend.device_describe = busy_at_first;
-    struct memory_wish wish = {.home = getenv("ANNEAL_HOME"),
-                               .holder = "patient",
-                               .backend = &backend,
-                               .reserve = 0.1,
-                               .bytes = 100 * MIB,
-                               .may_wait = true};
+    struct memory_wish wish = {
+        .holder = "patient", .backend = &backend, .reserve = 0.1, .bytes = 100 * MIB, .may_wait = true};
     looks = 0;
     assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
     assert_non_null(strstr(err.text, ", 150.0 MiB are free now (--wait waits for them)"));
@@ -109,8 +105,7 @@ static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
     snprintf(folder, sizeof folder, "%s/cuda", s.home);
     overhead_keep(folder, &gpu, 300 * MIB);
     backend.device_describe = a_gpu;
-    struct memory_wish wish = {
-        .home = s.home, .holder = "run", .backend = &backend, .reserve = 0.1, .bytes = 501 * MIB};
+    struct memory_wish wish = {.holder = "run", .backend = &backend, .reserve = 0.1, .bytes = 501 * MIB};
     assert_int_equal(memory_share_left(&wish), 500 * MIB);
     assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
     wish.bytes = 500 * MIB;
@@ -142,7 +137,7 @@ static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void *
     snprintf(folder, sizeof folder, "%s/cuda", s.home);
     overhead_keep(folder, &gpu, 300 * MIB);
     backend.device_describe = a_gpu;
-    struct memory_wish wish = {.home = s.home, .holder = "run", .backend = &backend, .reserve = 0.1};
+    struct memory_wish wish = {.holder = "run", .backend = &backend, .reserve = 0.1};
     assert_int_equal(fit_report_look(&report, &wish, 0, 300 * MIB, &err), STATUS_OK);
     assert_int_equal(report.memory, 800 * MIB);
     assert_int_equal(report.room, 500 * MIB - fit_margin(800 * MIB));
@@ -176,8 +171,7 @@ static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state
     assert_int_equal(ledger_open(s.home, LEDGER_BUSY_MS, &first, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &room, "trains", 800 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_wait(first, &room, "first", 900 * MIB, &err), STATUS_OK);
-    struct memory_wish wish = {.home = s.home,
-                               .holder = "second",
+    struct memory_wish wish = {.holder = "second",
                                .backend = &backend,
                                .reserve = 0.1,
                                .bytes = 200 * MIB,
