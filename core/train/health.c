@@ -27,16 +27,17 @@ enum {
 #define DEVIATION       1.4826 /* standard deviations of a Gaussian in its median absolute deviation */
 #define LEAST_DEVIATION 0.01   /* of the median */
 
-__attribute__((format(printf, 4, 5))) static struct health_event *
-report(struct health_event *event, int64_t step, const char *level, const char *format, ...)
+static void report(struct health *h, int64_t step, const char *level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void report(struct health *h, int64_t step, const char *level, const char *format, ...)
 {
+    struct health_event *event = &h->events[h->event_count++];
     va_list args;
     va_start(args, format);
     event->step = step;
     event->level = level;
     vsnprintf(event->text, sizeof event->text, format, args);
     va_end(args);
-    return event + 1;
 }
 
 static int ascending(const void *a, const void *b)
@@ -67,45 +68,43 @@ static const char *then_of(const struct health *h)
     return h->limits.on_nan == ON_NAN_STOP ? "; the run ends here, as health.on_nan = stop asks for" : "";
 }
 
-static struct health_event *judge_finite(struct health *h, const struct step_record *s,
-                                         struct health_event *out)
+static void judge_finite(struct health *h, const struct step_record *s)
 {
     bool skipped = s->clip_scale == 0;
     const char *then = skipped && h->limits.on_nan == ON_NAN_SKIP ? "; 100 in a row end the run" : then_of(h);
     if (isfinite(s->loss) && isfinite(s->grad_norm)) {
         if (++h->finite_steps >= FINITE_STEPS) h->not_finite = false;
-        return out;
+        return;
     }
     h->finite_steps = 0;
-    if (h->not_finite) return out;
+    if (h->not_finite) return;
     h->not_finite = true;
-    return report(out, s->step, level_of(h),
-                  "step %" PRId64
-                  ": the %s not finite%s%s (lower train.learning_rate%s, or look at the data of this step)",
-                  s->step, skipped ? "gradient norm is" : "loss is",
-                  skipped ? ", the update was skipped" : "", then, skipped ? " or train.max_grad_norm" : "");
+    report(h, s->step, level_of(h),
+           "step %" PRId64
+           ": the %s not finite%s%s (lower train.learning_rate%s, or look at the data of this step)",
+           s->step, skipped ? "gradient norm is" : "loss is", skipped ? ", the update was skipped" : "", then,
+           skipped ? " or train.max_grad_norm" : "");
 }
 
-int health_judge_evaluation(struct health *h, int64_t step, double val_loss, struct health_event *out)
+void health_judge_evaluation(struct health *h, int64_t step, double val_loss)
 {
     bool reported = h->not_finite || h->not_finite_evaluation;
+    h->event_count = 0;
     h->not_finite_evaluation = !isfinite(val_loss);
-    if (!h->not_finite_evaluation || reported) return 0;
-    report(out, step, level_of(h),
+    if (!h->not_finite_evaluation || reported) return;
+    report(h, step, level_of(h),
            "the validation loss after %" PRId64
            " steps is not finite%s (lower train.learning_rate, or look at the validation data)",
            step, then_of(h));
-    return 1;
 }
 
 /* ---- the loss ---- */
 
-static struct health_event *judge_spike(struct health *h, const struct step_record *s,
-                                        struct health_event *out)
+static void judge_spike(struct health *h, const struct step_record *s)
 {
     int n = h->loss_count < HEALTH_WINDOW ? (int)h->loss_count : HEALTH_WINDOW;
     double away[HEALTH_WINDOW];
-    if (h->limits.loss_spike <= 0 || !isfinite(s->loss)) return out;
+    if (h->limits.loss_spike <= 0 || !isfinite(s->loss)) return;
     if (n >= SPIKE_KNOWN) {
         double middle = median(h->losses, n);
         for (int i = 0; i < n; i++) away[i] = fabs(h->losses[i] - middle);
@@ -113,12 +112,11 @@ static struct health_event *judge_spike(struct health *h, const struct step_reco
         double deviations = (s->loss - middle) / deviation;
         bool high = deviations > h->limits.loss_spike;
         if (high && !h->spiking) {
-            out = report(out, s->step, "warning",
-                         "step %" PRId64
-                         ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
-                         "%d steps before (look at the data of this step; if it stays, lower "
-                         "train.learning_rate and go on from an earlier checkpoint)",
-                         s->step, s->loss, deviations, middle, n);
+            report(h, s->step, "warning",
+                   "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
+                   "%d steps before (look at the data of this step; if it stays, lower "
+                   "train.learning_rate and go on from an earlier checkpoint)",
+                   s->step, s->loss, deviations, middle, n);
             h->spiking = true;
             h->spike_steps = h->calm_steps = 0;
         }
@@ -129,31 +127,28 @@ static struct health_event *judge_spike(struct health *h, const struct step_reco
                 h->spiking = false;
                 h->loss_count = 0;
             }
-            return out;
+            return;
         }
     }
     h->losses[h->loss_count++ % HEALTH_WINDOW] = s->loss;
-    return out;
 }
 
-static struct health_event *judge_divergence(struct health *h, const struct step_record *s,
-                                             struct health_event *out)
+static void judge_divergence(struct health *h, const struct step_record *s)
 {
-    if (h->limits.loss_spike <= 0 || h->guess <= 0 || !isfinite(s->loss)) return out;
+    if (h->limits.loss_spike <= 0 || h->guess <= 0 || !isfinite(s->loss)) return;
     if (!h->begun) h->first_loss = s->loss;
     h->begun = true;
     if (s->loss <= fmax(FAR_UP * h->first_loss, FAR_UNKNOWING * h->guess)) {
         if (++h->sound_steps >= CALM_STEPS) h->diverged = false;
-        return out;
+        return;
     }
     h->sound_steps = 0;
-    if (h->diverged || h->spiking) return out;
+    if (h->diverged || h->spiking) return;
     h->diverged = true;
-    return report(out, s->step, "warning",
-                  "step %" PRId64
-                  ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
-                  "%.4g (lower train.learning_rate, raise train.warmup_steps, or set train.max_grad_norm)",
-                  s->step, s->loss, h->first_loss, h->guess);
+    report(h, s->step, "warning",
+           "step %" PRId64 ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
+           "%.4g (lower train.learning_rate, raise train.warmup_steps, or set train.max_grad_norm)",
+           s->step, s->loss, h->first_loss, h->guess);
 }
 
 /* Groups [from, from + n) of the ring, oldest first. */
@@ -176,20 +171,19 @@ static double error_of_fall(const struct health *h)
     return deviation * sqrt(M_PI / 2) * sqrt(2.0 / (HEALTH_GROUPS / 2)); /* a median's, of Gaussians */
 }
 
-static struct health_event *judge_plateau(struct health *h, const struct step_record *s,
-                                          struct health_event *out)
+static void judge_plateau(struct health *h, const struct step_record *s)
 {
     int64_t size = h->limits.plateau_steps / HEALTH_GROUPS;
-    if (size < 1 || !isfinite(s->loss)) return out;
+    if (size < 1 || !isfinite(s->loss)) return;
     if (h->group_steps == 0) h->first_step = s->step;
     h->group_sum += s->loss;
-    if (++h->group_steps < size) return out;
+    if (++h->group_steps < size) return;
     int64_t at = h->group_count++ % HEALTH_GROUPS;
     h->groups[at] = h->group_sum / (double)size;
     h->group_began[at] = h->first_step;
     h->group_steps = 0;
     h->group_sum = 0;
-    if (h->group_count < HEALTH_GROUPS) return out;
+    if (h->group_count < HEALTH_GROUPS) return;
     double older = median_of_groups(h, 0, HEALTH_GROUPS / 2),
            newer = median_of_groups(h, HEALTH_GROUPS / 2, HEALTH_GROUPS / 2);
     double least = h->limits.plateau_delta * fabs(older), fallen = older - newer;
@@ -197,30 +191,28 @@ static struct health_event *judge_plateau(struct health *h, const struct step_re
     /* what falls slowly crosses the limit again and again by chance: only a fall that lasts is one */
     h->falling = fallen >= FALL_AGAIN * least + 2 * error ? h->falling + 1 : 0;
     if (h->flat && h->falling >= FALLING_GROUPS) h->flat = false;
-    if (h->flat || fallen + error >= least) return out;
+    if (h->flat || fallen + error >= least) return;
     h->flat = true;
     int64_t since = h->group_began[h->group_count % HEALTH_GROUPS];
-    return report(
-        out, since, "warning",
-        "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
-        " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
-        "raise health.plateau_steps)",
-        since, TEXT_LOSS(older), TEXT_LOSS(newer), s->step);
+    report(h, since, "warning",
+           "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
+           " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
+           "raise health.plateau_steps)",
+           since, TEXT_LOSS(older), TEXT_LOSS(newer), s->step);
 }
 
 /* ---- the machine ---- */
 
-static struct health_event *judge_throughput(struct health *h, const struct step_record *s,
-                                             struct health_event *out)
+static void judge_throughput(struct health *h, const struct step_record *s)
 {
     double drop = h->limits.throughput_drop;
-    if (drop <= 0 || h->seen <= FIRST_STEPS || !isfinite(s->tokens_per_sec)) return out;
+    if (drop <= 0 || h->seen <= FIRST_STEPS || !isfinite(s->tokens_per_sec)) return;
     double leaving = h->recent[h->recent_count % HEALTH_RECENT];
     bool full = h->recent_count >= HEALTH_RECENT;
     h->recent[h->recent_count++ % HEALTH_RECENT] = s->tokens_per_sec;
     if (h->speed_count < HEALTH_WINDOW) {
         if (full) h->speeds[h->speed_count++] = leaving;
-        return out;
+        return;
     }
     double usual = median(h->speeds, HEALTH_WINDOW), now = median(h->recent, HEALTH_RECENT);
     bool low = now < (1 - (h->slow ? drop / 2 : drop)) * usual;
@@ -228,37 +220,35 @@ static struct health_event *judge_throughput(struct health *h, const struct step
     if (!low && !h->slow) {
         h->speeds[h->speed_count++ % HEALTH_WINDOW] = leaving; /* what is usual stands still in an incident */
         h->slow_steps = 0;
-        return out;
+        return;
     }
     if (h->calm_speed >= CALM_SPEED || ++h->slow_steps > NEW_SPEED) {
         if (h->slow_steps > NEW_SPEED) h->speed_count = h->recent_count = 0;
         h->slow_steps = 0;
         h->slow = false;
-        return out;
+        return;
     }
     if (h->slow_steps == 1) {
         h->slow_since = s->step - HEALTH_RECENT / 2; /* from there on half of the median's steps are slow */
         h->slow_seconds = 0;
     }
     h->slow_seconds += s->step_ms * 1e-3;
-    if (h->slow || h->slow_seconds < INCIDENT_SECONDS) return out;
+    if (h->slow || h->slow_seconds < INCIDENT_SECONDS) return;
     h->slow = true;
-    return report(out, h->slow_since, "warning",
-                  "throughput fell by %.0f %% since step %" PRId64
-                  ": %.4g tokens/s, usually %.4g (look for other "
-                  "work on this machine, and for throttling in the device's metrics)",
-                  100 * (1 - now / usual), h->slow_since, now, usual);
+    report(h, h->slow_since, "warning",
+           "throughput fell by %.0f %% since step %" PRId64 ": %.4g tokens/s, usually %.4g (look for other "
+           "work on this machine, and for throttling in the device's metrics)",
+           100 * (1 - now / usual), h->slow_since, now, usual);
 }
 
-static struct health_event *judge_starvation(struct health *h, const struct step_record *s, double waited,
-                                             struct health_event *out)
+static void judge_starvation(struct health *h, const struct step_record *s, double waited)
 {
     double limit = h->limits.starvation, waits = 0, seconds = 0;
-    if (limit <= 0 || h->seen <= FIRST_STEPS) return out;
+    if (limit <= 0 || h->seen <= FIRST_STEPS) return;
     int64_t at = h->wait_count++ % HEALTH_WAITS;
     h->waits[at] = waited;
     h->times[at] = s->step_ms * 1e-3;
-    if (h->wait_count < HEALTH_WAITS) return out;
+    if (h->wait_count < HEALTH_WAITS) return;
     for (int i = 0; i < HEALTH_WAITS; i++) {
         waits += h->waits[i];
         seconds += h->times[i];
@@ -266,33 +256,30 @@ static struct health_event *judge_starvation(struct health *h, const struct step
     if (!(waits > (h->starving ? limit / 2 : limit) * seconds)) {
         h->starving = false;
         h->starving_since = 0;
-        return out;
+        return;
     }
     if (!h->starving_since) { /* step 0 is none of those that count */
         h->starving_since = s->step;
         h->starving_seconds = 0;
     }
     h->starving_seconds += s->step_ms * 1e-3;
-    if (h->starving || h->starving_seconds < INCIDENT_SECONDS) return out;
+    if (h->starving || h->starving_seconds < INCIDENT_SECONDS) return;
     h->starving = true;
-    return report(out, h->starving_since, "warning",
-                  "training waits for its data since step %" PRId64
-                  ": %.0f %% of the time of the last %d steps "
-                  "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
-                  "move it to a faster disk)",
-                  h->starving_since, 100 * waits / seconds, HEALTH_WAITS);
+    report(h, h->starving_since, "warning",
+           "training waits for its data since step %" PRId64 ": %.0f %% of the time of the last %d steps "
+           "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
+           "move it to a faster disk)",
+           h->starving_since, 100 * waits / seconds, HEALTH_WAITS);
 }
 
-int health_judge(struct health *h, const struct step_record *s, double waited,
-                 struct health_event out[HEALTH_EVENTS_MAX])
+void health_judge(struct health *h, const struct step_record *s, double waited)
 {
-    struct health_event *end = out;
+    h->event_count = 0;
     h->seen++;
-    end = judge_finite(h, s, end);
-    end = judge_spike(h, s, end);
-    end = judge_divergence(h, s, end);
-    end = judge_plateau(h, s, end);
-    end = judge_throughput(h, s, end);
-    end = judge_starvation(h, s, waited, end);
-    return (int)(end - out);
+    judge_finite(h, s);
+    judge_spike(h, s);
+    judge_divergence(h, s);
+    judge_plateau(h, s);
+    judge_throughput(h, s);
+    judge_starvation(h, s, waited);
 }

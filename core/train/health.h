@@ -50,8 +50,10 @@ struct health_event {
     char text[320];    /* what, how much, since when, and what to do */
 };
 
-/* Set `limits` and `guess` of a zeroed struct; the rest is private. */
+/* Set `limits` and `guess` of a zeroed struct; the rest but the events is private. */
 struct health {
+    struct health_event events[HEALTH_EVENTS_MAX]; /* of what was judged last */
+    int event_count;
     struct config_health limits;
     double guess;                                   /* the loss of who knows nothing; 0: not known */
     bool not_finite, spiking, flat, slow, starving; /* incidents that have been reported and are not over */
@@ -76,12 +78,10 @@ struct health {
     int64_t sound_steps; /* in a row */
 };
 
-/* Takes one step into account, as it is reported, and the seconds of it in which there was no batch; returns
- * how many events it fills. */
-int health_judge(struct health *health, const struct step_record *step, double waited,
-                 struct health_event out[HEALTH_EVENTS_MAX]);
+/* Takes one step into account, as it is reported, and the seconds of it in which there was no batch. */
+void health_judge(struct health *health, const struct step_record *step, double waited);
 
 /* The same for the validation loss after `step` steps: at most one event. */
-int health_judge_evaluation(struct health *health, int64_t step, double val_loss, struct health_event *out);
+void health_judge_evaluation(struct health *health, int64_t step, double val_loss);
 
 #endif

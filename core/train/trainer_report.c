@@ -79,26 +79,20 @@ void trainer_report_memory(struct trainer *t)
 
 /* ---- health ---- */
 
-static void report_health(struct trainer *t, const struct health_event *events, int count, bool not_finite)
+static void report_health(struct trainer *t, bool not_finite)
 {
-    for (int i = 0; i < count; i++) report_event(t, events[i].step, events[i].level, events[i].text);
-    if (not_finite && t->health.limits.on_nan == ON_NAN_STOP) t->not_finite = true;
+    const struct health *h = &t->health;
+    for (int i = 0; i < h->event_count; i++)
+        report_event(t, h->events[i].step, h->events[i].level, h->events[i].text);
+    if (not_finite && h->limits.on_nan == ON_NAN_STOP) t->not_finite = true;
 }
 
 void trainer_judge_step(struct trainer *t, const struct step_record *record)
 {
-    struct health_event events[HEALTH_EVENTS_MAX];
     double waited = t->task->waited(t->data);
-    int count = health_judge(&t->health, record, waited - t->waited, events);
+    health_judge(&t->health, record, waited - t->waited);
     t->waited = waited;
-    report_health(t, events, count, t->health.not_finite);
-}
-
-static void judge_evaluation(struct trainer *t, const struct eval_record *record)
-{
-    struct health_event event;
-    int count = health_judge_evaluation(&t->health, record->step, record->val_loss, &event);
-    report_health(t, &event, count, t->health.not_finite_evaluation);
+    report_health(t, t->health.not_finite);
 }
 
 bool trainer_weights_are_in_doubt(const struct trainer *t)
@@ -171,7 +165,8 @@ bool trainer_evaluate(struct trainer *t, bool ordered)
     struct stopping_record judged =
         early_stopping_judge(&t->state.stopping, t->state.step, measures.of[0].value, ordered);
     o->stopping(o->context, &judged);
-    judge_evaluation(t, &record);
+    health_judge_evaluation(&t->health, record.step, record.val_loss);
+    report_health(t, t->health.not_finite_evaluation);
     trainer_report_memory(t);
     return judged.improved;
 }
