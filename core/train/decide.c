@@ -16,9 +16,12 @@ unsigned decide_due(const struct config *c, int64_t step, bool ends_epoch)
     return all;
 }
 
-static struct decision end(enum train_outcome outcome)
+/* Of weights in doubt none is saved, but where an evaluation of these very weights, which a skipped update
+ * left as they were, has a finite loss: then the last step's batch was at fault. */
+static struct decision end(const struct facts *f, enum train_outcome outcome)
 {
-    return (struct decision){ACTION_END, outcome};
+    bool well = outcome == TRAIN_FINISHED || outcome == TRAIN_EARLY_STOPPED || outcome == TRAIN_STOPPED;
+    return (struct decision){ACTION_END, outcome, !f->doubtful || (well && f->cleared)};
 }
 
 static struct decision act(enum action action)
@@ -33,20 +36,22 @@ struct decision decide(const struct facts *f)
     if (f->saved) due &= ~(unsigned)DUE_CHECKPOINT;
     if (f->failure) {
         bool device = f->failure == STATUS_DEVICE || f->failure == STATUS_NO_MEMORY;
-        return end(device && f->another_device ? TRAIN_FALLS_BACK : TRAIN_FAILED);
+        return end(f, device && f->another_device ? TRAIN_FALLS_BACK : TRAIN_FAILED);
     }
-    if ((f->due || f->ordered) && f->in_flight) return act(ACTION_SETTLE);
-    if (f->skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) return end(TRAIN_DIVERGED);
-    if (f->not_finite) return end(TRAIN_NOT_FINITE);
+    bool all = f->step >= f->total;
+    if (f->in_flight && (f->due || f->ordered || f->leave || all)) return act(ACTION_SETTLE);
+    if (f->skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) return end(f, TRAIN_DIVERGED);
+    if (f->not_finite) return end(f, TRAIN_NOT_FINITE);
     if (due & DUE_EVALUATION) return act(ACTION_EVALUATE);
     if (due & DUE_BEST) return act(ACTION_KEEP);
     if (due & DUE_SAMPLE) return act(ACTION_SAMPLE);
     if (due & DUE_CHECKPOINT) return act(ACTION_SAVE);
     if (f->ordered) return act(ACTION_OBEY);
-    if (f->step >= f->total) return end(TRAIN_FINISHED);
-    if (f->leave) return end(TRAIN_STOPPED);
+    if (all && !f->evaluated) return act(ACTION_EVALUATE);
+    if (all) return end(f, TRAIN_FINISHED);
+    if (f->leave) return end(f, TRAIN_STOPPED);
     if (!f->asked) return act(ACTION_ASK);
     if (f->pause) return act(ACTION_REST);
-    if (f->patience_used_up) return end(TRAIN_EARLY_STOPPED);
+    if (f->patience_used_up) return end(f, TRAIN_EARLY_STOPPED);
     return act(ACTION_STEP);
 }

@@ -31,6 +31,8 @@ struct facts {
     bool not_finite;       /* a number was not, and health.on_nan = stop */
     bool doubtful;         /* the weights, see trainer_save.c */
     bool saved;            /* a checkpoint of this step is there or on its way */
+    bool evaluated;        /* the weights, or nothing is held out */
+    bool cleared;          /* they have been, and the loss is finite */
     bool patience_used_up; /* of early stopping */
     bool asked;            /* the observer, since the last action */
     bool leave, pause;     /* what it wants, by order or request */
@@ -56,6 +58,7 @@ enum action {
 struct decision {
     enum action action;
     enum train_outcome outcome; /* of the end */
+    bool save;                  /* at the end: the weights are worth a checkpoint */
 };
 
 struct decision decide(const struct facts *facts);

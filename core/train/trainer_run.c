@@ -23,12 +23,15 @@ static bool patience_is_used_up(const struct trainer *t)
 static const struct facts *gather(struct trainer *t, enum status failure)
 {
     struct facts *f = &t->facts;
+    bool evaluated = t->evaluated_step == t->state.step;
     f->step = trainer_queued(t);
     f->in_flight = t->in_flight;
     f->skipped_in_a_row = t->state.skipped_in_a_row;
     f->not_finite = t->not_finite;
     f->doubtful = trainer_weights_are_in_doubt(t);
     f->saved = t->saved_step == t->state.step;
+    f->evaluated = evaluated || !t->task->examples(t->data, TASK_VALIDATION);
+    f->cleared = evaluated && isfinite(t->evaluated_loss);
     f->patience_used_up = patience_is_used_up(t);
     f->failure = failure;
     t->world->share(t->world, f, sizeof *f);
@@ -186,24 +189,17 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
 
 /* ---- the end ---- */
 
-/* The last checkpoint, where the weights are worth one: not after a step whose gradient is not finite, but
- * where an evaluation of these very weights, which a skipped update left as they were, has a finite loss.
- * Then the last step's batch was at fault. The checkpoints from before stay, all the same. */
-static enum status save_last(struct trainer *t, enum train_outcome outcome, struct err *err)
+/* The last checkpoint, where the weights are worth one. Those from before stay, all the same. */
+static enum status save_last(struct trainer *t, const struct decision *end, struct err *err)
 {
-    bool ended_badly =
-        outcome == TRAIN_DIVERGED || outcome == TRAIN_NOT_FINITE; /* their own sentence says it */
-    bool cleared = !ended_badly && t->evaluated_step == t->state.step && isfinite(t->evaluated_loss);
     enum status status = trainer_device_status(t, err);
     if (status || t->saved_step == t->state.step) return status;
-    if (trainer_weights_are_in_doubt(t) && !cleared) {
-        if (!ended_badly)
-            trainer_event(t, "error",
-                          "no checkpoint at step %" PRId64
-                          ": its gradient is not finite, the weights may be ruined; those from before stay",
-                          t->state.step);
-        return STATUS_OK;
-    }
+    if (!end->save && end->outcome != TRAIN_DIVERGED && end->outcome != TRAIN_NOT_FINITE) /* they say it */
+        trainer_event(t, "error",
+                      "no checkpoint at step %" PRId64
+                      ": its gradient is not finite, the weights may be ruined; those from before stay",
+                      t->state.step);
+    if (!end->save) return STATUS_OK;
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
     if (finite) return trainer_save_now(t, "last", err);
@@ -211,16 +207,11 @@ static enum status save_last(struct trainer *t, enum train_outcome outcome, stru
     return STATUS_OK;
 }
 
-static enum status finish(struct trainer *t, enum train_outcome outcome, struct err *err)
+static enum status finish(struct trainer *t, const struct decision *end, struct err *err)
 {
-    enum status status = trainer_settle(t, 0, err);
-    if (status) return status;
     trainer_answer_trace(t, t->state.step, "no trace: no step followed");
-    if (outcome == TRAIN_FINISHED && t->evaluated_step != t->state.step && trainer_evaluate(t, false) &&
-        !trainer_weights_are_in_doubt(t))
-        trainer_try_save(t, "best");
     trainer_finish_saves(t);
-    return save_last(t, outcome, err);
+    return save_last(t, end, err);
 }
 
 /* Where the device had no memory left for a launch, nothing has changed since the last step that was
@@ -253,7 +244,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
         status = decision.action == ACTION_END ? status : carry_out(t, decision.action, err);
     }
     set_resting(t, false);
-    if (!status && (status = finish(t, decision.outcome, err))) decision = decide(gather(t, status));
+    if (!status && (status = finish(t, &decision, err))) decision = decide(gather(t, status));
     *outcome = decision.outcome;
     if (status == STATUS_NO_MEMORY) allocator_tell(t->network.allocator, &t->setup.full);
     trainer_finish_saves(t);

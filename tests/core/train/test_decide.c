@@ -10,7 +10,7 @@
 #include "core/train/decide.h"
 
 /* Nothing to do but the next step. */
-static const struct facts plain = {.step = 5, .total = 10, .asked = true};
+static const struct facts plain = {.step = 5, .total = 10, .asked = true, .evaluated = true};
 
 static void expect(struct facts facts, enum action action)
 {
@@ -49,6 +49,39 @@ static void due_and_ordered_things_wait_for_the_steps_under_way(void **state)
     f.due = 0;
     f.ordered = true;
     expect(f, ACTION_SETTLE);
+    f.ordered = false;
+    f.leave = true;
+    expect(f, ACTION_SETTLE);
+    f.leave = false;
+    f.step = f.total;
+    expect(f, ACTION_SETTLE);
+}
+
+static void what_is_held_out_is_evaluated_before_the_run_is_finished(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.evaluated = false;
+    expect(f, ACTION_STEP);
+    f.step = f.total;
+    expect(f, ACTION_EVALUATE);
+    f.evaluated = true;
+    expect_end(f, TRAIN_FINISHED);
+}
+
+static void the_last_checkpoint_is_of_weights_without_doubt_or_that_an_evaluation_clears(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.leave = true;
+    assert_true(decide(&f).save);
+    f.doubtful = true;
+    assert_false(decide(&f).save);
+    f.cleared = true;
+    assert_true(decide(&f).save);
+    f.not_finite = true;
+    expect_end(f, TRAIN_NOT_FINITE);
+    assert_false(decide(&f).save);
 }
 
 static void things_due_come_in_their_order_and_before_orders(void **state)
@@ -148,6 +181,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(with_nothing_due_the_next_step_follows_once_the_observer_was_asked),
         cmocka_unit_test(due_and_ordered_things_wait_for_the_steps_under_way),
+        cmocka_unit_test(what_is_held_out_is_evaluated_before_the_run_is_finished),
+        cmocka_unit_test(the_last_checkpoint_is_of_weights_without_doubt_or_that_an_evaluation_clears),
         cmocka_unit_test(things_due_come_in_their_order_and_before_orders),
         cmocka_unit_test(doubtful_weights_are_not_saved_and_a_checkpoint_not_twice),
         cmocka_unit_test(the_run_ends_for_the_first_reason_there_is),
