@@ -1,7 +1,7 @@
 /* Subcommands: each is one file and one entry of the table. A command is data, what it takes and what it says
  * of itself, and one function that works against the modules and prints results on standard output,
- * everything else on standard error. The exit status is made here: 0 done; 1 failed, after one line "anneal:
- * what: why (what to do)"; 2 usage; 130 after Ctrl-C. */
+ * everything else on standard error. main.c makes the exit status of it: 0 done; 1 failed, after one line
+ * "anneal: what: why (what to do)"; 2 usage; 130 after Ctrl-C. */
 #ifndef ANNEAL_TUI_COMMAND_COMMAND_H
 #define ANNEAL_TUI_COMMAND_COMMAND_H
 

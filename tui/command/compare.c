@@ -43,6 +43,7 @@ static const struct outcome_kind {
 
 struct compared {
     struct run_info info;
+    const char *title;
     struct run_param *params; /* sorted by name */
     size_t param_count;
     double values[OUTCOMES]; /* NaN: absent, or that is what it is */
@@ -70,6 +71,8 @@ static enum status read_run(struct store *store, const char *word, struct compar
         run->values[o] = column_number(table_column(TABLE_RUNS, outcomes[o].json), info);
     run->values[PEAK_MEMORY] = memory < 0 ? NAN : (double)memory;
     run->values[WALL_TIME] = info->segment > 0 ? info->elapsed : NAN;
+    run->title = arena_printf(&c->arena, "%zu %s", c->count + 1, info->name);
+    if (!run->title) run->title = "?";
     return status;
 }
 
@@ -173,8 +176,7 @@ static const char *format_value(double value, enum unit unit, char *buf, size_t 
 }
 
 /* "2.5000 * (-0.5000)": of what has no unit of its own the difference, of the rest its share in percent. */
-static void add_outcome(struct table *table, const struct comparison *c, size_t run, enum outcome which,
-                        const char *title)
+static void add_outcome(struct table *table, const struct comparison *c, size_t run, enum outcome which)
 {
     char value[32] = "-", delta[32] = "";
     enum unit unit = outcomes[which].unit;
@@ -186,10 +188,10 @@ static void add_outcome(struct table *table, const struct comparison *c, size_t 
         snprintf(delta, sizeof delta, " (%+.*f)", unit == UNIT_LOSS ? 4 : 0, change);
     else if (isfinite(change) && first > 0 && fabs(change / first) >= 5e-4) /* 0.1 % */
         snprintf(delta, sizeof delta, " (%+.1f%%)", 100 * change / first);
-    table_cell(table, title, "%s%s%s", value, is_best(c, run, which) ? " *" : "", delta);
+    table_cell(table, c->runs[run].title, "%s%s%s", value, is_best(c, run, which) ? " *" : "", delta);
 }
 
-static void print_settings(struct table *table, struct comparison *c, const char *const *titles)
+static void print_settings(struct table *table, const struct comparison *c)
 {
     for (const char *key = ""; (key = next_key(c, key));) {
         if (!differ_in(c, key)) continue;
@@ -197,25 +199,25 @@ static void print_settings(struct table *table, struct comparison *c, const char
         table_cell(table, "", "%s", key);
         for (size_t i = 0; i < c->count; i++) {
             const char *value = setting_of(&c->runs[i], key);
-            table_cell(table, titles[i], "%s", value && *value ? value : value ? "\"\"" : "-");
+            table_cell(table, c->runs[i].title, "%s", value && *value ? value : value ? "\"\"" : "-");
         }
     }
 }
 
-static void print_outcomes(struct table *table, struct comparison *c, const char *const *titles)
+static void print_outcomes(struct table *table, const struct comparison *c)
 {
     table_row(table);
     table_cell(table, "", "status");
     for (size_t i = 0; i < c->count; i++)
-        table_cell(table, titles[i], "%s", run_status_name(c->runs[i].info.status));
+        table_cell(table, c->runs[i].title, "%s", run_status_name(c->runs[i].info.status));
     for (int o = 0; o < OUTCOMES; o++) {
         table_row(table);
         table_cell(table, "", "%s", outcomes[o].label);
-        for (size_t i = 0; i < c->count; i++) add_outcome(table, c, i, (enum outcome)o, titles[i]);
+        for (size_t i = 0; i < c->count; i++) add_outcome(table, c, i, (enum outcome)o);
     }
 }
 
-static void print_page(struct comparison *c, const char *const *titles)
+static void print_page(struct comparison *c)
 {
     int width = output_columns(stdout) ? output_columns(stdout) : 80; /* the same everywhere */
     size_t keys = 0, different = 0, recorded = 0;
@@ -227,16 +229,12 @@ static void print_page(struct comparison *c, const char *const *titles)
         alike = alike && !differ_in_tokens(&c->runs[0], &c->runs[i]);
     }
     for (const char *key = ""; (key = next_key(c, key)); keys++) different += differ_in(c, key);
-    if (recorded < 2)
-        puts("\nThere are no configurations to compare.");
-    else if (different == 0)
-        printf("\nAll %zu keys of the configuration are the same.\n", keys);
-    else
-        printf("\nConfiguration: %zu of %zu keys differ\n", different, keys);
-    print_settings(&table, c, titles);
+    printf("\nConfiguration: %zu of %zu keys differ%s\n", different, keys,
+           recorded < 2 ? " (recorded of fewer than two runs)" : "");
+    print_settings(&table, c);
     table_print(&table, 0, width, TABLE_BLOCKS);
     puts("\nOutcome (*: the best; in brackets, how far from the first run)");
-    print_outcomes(&table, c, titles);
+    print_outcomes(&table, c);
     table_print(&table, 0, width, TABLE_BLOCKS);
     if (!alike) puts("\nLosses are per token, and the tokens differ: anneal evaluate compares bits a byte.");
 }
@@ -315,20 +313,14 @@ static enum status run(const void *options, const struct words *words, struct er
     struct comparison c = {0};
     size_t count = (size_t)words->count;
     c.runs = arena_alloc_array(&c.arena, count, sizeof *c.runs);
-    const char **titles = arena_alloc_array(&c.arena, count, sizeof *titles);
-    enum status status = c.runs && titles
-                             ? store_open_home(true, &store, err)
-                             : err_set(err, STATUS_NO_MEMORY, "comparing runs: not enough memory");
-    for (; !status && c.count < count; c.count++) {
-        struct compared *read = &c.runs[c.count];
-        status = read_run(store, words->words[c.count], &c, read, err);
-        titles[c.count] = arena_printf(&c.arena, "%zu %s", c.count + 1, read->info.name);
-        if (!titles[c.count]) titles[c.count] = "?";
-    }
+    enum status status = c.runs ? store_open_home(true, &store, err)
+                                : err_set(err, STATUS_NO_MEMORY, "comparing runs: not enough memory");
+    for (; !status && c.count < count; c.count++)
+        status = read_run(store, words->words[c.count], &c, &c.runs[c.count], err);
     if (!status && ((const struct options *)options)->json)
         status = print_json(&c, err);
     else if (!status)
-        print_page(&c, titles);
+        print_page(&c);
     arena_release(&c.arena);
     store_close(store);
     return status;

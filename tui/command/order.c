@@ -49,11 +49,10 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         gone = !run_is_alive(store, run_id); /* then look once more: it may have answered last thing */
         if (told || gone || clock_monotonic() - start < SILENCE_SECONDS) continue;
         told = true;
-        struct run_info now;
-        bool paused = run_find(store, run_id, &now, NULL) == STATUS_OK && now.status == RUN_PAUSED;
-        output_say("run %s: %s (still waiting; the order stands after Ctrl-C, too)", run_id,
-                   paused ? "is paused, and does this with its next step"
-                          : "its trainer has not answered for 5 s, it looks between steps");
+        output_say(
+            "run %s: its trainer has not answered for 5 s: it looks between steps, and does nothing while "
+            "it is paused (still waiting; the order stands after Ctrl-C, too)",
+            run_id);
     }
     return status;
 }

@@ -91,6 +91,8 @@ static void begin(void *context, const struct training_introduction *in)
                      "step", in->step, "total_steps", in->total_steps);
         end_json(report);
     }
+    progress_bar_say(&report->bar, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
+                     in->run); /* which means nothing in the log */
     report->bar.log = in->log;
     progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
                      TEXT_COUNT(in->parameters), TEXT_COUNT(in->corpus_tokens), TEXT_BYTES(in->planned_bytes),
@@ -98,10 +100,6 @@ static void begin(void *context, const struct training_introduction *in)
     if (in->step > 0)
         progress_bar_say(&report->bar, "goes on after step %" PRId64 " of %" PRId64, in->step,
                          in->total_steps);
-    report->bar.log = NULL; /* where this means nothing */
-    progress_bar_say(&report->bar, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
-                     in->run);
-    report->bar.log = in->log;
 }
 
 /* Behind the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */

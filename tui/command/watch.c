@@ -69,14 +69,13 @@ static enum status run(const void *options, const struct words *words, struct er
     return status ? status : screen_run(&workbench, err);
 }
 
-static const struct options none = {0};
-
 static const struct option_spec options[] = {
     OPTION("keys", OPTION_FLAG, AT(keys), NULL, "prints the keys as a Markdown table"),
     {0},
 };
 
 const struct command command_watch =
-    COMMAND("watch", "RUN", 0, 1, options, "open the workbench, on the list of runs or on one run", run, none,
+    COMMAND("watch", "RUN", 0, 1, options, "open the workbench, on the list of runs or on one run", run,
+            (struct options){0},
             .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
                      "name, or latest. Leaving it (q, Ctrl-C) stops no run.");
