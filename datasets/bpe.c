@@ -8,13 +8,9 @@
 
 /* Short pieces of few ids are remembered, each in a line of the cache of its own; a later one of the same
  * hash takes the place of an earlier. */
-enum {
-    CACHED_BYTES = 30,
-    CACHED_IDS = 24,
-    CACHE_LINES = 1 << 16,
-    PIECE_BYTES = 1 << 26,
-    PENDING_IDS = 1 << 14
-};
+enum { CACHED_BYTES = 30, CACHED_IDS = 24, CACHE_LINES_MAX = 1 << 16 };
+
+enum { PIECE_BYTES = 1 << 26, PENDING_IDS = 1 << 14 };
 
 #define NO_ID UINT32_MAX
 
@@ -177,10 +173,11 @@ struct encoder {
     const struct token_sink *sink;
     struct pretokenizer_scratch *scratch;
     struct cached *cache;
+    size_t cache_mask;
     struct symbol *symbols;
     size_t symbol_capacity;
-    struct heap heap; /* rank << 32 | position */
-    uint32_t pending[PENDING_IDS];
+    struct heap heap;  /* rank << 32 | position */
+    uint32_t *pending; /* PENDING_IDS of them */
     size_t pending_count;
     uint64_t done, total; /* bytes of text */
 };
@@ -261,7 +258,7 @@ static enum status encode_piece(void *context, const char *piece, size_t n, stru
     uint32_t id = e->bpe->ignore_merges ? find_id(e->bpe, piece, n) : HASH_NONE;
     if (id != HASH_NONE) return emit(e, id, err);
     if (n > CACHED_BYTES) return merge_piece(e, piece, n, err);
-    struct cached *line = &e->cache[XXH3_64bits(piece, n) % CACHE_LINES];
+    struct cached *line = &e->cache[XXH3_64bits(piece, n) & e->cache_mask];
     uint32_t *ids = e->pending + e->pending_count; /* there is room for all of them */
     if (line->n == n && memcmp(line->piece, piece, n) == 0) {
         memcpy(ids, line->ids, line->count * sizeof *ids);
@@ -304,26 +301,25 @@ static enum status encode_stretch(struct encoder *e, const char *text, size_t n,
 enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const struct token_sink *sink,
                        struct err *err)
 {
-    size_t done = 0, where = 0;
-    struct encoder *e = calloc(1, sizeof *e);
-    if (!e) return no_memory(err);
-    e->bpe = bpe;
-    e->sink = sink;
-    e->total = n;
-    e->cache = calloc(CACHE_LINES, sizeof *e->cache);
-    enum status status = e->cache ? pretokenizer_scratch_new(&e->scratch, err) : no_memory(err);
+    size_t done = 0, where = 0, lines = 64;
+    while (lines < CACHE_LINES_MAX && 8 * lines < n)
+        lines *= 2; /* no more than there are pieces, by and large */
+    struct encoder e = {.bpe = bpe, .sink = sink, .cache_mask = lines - 1, .total = n};
+    e.cache = calloc(lines, sizeof *e.cache);
+    e.pending = malloc(PENDING_IDS * sizeof *e.pending);
+    enum status status = e.cache && e.pending ? pretokenizer_scratch_new(&e.scratch, err) : no_memory(err);
     for (const struct added_token *token = NULL; !status; done = where + token->n) {
         token = added_set_find(bpe->raw, text, n, done, &where);
-        status = encode_stretch(e, text + done, (token ? where : n) - done, err);
+        status = encode_stretch(&e, text + done, (token ? where : n) - done, err);
         if (!token) break;
-        e->done += token->n;
-        if (!status) status = emit(e, token->id, err);
+        e.done += token->n;
+        if (!status) status = emit(&e, token->id, err);
     }
-    if (!status) status = flush(e, err);
-    pretokenizer_scratch_free(e->scratch);
-    free(e->cache);
-    free(e->symbols);
-    free(e->heap.keys);
-    free(e);
+    if (!status) status = flush(&e, err);
+    pretokenizer_scratch_free(e.scratch);
+    free(e.cache);
+    free(e.pending);
+    free(e.symbols);
+    free(e.heap.keys);
     return status;
 }

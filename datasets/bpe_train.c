@@ -8,7 +8,6 @@
 
 #include "core/base/arena.h"
 #include "datasets/bpe.h"
-#include "datasets/byte_alphabet.h"
 
 #define HEAP_KEY unsigned __int128 /* see key_of */
 #include "datasets/heap.h"

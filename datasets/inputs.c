@@ -70,12 +70,6 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static bool is_json(const char *path)
-{
-    size_t n = strlen(path);
-    return n >= 5 && strcmp(path + n - 5, ".json") == 0;
-}
-
 /* All files of a folder. Links to files are followed, links to folders are not: they may lead in circles. */
 static enum status add_files(struct gathering *g, char *folder)
 {
@@ -110,7 +104,7 @@ static enum status add_folder(struct gathering *g, char *folder)
     for (size_t i = first; i < inputs->count; i++) {
         if (token_file_named(inputs->paths[i]))
             tokens = inputs->paths[i];
-        else if (!is_json(inputs->paths[i]))
+        else if (!text_ends_with(inputs->paths[i], ".json"))
             other = inputs->paths[i];
     }
     if (g->texts || !tokens) return STATUS_OK;

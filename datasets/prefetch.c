@@ -25,7 +25,7 @@ struct prefetch {
     bool async;
     int32_t *memory; /* of all slots */
     struct slot slots[SLOTS];
-    struct prefetch_waits waits; /* the taker's */
+    double waited; /* seconds, the taker's */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -133,8 +133,7 @@ static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
     if (!p->ready) {
         double start = clock_monotonic();
         while (!p->ready) pthread_cond_wait(&p->ready_changed, &p->lock);
-        p->waits.waits++;
-        p->waits.seconds += clock_monotonic() - start;
+        p->waited += clock_monotonic() - start;
     }
     struct slot slot = p->slots[p->head];
     p->head = (p->head + 1) % SLOTS;
@@ -150,20 +149,18 @@ void prefetch_take(struct prefetch *p, uint64_t cursor, int b, const int32_t **i
 {
     assert(b > 0 && b <= p->B);
     struct slot slot = p->slots[0];
-    p->waits.takes++;
     if (p->async) {
         slot = take_ahead(p, cursor);
     } else {
         double start = clock_monotonic();
         split_batch(p->split, cursor, b, slot.inputs, slot.targets);
-        p->waits.waits++;
-        p->waits.seconds += clock_monotonic() - start;
+        p->waited += clock_monotonic() - start;
     }
     *inputs = slot.inputs;
     *targets = slot.targets;
 }
 
-struct prefetch_waits prefetch_waits(const struct prefetch *p)
+double prefetch_waited(const struct prefetch *p)
 {
-    return p->waits;
+    return p->waited;
 }

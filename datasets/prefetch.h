@@ -27,11 +27,7 @@ void prefetch_close(struct prefetch *prefetch); /* ends the thread; NULL is harm
 void prefetch_take(struct prefetch *prefetch, uint64_t cursor, int b, const int32_t **inputs,
                    const int32_t **targets);
 
-/* For whom training waits: of all takes, how many found no batch ready, and the seconds that took. */
-struct prefetch_waits {
-    uint64_t takes, waits;
-    double seconds;
-};
-struct prefetch_waits prefetch_waits(const struct prefetch *prefetch); /* by the thread that takes */
+/* Seconds that training has waited for batches. By the thread that takes. */
+double prefetch_waited(const struct prefetch *prefetch);
 
 #endif

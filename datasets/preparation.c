@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "datasets/bpe_train.h"
 #include "datasets/token_file.h"
 
@@ -57,7 +58,7 @@ enum status preparation_open_tokenizer(const char *word, struct tokenizer **out,
 static enum status check_name(const char *path, const char *end, const char *what, struct err *err)
 {
     size_t n = strlen(path), m = strlen(end);
-    if (n > m && strcmp(path + n - m, end) == 0 && path[n - m - 1] != '/') return STATUS_OK;
+    if (n > m && text_ends_with(path, end) && path[n - m - 1] != '/') return STATUS_OK;
     return err_set(err, STATUS_USAGE, "%s: the name of a %s file ends with %s", path, what, end);
 }
 

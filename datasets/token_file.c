@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "token files are mapped as they lie on disk");
 
 static const struct {
@@ -23,8 +25,7 @@ static const struct {
 
 bool token_file_named(const char *path)
 {
-    size_t n = strlen(path);
-    return n >= 4 && (strcmp(path + n - 4, ".tok") == 0 || strcmp(path + n - 4, ".bin") == 0);
+    return text_ends_with(path, ".tok") || text_ends_with(path, ".bin");
 }
 
 const char *token_format_name(enum token_format format)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/arena.h"
-#include "datasets/byte_alphabet.h"
+#include "core/base/text.h"
 #include "datasets/pretokenizer.h"
 
 enum { PATTERN_MAX = 64 << 10 };
@@ -42,17 +42,6 @@ static const char *type_of(json_t *component)
     return type ? type : "a component without \"type\"";
 }
 
-/* The next code point of valid UTF-8 (Jansson checks it), advancing *text. */
-static uint32_t next_character(const char **text)
-{
-    const unsigned char *c = (const unsigned char *)*text;
-    int more = c[0] < 0x80 ? 0 : c[0] < 0xE0 ? 1 : c[0] < 0xF0 ? 2 : 3;
-    uint32_t point = more == 0 ? c[0] : c[0] & (0x3Fu >> more);
-    for (int i = 1; i <= more; i++) point = point << 6 | (c[i] & 0x3F);
-    *text += more + 1;
-    return point;
-}
-
 /* The bytes that a token of the vocabulary spells. One that is not written in the byte alphabet is literal.
  */
 static bool decode_token(struct reading *r, const char *text, size_t n, struct bpe_token *token)
@@ -61,9 +50,10 @@ static bool decode_token(struct reading *r, const char *text, size_t n, struct b
     if (!bytes) return false;
     uint32_t count = 0;
     *token = (struct bpe_token){(const char *)bytes, 0, false};
-    for (const char *c = text; c < text + n;) {
-        uint32_t point = next_character(&c);
-        if (point >= BYTE_ALPHABET_END || r->alphabet.byte[point] < 0) {
+    uint32_t point;
+    for (size_t at = 0, length; at < n; at += length) {
+        length = utf8_character(text + at, n - at, &point);
+        if (!length || point >= BYTE_ALPHABET_END || r->alphabet.byte[point] < 0) {
             memcpy(bytes, text, n);
             count = (uint32_t)n;
             token->literal = true;

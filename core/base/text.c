@@ -88,6 +88,12 @@ char *text_format_count(double count, char *buf, size_t size)
     return buf;
 }
 
+bool text_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 bool text_parse_int(const char *word, int64_t *out)
 {
     char *end;
@@ -171,7 +177,8 @@ char *text_format_number(uint64_t number, char *buf, size_t size)
 
 /* ---- UTF-8 ---- */
 
-size_t utf8_character(const char *text, size_t n, uint32_t *point)
+/* Inline, so that who does not ask for the code point does not pay for it. */
+static inline size_t character(const char *text, size_t n, uint32_t *point)
 {
     const unsigned char *c = (const unsigned char *)text;
     uint32_t lead = n ? c[0] : 0xFF;
@@ -191,6 +198,11 @@ size_t utf8_character(const char *text, size_t n, uint32_t *point)
     return length;
 }
 
+size_t utf8_character(const char *text, size_t n, uint32_t *point)
+{
+    return character(text, n, point);
+}
+
 size_t utf8_valid_bytes(const char *text, size_t n)
 {
     size_t i = 0;
@@ -204,7 +216,7 @@ size_t utf8_valid_bytes(const char *text, size_t n)
                 continue;
             }
         }
-        size_t length = text[i] & 0x80 ? utf8_character(text + i, n - i, &point) : 1;
+        size_t length = character(text + i, n - i, &point);
         if (!length) break;
         i += length;
     }

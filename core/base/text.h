@@ -24,6 +24,8 @@ char *text_format_number(uint64_t number, char *buf, size_t size);
 /* "" for 1, else "s": "1 token", "0 tokens". */
 const char *text_plural(int64_t count);
 
+bool text_ends_with(const char *text, const char *end);
+
 /* The whole word is a number: true and *out is set. Accepts what strtoll/strtod accept, nothing after it. */
 bool text_parse_int(const char *word, int64_t *out);
 bool text_parse_double(const char *word, double *out);

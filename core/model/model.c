@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
+#include "core/base/text.h"
 
 struct model_config model_preset(enum preset preset)
 {
@@ -216,23 +217,17 @@ const struct param *model_find(const struct model *model, const char *name)
     return NULL;
 }
 
-static bool ends_with(const char *text, const char *tail)
-{
-    size_t n = strlen(text), m = strlen(tail);
-    return n >= m && strcmp(text + n - m, tail) == 0;
-}
-
 void model_initialise_param(const struct model *model, const struct param *param, uint64_t seed, size_t from,
                             size_t to, float *w)
 {
     uint32_t which = (uint32_t)(param - model->params);
     if (!param->cols) {
-        bool norm = !ends_with(param->name, ".bias");
+        bool norm = !text_ends_with(param->name, ".bias");
         for (size_t j = from; j < to; j++) w[j - from] = norm;
         return;
     }
     double deviation = 0.02;
-    if (ends_with(param->name, "o_proj.weight") || ends_with(param->name, "down_proj.weight"))
+    if (text_ends_with(param->name, "o_proj.weight") || text_ends_with(param->name, "down_proj.weight"))
         deviation /= sqrt(2.0 * model->config.num_layers);
     for (size_t j = from & ~(size_t)3; j < to; j += 4) { /* Box-Muller: four words make four normals */
         struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), which,

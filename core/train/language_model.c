@@ -101,7 +101,7 @@ static void lm_batch(void *data, enum task_part part, uint64_t cursor, int count
 
 static double lm_waited(const void *data)
 {
-    return prefetch_waits(((const struct language_model *)data)->prefetch[TASK_TRAINING]).seconds;
+    return prefetch_waited(((const struct language_model *)data)->prefetch[TASK_TRAINING]);
 }
 
 static struct measures lm_measure(double sum, double labels)

@@ -12,7 +12,6 @@
 
 #include "datasets/bpe.h"
 #include "datasets/bpe_train.h"
-#include "datasets/byte_alphabet.h"
 #include "datasets/pretokenizer.h"
 #include "tests/datasets/datasets_help.h"
 
