@@ -1,7 +1,6 @@
 /* See dry_run.h. */
 #include "tui/command/dry_run.h"
 
-#include <inttypes.h>
 #include <langinfo.h>
 #include <math.h>
 #include <stdio.h>
@@ -105,66 +104,6 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
     out->count = schedule_points(&config, out->lr, FORM_PREVIEW_POINTS);
 }
 
-/* ---- the arithmetic of a run that goes to its end ---- */
-
-struct outlook {
-    const struct training_session *session;
-    const struct config *config;
-    const struct plan *plan;
-    const struct model *model;
-    const struct device_info *device;
-    double reserve; /* the share of the device's memory that stays free */
-    int64_t tokens_a_step, sequences_a_step;
-    int64_t sequences, validation_sequences;
-    double steps_an_epoch, epochs;
-    int64_t tokens;
-    int64_t evaluations, eval_sequences; /* how many; what each of them reads */
-    int64_t checkpoints;                 /* the last one included, those of a best evaluation not */
-    int64_t checkpoint_bytes;            /* weights and moments of each */
-    int64_t samples;
-    int64_t headroom; /* bytes that another run could reserve now beside this one; -1: unknown */
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], on_cpu[600];
-    const char *warnings[CONFIG_WARNINGS_MAX + 1]; /* that training would begin with */
-    int warning_count;
-};
-
-static void make_outlook(struct outlook *o, const struct training_session *s)
-{
-    const struct config *c = &s->config;
-    int64_t steps = c->train.total_steps;
-    *o = (struct outlook){.session = s,
-                          .config = c,
-                          .plan = trainer_plan(s->trainer),
-                          .model = trainer_plan(s->trainer)->input.model,
-                          .device = &s->choice.info,
-                          .reserve = memory_share_reserve(&s->choice.info, c->memory.reserve),
-                          .sequences_a_step = c->train.batch_size * c->train.accumulation_steps,
-                          .sequences = (int64_t)trainer_sequences(s->trainer, TASK_TRAINING),
-                          .validation_sequences = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION),
-                          .checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0)};
-    o->tokens_a_step = o->sequences_a_step * c->train.seq_len;
-    o->tokens = o->tokens_a_step * steps;
-    o->steps_an_epoch = (double)o->sequences / (double)o->sequences_a_step;
-    o->epochs = (double)steps / o->steps_an_epoch;
-    if (o->validation_sequences) { /* each `every` steps, and once at the end */
-        int64_t most = c->eval.batches * c->train.batch_size;
-        o->evaluations = c->eval.every ? (steps + c->eval.every - 1) / c->eval.every : 1;
-        o->eval_sequences = most && most < o->validation_sequences ? most : o->validation_sequences;
-    }
-    o->checkpoint_bytes =
-        (int64_t)o->model->elements * (int64_t)sizeof(float) * (1 + (int64_t)o->plan->input.moments) +
-        (int64_t)o->plan->category_bytes[PLAN_FROZEN];
-    if (s->corpus.tokenizer && c->sample.every) o->samples = steps / c->sample.every;
-    struct memory_wish wish = {
-        .backend = s->choice.backend, .device = s->choice.device, .reserve = c->memory.reserve};
-    int64_t left = memory_share_left(&wish);
-    o->headroom = left == INT64_MAX ? -1 : left;
-    snprintf(o->on_cpu, sizeof o->on_cpu, "on the CPU: %s", s->choice.why);
-    if (*s->choice.why) o->warnings[o->warning_count++] = o->on_cpu;
-    int idle = config_warnings(c, o->idle);
-    for (int i = 0; i < idle; i++) o->warnings[o->warning_count++] = o->idle[i];
-}
-
 /* ---- printing ---- */
 
 void parts_print_groups(struct output *out, const struct config *c, const struct plan *plan)
@@ -200,7 +139,7 @@ void parts_print_categories(struct output *out, const struct plan *plan)
 }
 
 /* The learning rate as the workbench would draw it, without colours. */
-static enum status print_chart(const struct outlook *o, struct err *err)
+static enum status print_chart(const struct config *c, struct err *err)
 {
     struct series_point points[POINTS];
     struct grid grid = {0};
@@ -208,11 +147,11 @@ static enum status print_chart(const struct outlook *o, struct err *err)
     struct chart chart = {.title = "learning rate",
                           .trace = {{.points = points, .style = STYLE_LR}},
                           .trace_count = 1,
-                          .last_step = o->config->train.total_steps - 1,
+                          .last_step = c->train.total_steps - 1,
                           .zero = true,
                           .cursor = -1,
                           .best_step = -1};
-    chart.trace[0].count = schedule_points(o->config, points, POINTS);
+    chart.trace[0].count = schedule_points(c, points, POINTS);
     enum status status = grid_resize(&grid, CHART_W, CHART_H, err);
     grid.level = glyph_level_detect(nl_langinfo(CODESET), getenv("TERM"));
     if (!status) chart_draw(&grid, (struct rect){0, 0, CHART_W, CHART_H}, &chart);
@@ -222,43 +161,70 @@ static enum status print_chart(const struct outlook *o, struct err *err)
     return status;
 }
 
-static void print_arithmetic(struct output *out, const struct outlook *o)
+/* Of a run that goes to its end. */
+static void print_arithmetic(struct output *out, const struct training_session *s)
 {
-    OUTPUT_MEMBERS(out, "parameters", o->model->parameters, "device", o->device->short_name, "precision",
-                   precision_name(o->plan->input.precision), "optimizer",
-                   optimizer_kind_word(o->config->train.optimizer), "corpus_tokens",
-                   (int64_t)o->session->corpus.tokens, "train_sequences", o->sequences,
-                   "validation_sequences", o->validation_sequences, "tokens_per_step", o->tokens_a_step);
-    OUTPUT_MEMBERS(out, "total_steps", o->config->train.total_steps, "total_tokens", o->tokens,
-                   "steps_per_epoch", o->steps_an_epoch, "epochs", o->epochs);
-    OUTPUT_MEMBERS(out, "evaluations", o->evaluations, "sequences_per_evaluation", o->eval_sequences,
-                   "checkpoints", o->checkpoints, "checkpoint_bytes", o->checkpoint_bytes, "samples",
-                   o->samples);
+    const struct config *c = &s->config;
+    const struct plan *plan = trainer_plan(s->trainer);
+    int64_t steps = c->train.total_steps, every = c->eval.every, most = c->eval.batches * c->train.batch_size;
+    int64_t batch = c->train.batch_size * c->train.accumulation_steps, tokens = batch * c->train.seq_len;
+    int64_t sequences = (int64_t)trainer_sequences(s->trainer, TASK_TRAINING),
+            validation = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
+    int64_t evaluated = most && most < validation ? most : validation;
+    double epoch = (double)sequences / (double)batch;
+    OUTPUT_MEMBERS(out, "parameters", plan->input.model->parameters, "device", s->choice.info.short_name,
+                   "precision", precision_name(plan->input.precision), "optimizer",
+                   optimizer_kind_word(c->train.optimizer), "corpus_tokens", (int64_t)s->corpus.tokens,
+                   "train_sequences", sequences, "validation_sequences", validation, "tokens_per_step",
+                   tokens);
+    OUTPUT_MEMBERS(out, "total_steps", steps, "total_tokens", tokens * steps, "steps_per_epoch", epoch,
+                   "epochs", (double)steps / epoch);
+    /* evaluations each `every` steps, and once at the end; checkpoints but for those of a best evaluation */
+    OUTPUT_MEMBERS(out, "evaluations",
+                   !validation ? 0
+                   : every     ? (steps + every - 1) / every
+                               : 1,
+                   "sequences_per_evaluation", evaluated, "checkpoints",
+                   1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0), "checkpoint_bytes",
+                   (int64_t)(plan->input.model->elements * sizeof(float) * (1 + (size_t)plan->input.moments) +
+                             plan->category_bytes[PLAN_FROZEN]),
+                   "samples", s->corpus.tokenizer && c->sample.every ? steps / c->sample.every : 0);
+}
+
+/* That training would begin with. */
+static void print_warnings(struct output *out, const struct training_session *s)
+{
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], on_cpu[600];
+    const char *name = out->json ? NULL : "warning";
+    int count = config_warnings(&s->config, idle);
+    snprintf(on_cpu, sizeof on_cpu, "on the CPU: %s", s->choice.why);
     if (out->json) json_out_open(&out->out, "warnings", '[', JSON_OUT_LINES);
-    for (int i = 0; i < o->warning_count; i++)
-        if (out->json)
-            json_out_text(&out->out, NULL, o->warnings[i]);
-        else
-            output_text(out, "warning", o->warnings[i]);
+    if (*s->choice.why) output_text(out, name, on_cpu);
+    for (int i = 0; i < count; i++) output_text(out, name, idle[i]);
     output_close(out);
 }
 
-static void print_memory(struct output *out, const struct outlook *o)
+static void print_memory(struct output *out, const struct training_session *s)
 {
+    const struct device_info *device = &s->choice.info;
+    const struct plan *plan = trainer_plan(s->trainer);
+    double reserve = s->config.memory.reserve;
+    int64_t left = memory_share_left(
+        &(struct memory_wish){.backend = s->choice.backend, .device = s->choice.device, .reserve = reserve});
     output_open(out, "memory", "memory: it fits");
-    OUTPUT_MEMBERS(out, "planned_bytes", (int64_t)o->plan->total_bytes, "device_total_bytes",
-                   o->device->total_bytes, "device_available_bytes", o->device->available_bytes, "reserve",
-                   o->reserve, "headroom_bytes", o->headroom);
-    parts_print_categories(out, o->plan);
+    OUTPUT_MEMBERS(out, "planned_bytes", (int64_t)plan->total_bytes, "device_total_bytes",
+                   device->total_bytes, "device_available_bytes", device->available_bytes, "reserve",
+                   memory_share_reserve(device, reserve), "headroom_bytes", left == INT64_MAX ? -1 : left);
+    parts_print_categories(out, plan);
     output_close(out);
 }
 
-static void print_schedule(struct output *out, const struct outlook *o)
+static void print_schedule(struct output *out, const struct config *c)
 {
     struct schedule_moment moments[SCHEDULE_MOMENTS_MAX];
-    size_t count = schedule_moments(o->config, moments);
-    if (out->json) output_text(out, "schedule", schedule_kind_word(o->config->train.schedule));
-    output_list(out, "learning_rate", schedule_kind_word(o->config->train.schedule));
+    size_t count = schedule_moments(c, moments);
+    if (out->json) output_text(out, "schedule", schedule_kind_word(c->train.schedule));
+    output_list(out, "learning_rate", schedule_kind_word(c->train.schedule));
     for (size_t i = 0; i < count; i++) {
         output_item(out);
         OUTPUT_MEMBERS(out, "step", moments[i].step, "lr", moments[i].lr, "what", moments[i].what);
@@ -266,19 +232,18 @@ static void print_schedule(struct output *out, const struct outlook *o)
     output_list_end(out);
 }
 
-enum status dry_run_print(const struct training_session *session, void *context, struct err *err)
+enum status dry_run_print(const struct training_session *s, void *context, struct err *err)
 {
     const bool *json = context;
-    struct outlook o;
     struct output out;
     enum status status = STATUS_OK;
-    make_outlook(&o, session);
     output_begin(&out, *json);
-    print_arithmetic(&out, &o);
-    print_memory(&out, &o);
-    if (!*json) status = print_chart(&o, err);
-    print_schedule(&out, &o);
-    parts_print_groups(&out, o.config, o.plan);
+    print_arithmetic(&out, s);
+    print_warnings(&out, s);
+    print_memory(&out, s);
+    if (!*json) status = print_chart(&s->config, err);
+    print_schedule(&out, &s->config);
+    parts_print_groups(&out, &s->config, trainer_plan(s->trainer));
     if (!*json) puts("\nNothing was trained, and no run was made.");
     return status ? status : output_end(&out, err);
 }

@@ -102,12 +102,6 @@ static void log_full(struct training_session *s)
     s->full[0] = '\0';
 }
 
-/* Where a device metric cannot be had there is none. */
-static void start_metrics(struct training_session *s)
-{
-    metrics_start(s->home, s->id, &s->choice.info, &s->metrics, NULL);
-}
-
 /* ---- on which device ---- */
 
 /* The GPU could not, and then the CPU could not either: both reasons in one sentence. */
@@ -250,7 +244,7 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     writer_device(s->writer, s->choice.info.short_name,
                   precision_name(trainer_plan(s->trainer)->input.precision));
     report_fall_back(s, device, before, step);
-    start_metrics(s);
+    metrics_start(s->home, s->id, &s->choice.info, &s->metrics, NULL); /* without any it trains, too */
     return STATUS_OK;
 }
 
@@ -301,7 +295,7 @@ static enum status train(struct training_session *s, struct err *err)
                                                RUN_FAILED};
     enum train_outcome outcome = TRAIN_FINISHED;
     struct err storing = {0}, why;
-    start_metrics(s);
+    metrics_start(s->home, s->id, &s->choice.info, &s->metrics, NULL); /* without any it trains, too */
     enum status status = trainer_run(s->trainer, &outcome, err);
     int64_t step = trainer_state(s->trainer)->step;
     if (outcome == TRAIN_FALLS_BACK) {
