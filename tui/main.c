@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
-#include "tui/session/second_start.h"
+#include "tui/session/process.h"
 
 #define VERSION "0.1.0"
 

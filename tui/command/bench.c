@@ -12,8 +12,8 @@
 #include "core/train/optimizer.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
-#include "tui/session/interrupt.h"
 #include "tui/session/memory_share.h"
+#include "tui/session/process.h"
 
 enum { STEPS = 15, WARM_UP = 2, GEMM_SIZE = 2048 };
 

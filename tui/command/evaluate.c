@@ -18,8 +18,8 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
-#include "tui/session/interrupt.h"
 #include "tui/session/loaded_model.h"
+#include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 
 struct options {

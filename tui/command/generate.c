@@ -10,8 +10,8 @@
 #include "core/generate/generate.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
-#include "tui/session/interrupt.h"
 #include "tui/session/loaded_model.h"
+#include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 
 struct options {

@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
-#include "tui/session/interrupt.h"
+#include "tui/session/process.h"
 
 enum { LINE_BYTES = 2048, BAR_MIN = 10, BAR_MAX = 60, LABEL_COLUMNS = 10, WIDTH_DEFAULT = 80 };
 

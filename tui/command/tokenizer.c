@@ -15,7 +15,7 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
-#include "tui/session/interrupt.h"
+#include "tui/session/process.h"
 
 struct options {
     const char *output, *text;

@@ -24,7 +24,7 @@
 #include "tui/command/dry_run.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
-#include "tui/session/interrupt.h"
+#include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 #include "tui/view/launch.h"
 

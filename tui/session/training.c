@@ -10,7 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "tui/session/interrupt.h"
+#include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_origin.h"
 #include "tui/session/training_session.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "tui/session/interrupt.h"
+#include "tui/session/process.h"
 
 /* ---- records: from the trainer to the store and the watcher ---- */
 

@@ -1,7 +1,7 @@
-/* See second_start.h. */
-#include "tui/session/second_start.h"
+/* See process.h. */
+#include "tui/session/process.h"
 
-#include <stdbool.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +9,8 @@
 #include "core/base/file.h"
 #include "core/base/heap.h"
 #include "kernels/device/cpu.h"
+
+/* ---- the second start ---- */
 
 /* OpenMP's threads spin for work between two operations, and where other processes want the cores they spin
  * in each other's way: two runs on one machine were twenty times slower. Let them sleep. */
@@ -40,4 +42,32 @@ void second_start(char **argv)
     bool sleep_set = let_idle_threads_sleep(), core_set = use_what_the_processor_has(),
          counter_set = count_allocations(argv);
     if (sleep_set || core_set || counter_set) execv(self, argv);
+}
+
+/* ---- interrupts ---- */
+
+static volatile sig_atomic_t caught;
+
+static void note(int number)
+{
+    caught = number;
+}
+
+void interrupt_catch(void)
+{
+    /* SA_RESETHAND: the second signal has its default effect. Without SA_RESTART: a blocked read returns. */
+    struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool interrupt_requested(void)
+{
+    return caught != 0;
+}
+
+int interrupt_signal(void)
+{
+    return caught;
 }
