@@ -70,19 +70,10 @@ static void print_new_text(const char *text, size_t length, size_t *done)
     fflush(stdout);
 }
 
-/* Members keep what a terminal would obey, as escapes; what is not UTF-8 becomes U+FFFD. */
-static enum status print_json(const char *prompt, const char *text, size_t length, struct err *err)
-{
-    struct output o;
-    output_begin(&o, true);
-    output_text(&o, "prompt", prompt);
-    json_out_bytes(&o.out, "text", text, length);
-    return output_end(&o, err);
-}
-
 static enum status write_text(struct voice *v, const struct options *o, struct err *err)
 {
     struct sampling sampling = {o->temperature, (int)o->top_k, o->top_p, (uint64_t)o->seed};
+    struct output output;
     char *text = NULL;
     size_t length = 0, done = 0;
     FILE *out = open_memstream(&text, &length);
@@ -102,7 +93,12 @@ static enum status write_text(struct voice *v, const struct options *o, struct e
     }
     fclose(out);
     if (!o->json && (done > 0 || !status)) putchar('\n'); /* before an error, too */
-    if (!status && o->json) status = print_json(o->prompt, text, length, err);
+    if (!status && o->json) { /* which keeps what a terminal would obey, as escapes */
+        output_begin(&output, true);
+        output_text(&output, "prompt", o->prompt);
+        json_out_bytes(&output.out, "text", text, length);
+        status = output_end(&output, err);
+    }
     free(text);
     if (!status && interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted");
     return status;

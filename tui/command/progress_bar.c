@@ -128,10 +128,11 @@ char *progress_bar_plain(const struct progress_view *view, char *buf, size_t siz
 
 /* ---- the bar ---- */
 
-static void wipe(struct progress_bar *bar)
+void progress_bar_clear(struct progress_bar *bar)
 {
     if (bar->shown) fputs("\r\033[K", bar->out);
     bar->shown = false;
+    fflush(bar->out);
 }
 
 static void draw(struct progress_bar *bar, const struct progress_view *view)
@@ -185,7 +186,7 @@ void progress_bar_say(struct progress_bar *bar, const char *format, ...)
     va_end(args);
     if (bar->log) run_log_line(bar->log, line);
     if (bar->style == PROGRESS_NONE) return;
-    wipe(bar);
+    progress_bar_clear(bar);
     fprintf(bar->out, "%s\n", line);
     fflush(bar->out);
     bar->drawn = 0; /* the bar comes back at once */
@@ -195,12 +196,6 @@ void progress_bar_finish(struct progress_bar *bar)
 {
     if (bar->shown) fputc('\n', bar->out);
     bar->shown = false;
-    fflush(bar->out);
-}
-
-void progress_bar_clear(struct progress_bar *bar)
-{
-    wipe(bar);
     fflush(bar->out);
 }
 

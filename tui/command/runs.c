@@ -82,16 +82,17 @@ static enum status parse_condition(const char *text, struct condition *out, stru
     return status;
 }
 
-/* EXPR, which is written into, as *count conditions. */
-static enum status parse_filter(char *expr, struct arena *arena, struct condition **out, size_t *count,
+/* EXPR as *count conditions. */
+static enum status parse_filter(const char *expr, struct arena *arena, struct condition **out, size_t *count,
                                 struct err *err)
 {
     size_t most = 1;
     enum status status = STATUS_OK;
     for (const char *c = expr; *c; c++) most += *c == ',';
+    char *rest = arena_strdup(arena, expr);
     *out = arena_alloc_array(arena, most, sizeof **out);
-    if (!*out) return err_set(err, STATUS_NO_MEMORY, "--filter: not enough memory");
-    for (char *part; !status && (part = strsep(&expr, ","));)
+    if (!rest || !*out) return err_set(err, STATUS_NO_MEMORY, "--filter: not enough memory");
+    for (char *part; !status && (part = strsep(&rest, ","));)
         status = parse_condition(part, &(*out)[(*count)++], err);
     return status;
 }
@@ -207,25 +208,27 @@ struct options {
     bool json;
 };
 
-static enum status list_runs(struct store *store, const struct options *o, struct arena *arena,
-                             struct err *err)
+static enum status run(const void *options, const struct words *words, struct err *err)
 {
+    const struct options *o = options;
+    struct arena arena = {0};
+    struct store *store = NULL;
     struct run_info *all = NULL;
     struct condition *conditions = NULL;
     size_t any = 0, condition_count = 0;
     struct sorting order = {o->sort, o->sort && *o->sort == '-'};
+    (void)words;
     if (order.name) order.name += order.falling;
     enum status status = o->sort ? check_name("--sort", order.name, err) : STATUS_OK;
-    char *filter = o->filter ? arena_strdup(arena, o->filter) : NULL;
-    if (!status && filter) status = parse_filter(filter, arena, &conditions, &condition_count, err);
-    if (!status) status = run_list(store, arena, &all, &any, err);
+    if (!status && o->filter) status = parse_filter(o->filter, &arena, &conditions, &condition_count, err);
+    if (!status) status = store_open_home(true, &store, err);
+    if (!status) status = run_list(store, &arena, &all, &any, err);
     size_t count = any;
-    struct listed *runs = arena_alloc_array(arena, any + 1, sizeof *runs);
-    if (!status && (!runs || (o->filter && !filter)))
-        status = err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
+    struct listed *runs = arena_alloc_array(&arena, any + 1, sizeof *runs);
+    if (!status && !runs) status = err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
     for (size_t i = 0; !status && i < any; i++) runs[i].run = &all[i];
     if (!status && (o->filter || o->sort))
-        status = filter_runs(store, conditions, condition_count, &order, arena, runs, &count, err);
+        status = filter_runs(store, conditions, condition_count, &order, &arena, runs, &count, err);
     if (!status && o->sort) qsort_r(runs, count, sizeof *runs, compare_runs, &order);
     if (!status && o->json)
         status = print_json(runs, count, err);
@@ -234,16 +237,6 @@ static enum status list_runs(struct store *store, const struct options *o, struc
     else if (!status)
         fputs(any ? "no run fits the filter\n" : "there are no runs yet (start one with `anneal train`)\n",
               stderr);
-    return status;
-}
-
-static enum status run(const void *options, const struct words *words, struct err *err)
-{
-    struct arena arena = {0};
-    struct store *store = NULL;
-    (void)words;
-    enum status status = store_open_home(true, &store, err);
-    if (!status) status = list_runs(store, options, &arena, err);
     store_close(store);
     arena_release(&arena);
     return status;

@@ -112,7 +112,7 @@ static enum status read_input(char **bytes, size_t *n, struct err *err)
 }
 
 struct printing {
-    bool json, begun;
+    const char *before, *between; /* what is printed before the next id, and then */
 };
 
 static enum status print_ids(void *context, const uint32_t *ids, size_t count, uint64_t done, struct err *err)
@@ -120,9 +120,8 @@ static enum status print_ids(void *context, const uint32_t *ids, size_t count, u
     struct printing *p = context;
     (void)done;
     for (size_t i = 0; i < count; i++) {
-        if (p->begun) fputs(p->json ? ", " : " ", stdout);
-        p->begun = true;
-        printf("%u", ids[i]);
+        printf("%s%u", p->before, ids[i]);
+        p->before = p->between;
     }
     if (ferror(stdout)) return err_set(err, STATUS_IO, "standard output: %s", strerror(errno));
     return interrupt_requested() ? err_set(err, STATUS_INTERRUPTED, "interrupted") : STATUS_OK;
@@ -133,7 +132,7 @@ static enum status encode(const void *options, const struct words *words, struct
     const struct options *o = options;
     struct tokenizer *tokenizer = NULL;
     struct file_map map = {0};
-    struct printing printing = {.json = o->json};
+    struct printing printing = {o->json ? "[" : "", o->json ? ", " : " "};
     struct token_sink sink = {print_ids, &printing};
     char *input = NULL;
     const char *text = o->text, *path = words->words[1];
@@ -150,8 +149,8 @@ static enum status encode(const void *options, const struct words *words, struct
         text = input;
     }
     if (!status) {
-        if (o->json) putchar('[');
         status = tokenizer_encode_stream(tokenizer, text, n, &sink, err);
+        if (!n && o->json) putchar('['); /* without any id */
         puts(o->json && !status ? "]" : "");
     }
     file_map_close(&map);
