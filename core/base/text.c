@@ -269,10 +269,11 @@ size_t clean_block(char *out, size_t size, const char *bytes, size_t n)
     return used;
 }
 
-void clean_line(char *out, size_t size, const char *text)
+char *clean_line(char *out, size_t size, const char *text)
 {
     clean_block(out, size, text, strlen(text));
     for (char *c = out; size && (c = strpbrk(c, "\n\t")); c++) *c = ' ';
+    return out;
 }
 
 const char *clean_block_new(struct arena *arena, const char *text)

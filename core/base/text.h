@@ -83,7 +83,9 @@ bool utf8_is_control(uint32_t point);
 size_t clean_block(char *out, size_t size, const char *bytes, size_t n);
 
 /* One line: newlines and tabs become spaces. */
-void clean_line(char *out, size_t size, const char *text);
+char *clean_line(char *out, size_t size, const char *text); /* returns out */
+/* The same of a line of at most 8 KiB, in an array of the enclosing block: for an argument of printf. */
+#define CLEAN_LINE(text) clean_line((char[8192]){0}, 8192, text)
 
 /* The same as long as they need to be, in `arena`; "?" when memory is short. */
 const char *clean_block_new(struct arena *arena, const char *text);

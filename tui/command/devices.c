@@ -32,14 +32,12 @@ struct reserved {
  * was set back since has no time to tell. */
 static void show_who(const struct reservation *row)
 {
-    char holder[3 * LEDGER_TEXT], home[3 * LEDGER_HOME], own[PATH_MAX];
+    char own[PATH_MAX];
     double seconds = clock_wall() - row->since;
-    clean_line(holder, sizeof holder, row->holder);
-    printf("%s, process %" PRId64, holder, row->pid);
+    printf("%s, process %" PRId64, CLEAN_LINE(row->holder), row->pid);
     if (seconds >= 0) printf(", for %s", CLOCK_DURATION(seconds));
     if (!row->home[0] || (!file_anneal_home(own, sizeof own, NULL) && strcmp(row->home, own) == 0)) return;
-    clean_line(home, sizeof home, row->home);
-    printf(", of ANNEAL_HOME=%s", home);
+    printf(", of ANNEAL_HOME=%s", CLEAN_LINE(row->home));
 }
 
 static void show_reserved(const struct reserved *reserved)
@@ -72,14 +70,13 @@ static int most_first(const void *a, const void *b)
  */
 static void show_processes(struct gpu_record *now, const struct reserved *reserved)
 {
-    char name[3 * LEDGER_TEXT];
     if (now->process_count < 0) puts("         the driver does not report who holds its memory");
     if (now->process_count > 0)
         qsort(now->processes, (size_t)now->process_count, sizeof *now->processes, most_first);
     for (int64_t i = 0; i < now->process_count; i++) {
         const struct gpu_process *process = &now->processes[i];
         const char *holder = holder_of(reserved, process->pid);
-        clean_line(name, sizeof name, holder ? holder : process->name);
+        const char *name = CLEAN_LINE(holder ? holder : process->name);
         printf("         %s held by %s%sprocess %" PRId64 "\n",
                process->bytes < 0 ? "an unknown amount" : TEXT_BYTES(process->bytes), name, *name ? ", " : "",
                process->pid);

@@ -12,14 +12,13 @@ static enum status run(const void *options, const struct words *words, struct er
 {
     struct store *store = NULL;
     struct import_outcome outcome;
-    char id[3 * sizeof outcome.id];
     enum status status = store_open_home(false, &store, err);
     if (!status)
         status = import_files(store, words->words, (size_t)words->count,
                               ((const struct options *)options)->name, &outcome, err);
     store_close(store);
     if (status) return status;
-    clean_line(id, sizeof id, outcome.id);
+    const char *id = CLEAN_LINE(outcome.id);
     puts(id);
     fprintf(stderr, "imported %lld step%s and %lld evaluation%s; see: anneal show %s\n",
             (long long)outcome.steps, text_plural(outcome.steps), (long long)outcome.evals,

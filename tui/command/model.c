@@ -186,14 +186,13 @@ static enum status run_export(const void *options, const struct words *words, st
 {
     const struct options *o = options;
     struct model_choice model = {"exporting", words->words[0], o->step, o->best};
-    char folder[PATH_MAX], shown[PATH_MAX];
+    char folder[PATH_MAX];
     int64_t bytes;
     enum status status = refuse_stdout(o, err);
     if (!status) status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status) status = checkpoint_export(folder, o->output, &bytes, err);
     if (status) return status;
-    clean_line(shown, sizeof shown, o->output);
-    printf("%s: %s, from %s\n", shown, TEXT_BYTES(bytes),
+    printf("%s: %s, from %s\n", CLEAN_LINE(o->output), TEXT_BYTES(bytes),
            strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder);
     return STATUS_OK;
 }
@@ -265,19 +264,18 @@ static enum status choose_place(const struct options *o, const char *source, cha
 
 static void print_import(const struct description *m, const char *name, int64_t bytes)
 {
-    char shown[PATH_MAX], place[PATH_MAX], path[PATH_MAX];
+    const char *shown = CLEAN_LINE(name);
+    char path[PATH_MAX];
     struct tokenizer *tokenizer;
     struct err problem = {0};
     int vocabulary = 0;
-    clean_line(shown, sizeof shown, name);
-    clean_line(place, sizeof place, m->folder);
     bool there =
         !file_format_path(path, sizeof path, NULL, "%s/tokenizer.json", m->folder) && file_exists(path);
     if (there && !tokenizer_open_json(path, &tokenizer, &problem)) {
         vocabulary = tokenizer_vocab_size(tokenizer);
         tokenizer_close(tokenizer);
     }
-    printf("%s: %zu tensors, %s, in %s\n", shown, m->weights.count, TEXT_BYTES(bytes), place);
+    printf("%s: %zu tensors, %s, in %s\n", shown, m->weights.count, TEXT_BYTES(bytes), CLEAN_LINE(m->folder));
     if (vocabulary)
         printf("  tokenizer   a vocabulary of %d, the model's is %d\n", vocabulary,
                m->config.model.sizes.vocab_size);

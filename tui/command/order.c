@@ -30,7 +30,7 @@ static enum status read_answer(struct store *store, const char *run_id, int64_t 
     if (*answered && row.applied_step < 0)
         status = err_set(err, STATUS_FAILED, "run %s: %s", run_id, row.result);
     else if (*answered)
-        printf("step %" PRId64 ": %s\n", row.applied_step, clean_line_new(&arena, row.result));
+        printf("step %" PRId64 ": %s\n", row.applied_step, CLEAN_LINE(row.result));
     arena_release(&arena);
     return status;
 }

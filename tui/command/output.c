@@ -17,13 +17,12 @@ enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 40
 
 void output_say(const char *format, ...)
 {
-    char text[4096], line[3 * sizeof text]; /* it may quote file names and what was recorded */
+    char text[4096]; /* it may quote file names and what was recorded */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    clean_line(line, sizeof line, text);
-    fprintf(stderr, "anneal: %s\n", line);
+    fprintf(stderr, "anneal: %s\n", CLEAN_LINE(text));
 }
 
 int output_columns(FILE *out)
@@ -200,14 +199,12 @@ void output_list_end(struct output *output)
 /* On the page: a cell of the list, or a line; NULL: absent. */
 static void show(struct output *output, const char *name, bool right, const char *text)
 {
-    char title[64], line[TEXT_ROOM];
+    char title[64];
     snprintf(title, sizeof title, "%s%s", output->in_list && right ? ">" : "", name);
     if (output->in_list) {
         table_cell(&output->list, title, "%s", text ? text : "-");
     } else if (text) {
-        clean_line(line, sizeof line, text);
-        clean_line(title, sizeof title, name);
-        printf("%-*s %s\n", NAME_WIDTH, title, line);
+        printf("%-*s %s\n", NAME_WIDTH, CLEAN_LINE(name), CLEAN_LINE(text));
     }
 }
 

@@ -142,11 +142,10 @@ static void eval(void *context, const struct eval_record *record, const struct s
 static void sample(void *context, const struct sample_record *record)
 {
     struct report *report = context;
-    char both[LINE_BYTES], line[LINE_BYTES]; /* one line, whose control characters nothing obeys */
+    char both[LINE_BYTES]; /* one line, whose control characters nothing obeys */
     report_record(report, "sample", TABLE_SAMPLES, record);
     snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
-    clean_line(line, sizeof line, both);
-    progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, line);
+    progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, CLEAN_LINE(both));
 }
 
 static void checkpoint(void *context, const struct checkpoint_record *record)
