@@ -134,7 +134,7 @@ void run_param_json(struct json_out *out, const char *name, const char *value)
     double number;
     bool is_true = value && strcmp(value, "true") == 0;
     if (!value)
-        json_out_null(out, name);
+        json_out_text(out, name, NULL);
     else if (is_true || strcmp(value, "false") == 0)
         json_out_bool(out, name, is_true);
     else if (text_parse_int(value, &integer))

@@ -132,7 +132,7 @@ void json_out_int(struct json_out *out, const char *name, int64_t value)
 void json_out_whole(struct json_out *out, const char *name, int64_t value)
 {
     if (value < 0)
-        json_out_null(out, name);
+        json_out_raw(out, name, "null");
     else
         json_out_int(out, name, value);
 }
@@ -150,11 +150,6 @@ void json_out_real(struct json_out *out, const char *name, double value)
 void json_out_bool(struct json_out *out, const char *name, bool value)
 {
     json_out_raw(out, name, value ? "true" : "false");
-}
-
-void json_out_null(struct json_out *out, const char *name)
-{
-    json_out_raw(out, name, "null");
 }
 
 int json_out_finish(struct json_out *out)

@@ -47,7 +47,6 @@ void json_out_int(struct json_out *out, const char *name, int64_t value);
 void json_out_whole(struct json_out *out, const char *name, int64_t value); /* null below 0: not known */
 void json_out_real(struct json_out *out, const char *name, double value);
 void json_out_bool(struct json_out *out, const char *name, bool value);
-void json_out_null(struct json_out *out, const char *name);
 void json_out_raw(struct json_out *out, const char *name,
                   const char *json); /* JSON already: a number of the caller's */
 

@@ -191,6 +191,11 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     return status;
 }
 
+/* Take the tokenizer.json beside it as it is: without this transformers picks the tokenizer class of the
+ * architecture, which splits text in its own way and adds tokens behind the vocabulary. */
+static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                                       "  \"clean_up_tokenization_spaces\": false\n}\n";
+
 static enum status fill(const char *folder, const struct checkpoint_source *source,
                         const struct train_state *state, const struct tokenizer *tokenizer, struct err *err)
 {
@@ -208,7 +213,7 @@ static enum status fill(const char *folder, const struct checkpoint_source *sour
     if (status || !tokenizer) return status;
     status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
     checkpoint_join(path, folder, "tokenizer_config.json");
-    return status ? status : hugging_face_write_tokenizer_config(path, err);
+    return status ? status : file_write_atomic(path, tokenizer_config, sizeof tokenizer_config - 1, err);
 }
 
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,

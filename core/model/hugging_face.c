@@ -48,13 +48,6 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
     return status;
 }
 
-enum status hugging_face_write_tokenizer_config(const char *path, struct err *err)
-{
-    static const char text[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
-                               "  \"clean_up_tokenization_spaces\": false\n}\n";
-    return file_write_atomic(path, text, strlen(text), err);
-}
-
 /* An integer key; absent: `fallback`, or an error when that is negative. */
 static enum status read_size(const json_t *json, const char *path, const char *key, int fallback, int *out,
                              struct err *err)

@@ -8,11 +8,6 @@
 /* Atomic. */
 enum status hugging_face_write_config(const struct model_config *config, const char *path, struct err *err);
 
-/* Writes a tokenizer_config.json: take the tokenizer.json beside it as it is. Without it transformers picks
- * the tokenizer class of the architecture, which splits text in its own way and adds tokens behind the
- * vocabulary. */
-enum status hugging_face_write_tokenizer_config(const char *path, struct err *err);
-
 /* A missing or impossible key, an architecture or rotary scaling that we do not compute: one sentence. */
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err);
 

@@ -33,7 +33,7 @@ static void write_members(struct json_out *out, sqlite3_stmt *row, int first)
             json_out_real(out, name, sqlite3_column_double(row, i));
             break;
         case SQLITE_NULL:
-            json_out_null(out, name);
+            json_out_text(out, name, NULL);
             break;
         default:
             text = (const char *)sqlite3_column_text(row, i);
@@ -63,7 +63,7 @@ static enum status write_totals(struct document *d)
     if (isfinite(epoch) && fabs(epoch) < 1e15)
         json_out_int(&d->out, "epochs_completed", (int64_t)floor(epoch));
     else
-        json_out_null(&d->out, "epochs_completed");
+        json_out_text(&d->out, "epochs_completed", NULL);
     json_out_real(&d->out, "final_loss", d->run.final_loss);
     json_out_real(&d->out, "best_val_loss", d->run.best_val_loss);
     json_out_real(&d->out, "avg_tokens_per_sec", milliseconds > 0 ? tokens / (milliseconds / 1e3) : NAN);

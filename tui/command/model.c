@@ -121,7 +121,7 @@ static void show_config(struct output *o, const struct description *m)
     char key[64], value[CONFIG_TEXT_MAX];
     if (m->config_problem.status) {
         output_line(o, "config", "not one that anneal computes: %s", m->config_problem.text);
-        if (o->json) json_out_null(&o->out, "config");
+        if (o->json) json_out_text(&o->out, "config", NULL);
         return;
     }
     output_open(o, "config", "Configuration");

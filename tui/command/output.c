@@ -310,7 +310,7 @@ void output_run(struct json_out *json, const struct run_info *run)
     json_out_text(json, "run", run->id);
     for (int i = table->first; i < table->end; i++)
         if (i == COLUMN_RUNS_parent_id && !*run->parent_id)
-            json_out_null(json, "parent_id");
+            json_out_text(json, "parent_id", NULL);
         else if (store_columns[i].field != FIELD_NONE)
             column_json(json, &store_columns[i], run);
 }

@@ -197,12 +197,12 @@ static void show_device(struct output *o, const struct show *s)
 {
     const struct gpu_record *r = &s->device;
     if (!s->looked_at) {
-        if (o->json) json_out_null(&o->out, "device_sample");
+        if (o->json) json_out_text(&o->out, "device_sample", NULL);
         return;
     }
     output_open(o, "device_sample", "Device, as last seen");
     output_record(o, TABLE_GPU, r);
-    if (r->process_count < 0 && o->json) json_out_null(&o->out, "processes");
+    if (r->process_count < 0 && o->json) json_out_text(&o->out, "processes", NULL);
     if (r->process_count >= 0) output_list(o, "processes", "Processes that hold its memory");
     for (int64_t i = 0; i < r->process_count; i++) {
         const struct gpu_process *p = &r->processes[i];

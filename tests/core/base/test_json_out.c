@@ -51,7 +51,7 @@ static void put_members(struct json_out *json, enum json_out_layout layout)
     json_out_int(json, "a", 1);
     json_out_open(json, "list", '[', layout);
     json_out_bool(json, NULL, true);
-    json_out_null(json, NULL);
+    json_out_text(json, NULL, NULL);
     json_out_close(json);
     json_out_open(json, "none", '{', layout);
     json_out_close(json);
