@@ -32,29 +32,21 @@ enum { LISTED, KEYED };
              : FIELD_DOUBLE, const char *                                                                              \
              : FIELD_TEXT, char *                                                                                      \
              : FIELD_CHARS)
-/* clang-format off: the last member, `texts`, is a sum over the fields */
 const struct table_info store_tables[TABLE_COUNT] = {
 #define TABLE(symbol, name, csv, record, since, keyed, order)                                                \
-    {                                                                                                        \
-#name, csv, since, keyed, order, BEFORE_##symbol + 1, END_##symbol, sizeof(record), 0
-#define FIELD(symbol, column, since, null, sql) +(KIND_OF(FIELD_OF(symbol, column)) == FIELD_TEXT)
-#define END(symbol)                                                                                          \
-    }                                                                                                        \
-    ,
+    {#name, csv, since, keyed, order, FIRST_##symbol, END_##symbol, sizeof(record)},
 #include "runs/columns.def"
 };
-/* clang-format on */
 
 #define PLACED(symbol, column) offsetof(record_of_##symbol, column), sizeof FIELD_OF(symbol, column)
+#define A_FIELD(symbol, column, since, null, csv, sql)                                                       \
+    {#column, sql, since, null, csv, false, KIND_OF(FIELD_OF(symbol, column)), PLACED(symbol, column),       \
+     NULL,    0},
 
 const struct column_info store_columns[COLUMN_COUNT] = {
-#define PLACE(symbol, column, since, sql) {#column, sql, since, 0, true, true, FIELD_NONE, 0, 0, NULL, 0},
-#define FIELD(symbol, column, since, null, sql)                                                              \
-    {#column, sql, since, null, true, false, KIND_OF(FIELD_OF(symbol, column)), PLACED(symbol, column),      \
-     NULL,    0},
-#define HIDDEN(symbol, column, since, null, sql)                                                             \
-    {#column, sql, since, null, false, false, KIND_OF(FIELD_OF(symbol, column)), PLACED(symbol, column),     \
-     NULL,    0},
+#define PLACE(symbol, column, since, sql)        {#column, sql, since, 0, true, true, FIELD_NONE, 0, 0, NULL, 0},
+#define FIELD(symbol, column, since, null, sql)  A_FIELD(symbol, column, since, null, true, sql)
+#define HIDDEN(symbol, column, since, null, sql) A_FIELD(symbol, column, since, null, false, sql)
 #define WORD(symbol, column, since, words, unknown, sql)                                                     \
     {#column, sql, since, 0, true, false, FIELD_WORD, PLACED(symbol, column), words, unknown},
 #define OWN(symbol, column, since, sql) {#column, sql, since, 0, false, false, FIELD_NONE, 0, 0, NULL, 0},

@@ -20,7 +20,7 @@ enum store_table {
     TABLE_CSV_COUNT = TABLE_RUNS + 1 /* that is the last one with a CSV */
 };
 
-/* COLUMN_STEPS_loss, … in the order of the list; a table's are BEFORE_STEPS + 1 to END_STEPS - 1. */
+/* COLUMN_STEPS_loss, … in the order of the list; a table's are FIRST_STEPS to END_STEPS - 1. */
 enum column_id {
 #define TABLE(symbol, name, csv, record, since, keyed, order)                                                \
     FIRST_##symbol, BEFORE_##symbol = FIRST_##symbol - 1,
@@ -65,7 +65,6 @@ struct table_info {
     const char *order;
     int first, end; /* of store_columns */
     size_t record;  /* bytes of one */
-    int texts;      /* its fields of type const char * */
 };
 
 extern const struct table_info store_tables[TABLE_COUNT];

@@ -243,17 +243,9 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
 
 /* ---- deleting ---- */
 
-static enum status delete_rows(struct store *store, enum store_table table, const char *id, struct err *err)
-{
-    char sql[80];
-    snprintf(sql, sizeof sql, "delete from %s where %s = ?1", store_tables[table].name,
-             table == TABLE_RUNS ? "id" : "run_id");
-    return store_do(store, err, sql, "s", id);
-}
-
 enum status run_delete(struct store *store, const char *id, struct err *err)
 {
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], sql[80];
     int64_t exists;
     struct run_lock lock;
     enum status status = count_id(store, id, &exists, err);
@@ -264,8 +256,11 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
     status = store_begin(store, err);
-    for (int t = 0; !status && t < TABLE_COUNT; t++)
-        status = delete_rows(store, (enum store_table)t, id, err);
+    for (int t = 0; !status && t < TABLE_COUNT; t++) {
+        snprintf(sql, sizeof sql, "delete from %s where %s = ?1", store_tables[t].name,
+                 t == TABLE_RUNS ? "id" : "run_id");
+        status = store_do(store, err, sql, "s", id);
+    }
     if (!status) status = store_commit(store, err);
     store_rollback(store);
     if (!status) {

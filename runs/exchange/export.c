@@ -98,30 +98,22 @@ static void write_field(struct csv_out *csv, const struct column_info *column, s
 
 /* "select run_id, segment, …, nan from steps where run_id = ?1 order by …": the order is that of the table's
  * clustering, so rows come as they lie. */
-static enum status select_rows(struct store *store, enum store_table which,
-                               const struct column_info *const *columns, int count, const char *run_id,
-                               sqlite3_stmt **out, struct err *err)
+static enum status write_run(struct store *store, const char *run_id, enum store_table which,
+                             struct csv_out *csv, struct err *err)
 {
+    struct run_info info;
     const struct table_info *table = &store_tables[which];
+    const struct column_info *columns[COLUMNS_MAX];
     char sql[1024];
-    int n = snprintf(sql, sizeof sql, "select ");
+    sqlite3_stmt *select;
+    bool row;
+    int count = table_csv_columns(which, columns), n = snprintf(sql, sizeof sql, "select ");
     for (int i = 0; i < count; i++) n += snprintf(sql + n, sizeof sql - (size_t)n, "%s, ", columns[i]->name);
     snprintf(sql + n, sizeof sql - (size_t)n, "%s from %s where %s = ?1 order by %s, %s",
              table_column(which, "nan") ? "nan" : "0", table->name, columns[0]->name, columns[0]->name,
              table->order);
-    return store_query(store, out, err, sql, "s", run_id);
-}
-
-static enum status write_run(struct store *store, const char *run_id, enum store_table table,
-                             struct csv_out *csv, struct err *err)
-{
-    struct run_info info;
-    const struct column_info *columns[COLUMNS_MAX];
-    sqlite3_stmt *select;
-    bool row;
-    int count = table_csv_columns(table, columns);
     enum status status = run_get(store, run_id, &info, err);
-    if (!status) status = select_rows(store, table, columns, count, run_id, &select, err);
+    if (!status) status = store_query(store, &select, err, sql, "s", run_id);
     if (status) return status;
     /* an error: nobody reads on, a closed pipe, a full disk */
     while (!csv->error && !(status = store_step(store, select, &row, err)) && row) {

@@ -1,8 +1,8 @@
 /* See import.h: opens the files one after the other, sees what each is, and makes a run of their rows. */
 #include "runs/exchange/import.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,18 +47,12 @@ static enum status read_file(struct import *import, const char *path)
     return status;
 }
 
-/* What a run is called that no file names: a file's folder, "logs/main.log" gives "logs"; else the file. */
+/* What a run is called that no file names, after the file's folder: "logs/main.log" gives "logs". */
 static void name_after(const char *path, char *buf, size_t size)
 {
     char whole[PATH_MAX];
     if (!realpath(path, whole)) snprintf(whole, sizeof whole, "%s", path);
-    char *slash = strrchr(whole, '/');
-    if (slash && slash > whole) {
-        *slash = '\0';
-        slash = strrchr(whole, '/');
-    }
-    const char *base = slash ? slash + 1 : whole;
-    snprintf(buf, size, "%s", *base ? base : "imported");
+    snprintf(buf, size, "%s", basename(dirname(whole)));
 }
 
 /* ---- from the rows to a run: what the trainer would have written about it is counted from them ---- */
