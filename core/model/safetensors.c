@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/text.h"
+
 enum { HEADER_MAX = 100000000, PIECE = 1 << 20 };
 
 /* "F64", "BF16", "I32", "U8", "F8_E4M3", "BOOL" …; 0: none that is known. */
@@ -125,10 +127,8 @@ static enum status open_shard(struct safetensors *file, char *path, struct err *
 /* Not a path, not hidden, and a safetensors file: so it is neither elsewhere nor the index itself. */
 static bool is_shard_name(const char *name)
 {
-    static const char end[] = ".safetensors";
-    size_t length = strlen(name), n = sizeof end - 1;
-    return *name != '.' && !strchr(name, '/') && length > n && length <= NAME_MAX &&
-           strcmp(name + length - n, end) == 0;
+    return *name != '.' && !strchr(name, '/') && strlen(name) <= NAME_MAX &&
+           text_ends_with(name, ".safetensors");
 }
 
 static const char *name_of(const char *path)
