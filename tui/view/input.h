@@ -15,8 +15,8 @@ struct input {
 
 void input_set(struct input *input, const char *text);
 
-/* A character is typed; Left, Right, Home and End move; Backspace and Delete remove one; Ctrl-U all. What has
- * no room and keys of other kinds are ignored. */
+/* Types a character, moves (Left, Right, Home, End) or removes (Backspace, Delete, Ctrl-U); ignores other
+ * keys. */
 void input_key(struct input *input, uint32_t code);
 
 #endif

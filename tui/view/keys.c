@@ -61,36 +61,22 @@ void keys_print_markdown(FILE *out)
 
 /* --- hints --- */
 
-/* The key a hint shows, and its length: the first of the label, or the function key where characters are
- * text. */
-static const char *hint_word(const struct key *key, enum key_context context, int *length)
-{
-    const char *function = strstr(key->label, " F");
-    const char *word = context == CONTEXT_FORM && function ? function + 1 : key->label;
-    *length = (int)strcspn(word, " ");
-    return word;
-}
-
-static bool is_hint(const struct key *key, enum key_context context)
-{
-    return key->hint &&
-           (key->context == context || (key->context == CONTEXT_ANY && context != CONTEXT_CONFIRM));
-}
-
 void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context)
 {
     struct pen pen = {grid, row.x + 1, row.y, row.x + row.w};
-    for (int way_out = 1; way_out >= 0; way_out--) {
-        for (size_t i = 0; i < key_count; i++) {
-            bool out = keys[i].action == ACTION_HELP || keys[i].action == ACTION_BACK;
-            if (!is_hint(&keys[i], context) || out != way_out) continue;
-            int length;
-            const char *word = hint_word(&keys[i], context, &length);
-            if (pen.x + length + 1 + (int)strlen(keys[i].hint) > pen.end) return;
-            pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%.*s", length, word);
-            pen_print(&pen, STYLE_DIM, 0, " %s", keys[i].hint);
-            pen.x += 2;
-        }
+    for (size_t n = 0; n < 2 * key_count; n++) {
+        const struct key *key = &keys[n % key_count];
+        bool first = key->action == ACTION_HELP || key->action == ACTION_BACK;
+        bool here = key->context == context || key->context == CONTEXT_ANY;
+        if (!key->hint || !here || first != (n < key_count)) continue;
+        /* the key is the first word of the label or, where characters are text, the function key */
+        const char *function = context == CONTEXT_FORM ? strstr(key->label, " F") : NULL;
+        const char *word = function ? function + 1 : key->label;
+        int length = (int)strcspn(word, " ");
+        if (pen.x + length + 1 + (int)strlen(key->hint) > pen.end) return;
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%.*s", length, word);
+        pen_print(&pen, STYLE_DIM, 0, " %s", key->hint);
+        pen.x += 2;
     }
 }
 

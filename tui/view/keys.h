@@ -1,6 +1,5 @@
-/* Keys and what they do: the table made from tui/keymap.def, and that table on the screen, as hints in the
- * last row and as help over a view. No curses: codes are Unicode code points, or K_ values beyond them for
- * keys that are no characters. */
+/* Keys and what they do: the table made from tui/keymap.def, as hints in the last row, as help over a view
+ * and for the README. Codes are Unicode code points, or K_ values beyond them. */
 #ifndef ANNEAL_TUI_KEYS_H
 #define ANNEAL_TUI_KEYS_H
 
@@ -15,8 +14,8 @@
 
 enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 127 };
 
-/* Beyond Unicode. K_OTHER is a key we have no use for, K_CONFIRMED none at all: a question was answered with
- * yes. */
+/* Beyond Unicode. K_OTHER: a key we have no use for; K_CONFIRMED: no key, a question was answered with yes.
+ */
 enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
 enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED };
 
@@ -53,8 +52,7 @@ struct key {
 extern const struct key keys[];
 extern const size_t key_count;
 
-/* The action of key `code` in `context`: its own keys first, then those of CONTEXT_ANY; ACTION_NONE
- * otherwise. */
+/* What `code` does in `context`: its own keys come before those of CONTEXT_ANY; else ACTION_NONE. */
 enum action key_action(enum key_context context, uint32_t code);
 
 /* ACTION_UP … ACTION_LAST in a list: row *at of `count`, of which a page shows `page`, becomes another one.
@@ -67,8 +65,7 @@ void keys_print_markdown(FILE *out);
 /* As many hints of the context as fit, "? help" and the way back first. */
 void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context);
 
-/* A box over the middle with the keys of the context and those of everywhere; *scroll is cut to what there
- * is. */
+/* A box with the keys of the context and those of everywhere; *scroll is cut to what there is. */
 void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll);
 
 #endif

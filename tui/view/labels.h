@@ -18,14 +18,12 @@ bool label_is_live(enum run_status status);
 
 double label_progress(const struct run_info *run); /* in [0, 1]; NaN: unknown */
 
-/* Seconds until the last planned step, from the recent speed; NaN when it is not known or the run is not
- * training. */
+/* Seconds until the last planned step at the recent speed; NaN: not known, or not training. */
 double label_eta(const struct run_info *run);
 /* Seconds that trainers worked on it; the time between an end and a resume does not count. */
 double label_elapsed(const struct run_info *run, double now);
 
-/* "97 % busy, 312 W, 64 C, 1980 MHz": of a look at a device what is known; empty when nothing is. Returns
- * buf. */
+/* "97 % busy, 312 W, 64 C, 1980 MHz": what is known; empty when nothing is. Returns buf. */
 char *label_device(const struct gpu_record *sample, char *buf, size_t size);
 
 /* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */

@@ -1,8 +1,6 @@
 /* Starting a trainer that outlives the workbench: fork, setsid, exec of our own binary with `train`. What it
  * writes to standard error goes to a file in the state folder, not to a pipe: a pipe nobody reads would kill
- * it later. Its last line says why a start failed; once the run exists it is kept as stderr.log in the run's
- * folder.
- */
+ * it later. Its last line says why a start failed; once the run exists it becomes its stderr.log. */
 #ifndef ANNEAL_TUI_LAUNCH_H
 #define ANNEAL_TUI_LAUNCH_H
 
@@ -17,9 +15,8 @@ struct launch {
     char log[4096];
 };
 
-/* `arguments` is the new process's whole argv: first the program's name ("anneal"; it is not searched, the
- * running binary is executed), then the command ("train"), then its words, NULL at the end. `home` is the
- * state folder, which must exist. */
+/* `arguments` is the whole argv of the new process, which runs this same binary: "anneal", the command, its
+ * words, NULL. `home` is the state folder, which must exist. */
 enum status launch_start(struct launch *launch, const char *home, const char *const *arguments,
                          struct err *err);
 

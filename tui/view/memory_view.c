@@ -48,8 +48,7 @@ static double or_zero(double bytes)
     return isnan(bytes) ? 0 : bytes;
 }
 
-/* The categories of the planner in its order, then others. The host's own buffers lie on the device only
- * where that is the CPU. */
+/* In the planner's order. The host's own buffers lie on the device only where that is the CPU. */
 static const struct look {
     const char *name; /* NULL: any other */
     bool host;
@@ -185,8 +184,7 @@ static void draw_bars(struct grid *grid, struct rect *area, const struct picture
     rect_skip(area, 1);
 }
 
-/* A name behind the key of a part (NULL: none) and as many of `count` amounts as there is room for,
- * right-aligned at the end of the row, which is taken off the area. */
+/* A name behind the key of a part (NULL: none), and as many of `count` amounts as there is room for. */
 static void draw_row(struct grid *grid, struct rect *area, const struct stack_part *key, enum style style,
                      int attr, const char *name, const char *const *amounts, int count)
 {
@@ -229,19 +227,15 @@ static void draw_categories(struct grid *grid, struct rect area, const struct pi
 /* The largest few: an anneal process by its run, another one as the kernel calls it. */
 static void draw_others(struct grid *grid, struct rect *area, const struct memory_panel *panel, int rows)
 {
-    size_t count = panel->usage->other_count;
     char text[160];
-    if (rows > NAMED) rows = NAMED;
-    for (size_t i = 0; i < count && rows > 0; i++, rows--) {
+    for (size_t i = 0; i < panel->usage->other_count && i < NAMED && rows > 0; i++, rows--) {
         const struct gpu_process *process = &panel->usage->others[i];
         const char *name = process->name;
         for (size_t h = 0; h < panel->holder_count; h++)
             if (panel->holders[h].pid == process->pid) name = panel->holders[h].name;
-        bool more = rows == 1 && i + 1 < count;
         snprintf(text, sizeof text, *name ? "     %s, %" PRId64 : "     %sprocess %" PRId64, name,
                  process->pid);
-        if (more) snprintf(text, sizeof text, "     and %zu more", count - i);
-        draw_row(grid, area, NULL, STYLE_DIM, 0, text, AMOUNTS(1, more ? "" : BYTES(known(process->bytes))));
+        draw_row(grid, area, NULL, STYLE_DIM, 0, text, AMOUNTS(1, BYTES(known(process->bytes))));
     }
 }
 
@@ -289,10 +283,6 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
     for (size_t i = 0; i < panel->holder_count && area.h > 0; i++) {
         const struct memory_holder *holder = &panel->holders[i];
         char name[160];
-        if (area.h == 1 && i + 1 < panel->holder_count) {
-            grid_line(grid, &area, STYLE_DIM, 0, "and %zu more", panel->holder_count - i);
-            return;
-        }
         snprintf(name, sizeof name, "%s, %" PRId64, holder->name, holder->pid);
         draw_row(grid, &area, NULL, holder->own ? STYLE_ACCENT : STYLE_TEXT, holder->own ? ATTR_BOLD : 0,
                  name,
@@ -326,18 +316,11 @@ char *memory_panel_summary(const struct memory_usage *usage, char *buf, size_t s
 {
     struct picture p;
     make_picture(&p, usage, MEMORY_SCALE_FIT);
-    const struct {
-        double bytes;
-        const char *what;
-    } facts[] = {{p.count ? p.planned_sum : NAN, "planned"},
-                 {p.process, "held"},
-                 {isnan(p.total) || isnan(p.used) ? NAN : p.device[DEVICE_FREE].amount, "free"}};
-    size_t used = 0;
+    bool unknown = isnan(p.total) || isnan(p.used);
     buf[0] = '\0';
-    for (size_t i = 0; i < sizeof facts / sizeof *facts && used < size; i++)
-        if (!isnan(facts[i].bytes))
-            used += (size_t)snprintf(buf + used, size - used, "%s%s %s", used ? ", " : "memory ",
-                                     BYTES(facts[i].bytes), facts[i].what);
+    if (p.count || usage->has_sample)
+        snprintf(buf, size, "memory %s planned, %s held, %s free", BYTES(p.count ? p.planned_sum : NAN),
+                 BYTES(p.process), BYTES(unknown ? NAN : p.device[DEVICE_FREE].amount));
     return buf;
 }
 

@@ -25,8 +25,8 @@ struct memory_panel {
 /* Draws into `area`, all of which it owns; what has no room is left out from below. */
 void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_panel *panel);
 
-/* "memory 155.3 MiB planned, 312.0 MiB held, 14.1 GiB free", of it what is known; empty when nothing is.
- * Returns buf. */
+/* "memory 155.3 MiB planned, 312.0 MiB held, 14.1 GiB free", with a dash for what is not known; "" when
+ * nothing is. Returns buf. */
 char *memory_panel_summary(const struct memory_usage *usage, char *buf, size_t size);
 
 #endif

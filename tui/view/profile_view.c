@@ -52,11 +52,17 @@ void profile_tree_fold(struct profile_tree *tree, size_t at, bool open)
 
 /* ---- from rows to nodes ---- */
 
-static struct profile_line *add_node(struct profile_tree *tree, enum profile_level level, int depth,
+/* How many nodes it lies in. */
+static int depth_of(const struct profile_line *line)
+{
+    return line->level == PROFILE_OPERATION && line->of.layer < 0 ? 1 : (int)line->level;
+}
+
+static struct profile_line *add_node(struct profile_tree *tree, enum profile_level level,
                                      const struct profile_row *row)
 {
     struct profile_line *node = &tree->nodes[tree->node_count++];
-    *node = (struct profile_line){.level = level, .depth = depth, .of = *row, .end = tree->node_count};
+    *node = (struct profile_line){.level = level, .of = *row, .end = tree->node_count};
     if (level != PROFILE_OPERATION)
         node->of = (struct profile_row){
             .phase = row->phase, .layer = level == PROFILE_LAYER ? row->layer : -1, .op = ""};
@@ -81,13 +87,13 @@ static void make_nodes(struct profile_tree *tree, const struct profile *profile)
     for (size_t i = 0; i < profile->count; i++) {
         const struct profile_row *row = &profile->rows[i];
         bool new_phase = !phase || strcmp(row->phase, phase->of.phase) != 0;
-        if (new_phase) phase = add_node(tree, PROFILE_PHASE, 0, row);
+        if (new_phase) phase = add_node(tree, PROFILE_PHASE, row);
         if (new_phase || row->layer < 0) layer = NULL;
         if (row->layer >= 0 && (!layer || layer->of.layer != row->layer))
-            layer = add_node(tree, PROFILE_LAYER, 1, row);
+            layer = add_node(tree, PROFILE_LAYER, row);
         /* what no operation explains */
         bool whole = row->layer < 0 && (!*row->op || strcmp(row->op, row->phase) == 0);
-        if (!whole) add_node(tree, PROFILE_OPERATION, layer ? 2 : 1, row);
+        if (!whole) add_node(tree, PROFILE_OPERATION, row);
         add_to(tree, phase, row);
         if (layer) add_to(tree, layer, row);
     }
@@ -104,8 +110,7 @@ static int slower_first(const void *a, const void *b, void *opaque)
     return left > right ? -1 : left < right ? 1 : (i > k) - (i < k);
 }
 
-/* The nodes from..end that are siblings, each followed by what is visible in it. `order` has room for as many
- * nodes as there are. */
+/* The siblings from..end, each followed by what is visible in it. `order` has room for all nodes. */
 static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t *order)
 {
     size_t n = 0;
@@ -207,8 +212,8 @@ static enum style phase_style(const struct profile_line *line)
 
 static void draw_name(struct grid *grid, int x, int y, int w, const struct profile_line *line)
 {
-    struct pen pen = {grid, x + 2 * line->depth + 2, y, x + w};
-    int attr = line->depth ? 0 : ATTR_BOLD;
+    struct pen pen = {grid, x + 2 * depth_of(line) + 2, y, x + w};
+    int attr = line->level == PROFILE_PHASE ? ATTR_BOLD : 0;
     if (line->folds) grid_put(grid, pen.x - 2, y, line->open ? 0x25BC : 0x25B6, phase_style(line), 0);
     if (line->level == PROFILE_LAYER)
         pen_print(&pen, STYLE_TEXT, attr, "layer %d", line->of.layer);
@@ -216,8 +221,7 @@ static void draw_name(struct grid *grid, int x, int y, int w, const struct profi
         pen_print(&pen, STYLE_TEXT, attr, "%s", line->level == PROFILE_PHASE ? line->of.phase : line->of.op);
 }
 
-/* Decimal points line up. What is unknown, and rates of operations that move or compute nothing, have an
- * empty cell. */
+/* Decimal points line up. Empty: what is unknown, and rates of what moves or computes nothing. */
 static void cell_text(const struct profile_line *line, enum column column, double share, char *buf,
                       size_t size)
 {
@@ -356,11 +360,11 @@ static void fold(struct profile_tree *tree, enum action action)
 {
     if (tree->selected >= tree->count) return;
     const struct profile_line *line = &tree->lines[tree->selected];
-    int depth = line->depth;
+    int depth = depth_of(line);
     if (action != ACTION_FOLD || line->open)
         profile_tree_fold(tree, tree->selected, action == ACTION_UNFOLD || !line->open);
     else
-        while (depth > 0 && tree->lines[tree->selected].depth >= depth) tree->selected--;
+        while (depth > 0 && depth_of(&tree->lines[tree->selected]) >= depth) tree->selected--;
 }
 
 static void profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)

@@ -14,7 +14,6 @@ enum { PROFILE_FOLDS_MAX = 512, PROFILE_PHASE_MAX = 32 };
 /* Numbers a step; those of a phase or layer are sums over what is in it. */
 struct profile_line {
     enum profile_level level;
-    int depth;             /* 0 for a phase */
     struct profile_row of; /* op: of an operation only; layer: of a layer or what is in it */
     bool folds;            /* there is something in it */
     bool open;             /* and it is visible */
@@ -44,8 +43,7 @@ struct profile_tree {
 enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err);
 void profile_tree_release(struct profile_tree *tree);
 
-/* Opens or closes the line with this number; profile_tree_arrange makes it visible. An operation has nothing
- * in it: nothing happens. */
+/* Opens or closes a line that has something in it; profile_tree_arrange makes it visible. */
 void profile_tree_fold(struct profile_tree *tree, size_t line, bool open);
 
 /* Draws the lines as a table into `area`, all of which it owns, scrolled to the selected one. Returns how

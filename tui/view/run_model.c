@@ -104,9 +104,8 @@ static const char *run_of(const struct run_model *model, int t)
     return t == TRACE_OTHER ? model->other.id : model->info.id;
 }
 
-/* The last step that is read of the other run: no more than this one has, or a long one would be read in
- * buckets as wide as this one. While this one goes on the range is twice as long, so that it is seldom read
- * anew. */
+/* The last step that is read of the other run: a longer range would be read in wider buckets. While this one
+ * goes on the range is twice as long, so that it is seldom read anew. */
 static int64_t other_end(const struct run_model *model, int64_t last_step)
 {
     if (last_step >= 0) return last_step;

@@ -156,8 +156,7 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_in
         side_line(grid, area, "trainer", "process %" PRId64, run->pid);
 }
 
-/* The title of a list, a blank row above it. Returns the rows that the list may take: at most `rows`; 0 where
- * it is empty or there is no room. */
+/* A title below a blank row. Returns the rows for the list, at most `rows`; 0: it is empty or has no room. */
 static size_t begin_list(struct grid *grid, struct rect *area, const char *title, const char *detail,
                          size_t count, int rows)
 {

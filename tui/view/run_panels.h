@@ -1,5 +1,4 @@
-/* The parts of the view of one run around its charts: header, sample text, events, and on wide screens the
- * details. */
+/* What stands around the charts of one run: header, sample text, events, and on wide screens the details. */
 #ifndef ANNEAL_TUI_RUN_PANELS_H
 #define ANNEAL_TUI_RUN_PANELS_H
 

@@ -64,8 +64,7 @@ static void visible_range(const struct run_state *state, int64_t *first, int64_t
     *first = *last - state->span > 0 ? *last - state->span : 0;
 }
 
-/* Reads the series again where the range on the screen deserves a finer or another level than what is there.
- */
+/* Reads the series again where the range on the screen deserves a finer or another level than is there. */
 static void refine(struct workbench *workbench, struct run_state *state, bool anew)
 {
     struct run_model *model = &state->model;

@@ -111,12 +111,6 @@ static void select_row(struct runs_state *state, size_t row)
              state->shown_count ? state->shown[row]->run->id : "");
 }
 
-static const struct run_info *selected_run(const struct runs_state *state)
-{
-    size_t row = row_of(state, state->selected);
-    return row < state->shown_count ? state->shown[row]->run : NULL;
-}
-
 /* After any change. A selection that is not shown any more goes to `row`. */
 static void arrange(struct runs_state *state, size_t row)
 {
@@ -186,8 +180,7 @@ static enum status read_runs(struct workbench *workbench, struct runs_state *sta
     return STATUS_OK;
 }
 
-/* The run itself; a filter that hides it is emptied, or keys would aim at another one. One that is gone is
- * not selected. */
+/* Selects a run, if it is still there; a filter that hides it is emptied, or keys would aim at another. */
 static void select_run(struct runs_state *state, const char *run_id)
 {
     for (size_t i = 0; i < state->count; i++)
@@ -301,8 +294,7 @@ static void fit_columns(const struct runs_state *state, const struct grid *grid,
     table_fit(fitted, COL_COUNT, grid->w - 2, column_gap(grid), widths);
 }
 
-/* The text of a column of numbers, `w` columns wide; its style. The time is that which remains for a run that
- * trains, else how long ago it ended. */
+/* A column of numbers; its style. The time is that which remains, or else how long ago the run ended. */
 static enum style cell_text(const struct run_info *run, enum column column, int w, double now, char *buf,
                             size_t size)
 {
@@ -476,7 +468,7 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
 {
     struct runs_state *state = opaque;
     size_t row = row_of(state, state->selected);
-    const struct run_info *run = selected_run(state);
+    const struct run_info *run = row < state->shown_count ? state->shown[row]->run : NULL;
     bool empty = !state->filter.text[0];
     if (keys_move(action, &row, state->shown_count, state->page)) {
         select_row(state, row);

@@ -38,8 +38,7 @@ struct screen {
     bool all;          /* every cell is to be written */
 };
 
-/* A signal handler is given no context, so what it needs to put the terminal back lies here. Written once by
- * screen_open, cleared by screen_close. */
+/* What a signal handler, which is given no context, needs to put the terminal back. */
 static struct {
     volatile sig_atomic_t armed;
     int fd;
@@ -199,9 +198,8 @@ static void write_row(struct screen *screen, const struct cell *cells, int y, in
     for (int x = 0; x < width; x++) {
         if (cells[x].glyph == GRID_CONTINUATION) continue;
         wchar_t text[2] = {(wchar_t)cells[x].glyph, L'\0'};
-        enum style style = cells[x].style < STYLE_COUNT ? (enum style)cells[x].style : STYLE_TEXT;
-        attr_t attr = screen->attr[cells[x].attr % ATTR_COUNT] | screen->style_attr[style];
-        setcchar(&screen->row[n++], text, attr, screen->pair[style], NULL);
+        attr_t attr = screen->attr[cells[x].attr % ATTR_COUNT] | screen->style_attr[cells[x].style];
+        setcchar(&screen->row[n++], text, attr, screen->pair[cells[x].style], NULL);
     }
     mvadd_wchnstr(y, 0, screen->row, n);
 }
@@ -244,8 +242,7 @@ static bool swallow_sequence(struct screen *screen)
     return true;
 }
 
-/* The next key, K_NONE when there is none. Does not wait (25 ms may pass to distinguish the Escape key from
- * the beginning of a sequence). */
+/* K_NONE: there is none. Does not wait, but for the 25 ms that tell Escape from the start of a sequence. */
 static uint32_t next_key(struct screen *screen)
 {
     wint_t key;
@@ -289,17 +286,16 @@ struct session {
     int signals;
 };
 
-static enum status open_signals(int *fd, sigset_t *old, struct err *err)
+static enum status open_signals(int *fd, struct err *err)
 {
     static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP};
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) sigaddset(&set, wanted[i]);
-    sigprocmask(SIG_BLOCK, &set, old);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     *fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (*fd >= 0) return STATUS_OK;
-    sigprocmask(SIG_SETMASK, old, NULL);
-    return err_set(err, STATUS_FAILED, "cannot listen to signals: %s", strerror(errno));
+    return *fd >= 0 ? STATUS_OK
+                    : err_set(err, STATUS_FAILED, "cannot listen to signals: %s", strerror(errno));
 }
 
 static enum status fit_grid(struct session *session, struct err *err)
@@ -367,7 +363,6 @@ static enum status loop(struct session *session, struct err *err)
 enum status screen_run(const struct workbench_options *options, struct err *err)
 {
     struct session session = {.signals = -1};
-    sigset_t old;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return err_set(
             err, STATUS_FAILED,
@@ -376,17 +371,14 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
             isatty(STDOUT_FILENO) ? "input" : "output");
     enum status status = workbench_open(options, &session.workbench, err);
     if (status) return status;
-    status = open_signals(&session.signals, &old, err);
+    status = open_signals(&session.signals, err);
     if (status) goto out;
     status = screen_open(stdin, stdout, &session.screen, err);
     if (status) goto out;
     status = loop(&session, err);
 out:
     screen_close(session.screen);
-    if (session.signals >= 0) {
-        close(session.signals);
-        sigprocmask(SIG_SETMASK, &old, NULL);
-    }
+    if (session.signals >= 0) close(session.signals); /* they stay blocked: the process ends now */
     size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
         fprintf(stderr, "%zu run%s on training; `anneal watch` shows %s again\n", live,

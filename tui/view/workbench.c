@@ -122,29 +122,19 @@ void workbench_key(struct workbench *workbench, uint32_t code)
     }
 }
 
-/* Wrapped and bold, in as many of the last rows as it takes, over what was there. */
-static void draw_message(struct workbench *workbench, struct grid *grid)
-{
-    int rows = wrap_rows(workbench->message, grid->w - 2);
-    if (rows > grid->h / 2) rows = grid->h / 2;
-    struct rect area = {0, grid->h - rows, grid->w, rows};
-    grid_fill(grid, area, ' ', STYLE_TEXT, 0);
-    area.x++;
-    area.w -= 2;
-    wrap_draw(grid, area, workbench->message_style, workbench->message);
-    grid_mark(grid, area, ATTR_BOLD);
-}
-
-/* The last row, or the last few: a message if there is one, else what the keys do. */
+/* The last row: what the keys do, or a message, wrapped and bold, in as many rows as it takes. */
 static void draw_footer(struct workbench *workbench, struct grid *grid)
 {
-    struct rect row = {0, grid->h - 1, grid->w, 1};
+    int rows = workbench->message[0] ? wrap_rows(workbench->message, grid->w - 2) : 1;
+    if (rows > grid->h / 2) rows = grid->h / 2;
+    struct rect area = {0, grid->h - rows, grid->w, rows}, words = {1, area.y, grid->w - 2, rows};
+    grid_fill(grid, area, ' ', STYLE_TEXT, 0);
     if (workbench->message[0]) {
-        draw_message(workbench, grid);
-        return;
+        wrap_draw(grid, words, workbench->message_style, workbench->message);
+        grid_mark(grid, words, ATTR_BOLD);
+    } else {
+        keys_draw_hints(grid, area, top_ops(workbench)->context);
     }
-    grid_fill(grid, row, ' ', STYLE_TEXT, 0);
-    keys_draw_hints(grid, row, top_ops(workbench)->context);
 }
 
 void workbench_draw(struct workbench *workbench, struct grid *grid)

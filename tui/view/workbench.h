@@ -1,6 +1,6 @@
 /* The workbench without a terminal: a stack of views of which the topmost is drawn and gets the keys. A view
  * is a table of functions and a state. Views know the store and the grid, never the terminal, so tests and
- * benchmarks run them on a grid alone; tui/view/session.h runs them on a terminal. */
+ * benchmarks run them on a grid alone; tui/view/screen.h runs them on a terminal. */
 #ifndef ANNEAL_TUI_VIEW_WORKBENCH_H
 #define ANNEAL_TUI_VIEW_WORKBENCH_H
 
@@ -78,8 +78,7 @@ struct workbench {
     char compared[RUN_ID_MAX]; /* the run whose loss is drawn beside that of the run looked at; "": none */
     struct err err;            /* of a call that workbench_did checks */
     char visited[RUN_ID_MAX];  /* the run that was looked at last, for the list to select; "": none */
-    /* for the session: the grid no longer shows the state; the user has left; every cell is to be written
-     * anew */
+    /* for the screen: the grid shows an older state; the user has left; every cell is to be written anew */
     bool dirty, left, redraw;
 
     /* private */

@@ -86,8 +86,7 @@ static void linear_ticks(struct axis *axis, int max_ticks, double least_step)
     }
 }
 
-/* Decades with their 2s and 5s; where that is too much with their 3s, then decades alone, as many as there is
- * room for. */
+/* Decades with their 2s and 5s, or where that is too much with their 3s, or some decades alone. */
 static void log_ticks(struct axis *axis, int max_ticks)
 {
     static const double digits[3][3] = {{1, 2, 5}, {1, 3, 0}, {1, 0, 0}};

@@ -16,9 +16,8 @@ struct axis {
 };
 
 /* An axis over [lo, hi] with at most max_ticks (capped at AXIS_TICKS_MAX) round values: multiples of 1, 2 or
- * 5 times a power of ten; on a log axis decades, then their 2s and 5s where there is room. A range that is
- * empty is widened, one that is reversed or not finite replaced by [0, 1]; a log axis needs hi > 0, else it
- * is linear. */
+ * 5 times a power of ten; on a log axis decades, then their 2s and 5s where there is room. An empty
+ * range is widened, one that is reversed or not finite becomes [0, 1]; a log axis needs hi > 0. */
 void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks);
 
 /* Whole numbers only (steps). */

@@ -245,8 +245,7 @@ static void draw_traces(const struct drawing *d)
     for (int t = count - 1; t >= 0; t--) draw_marks(d, &traces[t]);
 }
 
-/* The point of a trace to read out at `step`: the last one that begins at or before it; NULL before the
- * first. */
+/* The last point that begins at or before `step`; NULL before the first. */
 static const struct series_point *point_at(const struct chart_trace *trace, int64_t step)
 {
     size_t i = lower_bound(trace->points, trace->count, step);
@@ -254,8 +253,7 @@ static const struct series_point *point_at(const struct chart_trace *trace, int6
     return i > 0 ? &trace->points[i - 1] : NULL;
 }
 
-/* The point of a trace whose value stands in the title: its newest one or, with a cursor, that at the cursor.
- */
+/* The point whose value stands in the title: the newest one or that at the cursor. */
 static const struct series_point *title_point(const struct chart *chart, const struct chart_trace *trace)
 {
     const struct series_point *newest = trace->count ? &trace->points[trace->count - 1] : NULL;

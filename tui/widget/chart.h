@@ -53,8 +53,7 @@ struct chart {
     bool events; /* their marks are drawn, too */
 };
 
-/* Draws into `area`, all of which it owns. Too small an area shows only the title, and so does one when there
- * is no memory for the dots. */
+/* Draws into `area`, all of which it owns; only the title where it is too small, or memory is out. */
 void chart_draw(struct grid *grid, struct rect area, const struct chart *chart);
 
 /* The cells between the axes. */

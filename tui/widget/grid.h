@@ -12,8 +12,7 @@
 
 #include "core/base/err.h"
 
-/* --- characters that a terminal can show, and stand-ins for those it cannot: code draws with the full set
- * --- */
+/* --- characters, and stand-ins for those that a terminal cannot show --- */
 
 enum glyph_level {
     GLYPHS_ASCII,   /* not UTF-8 */
@@ -100,8 +99,7 @@ void grid_put(struct grid *grid, int x, int y, uint32_t glyph, enum style style,
 int grid_text(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 int grid_text_right(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 
-/* Text in the first row of `area`, a column away from its sides; takes that row off the area, which may be
- * empty. */
+/* Text in the first row of `area`, which may be empty; takes that row off it. */
 void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -137,8 +135,7 @@ const char *wrap_line(const char *text, int width, const char **next);
 /* A frame around `area` with an optional title on its upper edge; returns the area inside. */
 struct rect grid_box(struct grid *grid, struct rect area, enum style style, const char *title);
 
-/* A title on a rule over the width of `area`, with more beside it (NULL: nothing); takes that row off the
- * area. */
+/* A title on a rule, with more beside it (NULL: nothing); takes that row off the area. */
 void grid_title(struct grid *grid, struct rect *area, const char *title, const char *detail);
 
 /* Arrows at the right edge of `area`: there is more above it, below it. */

@@ -42,7 +42,6 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out)
     int sample = h >= 50 ? 9 : h >= 36 ? 7 : h >= 22 ? 3 : 0;
     int events = h >= 50 ? 4 : h >= 36 ? 3 : h >= 20 ? 1 : 0;
     out->header = (struct rect){0, 0, w, header};
-    out->footer = (struct rect){0, h - 1, w, 1};
     if (side) out->side = (struct rect){w - side, header, side, h - 1 - header};
     if (side) events = 0; /* the side panel has them */
     out->events = (struct rect){0, h - 1 - events, side ? w - side - 2 : w, events};

@@ -14,8 +14,7 @@ bool layout_too_small(int w, int h);
 /* A rectangle of at most w × h centred in the screen. */
 struct rect layout_centre(int screen_w, int screen_h, int w, int h);
 
-/* --- the view of a run: rectangles inside the screen that do not overlap; one without room has w or h 0 ---
- */
+/* --- the view of a run: rectangles that do not overlap; one without room has w or h 0 --- */
 
 struct run_layout {
     struct rect header;               /* name, progress, numbers */
@@ -24,7 +23,6 @@ struct run_layout {
     struct rect sample;               /* the newest text */
     struct rect events;
     struct rect side; /* details; only on wide screens */
-    struct rect footer;
 };
 
 /* `enlarged`: one chart takes the room of all. */
