@@ -104,9 +104,8 @@ struct plan {
     size_t category_bytes[PLAN_CATEGORIES];
     size_t total_bytes; /* of the device: all categories but the host's, and that too where host_counts */
 
-    size_t bytes[BUFFERS]; /* 0: not there, unless another buffer stands in for it */
-    struct buffer_place
-        *places; /* (L+1, BUFFERS); the same for all layers where those have none of their own */
+    size_t bytes[BUFFERS];       /* 0: not there, unless another buffer stands in for it */
+    struct buffer_place *places; /* (L+1, BUFFERS): a layer's own, or one for all */
     uint64_t conflicts[BUFFERS]; /* a bit for each buffer whose content is needed at the same time */
 
     int loss_chunk;              /* rows the fused linear cross-entropy works on at a time */

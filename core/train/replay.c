@@ -13,10 +13,9 @@ static const double HOST_SHARE = 0.5;
 
 static void pass(void *context)
 {
-    const struct replay_piece *piece = context;
-    struct network *net = piece->replay->network;
-    network_micro_batch(net, network_batch(net, piece->place), net->plan->input.B, net->plan->input.T,
-                        piece->replay->dropout);
+    const struct replay *r = context;
+    const struct plan_input *in = &r->network->plan->input;
+    network_micro_batch(r->network, network_batch(r->network, r->place), in->B, in->T, r->dropout);
 }
 
 static void update(void *context)
@@ -35,7 +34,6 @@ enum status replay_open(struct replay *r, struct network *network, const struct 
                          .optimizer = optimizer,
                          .mode = mode,
                          .dropout = dropout,
-                         .pieces = {{r, 0}, {r, 1}},
                          .host_seconds = INFINITY,
                          .device_seconds = INFINITY};
     enum status status = be->event_open(network->device, &r->begin, err);
@@ -69,8 +67,8 @@ static enum status record(struct replay *r, struct err *err)
     const struct backend *be = r->network->backend;
     struct stream *stream = r->network->stream;
     enum status status = STATUS_OK;
-    for (int i = 0; !status && i < 2; i++)
-        status = be->graph_open(stream, pass, &r->pieces[i], &r->passes[i], err);
+    for (r->place = 0; !status && r->place < 2; r->place++)
+        status = be->graph_open(stream, pass, r, &r->passes[r->place], err);
     if (!status) status = be->graph_open(stream, update, r, &r->update, err);
     if (!status) return STATUS_OK;
     forget_graphs(r);
@@ -89,17 +87,18 @@ void replay_micro_batch(struct replay *r, int place, bool graph)
 {
     const struct backend *be = r->network->backend;
     struct stream *stream = r->network->stream;
+    r->place = place;
     if (graph) {
         be->graph_run(r->passes[place], stream);
         return;
     }
     if (!replay_measures(r) || r->measured == r->steps) {
-        pass(&r->pieces[place]);
+        pass(r);
         return;
     }
     be->event_record(r->begin, stream);
     double start = clock_monotonic();
-    pass(&r->pieces[place]);
+    pass(r);
     r->host_seconds = fmin(r->host_seconds, clock_monotonic() - start);
     be->event_record(r->end, stream);
     r->measured = r->steps; /* of a step's micro-batches the first: the others may wait behind it */

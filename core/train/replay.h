@@ -13,27 +13,19 @@
 #include "core/network/network.h"
 #include "core/train/optimizer.h"
 
-struct replay; /* below */
-
-/* What a recorded call needs to know. */
-struct replay_piece {
-    struct replay *replay;
-    int place;
-};
-
 struct replay {
     struct network *network;           /* borrowed */
     const struct optimizer *optimizer; /* borrowed */
     float dropout;
     enum replay_mode mode;
-    struct replay_piece pieces[2];
+    int place;                           /* whose pass is queued or recorded */
     struct graph *passes[2], *update;    /* owned; all NULL until they are recorded */
     struct event *begin, *end;           /* owned; around a measured micro-batch */
     double host_seconds, device_seconds; /* the least so far, of the measured ones */
     int measured, steps;
 };
 
-/* The structs must stay where they are. */
+/* The struct must stay where it is. */
 enum status replay_open(struct replay *replay, struct network *network, const struct optimizer *optimizer,
                         enum replay_mode mode, float dropout, struct err *err);
 void replay_close(struct replay *replay); /* before the network; harmless on a zeroed struct */
