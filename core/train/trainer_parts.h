@@ -152,13 +152,12 @@ void trainer_try_save(struct trainer *trainer, const char *kind);
 /* Returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
 /* After steps were reported: starts to write a snapshot that a finite gradient speaks for, and reports how
- * one ended. */
-void trainer_collect_save(struct trainer *trainer);
+ * one ended; a failure is tolerated. `wait`: decides what is held and returns when nothing is being written.
+ */
+void trainer_collect_save(struct trainer *trainer, bool wait);
 /* No step will follow soon: the snapshot that is held is written, or given up where the weights are in doubt,
  * which an event reports. */
 void trainer_decide_save(struct trainer *trainer);
-/* Until nothing is being written, and what was is reported; a failure is tolerated. */
-void trainer_finish_saves(struct trainer *trainer);
 /* When no other will be written: how many were not, of those that were not reported. */
 void trainer_report_unsaved(struct trainer *trainer);
 

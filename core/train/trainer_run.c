@@ -129,7 +129,7 @@ static void set_resting(struct trainer *t, bool resting)
 static void rest(struct trainer *t)
 {
     set_resting(t, true);
-    trainer_collect_save(t);
+    trainer_collect_save(t, false);
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     t->facts.asked = false;
 }
@@ -142,7 +142,7 @@ static enum status step(struct trainer *t, struct err *err)
     if (status) return status;
     t->facts.asked = false;
     t->facts.due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
-    trainer_collect_save(t);
+    trainer_collect_save(t, false);
     if (t->state.step - t->last_memory_step >= STEPS_BETWEEN_REPORTS) trainer_report_memory(t);
     return STATUS_OK;
 }
@@ -210,7 +210,7 @@ static enum status save_last(struct trainer *t, const struct decision *end, stru
 static enum status finish(struct trainer *t, const struct decision *end, struct err *err)
 {
     trainer_answer_trace(t, t->state.step, "no trace: no step followed");
-    trainer_finish_saves(t);
+    trainer_collect_save(t, true);
     return save_last(t, end, err);
 }
 
@@ -247,7 +247,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     if (!status && (status = finish(t, &decision, err))) decision = decide(gather(t, status));
     *outcome = decision.outcome;
     if (status == STATUS_NO_MEMORY) allocator_tell(t->network.allocator, &t->setup.full);
-    trainer_finish_saves(t);
+    trainer_collect_save(t, true);
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
     if (device == STATUS_NO_MEMORY) rescue(t);
     trainer_report_unsaved(t);

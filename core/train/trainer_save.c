@@ -105,31 +105,21 @@ void trainer_decide_save(struct trainer *t)
         t->job.state.step);
 }
 
-/* Until nothing is being written; the failure of what was is returned. */
-static enum status wait_for_save(struct trainer *t, struct err *err)
-{
-    trainer_decide_save(t);
-    return save_collect(&t->job, true) ? report(t, err) : STATUS_OK;
-}
-
-void trainer_finish_saves(struct trainer *t)
+void trainer_collect_save(struct trainer *t, bool wait)
 {
     struct err problem = {0};
-    if (wait_for_save(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
-}
-
-void trainer_collect_save(struct trainer *t)
-{
-    struct err problem = {0};
-    confirm_held(t);
-    if (save_collect(&t->job, false) && report(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
+    if (wait)
+        trainer_decide_save(t);
+    else
+        confirm_held(t);
+    if (save_collect(&t->job, wait) && report(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
 }
 
 /* For the one before, whose failure is reported and is no reason against this one. */
 static void wait_for_turn(struct trainer *t)
 {
     double start = clock_monotonic();
-    trainer_finish_saves(t);
+    trainer_collect_save(t, true);
     double seconds = clock_monotonic() - start;
     if (seconds < 1) return;
     trainer_event(t, "warning",
@@ -183,6 +173,7 @@ void trainer_try_save(struct trainer *t, const char *kind)
 enum status trainer_save_now(struct trainer *t, const char *kind, struct err *err)
 {
     enum status status = save_checkpoint(t, kind, err);
-    if (!status) start_held(t); /* whoever asks takes the weights as they are */
-    return status ? status : wait_for_save(t, err);
+    if (status) return status;
+    start_held(t); /* whoever asks takes the weights as they are */
+    return save_collect(&t->job, true) ? report(t, err) : STATUS_OK;
 }

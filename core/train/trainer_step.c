@@ -31,17 +31,12 @@ static bool trace_is_due(const struct trainer *t, int64_t step)
 
 /* ---- allocations ---- */
 
-static int64_t device_allocations(const struct trainer *t)
-{
-    return t->setup.backend->allocations(t->setup.device);
-}
-
 static void count_allocations(struct trainer *t)
 {
     t->counts = t->setup.check_allocations && !trace_is_due(t, trainer_queued(t));
     if (!t->counts) return;
     t->heap_allocations = heap_allocations();
-    t->device_allocations = device_allocations(t);
+    t->device_allocations = t->setup.backend->allocations(t->setup.device);
     heap_watch(true);
 }
 
@@ -51,7 +46,7 @@ static enum status check_allocations(struct trainer *t, struct err *err)
     heap_watch(false);
     t->counts = false;
     int64_t heap = heap_allocations() - t->heap_allocations,
-            device = device_allocations(t) - t->device_allocations;
+            device = t->setup.backend->allocations(t->setup.device) - t->device_allocations;
     bool first = t->replay.steps <= 1; /* it may: code is loaded, buffers of libraries are made */
     if (first || (heap == 0 && device == 0)) return STATUS_OK;
     return err_set(err, STATUS_FAILED,
@@ -161,19 +156,6 @@ static bool watch_waits(const struct trainer *t, int64_t step)
     return trace_is_due(t, step) || t->tracing || profiler_is_held_up(t->profiler);
 }
 
-static void watch_begin(struct trainer *t, int64_t step)
-{
-    begin_trace(t, step);
-    t->profiling = profiler_begin(t->profiler, step, t->network.stream, &t->network, t->tracing);
-}
-
-static void watch_end(struct trainer *t)
-{
-    profiler_end(t->profiling);
-    t->profiling = NULL; /* evaluations and samples are no part of a step */
-    end_trace(t);
-}
-
 static void watch_report(struct trainer *t, const struct step_record *step)
 {
     const struct train_observer *o = &t->setup.observer;
@@ -243,7 +225,8 @@ static void queue_step(struct trainer *t, struct flight *f)
     f->start = clock_monotonic();
     f->lr = schedule_lr(&t->schedule, f->step) * t->state.lr_factor;
     f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
-    watch_begin(t, f->step);
+    begin_trace(t, f->step);
+    t->profiling = profiler_begin(t->profiler, f->step, net->stream, net, t->tracing);
     bool graph = t->replay.update && !t->profiling; /* not where it is looked at by operation */
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
     /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
@@ -266,7 +249,9 @@ static void queue_step(struct trainer *t, struct flight *f)
     replay_update(&t->replay, graph);
     net->table->mem_download_async(&t->results[at], network_at(net, BUFFER_RESULT, 0), sizeof *t->results,
                                    net->calls);
-    watch_end(t);
+    profiler_end(t->profiling);
+    t->profiling = NULL; /* evaluations and samples are no part of a step */
+    end_trace(t);
     be->event_record(t->landed[at], net->stream);
 }
 
