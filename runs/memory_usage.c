@@ -84,11 +84,6 @@ static bool is_of_home(const struct store *store, const struct reservation *row)
     return row->home[0] == '\0' || strncmp(row->home, store_home(store), sizeof row->home - 1) == 0;
 }
 
-static bool is_own(const struct store *store, const struct reservation *row, const char *run_id)
-{
-    return strcmp(row->holder, run_id) == 0 && is_of_home(store, row);
-}
-
 enum status memory_usage_holders(struct store *store, struct ledger *ledger, const char *run_id,
                                  struct arena *arena, struct memory_holder **out, size_t *count,
                                  struct err *err)
@@ -102,15 +97,16 @@ enum status memory_usage_holders(struct store *store, struct ledger *ledger, con
     struct memory_holder *holders = arena_alloc_array(arena, all_count + 1, sizeof *holders);
     if (!holders) status = err_set(err, STATUS_NO_MEMORY, "no memory to list who holds memory");
     for (size_t i = 0; i < all_count; i++)
-        if (!all[i].waits && is_own(store, &all[i], run_id)) device = all[i].device;
+        if (!all[i].waits && is_of_home(store, &all[i]) && strcmp(all[i].holder, run_id) == 0)
+            device = all[i].device;
     for (size_t i = 0; !status && device && i < all_count; i++) {
         if (all[i].waits || strcmp(all[i].device, device) != 0) continue;
         struct memory_holder *holder = &holders[used++];
-        *holder = (struct memory_holder){.own = is_own(store, &all[i], run_id),
+        bool ours = is_of_home(store, &all[i]) && run_get(store, all[i].holder, &run, NULL) == STATUS_OK;
+        *holder = (struct memory_holder){.own = ours && strcmp(run.id, run_id) == 0,
                                          .pid = all[i].pid,
                                          .bytes = all[i].bytes,
                                          .used = all[i].used};
-        bool ours = is_of_home(store, &all[i]) && run_get(store, all[i].holder, &run, NULL) == STATUS_OK;
         snprintf(holder->name, sizeof holder->name, "%s", ours ? run.name : all[i].holder);
     }
     free(all);

@@ -14,6 +14,8 @@ enum {
     ROWS_PER_POINT = 16
 }; /* stored rows read for a point, at most about, before the next coarser level is used */
 
+#define LAST_STEP (INT64_C(1) << 60) /* larger ones are no counts of steps */
+
 struct reader {
     struct store *store;
     const char *run_id;
@@ -131,8 +133,7 @@ static enum status read_range(struct reader *reader, int level, int64_t first, i
     int64_t size = rollup_level[level], end;
     enum status status = rollup_end(reader->store, reader->run_id, level, &end, reader->err);
     if (status) return status;
-    int64_t from = first <= 0 ? 0 : first > INT64_MAX - size ? first : (first + size - 1) / size * size;
-    int64_t bound = last == INT64_MAX ? INT64_MAX / size * size : (last + 1) / size * size;
+    int64_t from = (first + size - 1) / size * size, bound = (last + 1) / size * size;
     if (bound < end) end = bound;
     if (from >= end) return read_range(reader, level - 1, first, last);
     status = read_range(reader, level - 1, first, from - 1);
@@ -144,7 +145,7 @@ static enum status read_range(struct reader *reader, int level, int64_t first, i
 static enum status read_from(struct reader *reader, int64_t first)
 {
     struct series *series = reader->series;
-    int64_t last = series->last_step < 0 ? INT64_MAX : series->last_step;
+    int64_t last = series->last_step < 0 ? LAST_STEP : series->last_step;
     if (series->metric == METRIC_VAL_LOSS) return read_raw(reader, first, last); /* few: read whole */
     int level = ROLLUP_LEVELS - 1;
     while (level >= 0 && rollup_level[level] > series->level) level--;
@@ -176,13 +177,15 @@ static enum status read_segments(struct reader *reader)
 static void choose_level(struct reader *reader)
 {
     struct series *series = reader->series;
-    int64_t last = series->last_step, most = (int64_t)series->max_points, level = 1;
+    int64_t last = series->last_step, level = 1;
+    size_t most = series->max_points;
     series->level = 1;
     if (series->metric == METRIC_VAL_LOSS) return; /* few; coarsened after reading */
     if (last < 0 || last > reader->newest_step) last = reader->newest_step;
-    int64_t steps = last - series->first_step + 1;
-    for (int i = 0; i < ROLLUP_LEVELS && steps / level / ROWS_PER_POINT > most; i++) level = rollup_level[i];
-    while (level < (1 << 30) && steps / level > most) level *= 2;
+    int64_t steps = last < series->first_step ? 0 : last - series->first_step + 1;
+    for (int i = 0; i < ROLLUP_LEVELS && (size_t)(steps / level / ROWS_PER_POINT) > most; i++)
+        level = rollup_level[i];
+    while (level < (1 << 30) && (size_t)(steps / level) > most) level *= 2;
     series->level = (int)level;
 }
 
@@ -190,15 +193,15 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
                         int64_t last_step, size_t max_points, struct series *series, struct err *err)
 {
     struct reader reader = {.store = store, .run_id = run_id, .series = series, .err = err};
-    series->metric = metric;
-    series->first_step = first_step > 0 ? first_step : 0;
-    series->last_step = last_step < 0 ? -1 : last_step;
-    series->max_points = max_points ? max_points : 1;
-    if (series->max_points > (size_t)1 << 40) series->max_points = (size_t)1 << 40;
-    series->count = 0;
-    series->level = 1;
-    series->cursor = series->first_step - 1;
-    series->segment = 0;
+    first_step = first_step < 0 ? 0 : first_step > LAST_STEP ? LAST_STEP : first_step;
+    *series = (struct series){.points = series->points,
+                              .capacity = series->capacity,
+                              .metric = metric,
+                              .level = 1,
+                              .first_step = first_step,
+                              .last_step = last_step > LAST_STEP ? LAST_STEP : last_step,
+                              .max_points = max_points ? max_points : 1,
+                              .cursor = first_step - 1};
     enum status status = store_read_begin(store, err);
     if (status) return status;
     status = read_segments(&reader);
