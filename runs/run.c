@@ -125,6 +125,13 @@ static int add_param(void *context, const char *section, const char *key, const 
     return 1;
 }
 
+static enum status add_params(struct store *store, const char *id, const char *config, struct err *err)
+{
+    struct params params = {store, id, STATUS_OK, err};
+    if (config) ini_parse_string(config, add_param, &params);
+    return params.status;
+}
+
 static enum status count_id(struct store *store, const char *id, int64_t *count, struct err *err)
 {
     return store_number(store, count, 0, err, "select count(*) from runs where id = ?1", "s", id);
@@ -169,9 +176,7 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
         "ssdssiissi", id, name, created_at, run->device ? run->device : "",
         run->precision ? run->precision : "", run->parameters, run->total_steps,
         run->config ? run->config : "", parent, parent ? run->parent_step : 0);
-    struct params params = {store, id, status, err};
-    if (!status && run->config) ini_parse_string(run->config, add_param, &params);
-    return params.status;
+    return status ? status : add_params(store, id, run->config, err);
 }
 
 enum status run_name_check(const char *name, struct err *err)
@@ -233,9 +238,7 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
     if (status) return status;
     status = store_do(store, err, "update runs set total_steps = ?2, config = ?3 where id = ?1", "sis", id,
                       total_steps, config);
-    struct params params = {store, id, status, err};
-    if (!status) ini_parse_string(config, add_param, &params);
-    status = params.status;
+    if (!status) status = add_params(store, id, config, err);
     if (!status) status = store_commit(store, err);
     store_rollback(store);
     return status;

@@ -249,30 +249,27 @@ static enum status set_up_to_read(struct store *store, struct err *err)
 
 /* ---- opening ---- */
 
+/* Where it can be written. */
+static enum status open_to_write(struct store *store, struct err *err)
+{
+    enum status status = file_make_folders(store->home, err);
+    if (status) return err_prefix(err, "cannot keep runs (set ANNEAL_HOME to a folder you may write to)");
+    status = open_lock(store, err);
+    return status ? status : set_up(store, err);
+}
+
 static enum status open_at(const char *home, bool to_read, struct store **out, struct err *err)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", home);
     store->lock_fd = -1;
     store->busy_ms = STORE_BUSY_MS;
-    enum status status;
-    if (snprintf(store->home, sizeof store->home, "%s", home) >= (int)sizeof store->home ||
-        snprintf(store->path, sizeof store->path, "%s/anneal.db", home) >= (int)sizeof store->path) {
-        status = err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long: %.80s...", home);
-        goto out;
-    }
-    if (to_read && (file_is_read_only(home) || file_is_read_only(store->path))) {
+    snprintf(store->home, sizeof store->home, "%s", home);
+    enum status status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", home);
+    if (!status && to_read && (file_is_read_only(home) || file_is_read_only(store->path)))
         status = set_up_to_read(store, err);
-        goto out;
-    }
-    status = file_make_folders(home, err);
-    if (status) {
-        err_prefix(err, "cannot keep runs (set ANNEAL_HOME to a folder you may write to)");
-        goto out;
-    }
-    status = open_lock(store, err);
-    if (!status) status = set_up(store, err);
-out:
+    else if (!status)
+        status = open_to_write(store, err);
     if (status)
         store_close(store);
     else

@@ -25,24 +25,16 @@ struct reader {
 
 /* ---- TensorBoard: a file's name says the metric ---- */
 
-/* What other programs call our metrics, in the spelling of metric_word. */
-static const char *const aliases[][2] = {{"train_loss", "loss"},
-                                         {"training_loss", "loss"},
-                                         {"loss_train", "loss"},
-                                         {"learning_rate", "lr"},
-                                         {"train_lr", "lr"},
-                                         {"train_learning_rate", "lr"},
-                                         {"gradient_norm", "grad_norm"},
-                                         {"train_grad_norm", "grad_norm"},
-                                         {"train_epoch", "epoch"},
-                                         {"tokens_per_second", "tokens_per_sec"},
-                                         {"throughput", "tokens_per_sec"},
-                                         {"eval_loss", "val_loss"},
-                                         {"validation_loss", "val_loss"},
-                                         {"loss_val", "val_loss"},
-                                         {"perplexity", "val_perplexity"},
-                                         {"eval_perplexity", "val_perplexity"},
-                                         {"validation_perplexity", "val_perplexity"}};
+/* A metric, and what other programs call it, in the spelling of metric_word. */
+static const char *const aliases[][4] = {
+    {"loss", "train_loss", "training_loss", "loss_train"},
+    {"lr", "learning_rate", "train_lr", "train_learning_rate"},
+    {"grad_norm", "gradient_norm", "train_grad_norm"},
+    {"epoch", "train_epoch"},
+    {"tokens_per_sec", "tokens_per_second", "throughput"},
+    {"val_loss", "eval_loss", "validation_loss", "loss_val"},
+    {"val_perplexity", "perplexity", "eval_perplexity", "validation_perplexity"},
+};
 
 /* "runs/run-7-tag-Val%2FLoss.csv" gives "val_2floss", "x/loss.csv" "loss": what follows TensorBoard's
  * "-tag-", lower case, with '_' for all that is neither letter nor digit. */
@@ -70,7 +62,8 @@ static enum status begin_scalars(struct reader *r)
     enum store_table table = TABLE_STEPS;
     metric_word(r->import->path, word, sizeof word);
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
-        if (strcmp(word, aliases[i][0]) == 0) snprintf(word, sizeof word, "%s", aliases[i][1]);
+        for (int k = 1; k < 4 && aliases[i][k]; k++)
+            if (strcmp(word, aliases[i][k]) == 0) snprintf(word, sizeof word, "%s", aliases[i][0]);
     if (!(metric = table_column(table, word))) metric = table_column(table = TABLE_EVALS, word);
     if (!metric || !metric->csv || !metric->field || strcmp(word, "step") == 0 ||
         strcmp(word, "wall_time") == 0)
@@ -95,11 +88,8 @@ static enum status begin_scalars(struct reader *r)
 
 static bool is_scalars(const struct reader *r)
 {
-    static const char *const names[] = {"Wall time", "Step", "Value"};
-    if (r->header_count != 3) return false;
-    for (int i = 0; i < 3; i++)
-        if (strcasecmp(r->header[i], names[i]) != 0) return false;
-    return true;
+    return r->header_count == 3 && strcasecmp(r->header[0], "Wall time") == 0 &&
+           strcasecmp(r->header[1], "Step") == 0 && strcasecmp(r->header[2], "Value") == 0;
 }
 
 /* Whether the header is that of a table, as this anneal writes it, a newer one (with more columns), or an
