@@ -1,0 +1,174 @@
+/* Tables and results as output.h prints them: widths, blocks, cuts, and the same members as a page and as
+ * JSON. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tui/command/output.h"
+
+/* What `print` writes to standard output; yours to free. */
+static char *printed(void (*print)(int argument), int argument)
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    assert_true(kept >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
+    print(argument);
+    fflush(stdout);
+    assert_true(dup2(kept, STDOUT_FILENO) >= 0);
+    close(kept);
+    long n = ftell(file);
+    if (fseek(file, 0, SEEK_END) == 0) n = ftell(file);
+    char *text = calloc(1, (size_t)n + 1);
+    assert_non_null(text);
+    rewind(file);
+    assert_int_equal(fread(text, 1, (size_t)n, file), n);
+    fclose(file);
+    return text;
+}
+
+static void expect(void (*print)(int argument), int argument, const char *wanted)
+{
+    char *text = printed(print, argument);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+static void fill(struct table *table)
+{
+    static const char *const names[] = {"a", "\u65E5\u672C", "c\x1B[2J"};
+    for (int i = 0; i < 3; i++) {
+        table_row(table);
+        table_cell(table, "name", "%s", names[i]);
+        table_cell(table, ">count", "%d", 1 << (5 * i));
+        table_cell(table, "word", "%s", i ? "x" : "longer");
+    }
+}
+
+static void print_blocks(int width)
+{
+    struct table table = {0};
+    fill(&table);
+    table_print(&table, 2, width, TABLE_BLOCKS);
+}
+
+static void print_cut(int width)
+{
+    struct table table = {0};
+    table_row(&table);
+    table_cell(&table, "RUN", "20260101-000000-a-name-that-goes-on-and-on-2");
+    table_cell(&table, "STATUS", "finished");
+    table_cell(&table, ">STEP", "7/9");
+    table_print(&table, 0, width, TABLE_CUT);
+}
+
+static void columns_are_as_wide_as_their_cells_and_blocks_as_the_page(void **state)
+{
+    (void)state;
+    expect(print_blocks, 0,
+           "  name   count  word\n"
+           "  a          1  longer\n"
+           "  \u65E5\u672C      32  x\n"
+           "  c\uFFFD[2J   1024  x\n");
+    expect(print_blocks, 16,
+           "  name   count\n"
+           "  a          1\n"
+           "  \u65E5\u672C      32\n"
+           "  c\uFFFD[2J   1024\n"
+           "\n"
+           "  name   word\n"
+           "  a      longer\n"
+           "  \u65E5\u672C   x\n"
+           "  c\uFFFD[2J  x\n");
+}
+
+static void the_first_column_is_cut_before_another_is_left_out(void **state)
+{
+    (void)state;
+    expect(print_cut, 0,
+           "RUN                                           STATUS    STEP\n"
+           "20260101-000000-a-name-that-goes-on-and-on-2  finished   7/9\n");
+    expect(print_cut, 40,
+           "RUN                       STATUS    STEP\n"
+           "20260101-000000-a-n~on-2  finished   7/9\n");
+    expect(print_cut, 36,
+           "RUN                         STATUS\n"
+           "20260101-000000-a-nam~on-2  finished\n");
+    expect(print_cut, 10, "RUN\n20260~on-2\n");
+}
+
+static void print_result(int json)
+{
+    struct output output;
+    struct err err = {0};
+    output_begin(&output, (bool)json);
+    OUTPUT_MEMBERS(&output, "path", "a\tb", "tokens", 12345, "file_bytes", (int64_t)2048, "loss", 1.5, "rate",
+                   (double)NAN, "whole", (bool)true, "step", -1);
+    output_list(&output, "files", "Files");
+    for (int i = 0; i < 2; i++) {
+        output_item(&output);
+        OUTPUT_MEMBERS(&output, "name", i ? "" : "first", "bytes", (int64_t)(1000 + i));
+    }
+    output_list_end(&output);
+    output_list(&output, "none", "Nothing");
+    output_list_end(&output);
+    assert_int_equal(output_end(&output, &err), STATUS_OK);
+}
+
+static void a_result_is_a_page_or_json(void **state)
+{
+    (void)state;
+    expect(print_result, 0,
+           "path               a b\n"
+           "tokens             12,345\n"
+           "file_bytes         2.0 KiB\n"
+           "loss               1.5\n"
+           "whole              yes\n"
+           "\n"
+           "Files\n"
+           "  name    bytes\n"
+           "  first  1000 B\n"
+           "  -      1001 B\n");
+    expect(print_result, 1,
+           "{\n"
+           "  \"path\": \"a\\u0009b\",\n"
+           "  \"tokens\": 12345,\n"
+           "  \"file_bytes\": 2048,\n"
+           "  \"loss\": 1.5,\n"
+           "  \"rate\": null,\n"
+           "  \"whole\": true,\n"
+           "  \"step\": null,\n"
+           "  \"files\": [\n"
+           "    {\n"
+           "      \"name\": \"first\",\n"
+           "      \"bytes\": 1000\n"
+           "    },\n"
+           "    {\n"
+           "      \"name\": \"\",\n"
+           "      \"bytes\": 1001\n"
+           "    }\n"
+           "  ],\n"
+           "  \"none\": []\n"
+           "}\n");
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_are_as_wide_as_their_cells_and_blocks_as_the_page),
+        cmocka_unit_test(the_first_column_is_cut_before_another_is_left_out),
+        cmocka_unit_test(a_result_is_a_page_or_json),
+    };
+    return cmocka_run_group_tests_name("output", tests, NULL, NULL);
+}
