@@ -45,10 +45,9 @@ void profiler_close(struct profiler *profiler); /* NULL is harmless */
 bool profiler_is_held_up(const struct profiler *profiler);
 
 /* A step begins, its work will be queued on `stream`; up to its end the operations of `network` mark
- * themselves, NULL: of none. The profiler if it is to be profiled, NULL if not:
- * during warm-up, between, and while the profiled step before has not been collected. A step that is wished
- * for is profiled, whatever is due; one that has not been collected by then is given up. A profiler NULL
- * gives NULL. */
+ * themselves, NULL: of none. The profiler if it is to be profiled, NULL if not: during warm-up, between, and
+ * while the profiled step before has not been collected. A step that is wished for is profiled, whatever is
+ * due; one that has not been collected by then is given up. A profiler NULL gives NULL. */
 struct profiler *profiler_begin(struct profiler *profiler, int64_t step, struct stream *stream,
                                 struct network *network, bool wished);
 

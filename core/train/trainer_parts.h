@@ -52,6 +52,11 @@ struct trainer {
     struct health health;
     double waited;   /* seconds for batches, by the last step reported */
     bool not_finite; /* a number was not, and health.on_nan = stop */
+    struct generator generator;
+    bool samples; /* the corpus has a tokenizer, and the generator is open */
+    char *sample_bytes, *sample_text;
+    int64_t evaluated_step; /* of the last evaluation; -1: none */
+    double evaluated_loss;
 
     /* ---- step ---- */
     struct profiler *profiler;  /* NULL: off */
@@ -70,12 +75,6 @@ struct trainer {
     int in_flight;
     double reported_at;   /* of clock_monotonic */
     int64_t finite_steps; /* reported so far, whose loss and gradient were finite */
-
-    struct generator generator;
-    bool samples; /* the corpus has a tokenizer, and the generator is open */
-    char *sample_bytes, *sample_text;
-    int64_t evaluated_step; /* of the last evaluation; -1: none */
-    double evaluated_loss;
 
     /* ---- save ---- */
     struct save_job job;            /* the newest */
