@@ -259,7 +259,9 @@ enum status ledger_list(struct ledger *l, const char *device, struct reservation
             status = err_set(err, STATUS_NO_MEMORY, "no memory to list the ledger");
         if (status) sqlite3_reset(select);
     }
-    if (status) free(*out);
+    if (!status) return STATUS_OK;
+    free(*out);
+    *out = NULL;
     return status;
 }
 
@@ -365,52 +367,44 @@ static enum status check_standing(const struct ledger_room *room, const struct r
     return STATUS_OK;
 }
 
-static enum status insert(struct ledger *l, const char *table, const struct ledger_room *room,
-                          const char *holder, int64_t bytes, int64_t *id, struct err *err)
-{
-    char sql[160];
-    snprintf(sql, sizeof sql,
-             "insert into %s(boot, pid, started, device, holder, bytes, since, used, home)"
-             " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-             table);
-    enum status status =
-        store_do(l->sql, err, sql, "snissidis", l->boot, (int)getpid(), process_started(getpid()),
-                 room->device, holder, bytes, clock_wall(), room->taken, l->home);
-    if (!status) *id = sqlite3_last_insert_rowid(l->sql->db);
-    return status;
-}
+#define INSERT(table)                                                                                        \
+    "insert into " table "(boot, pid, started, device, holder, bytes, since, used, home)"                    \
+    " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
 
-/* Begins a transaction, forgets the processes that have ended and lists the others. */
-static enum status begin(struct ledger *l, const char *device, struct reservation **rows, size_t *count,
-                         struct err *err)
+/* One transaction: forgets the processes that have ended, and makes the request a reservation or, where it
+ * `queues`, one of the queue. */
+static enum status enter(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
+                         bool queues, int64_t *id, struct err *err)
 {
-    *rows = NULL;
+    struct reservation *rows = NULL;
+    size_t count = 0;
     enum status status = store_exec(l->sql, "begin immediate", err);
     if (status) return status;
     status = store_exec(l->sql,
                         "delete from reservations where not lives(boot, pid, started);"
                         "delete from waiting where not lives(boot, pid, started)",
                         err);
-    if (!status) status = ledger_list(l, device, rows, count, err);
-    return status ? finish(l, status, err) : STATUS_OK;
+    if (!status) status = ledger_list(l, room->device, &rows, &count, err);
+    size_t first = first_waiting(rows, count);
+    if (!status && queues) status = check_standing(room, rows, count, err);
+    if (!status && !queues) status = check(room, rows, count, bytes, err);
+    if (!status && !queues && first < count && rows[first].id != l->place && !room->passes)
+        status = waits(room, &rows[first], "came before", err);
+    if (!status)
+        status = store_do(l->sql, err, queues ? INSERT("waiting") : INSERT("reservations"), "snissidis",
+                          l->boot, (int)getpid(), process_started(getpid()), room->device, holder, bytes,
+                          clock_wall(), room->taken, l->home);
+    if (!status) *id = sqlite3_last_insert_rowid(l->sql->db);
+    if (!status && !queues) status = leave_queue(l, err);
+    free(rows);
+    return finish(l, status, err);
 }
 
 enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, const char *holder,
                            int64_t bytes, int64_t *id, struct err *err)
 {
-    struct reservation *rows;
-    size_t count;
     if (!l) return check(room, NULL, 0, bytes, err);
-    enum status status = begin(l, room->device, &rows, &count, err);
-    if (status) return status;
-    size_t first = first_waiting(rows, count);
-    status = check(room, rows, count, bytes, err);
-    if (!status && first < count && rows[first].id != l->place && !room->passes)
-        status = waits(room, &rows[first], "came before", err);
-    if (!status) status = insert(l, "reservations", room, holder, bytes, id, err);
-    if (!status) status = leave_queue(l, err);
-    free(rows);
-    status = finish(l, status, err);
+    enum status status = enter(l, room, holder, bytes, false, id, err);
     if (!status) l->place = 0;
     return status;
 }
@@ -418,17 +412,9 @@ enum status ledger_reserve(struct ledger *l, const struct ledger_room *room, con
 enum status ledger_wait(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
                         struct err *err)
 {
-    struct reservation *rows;
-    size_t count;
     int64_t place = 0;
-    if (l->place) return STATUS_OK;
-    enum status status = begin(l, room->device, &rows, &count, err);
-    if (status) return status;
-    status = check_standing(room, rows, count, err);
-    if (!status) status = insert(l, "waiting", room, holder, bytes, &place, err);
-    free(rows);
-    status = finish(l, status, err);
-    if (!status) l->place = place;
+    enum status status = l->place ? STATUS_OK : enter(l, room, holder, bytes, true, &place, err);
+    if (!status && place) l->place = place;
     return status;
 }
 

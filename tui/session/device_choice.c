@@ -75,10 +75,8 @@ bool device_choice_may_fall_back(const struct device_choice *choice, const struc
 
 enum status device_choice_fall_back(struct device_choice *choice, const struct err *why, struct err *err)
 {
-    char reason[sizeof choice->why];
-    snprintf(reason, sizeof reason, "%s", why->text); /* `why` may be `err` */
+    snprintf(choice->why, sizeof choice->why, "%s", why->text); /* `why` may be `err` */
     device_choice_close(choice);
-    memcpy(choice->why, reason, sizeof reason);
     return open_cpu(choice, err);
 }
 
@@ -101,13 +99,12 @@ static enum status check_precision(const struct device_choice *choice, enum prec
 enum status device_choice_settle_precision(struct device_choice *choice, enum precision_choice *precision,
                                            struct err *err)
 {
-    char why[sizeof choice->why];
+    size_t n = strlen(choice->why);
     enum status status = check_precision(choice, *precision, err);
     if (status != STATUS_USAGE || strcmp(choice->wish, "auto") != 0 || choice->backend != cpu_backend())
         return status;
-    snprintf(why, sizeof why, "%.400s%sin %s instead of %s", choice->why, choice->why[0] ? "; " : "",
+    snprintf(choice->why + n, sizeof choice->why - n, "%sin %s instead of %s", n ? "; " : "",
              precision_name(choice->info.best), precision_choice_word(*precision));
-    memcpy(choice->why, why, sizeof why);
     *precision = CHOOSE_BEST;
     return STATUS_OK;
 }

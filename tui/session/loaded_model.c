@@ -57,8 +57,7 @@ enum status loaded_model_load(struct loaded_model *m, const char *folder, const 
     enum status status = device_choice_open(&m->choice, device, 0, err);
     if (!status) status = open_network(m, folder, wish, doing, err);
     if (status && m->choice.device && device_choice_may_fall_back(&m->choice, err)) {
-        struct err why = *err;
-        status = device_choice_fall_back(&m->choice, &why, err);
+        status = device_choice_fall_back(&m->choice, err, err);
         if (!status) status = open_network(m, folder, wish, doing, err);
     }
     return status;

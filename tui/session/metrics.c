@@ -25,9 +25,6 @@ struct metrics {
     bool leave, ended, left;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct device_info device;
-    /* the thread's own */
-    struct store *store;
-    struct gauge *gauge; /* NULL: the GPU cannot be observed */
 };
 
 /* Waits until `next`, or until it is asked to leave: true. */
@@ -52,15 +49,15 @@ static bool is_left(struct metrics *m)
 
 /* A row that cannot be stored is left out: the next one comes soon. Nor is one that nobody waits for stored.
  */
-static void take(struct metrics *m)
+static void take(struct metrics *m, struct store *store, struct gauge *gauge)
 {
     struct gpu_record record;
     int number;
-    if (m->gauge)
-        gauge_read(m->gauge, &record);
+    if (gauge) /* else the GPU cannot be observed */
+        gauge_read(gauge, &record);
     else
         gauge_read_host(sscanf(m->device.short_name, "cuda:%d", &number) == 1 ? number : -1, &record);
-    if (!is_left(m)) gpu_samples_add(m->store, m->id, &record, NULL);
+    if (!is_left(m)) gpu_samples_add(store, m->id, &record, NULL);
 }
 
 static void release(struct metrics *m)
@@ -74,17 +71,18 @@ static void release(struct metrics *m)
 static void *body(void *argument)
 {
     struct metrics *m = argument;
-    struct timespec next;
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    gauge_open(m->device.uuid, &m->gauge, NULL);
-    bool leave = is_left(m) || store_open(m->home, &m->store, NULL) != STATUS_OK;
+    struct store *store = NULL;
+    struct gauge *gauge = NULL;
+    struct timespec next = clock_deadline(0);
+    gauge_open(m->device.uuid, &gauge, NULL);
+    bool leave = is_left(m) || store_open(m->home, &store, NULL) != STATUS_OK;
     while (!leave) {
         next.tv_sec += SECONDS;
         leave = wait_until(m, &next);
-        take(m);
+        take(m, store, gauge);
     }
-    gauge_close(m->gauge);
-    store_close(m->store);
+    gauge_close(gauge);
+    store_close(store);
     pthread_mutex_lock(&m->mutex);
     m->ended = true;
     pthread_cond_signal(&m->changed);

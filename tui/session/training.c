@@ -268,24 +268,17 @@ static void add_remedy(struct training_session *s, struct err *err)
 static enum status check_outcome(const struct training_session *s, enum train_outcome outcome,
                                  struct err *err)
 {
-    char checkpoint[PATH_MAX], what[160], ordered[80] = "";
-    double factor = trainer_state(s->trainer)->lr_factor;
+    char checkpoint[PATH_MAX],
+        what[160] = "training diverged: 100 updates in a row had a gradient norm that is not finite";
     if (outcome != TRAIN_DIVERGED && outcome != TRAIN_NOT_FINITE) return STATUS_OK;
-    snprintf(what, sizeof what,
-             "training diverged: 100 updates in a row had a gradient norm that is not finite");
     if (outcome == TRAIN_NOT_FINITE)
         snprintf(what, sizeof what,
                  "step %" PRId64 ": a loss or gradient norm is not finite, and health.on_nan = stop",
                  trainer_state(s->trainer)->step - 1);
-    if (factor != 1)
-        snprintf(ordered, sizeof ordered, "; a resume obeys the rate × %g by order again", factor);
-    if (checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
-        return err_set(err, STATUS_FAILED,
-                       "%s (lower train.learning_rate, then train again: there is no checkpoint from before)",
-                       what);
-    return err_set(err, STATUS_FAILED,
-                   "%s (lower train.learning_rate, then %s: the last checkpoint is from before%s)", what,
-                   s->go_on_with, ordered);
+    bool none = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL) != STATUS_OK;
+    return err_set(err, STATUS_FAILED, "%s (lower train.learning_rate, then %s: %s from before)", what,
+                   none ? "train again" : s->go_on_with,
+                   none ? "there is no checkpoint" : "the last checkpoint is");
 }
 
 /* Runs the trainer and closes the books. */
