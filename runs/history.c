@@ -46,20 +46,14 @@ enum status series_checkpoints(struct store *store, const char *run_id, size_t l
     return table_list(store, &request, arena, out, count, err);
 }
 
-/* A later life of the run may have written another checkpoint of the step in its place. */
-enum status series_best_steps(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                              int64_t **out, size_t *count, struct err *err)
+enum status series_best_checkpoints(struct store *store, const char *run_id, size_t limit,
+                                    struct arena *arena, struct checkpoint_record **out, size_t *count,
+                                    struct err *err)
 {
     static const char still_best[] = "and kind = 'best' and segment = (select max(segment) from checkpoints c"
                                      " where run_id = ?1 and step = t.step) order by segment desc, step desc";
-    struct checkpoint_record *best;
-    struct table_request request = {TABLE_CHECKPOINTS, run_id, still_best, limit, sizeof *best, false};
-    enum status status = table_list(store, &request, arena, &best, count, err);
-    if (status) return status;
-    *out = arena_alloc_array(arena, *count + 1, sizeof **out);
-    if (!*out) return err_set(err, STATUS_NO_MEMORY, "reading run %s: not enough memory", run_id);
-    for (size_t i = 0; i < *count; i++) (*out)[i] = best[i].step;
-    return STATUS_OK;
+    struct table_request request = {TABLE_CHECKPOINTS, run_id, still_best, limit, sizeof **out, false};
+    return table_list(store, &request, arena, out, count, err);
 }
 
 enum status series_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)

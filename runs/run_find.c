@@ -115,16 +115,8 @@ enum status run_params_list(struct store *store, const char *run_id, struct aren
 
 const char *run_params_get(const struct run_param *params, size_t count, const char *name)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(params[middle].name, name);
-        if (order == 0) return params[middle].value;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(params[i].name, name) == 0) return params[i].value;
     return NULL;
 }
 

@@ -49,9 +49,10 @@ enum status series_events(struct store *store, const char *run_id, size_t limit,
 /* Of those that took the place of an earlier one, of the same path, only the newest. */
 enum status series_checkpoints(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                                struct checkpoint_record **out, size_t *count, struct err *err);
-/* The steps whose newest checkpoint was written as the best, the newest first. */
-enum status series_best_steps(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                              int64_t **out, size_t *count, struct err *err);
+/* Of the steps whose newest checkpoint was written as the best: a later life may have written another one. */
+enum status series_best_checkpoints(struct store *store, const char *run_id, size_t limit,
+                                    struct arena *arena, struct checkpoint_record **out, size_t *count,
+                                    struct err *err);
 enum status series_evals(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                          struct eval_record **out, size_t *count, struct err *err);
 /* Bytes at the peak: the sum over the categories of each one's highest; -1 when none is recorded. */

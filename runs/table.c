@@ -85,14 +85,12 @@ enum status table_add(struct store *store, enum store_table which, const char *r
 
 /* ---- reading ---- */
 
-int table_fields(enum store_table which, char *buf, size_t size)
+void table_fields(enum store_table which, char *buf, size_t size)
 {
     const struct table_info *table = &store_tables[which];
-    int fields = 0;
     for (int c = table->first, n = 0; c < table->end; c++)
         if (store_columns[c].field)
-            n += snprintf(buf + n, size - (size_t)n, "%st.%s", fields++ ? ", " : "", store_columns[c].name);
-    return fields;
+            n += snprintf(buf + n, size - (size_t)n, "%st.%s", n ? ", " : "", store_columns[c].name);
 }
 
 static bool read_text(const struct column_info *column, sqlite3_stmt *row, int at, struct arena *arena,

@@ -14,8 +14,8 @@
 enum status table_add(struct store *store, enum store_table table, const char *run_id, int segment,
                       const void *record, struct err *err);
 
-/* Writes "t.step, t.epoch, …": the columns of the record's fields. Returns their number. */
-int table_fields(enum store_table table, char *buf, size_t size);
+/* Writes "t.step, t.epoch, …": the columns of the record's fields. */
+void table_fields(enum store_table table, char *buf, size_t size);
 
 /* Fills a record from such columns of a row, from column `first` on; what is no column of the table stays as
  * it is. Texts are copied into `arena`. False when memory is short. */

@@ -117,11 +117,11 @@ static enum status find_best_step(struct store *store, const struct recorded_run
 {
     struct arena arena = {0};
     char folder[PATH_MAX + 32];
-    int64_t *steps = NULL;
+    struct checkpoint_record *best = NULL;
     size_t count = 0, i = 0;
-    enum status status = series_best_steps(store, run->info.id, SIZE_MAX, &arena, &steps, &count, err);
+    enum status status = series_best_checkpoints(store, run->info.id, SIZE_MAX, &arena, &best, &count, err);
     for (; !status && i < count; i++) {
-        snprintf(folder, sizeof folder, "%s/step-%" PRId64, run->checkpoints, steps[i]);
+        snprintf(folder, sizeof folder, "%s/step-%" PRId64, run->checkpoints, best[i].step);
         if (file_is_folder(folder)) break;
     }
     if (!status && i == count)
@@ -129,12 +129,12 @@ static enum status find_best_step(struct store *store, const struct recorded_run
                          "run %s: there is no checkpoint of a best step, or no longer (leave --best out for "
                          "the newest one)",
                          run->info.id);
-    if (!status) *step = steps[i];
+    if (!status) *step = best[i].step;
     if (!status && i > 0)
         fprintf(stderr,
                 "anneal: warning: run %s: the checkpoint of its best step %" PRId64
                 " is no longer there, %s from step-%" PRId64 "\n",
-                run->info.id, steps[0], c->doing, steps[i]);
+                run->info.id, best[0].step, c->doing, best[i].step);
     arena_release(&arena);
     return status;
 }
