@@ -32,18 +32,6 @@ struct bench {
     double step_seconds[STEPS], gemm_flops[STEPS];
 };
 
-/* The network's, and the operands of the product. */
-static enum status reserve(struct bench *b, struct err *err)
-{
-    struct memory_wish wish = {.holder = "bench",
-                               .backend = cpu_backend(),
-                               .device = b->device,
-                               .reserve = b->config.memory.reserve,
-                               .bytes = (int64_t)b->plan.total_bytes +
-                                        3 * (int64_t)sizeof(float) * GEMM_SIZE * GEMM_SIZE};
-    return memory_share_take(&b->share, &wish, err);
-}
-
 static enum status open_bench(struct bench *b, struct err *err)
 {
     const struct config *c = &b->config;
@@ -57,7 +45,12 @@ static enum status open_bench(struct bench *b, struct err *err)
     input.micro_batches = 1;
     input.snapshot = 0; /* nothing is saved */
     if (!status) status = plan_init(&b->plan, &input, err);
-    if (!status) status = reserve(b, err);
+    struct memory_wish wish = {.holder = "bench",
+                               .backend = backend,
+                               .device = b->device,
+                               .reserve = c->memory.reserve,
+                               .bytes = (int64_t)(b->plan.total_bytes + 3 * n * sizeof *b->operands)};
+    if (!status) status = memory_share_take(&b->share, &wish, err);
     if (!status) status = network_open(&b->network, backend, b->device, &b->model, &b->plan, err);
     if (status) return status;
     backend->device_describe(b->device, &b->info);

@@ -8,16 +8,6 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 
-static enum status reserve(struct loaded_model *m, const char *doing, struct err *err)
-{
-    struct memory_wish wish = {.holder = doing,
-                               .backend = m->choice.backend,
-                               .device = m->choice.device,
-                               .reserve = NAN,
-                               .bytes = (int64_t)m->plan.total_bytes};
-    return memory_share_take(&m->share, &wish, err);
-}
-
 static enum status open_network(struct loaded_model *m, const char *folder, struct loaded_wish wish,
                                 const char *doing, struct err *err)
 {
@@ -30,7 +20,12 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
     plan_input_for(&input, backend, m->choice.device);
     enum status status = plan_init(&m->plan, &input, err);
     if (status) return status;
-    status = reserve(m, doing, err);
+    struct memory_wish memory = {.holder = doing,
+                                 .backend = backend,
+                                 .device = m->choice.device,
+                                 .reserve = NAN,
+                                 .bytes = (int64_t)m->plan.total_bytes};
+    status = memory_share_take(&m->share, &memory, err);
     if (!status) status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
     if (!status) memory_share_used(&m->share, doing, m->share.bytes); /* before the weights take their time */
     if (!status) status = checkpoint_load_weights(folder, &m->network, err);

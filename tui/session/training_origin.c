@@ -42,47 +42,36 @@ static void begin_stopping_of_fork(struct training_session *s, const char *confi
 
 /* ---- resuming ---- */
 
-/* Whether `run` never had a checkpoint: then its beginning is where it goes on. */
-static enum status had_none(struct training_session *s, const struct run_info *run, bool *none,
-                            struct err *err)
+/* Fills `origin`, the newest full checkpoint. Else the one that the run was forked from, where that is of
+ * weights alone and all that it has (s->fresh); else "", where it never had one (s->anew): then it begins
+ * again. */
+static enum status find_origin(struct training_session *s, const struct run_info *run, struct err *err)
 {
     struct checkpoint_record *recorded;
     struct arena arena = {0};
-    size_t count = 0;
-    char there[32];
-    enum status status = series_checkpoints(s->store, run->id, 1, &arena, &recorded, &count, err);
-    arena_release(&arena);
-    checkpoint_list(s->checkpoints, there, sizeof there);
-    *none = count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED && !*run->parent_id;
-    return status;
-}
-
-/* Fills `checkpoint`, the newest full one. Else the one that the run was forked from, where that is of
- * weights alone and all that it has (s->fresh); else "", where it never had one (s->anew). */
-static enum status find_origin(struct training_session *s, const struct run_info *run, char *checkpoint,
-                               size_t size, struct err *err)
-{
-    char newest[PATH_MAX];
-    struct err problem = {0};
-    enum status status = STATUS_OK;
-    enum status found = checkpoint_find(s->checkpoints, CHECKPOINT_NEWEST_FULL, checkpoint, size, &problem);
-    if (found && !checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL)) {
+    size_t count = 0, size = sizeof s->origin;
+    char newest[PATH_MAX], there[32];
+    struct err why = {0};
+    enum status status = checkpoint_find(s->checkpoints, CHECKPOINT_NEWEST_FULL, s->origin, size, &why);
+    if (!status) return STATUS_OK;
+    if (!checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL)) {
         s->fresh = *run->parent_id && checkpoint_step(newest) == run->parent_step;
-        return file_format_path(checkpoint, size, err, "%s", newest); /* else it is refused for what it is */
+        return file_format_path(s->origin, size, err, "%s", newest); /* else it is refused for what it is */
     }
-    if (found && found != STATUS_NOT_FOUND) {
-        err_set(err, found, "%s", problem.text);
+    if (status != STATUS_NOT_FOUND) {
+        err_set(err, status, "%s", why.text);
         return recorded_run_refuse(s->checkpoints, run->id, err);
     }
-    if (found) status = had_none(s, run, &s->anew, err);
-    if (status) return status;
-    if (found && !s->anew)
-        return err_set(err, found,
-                       "run %s: no checkpoint to go on from is left below %s (start it again with `anneal "
-                       "train`)",
-                       s->id, s->checkpoints);
-    if (s->anew) *checkpoint = '\0';
-    return STATUS_OK;
+    *s->origin = '\0';
+    status = series_checkpoints(s->store, run->id, 1, &arena, &recorded, &count, err);
+    arena_release(&arena);
+    checkpoint_list(s->checkpoints, there, sizeof there);
+    s->anew = count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED && !*run->parent_id;
+    if (status || s->anew) return status;
+    return err_set(
+        err, STATUS_NOT_FOUND,
+        "run %s: no checkpoint to go on from is left below %s (start it again with `anneal train`)", s->id,
+        s->checkpoints);
 }
 
 /* Fills passed_over where a newer checkpoint than the one the run goes on from exists. */
@@ -101,18 +90,17 @@ static void find_passed_over(struct training_session *s)
 
 enum status training_open_resumed(struct training_session *s, struct err *err)
 {
-    char *checkpoint = s->origin;
     s->fresh = s->anew = false;
     struct run_info run;
     enum status status = run_find(s->store, s->id, &run, err);
-    if (!status) status = find_origin(s, &run, checkpoint, sizeof s->origin, err);
+    if (!status) status = find_origin(s, &run, err);
     if (!status && s->anew && *s->config.model.from) s->weights = s->config.model.from;
     if (!status) status = training_session_open_trainer(s, err);
     if (status || s->anew) return status;
     find_passed_over(s);
-    status = s->fresh ? trainer_fork(s->trainer, checkpoint, &s->fresh, err)
-                      : trainer_resume(s->trainer, checkpoint, err);
-    if (!status && *run.parent_id && checkpoint_step(checkpoint) == run.parent_step) {
+    status = s->fresh ? trainer_fork(s->trainer, s->origin, &s->fresh, err)
+                      : trainer_resume(s->trainer, s->origin, err);
+    if (!status && *run.parent_id && checkpoint_step(s->origin) == run.parent_step) {
         /* the other run's, as it was adopted: what the fork made of it is to be made again */
         struct recorded_run own, parent;
         status = recorded_run_read(s->id, &own, err);
