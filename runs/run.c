@@ -60,7 +60,7 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
     if (status) return status;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
-        return err_set(err, STATUS_IO, "%s: cannot open: %s (ANNEAL_HOME names a folder you may write to)",
+        return err_set(err, STATUS_IO, "%s: cannot open: %s (set ANNEAL_HOME to a folder you may write to)",
                        path, strerror(errno));
     status = take_lock(fd, path, id, err);
     if (status)

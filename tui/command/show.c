@@ -325,10 +325,13 @@ static void profile_line(struct table *table, const struct profile *profile, con
                          const char *name, bool layers)
 {
     double moved = profile_gigabytes_per_second(row), computed = profile_gigaflops_per_second(row);
+    char layer[16] = "", calls[24] = ""; /* a phase has none */
+    if (row->op && row->layer >= 0) snprintf(layer, sizeof layer, "%d", row->layer);
+    if (row->op) snprintf(calls, sizeof calls, "%.4g", row->calls);
     table_row(table);
     table_cell(table, "", "%s", name);
-    if (layers) table_cell(table, ">layer", row->op && row->layer >= 0 ? "%d" : "", row->layer);
-    table_cell(table, ">calls", row->op ? "%.4g" : "", row->calls);
+    if (layers) table_cell(table, ">layer", "%s", layer);
+    table_cell(table, ">calls", "%s", calls);
     table_cell(table, ">ms", "%.3f", row->time_us / 1e3);
     table_cell(table, ">share", "%.1f%%", 100 * share_of(row, profile));
     table_cell(table, ">GB/s", moved > 0 ? "%.3g" : "-", moved);
