@@ -137,21 +137,87 @@ bool text_parse_double(const char *word, double *out)
     return true;
 }
 
-/* 15 digits give back any decimal that has as few, 17 any double; whole numbers below 10^16 are written in
- * full. Of numbers below the normal ones fewer digits may do. */
+/* ---- doubles ---- */
+
+__extension__ typedef unsigned __int128 uint128;
+
+/* floor(power · c / 2^128), its lowest bit set when anything below was not zero. */
+static uint64_t scale(uint128 power, uint64_t c)
+{
+    uint128 low = (uint128)(uint64_t)power * c, high = (uint128)(uint64_t)(power >> 64) * c;
+    high += low >> 64;
+    return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
+}
+
+/* value = digits · 10^exponent: of the decimals with the fewest digits that round to `value`, a positive one,
+ * the closest. False where it is too large or too small for the method, Raffaello Giulietti's ("The Schubfach
+ * way to render doubles", 2020): scaled by a power of ten, here one whose power of five fits 128 bits, the
+ * interval that rounds to the value is between 1 and 10 wide; then at most one multiple of ten, or else one
+ * of two neighbouring integers, is the answer. Powers rounded to odd keep every comparison exact. */
+static bool shortest(double value, uint64_t *digits, int *exponent)
+{
+    uint64_t bits, mantissa;
+    memcpy(&bits, &value, sizeof bits);
+    mantissa = bits & (((uint64_t)1 << 52) - 1);
+    int biased = (int)(bits >> 52), q = biased - 1075;
+    bool closer = mantissa == 0; /* the neighbour below, by half */
+    int k = (q * 1262611 - (closer ? 524031 : 0)) >> 22, h = q + ((-k * 1741647) >> 19) + 1;
+    if (biased < 2 || k > 0 || k < -54) return false;
+    uint64_t c = mantissa | (uint64_t)1 << 52, odd = c % 2; /* the ends round to an even one only */
+    uint128 power = 1, square = 5;
+    for (int left = -k; left; left /= 2, square *= square)
+        if (left % 2) power *= square;
+    uint64_t top = (uint64_t)(power >> 64);
+    power <<= top ? __builtin_clzll(top) : 64 + __builtin_clzll((uint64_t)power);
+    uint64_t lower = scale(power, (4 * c - 2 + closer) << h) + odd, middle = scale(power, (4 * c) << h),
+             upper = scale(power, (4 * c + 2) << h) - odd, s = middle / 4, tens = s / 10;
+    bool down = lower <= 40 * tens, up = 40 * tens + 40 <= upper, fewer = s >= 10 && down != up;
+    if (!fewer) {
+        down = lower <= 4 * s, up = 4 * s + 4 <= upper;
+        if (down == up) up = middle > 4 * s + 2 || (middle == 4 * s + 2 && s % 2 == 1);
+    }
+    *digits = fewer ? tens + up : s + up;
+    *exponent = k + fewer;
+    for (; *digits % 10 == 0; ++*exponent) *digits /= 10;
+    return true;
+}
+
+/* As printf's %g does with just enough digits, but plain up to 10^16: 1e-05, 0.0001, 12.5, 1200000, 1e+16. */
+static void lay_out(uint64_t number, int exponent, char text[32])
+{
+    char digits[24] = "", *first = digits + sizeof digits - 1;
+    for (; number; number /= 10) *--first = (char)('0' + number % 10);
+    int n = (int)(digits + sizeof digits - 1 - first), point = n + exponent;
+    if (point > 0 && point < n) { /* nearly always, and a million steps hold nine million */
+        memcpy(text, first, (size_t)point);
+        text[point] = '.';
+        memcpy(text + point + 1, first + point, (size_t)(n - point + 1));
+    } else if (point > 16 || point < -3)
+        snprintf(text, 32, "%c%s%se%+03d", *first, n > 1 ? "." : "", first + 1, point - 1);
+    else if (point <= 0)
+        snprintf(text, 32, "0.%.*s%s", -point, "000", first);
+    else
+        snprintf(text, 32, "%s%.*s", first, point - n, "0000000000000000");
+}
+
 char *text_format_double(double value, char *buf, size_t size)
 {
-    char text[32];
-    int precision = fpclassify(value) == FP_SUBNORMAL ? 1 : 15;
-    if (isnan(value)) {
-        snprintf(buf, size, "nan");
-    } else if (value == rint(value) && fabs(value) < 1e16) {
-        snprintf(buf, size, "%.0f", value);
-    } else {
+    char text[33] = "-";
+    uint64_t digits;
+    int exponent, precision = 1;
+    if (isnan(value))
+        strcpy(text, "nan");
+    else if (value == rint(value) && fabs(value) < 1e16)
+        snprintf(text, sizeof text, "%.0f", value);
+    else if (isfinite(value) && shortest(fabs(value), &digits, &exponent))
+        lay_out(digits, exponent, text + (value < 0));
+    else
         do snprintf(text, sizeof text, "%.*g", precision, value);
         while (precision++ < 17 && strtod(text, NULL) != value);
-        snprintf(buf, size, "%s", text);
-    }
+    size_t n = strlen(text);
+    if (n >= size) n = size - 1;
+    memcpy(buf, text, n);
+    buf[n] = '\0';
     return buf;
 }
 

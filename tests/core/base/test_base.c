@@ -248,8 +248,9 @@ static void doubles_are_written_as_short_as_can_be(void **state)
         if (!(value > 0) || !isfinite(value)) continue;
         char buf[32];
         assert_true(strtod(text_format_double(-value, buf, sizeof buf), NULL) == -value);
-        if (digits_of(buf) != fewest_digits(value))
-            fail_msg("%.17g: %s, not %d digits", value, buf, fewest_digits(value));
+        /* above a power of two a decimal that is not the nearest of its length can read back the same */
+        if (digits_of(buf) > fewest_digits(value))
+            fail_msg("%.17g: %s, not at most %d digits", value, buf, fewest_digits(value));
     }
 }
 
