@@ -166,28 +166,22 @@ static enum status apply(struct journal *journal, struct message *message, struc
     return journal_add(journal, table, record, err);
 }
 
-static enum status own_event(struct journal *journal, const char *level, const char *text, struct err *err)
-{
-    struct event_record event = {journal->steps - 1, clock_wall(), level, text};
-    return journal_add(journal, TABLE_EVENTS, &event, err);
-}
-
 /* What the writer itself has to say about the storage. */
-static enum status apply_notes(struct writer *writer, struct err *err)
+static enum status add_notes(struct writer *writer, struct err *err)
 {
     char text[160], since[32];
+    struct event_record event = {writer->journal.steps - 1, clock_wall(), "error", text};
     enum status status = STATUS_OK;
     if (writer->unreported_lost) {
         snprintf(text, sizeof text, "%llu records were lost: the store could not take them in time",
                  (unsigned long long)writer->unreported_lost);
-        status = own_event(&writer->journal, "error", text, err);
+        status = journal_add(&writer->journal, TABLE_EVENTS, &event, err);
     }
-    if (!status && writer->failing_since > 0) {
-        clock_format_duration(clock_monotonic() - writer->failing_since, since, sizeof since);
-        snprintf(text, sizeof text, "storage works again after %s", since);
-        status = own_event(&writer->journal, "warning", text, err);
-    }
-    return status;
+    if (status || writer->failing_since == 0) return status;
+    clock_format_duration(clock_monotonic() - writer->failing_since, since, sizeof since);
+    snprintf(text, sizeof text, "storage works again after %s", since);
+    event.level = "warning";
+    return journal_add(&writer->journal, TABLE_EVENTS, &event, err);
 }
 
 /* Stores what waits, up to a full batch. */
@@ -204,7 +198,7 @@ static enum status commit(struct writer *writer, struct err *err)
         status = apply(&writer->journal, message, err);
         count++;
     }
-    if (!status) status = apply_notes(writer, err);
+    if (!status) status = add_notes(writer, err);
     if (!status) status = journal_row(&writer->journal, err);
     if (!status) status = store_commit(writer->store, err);
     if (status) {

@@ -81,7 +81,7 @@ static enum status begin_scalars(struct reader *r)
                                    .value = metric};
     enum status status = import_set_kind(r->import, IMPORT_TENSORBOARD);
     if (!status) status = import_rows_begin(&r->rows);
-    return status ? status : import_rows_field(&r->rows, 3, "1", 1);
+    return status ? status : import_rows_field(&r->rows, 3, "1");
 }
 
 /* ---- headers ---- */
@@ -157,7 +157,7 @@ static void take_field(void *bytes, size_t n, void *context)
     else if (r->own && r->field == 0)
         r->status = check_run(r, text ? text : "");
     else if (r->field - r->own < r->rows.count)
-        r->status = import_rows_field(&r->rows, r->field - r->own, text, n);
+        r->status = import_rows_field(&r->rows, r->field - r->own, text);
     r->field++;
 }
 

@@ -35,10 +35,8 @@ static enum status store(struct log *log, struct import_rows *rows, const char *
     char segment[24];
     snprintf(segment, sizeof segment, "%lld", (long long)log->segment);
     enum status status = STATUS_OK;
-    for (int i = 0; !status && i < rows->count; i++) {
-        const char *text = i == 0 ? segment : i == 1 ? step : texts[i - 2];
-        status = import_rows_field(rows, i, text, text ? strlen(text) : 0);
-    }
+    for (int i = 0; !status && i < rows->count; i++)
+        status = import_rows_field(rows, i, i == 0 ? segment : i == 1 ? step : texts[i - 2]);
     return status ? status : import_rows_store(rows);
 }
 

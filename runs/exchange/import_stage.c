@@ -98,7 +98,7 @@ static enum status read_integer(struct import *import, const struct column_info 
     return STATUS_OK;
 }
 
-enum status import_rows_field(struct import_rows *rows, int i, const char *text, size_t n)
+enum status import_rows_field(struct import_rows *rows, int i, const char *text)
 {
     const struct column_info *column = rows->columns[i];
     bool needed = strstr(column->sql, "not null") || column == rows->value;
@@ -117,7 +117,7 @@ enum status import_rows_field(struct import_rows *rows, int i, const char *text,
         store_bind_double(rows->insert, i + 1, real);
         if (isnan(real)) rows->nan |= column->null;
     } else {
-        sqlite3_bind_text(rows->insert, i + 1, text, (int)n, SQLITE_TRANSIENT);
+        sqlite3_bind_text(rows->insert, i + 1, text, -1, SQLITE_TRANSIENT);
         return check_word(rows->import, column, text);
     }
     return STATUS_OK;

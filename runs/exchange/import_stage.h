@@ -47,7 +47,7 @@ struct import_rows {
 /* Makes ready for rows; all members but the last two are set. */
 enum status import_rows_begin(struct import_rows *rows);
 /* Field `i` of a row, checked; `text` NULL: absent. */
-enum status import_rows_field(struct import_rows *rows, int i, const char *text, size_t n);
+enum status import_rows_field(struct import_rows *rows, int i, const char *text);
 /* Ends a row. */
 enum status import_rows_store(struct import_rows *rows);
 
