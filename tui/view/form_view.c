@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/view/input.h"
 #include "tui/view/launch.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
@@ -126,13 +125,6 @@ static void draw_field(struct grid *grid, struct rect row, const struct form_fie
     if (focused && !field->choices) grid_mark(grid, (struct rect){x + cursor, row.y, 1, 1}, ATTR_REVERSE);
 }
 
-static void draw_start(struct grid *grid, struct rect row, const struct form_state *state)
-{
-    struct pen pen = {grid, row.x + 2, row.y, row.x + row.w - 2};
-    pen_print(&pen, STYLE_GOOD, ATTR_BOLD | (state->at == state->count ? ATTR_REVERSE : 0), " %s ",
-              state->launch.pid ? "starting ..." : "Start training");
-}
-
 /* The sentence below the lines, as many rows at the bottom as it takes, at most half the screen, below a rule
  * with the key in it. Returns the rows. */
 static int draw_note(struct workbench *workbench, struct grid *grid, const struct form_state *state)
@@ -201,7 +193,9 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
         if (i < state->count)
             draw_field(grid, row, &workbench->options.fields[i], &state->input[i], i == state->at);
         else if (i == state->count + 1)
-            draw_start(grid, row, state);
+            grid_line(grid, &(struct rect){row.x + 1, row.y, row.w, 1}, STYLE_GOOD,
+                      ATTR_BOLD | (state->at == state->count ? ATTR_REVERSE : 0), " %s ",
+                      state->launch.pid ? "starting ..." : "Start training");
     }
 }
 

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "tui/widget/layout.h"
+#include "core/base/text.h"
 
 const struct key keys[] = {
 #define KEY(context, action, code, other, label, hint, help)                                                 \
@@ -113,7 +113,8 @@ void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll)
     int w = grid->w < BOX_W ? grid->w : BOX_W; /* then the text is wrapped */
     struct rect unseen = {0, 0, w - 2, 0};     /* drawing there only counts the rows */
     int rows = draw_group(grid, unseen, draw_group(grid, unseen, 0, context) + 1, CONTEXT_ANY);
-    struct rect box = layout_centre(grid->w, grid->h - 1, w, rows + 2);
+    int h = rows + 2 < grid->h - 1 ? rows + 2 : grid->h - 1;
+    struct rect box = {(grid->w - w) / 2, (grid->h - 1 - h) / 2, w, h};
     struct rect inside = grid_box(grid, box, STYLE_ACCENT, "Keys");
     int most = rows > inside.h ? rows - inside.h : 0;
     if (*scroll > (size_t)most) *scroll = (size_t)most;
@@ -123,4 +124,71 @@ void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll)
               most ? " Up Down scroll, others close " : " any key closes ");
     inside.w++; /* the marks lie on the frame */
     grid_scroll_marks(grid, inside, from > 0, from < most);
+}
+
+/* --- what is typed --- */
+
+void input_set(struct input *input, const char *text)
+{
+    size_t n = strlen(text);
+    if (n >= sizeof input->text) n = utf8_cut(text, sizeof input->text - 1);
+    memcpy(input->text, text, n);
+    input->text[n] = '\0';
+    input->cursor = n;
+}
+
+static bool is_middle(char byte)
+{
+    return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
+/* The start of the character before byte `at`, or of that after it; `at` itself where there is none. */
+static size_t before(const struct input *input, size_t at)
+{
+    while (at > 0 && is_middle(input->text[--at])) continue;
+    return at;
+}
+
+static size_t after(const struct input *input, size_t at)
+{
+    if (input->text[at]) at++;
+    while (is_middle(input->text[at])) at++;
+    return at;
+}
+
+static void erase(struct input *input, size_t from, size_t to)
+{
+    memmove(input->text + from, input->text + to, strlen(input->text + to) + 1);
+    input->cursor = from;
+}
+
+static void type(struct input *input, uint32_t code_point)
+{
+    char bytes[5];
+    size_t n = glyph_encode(code_point, bytes, sizeof bytes), length = strlen(input->text);
+    if (utf8_is_control(code_point) || code_point > 0x10FFFF || length + n >= sizeof input->text) return;
+    memmove(input->text + input->cursor + n, input->text + input->cursor, length - input->cursor + 1);
+    memcpy(input->text + input->cursor, bytes, n);
+    input->cursor += n;
+}
+
+void input_key(struct input *input, uint32_t code)
+{
+    size_t at = input->cursor;
+    if (code == K_LEFT)
+        input->cursor = before(input, at);
+    else if (code == K_RIGHT)
+        input->cursor = after(input, at);
+    else if (code == K_HOME)
+        input->cursor = 0;
+    else if (code == K_END)
+        input->cursor = strlen(input->text);
+    else if (code == K_BACKSPACE)
+        erase(input, before(input, at), at);
+    else if (code == K_DELETE)
+        erase(input, at, after(input, at));
+    else if (code == K_CTRL('u'))
+        input_set(input, "");
+    else
+        type(input, code);
 }

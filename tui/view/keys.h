@@ -14,8 +14,7 @@
 
 enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 127 };
 
-/* Beyond Unicode. K_OTHER: a key we have no use for; K_CONFIRMED: no key, a question was answered with yes.
- */
+/* Beyond Unicode. K_OTHER: a key without use; K_CONFIRMED: no key, a question was answered with yes. */
 enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
 enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED };
 
@@ -29,6 +28,7 @@ enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED 
     A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
     A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
     A(NO)
+
 /* Where a key means something, and how the help calls that. */
 #define CONTEXTS(C)                                                                                       \
     C(ANY, "Everywhere") C(RUNS, "List of runs") C(RUN, "One run") C(MEMORY, "Memory of a run")           \
@@ -67,5 +67,20 @@ void keys_draw_hints(struct grid *grid, struct rect row, enum key_context contex
 
 /* A box with the keys of the context and those of everywhere; *scroll is cut to what there is. */
 void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll);
+
+/* --- a line of text being typed: UTF-8 kept whole, edited at a cursor --- */
+
+enum { INPUT_MAX = 256 };
+
+struct input {
+    char text[INPUT_MAX]; /* UTF-8, NUL-terminated */
+    size_t cursor;        /* byte offset, at a character's start */
+};
+
+void input_set(struct input *input, const char *text);
+
+/* Types a character, moves (Left, Right, Home, End) or removes (Backspace, Delete, Ctrl-U); ignores other
+ * keys. */
+void input_key(struct input *input, uint32_t code);
 
 #endif

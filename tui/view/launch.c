@@ -66,14 +66,6 @@ static void last_sentence(const char *path, char *buf, size_t size)
     if (file) fclose(file);
 }
 
-/* A process id alone proves nothing: they repeat, in containers all the time. */
-static bool is_of_trainer(const struct launch *launch, struct store *store, const struct run_info *run,
-                          bool ended)
-{
-    if (run->pid != launch->pid || !(run->created_at >= launch->started)) return false;
-    return ended || run_is_alive(store, run->id);
-}
-
 /* Fills *run_id; STATUS_NOT_FOUND: there is no such run. */
 static enum status find_run(const struct launch *launch, struct store *store, bool ended,
                             char run_id[RUN_ID_MAX], struct err *err)
@@ -82,7 +74,10 @@ static enum status find_run(const struct launch *launch, struct store *store, bo
     struct run_info *runs;
     size_t count, i = 0;
     enum status status = run_list(store, &arena, &runs, &count, err);
-    while (!status && i < count && !is_of_trainer(launch, store, &runs[i], ended)) i++;
+    for (; !status && i < count; i++) { /* a process id alone proves nothing: in containers they repeat */
+        bool ours = runs[i].pid == launch->pid && runs[i].created_at >= launch->started;
+        if (ours && (ended || run_is_alive(store, runs[i].id))) break;
+    }
     if (!status && i == count) status = STATUS_NOT_FOUND;
     if (!status) snprintf(run_id, RUN_ID_MAX, "%s", runs[i].id);
     arena_release(&arena);

@@ -2,6 +2,7 @@
  * same on runs that go on and on those that ended. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tui/view/labels.h"
@@ -207,12 +208,10 @@ static void move_to_event(struct workbench *workbench, struct run_state *state, 
     int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
     const struct event_record *event = run_model_event_beside(&state->model, from, later);
     char text[512];
-    if (!event) {
-        workbench_say(workbench, later ? "no event after this step" : "no event before this step");
-        return;
-    }
-    place_cursor(workbench, state, event->step);
-    workbench_say(workbench, "%s", panel_event_text(event, text, sizeof text));
+    snprintf(text, sizeof text, "no event %s this step", later ? "after" : "before");
+    if (event) panel_event_text(event, text, sizeof text);
+    if (event) place_cursor(workbench, state, event->step);
+    workbench_say(workbench, "%s", text);
 }
 
 /* Twice or half of what was ordered last. */

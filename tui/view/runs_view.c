@@ -10,7 +10,6 @@
 #include "core/base/text.h"
 #include "runs/run.h"
 #include "runs/series.h"
-#include "tui/view/input.h"
 #include "tui/view/labels.h"
 #include "tui/view/launch.h"
 #include "tui/view/workbench.h"

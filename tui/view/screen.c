@@ -312,22 +312,15 @@ static void take_signals(struct session *session)
 {
     struct signalfd_siginfo info;
     while (read(session->signals, &info, sizeof info) == sizeof info) {
-        switch (info.ssi_signo) {
-        case SIGWINCH:
-            resize(session->screen);
-            session->workbench->dirty = true;
-            break;
-        case SIGTSTP:
+        if (info.ssi_signo == SIGTSTP) {
             suspend(session->screen);
             kill(getpid(), SIGSTOP);
             refresh(); /* takes the terminal back */
-            resize(session->screen);
-            session->workbench->dirty = true;
-            break;
-        default:
+        } else if (info.ssi_signo != SIGWINCH) {
             session->workbench->left = true;
-            break;
         }
+        resize(session->screen);
+        session->workbench->dirty = true;
     }
 }
 

@@ -111,11 +111,6 @@ static void log_ticks(struct axis *axis, int max_ticks)
     }
 }
 
-static int cap_ticks(int max_ticks)
-{
-    return max_ticks < 1 ? 1 : max_ticks > AXIS_TICKS_MAX ? AXIS_TICKS_MAX : max_ticks;
-}
-
 static void set_range(struct axis *axis, double lo, double hi)
 {
     if (!(isfinite(lo) && isfinite(hi) && lo <= hi)) {
@@ -136,7 +131,7 @@ void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks)
     if (log && lo <= 0) lo = hi * 1e-6;
     set_range(axis, lo, hi);
     axis->log = log && axis->lo > 0;
-    max_ticks = cap_ticks(max_ticks);
+    max_ticks = max_ticks < 1 ? 1 : max_ticks > AXIS_TICKS_MAX ? AXIS_TICKS_MAX : max_ticks;
     if (axis->log) log_ticks(axis, max_ticks);
     if (axis->count < 2) { /* less than a decade: linear values say more */
         axis->count = 0;
@@ -148,7 +143,7 @@ void axis_init_steps(struct axis *axis, double lo, double hi, int max_ticks)
 {
     set_range(axis, lo, hi);
     if (axis->hi - axis->lo < 1) axis->hi = axis->lo + 1;
-    linear_ticks(axis, cap_ticks(max_ticks), 1);
+    linear_ticks(axis, max_ticks < 1 ? 1 : max_ticks > AXIS_TICKS_MAX ? AXIS_TICKS_MAX : max_ticks, 1);
 }
 
 double axis_position(const struct axis *axis, double value)

@@ -60,11 +60,12 @@ void sparkline_draw(struct grid *grid, int x, int y, int width, enum style style
         if (finite > 0) columns[newest].finite += finite;
     }
     for (int c = 0; c < width; c++) {
-        lo = fmin(lo, columns[c].finite ? columns[c].sum / (double)columns[c].finite : INFINITY);
-        hi = fmax(hi, columns[c].finite ? columns[c].sum / (double)columns[c].finite : -INFINITY);
+        columns[c].sum = columns[c].finite ? columns[c].sum / (double)columns[c].finite : NAN; /* the mean */
+        lo = fmin(lo, columns[c].sum); /* the number where the other is NaN */
+        hi = fmax(hi, columns[c].sum);
     }
     for (int c = 0; c < width; c++) {
-        double mean = columns[c].finite ? columns[c].sum / (double)columns[c].finite : NAN;
+        double mean = columns[c].sum;
         if (columns[c].non_finite && (isnan(mean) || c == newest))
             grid_put(grid, x + c, y, 0x2717, STYLE_BAD, ATTR_NONE);
         else if (!isnan(mean))

@@ -10,13 +10,11 @@
 
 #include "core/base/text.h"
 
-struct stand_in {
+static const struct {
     uint32_t glyph;
     uint32_t block; /* in the 256 or so glyphs of a PC console font */
     char ascii;
-};
-
-static const struct stand_in stand_ins[] = {
+} stand_ins[] = {
     {0x2500, 0x2500, '-'},  {0x2502, 0x2502, '|'}, {0x250A, 0x2502, ':'}, {0x250C, 0x250C, '+'},
     {0x2510, 0x2510, '+'},  {0x2514, 0x2514, '+'}, {0x2518, 0x2518, '+'}, {0x251C, 0x251C, '+'},
     {0x2524, 0x2524, '+'},  {0x252C, 0x252C, '+'}, {0x2534, 0x2534, '+'}, {0x253C, 0x253C, '+'},

@@ -8,13 +8,6 @@ bool layout_too_small(int w, int h)
     return w < LAYOUT_MIN_W || h < LAYOUT_MIN_H;
 }
 
-struct rect layout_centre(int screen_w, int screen_h, int w, int h)
-{
-    if (w > screen_w) w = screen_w;
-    if (h > screen_h) h = screen_h;
-    return (struct rect){(screen_w - w) / 2, (screen_h - h) / 2, w, h};
-}
-
 /* The charts in what the text below them leaves. */
 static void place_charts(struct run_layout *out, bool enlarged)
 {

@@ -11,9 +11,6 @@ enum { LAYOUT_MIN_W = 40, LAYOUT_MIN_H = 10, LAYOUT_CHARTS = 4 };
 /* Below LAYOUT_MIN_W × LAYOUT_MIN_H a view shows only that the terminal is too small. */
 bool layout_too_small(int w, int h);
 
-/* A rectangle of at most w × h centred in the screen. */
-struct rect layout_centre(int screen_w, int screen_h, int w, int h);
-
 /* --- the view of a run: rectangles that do not overlap; one without room has w or h 0 --- */
 
 struct run_layout {

@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "tests/tui/widget/cells.h"
-#include "tui/view/input.h"
 #include "tui/view/keys.h"
 #include "tui/view/run_model.h"
 #include "tui/widget/axis.h"
