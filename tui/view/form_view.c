@@ -74,8 +74,7 @@ static enum status form_open(struct workbench *workbench, void *opaque, const ch
 
 static void form_close(void *opaque)
 {
-    struct form_state *state = opaque;
-    launch_release(&state->launch);
+    launch_release(&((struct form_state *)opaque)->launch);
 }
 
 static bool form_read(struct workbench *workbench, void *opaque, bool store_changed)

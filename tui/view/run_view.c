@@ -43,8 +43,7 @@ static enum status run_open(struct workbench *workbench, void *opaque, const cha
 
 static void run_close(void *opaque)
 {
-    struct run_state *state = opaque;
-    run_model_release(&state->model);
+    run_model_release(&((struct run_state *)opaque)->model);
 }
 
 /* The steps the charts show. */
@@ -243,12 +242,11 @@ static void cycle_smoothing(struct workbench *workbench, struct run_state *state
 {
     struct run_model *model = &state->model;
     double next = model->decay == 0 ? 0.9 : model->decay < 0.95 ? 0.99 : 0;
-    if (!workbench_did(workbench, run_model_set_range(model, workbench->store, model->first_step,
-                                                      model->last_step, next, &workbench->err)))
-        return;
-    if (next > 0)
+    bool done = workbench_did(workbench, run_model_set_range(model, workbench->store, model->first_step,
+                                                             model->last_step, next, &workbench->err));
+    if (done && next > 0)
         workbench_say(workbench, "smoothing %g a step; the values themselves lie dimmed behind", next);
-    else
+    else if (done)
         workbench_say(workbench, "no smoothing");
 }
 

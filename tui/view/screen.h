@@ -3,9 +3,8 @@
  * includes ncurses.
  *
  * Always: the terminal is put back into its old state by screen_close, and, as far as that is possible, when
- * the process dies of a fault of its own (SIGSEGV, abort). Only cells that differ from those on the screen
- * are sent to it. Colours are the terminal's own palette: none with NO_COLOR or a monochrome terminal, else
- * 8, 16 or 256. */
+ * the process dies of a fault of its own (SIGSEGV, abort). Only cells that differ are sent. Colours are
+ * the terminal's own palette: none with NO_COLOR or a monochrome terminal, else 8, 16 or 256. */
 #ifndef ANNEAL_TUI_SCREEN_H
 #define ANNEAL_TUI_SCREEN_H
 
@@ -13,17 +12,15 @@
 
 #include "tui/view/workbench.h"
 
-/* Returns when the user leaves or SIGINT, SIGTERM or SIGHUP arrives, with the terminal as it was. Standard
- * input and output must be terminals: STATUS_FAILED says so otherwise, before anything is written. Runs go
- * on. */
+/* Returns when the user leaves or SIGINT, SIGTERM or SIGHUP arrives, with the terminal as it was. Where
+ * standard input or output is no terminal: STATUS_FAILED, before anything is written. */
 enum status screen_run(const struct workbench_options *options, struct err *err);
 
 /* --- its parts, for the benchmark --- */
 
 struct screen;
 
-/* STATUS_FAILED, before anything is written, when TERM names no terminal this system knows or one that cannot
- * place its cursor. Whether in and out are terminals is the caller's to check. */
+/* STATUS_FAILED when TERM names no terminal that this system knows, or one that cannot place its cursor. */
 enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct err *err);
 void screen_close(struct screen *screen); /* NULL is harmless */
 

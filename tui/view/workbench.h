@@ -118,14 +118,12 @@ void workbench_say(struct workbench *workbench, const char *format, ...)
 /* workbench_did(workbench, f(..., &workbench->err)): whether f did; if not, the last row shows its error. */
 bool workbench_did(struct workbench *workbench, enum status status);
 
-/* Orders to a run's trainer through the store; the last row says what was asked, or why nothing was. Each
- * returns the order's id; 0 when none was sent. */
-
-/* For ACTION_PAUSE, STOP, CHECKPOINT, EVALUATE, SAMPLE or TRACE; nothing for others. To stop it asks first,
- * unless the user has `confirmed`. */
+/* Orders a run's trainer to do what ACTION_PAUSE, STOP, CHECKPOINT, EVALUATE, SAMPLE or TRACE say; to stop it
+ * asks first, unless the user has `confirmed`. The last row says what was asked, or why nothing was. Returns
+ * the order's id; 0 when none was sent. */
 int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
                         bool confirmed);
-/* The scheduled learning rate times `factor`. */
+/* The same for the scheduled learning rate times `factor`. */
 int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor);
 
 /* Asks a yes/no question about `action` in the last row. */

@@ -24,10 +24,9 @@ struct stack_part {
     enum style style;
 };
 
-/* Parts of a whole one after another, on a scale that several bars share: `scale` is the amount that the
- * whole width stands for. The ends of the parts lie where the sum so far lies, to the nearest cell: together
- * the parts are exact, each of them to a cell. A bar of any amount has a cell. Amounts beyond the scale are
- * cut, marked by an arrow. The rest of the width is left as it is. Returns the columns used. */
+/* Parts of a whole one after another; `scale` is the amount that the whole width stands for. Each part ends
+ * where the sum so far lies, to the nearest cell; a bar of any amount has a cell. Amounts beyond the scale
+ * are cut, marked by an arrow; the rest of the width is left as it is. Returns the columns used. */
 int stack_draw(struct grid *grid, int x, int y, int width, const struct stack_part *parts, int count,
                double scale);
 
