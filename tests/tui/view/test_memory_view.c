@@ -424,7 +424,8 @@ static void the_summary_says_what_is_known(void **state)
     assert_string_equal(memory_panel_summary(&usage, text, sizeof text),
                         "memory 1.0 GiB planned, 1.5 GiB held, 3.0 GiB free");
     usage.has_sample = false;
-    assert_string_equal(memory_panel_summary(&usage, text, sizeof text), "memory 1.0 GiB planned, - held, - free");
+    assert_string_equal(memory_panel_summary(&usage, text, sizeof text),
+                        "memory 1.0 GiB planned, - held, - free");
     usage.category_count = 0;
     assert_string_equal(memory_panel_summary(&usage, text, sizeof text), "");
 }
