@@ -124,7 +124,7 @@ void parts_print_bytes(struct output *out, const char *name, size_t bytes)
 
 void parts_print_categories(struct output *out, const struct plan *plan)
 {
-    output_open(out, "categories", "categories");
+    output_open(out, "categories", "Memory by category");
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (plan_has_category(plan, (enum plan_category)i))
             parts_print_bytes(out, plan_category_name((enum plan_category)i), plan->category_bytes[i]);
@@ -165,23 +165,41 @@ static void print_arithmetic(struct output *out, const struct training_session *
             validation = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
     int64_t evaluated = most && most < validation ? most : validation;
     double epoch = (double)sequences / (double)batch;
-    OUTPUT_MEMBERS(out, "parameters", plan->input.model->parameters, "device", s->choice.info.short_name,
-                   "precision", precision_name(plan->input.precision), "optimizer",
-                   optimizer_kind_word(c->train.optimizer), "corpus_tokens", (int64_t)s->corpus.tokens,
-                   "train_sequences", sequences, "validation_sequences", validation, "tokens_per_step",
-                   tokens);
-    OUTPUT_MEMBERS(out, "total_steps", steps, "total_tokens", tokens * steps, "steps_per_epoch", epoch,
-                   "epochs", (double)steps / epoch);
     /* evaluations each `every` steps, and once at the end; checkpoints but for those of a best evaluation */
-    OUTPUT_MEMBERS(out, "evaluations",
-                   !validation ? 0
-                   : every     ? (steps + every - 1) / every
-                               : 1,
-                   "sequences_per_evaluation", evaluated, "checkpoints",
-                   1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0), "checkpoint_bytes",
-                   (int64_t)(plan->input.model->elements * sizeof(float) * (1 + (size_t)plan->input.moments) +
-                             plan->category_bytes[PLAN_FROZEN]),
-                   "samples", s->corpus.tokenizer && c->sample.every ? steps / c->sample.every : 0);
+    int64_t evaluations = validation ? every ? (steps + every - 1) / every : 1 : 0;
+    int64_t checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0);
+    int64_t checkpoint_bytes =
+        (int64_t)(plan->input.model->elements * sizeof(float) * (1 + (size_t)plan->input.moments) +
+                  plan->category_bytes[PLAN_FROZEN]);
+    int64_t samples = s->corpus.tokenizer && c->sample.every ? steps / c->sample.every : 0;
+    if (out->json) {
+        OUTPUT_MEMBERS(out, "parameters", plan->input.model->parameters, "device", s->choice.info.short_name,
+                       "precision", precision_name(plan->input.precision), "optimizer",
+                       optimizer_kind_word(c->train.optimizer), "corpus_tokens", (int64_t)s->corpus.tokens,
+                       "train_sequences", sequences, "validation_sequences", validation);
+        OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens", tokens * steps,
+                       "steps_per_epoch", epoch, "epochs", (double)steps / epoch);
+        OUTPUT_MEMBERS(out, "evaluations", evaluations, "sequences_per_evaluation", evaluated, "checkpoints",
+                       checkpoints, "checkpoint_bytes", checkpoint_bytes, "samples", samples);
+        return;
+    }
+    output_line(out, "model", "%s parameters: %d layers of width %d, %d heads, vocabulary %d",
+                TEXT_COUNT(plan->input.model->parameters), (int)c->model.sizes.num_layers,
+                (int)c->model.sizes.hidden_dim, (int)c->model.sizes.num_heads,
+                (int)c->model.sizes.vocab_size);
+    output_line(out, "device", "%s, %s, %s", s->choice.info.name, precision_name(plan->input.precision),
+                optimizer_kind_word(c->train.optimizer));
+    output_line(out, "data", "%s tokens: %s sequences of %d to train on, %s to validate on",
+                TEXT_COUNT((double)s->corpus.tokens), TEXT_COUNT((double)sequences), (int)c->train.seq_len,
+                TEXT_COUNT((double)validation));
+    output_line(out, "steps", "%d of %d sequences (%s tokens): %s tokens, %.2f epochs of %.1f steps",
+                (int)steps, (int)batch, TEXT_COUNT((double)tokens), TEXT_COUNT((double)(tokens * steps)),
+                (double)steps / epoch, epoch);
+    output_line(out, "evaluations", evaluations ? "%d, each on %d sequences" : "none", (int)evaluations,
+                (int)evaluated);
+    output_line(out, "checkpoints", "%d, of %s each; the newest %d and the best are kept", (int)checkpoints,
+                TEXT_BYTES(checkpoint_bytes), (int)c->checkpoint.keep);
+    output_line(out, "samples", "%d", (int)samples);
 }
 
 /* That training would begin with. */
@@ -204,12 +222,18 @@ static void print_memory(struct output *out, const struct training_session *s)
     double reserve = s->config.memory.reserve;
     int64_t left = memory_share_left(
         &(struct memory_wish){.backend = s->choice.backend, .device = s->choice.device, .reserve = reserve});
-    output_open(out, "memory", "memory: it fits");
-    OUTPUT_MEMBERS(out, "planned_bytes", (int64_t)plan->total_bytes, "device_total_bytes",
-                   device->total_bytes, "device_available_bytes", device->available_bytes, "reserve",
-                   memory_share_reserve(device, reserve), "headroom_bytes", left == INT64_MAX ? -1 : left);
+    output_line(out, "memory", "%s planned: it fits; %s of %s are free, %.0f %% of all stay so",
+                TEXT_BYTES(plan->total_bytes), TEXT_BYTES(device->available_bytes),
+                TEXT_BYTES(device->total_bytes), 100 * memory_share_reserve(device, reserve));
+    if (left != INT64_MAX) output_line(out, "", "beside it another run could reserve %s", TEXT_BYTES(left));
+    if (out->json) output_open(out, "memory", "");
+    if (out->json)
+        OUTPUT_MEMBERS(out, "planned_bytes", (int64_t)plan->total_bytes, "device_total_bytes",
+                       device->total_bytes, "device_available_bytes", device->available_bytes, "reserve",
+                       memory_share_reserve(device, reserve), "headroom_bytes",
+                       left == INT64_MAX ? -1 : left);
     parts_print_categories(out, plan);
-    output_close(out);
+    if (out->json) output_close(out);
 }
 
 static void print_schedule(struct output *out, const struct config *c)

@@ -193,14 +193,29 @@ static void print_layers(struct output *out, const struct estimate *e)
 
 static void print_trades(struct output *out, const struct estimate *e)
 {
-    output_list(out, "activation_checkpointing", "checkpoint.activation_interval");
+    struct table page = {0};
+    if (out->json) output_list(out, "activation_checkpointing", "");
     for (int i = 0; i < e->trade_count; i++) {
         const struct activation_trade *t = &e->trades[i];
-        output_item(out);
-        OUTPUT_MEMBERS(out, "interval", t->interval, "total_bytes", (int64_t)t->bytes, "extra_flops",
-                       t->extra_flops);
+        size_t most = e->trades[0].bytes;
+        if (out->json) {
+            output_item(out);
+            OUTPUT_MEMBERS(out, "interval", t->interval, "total_bytes", (int64_t)t->bytes, "extra_flops",
+                           t->extra_flops);
+            continue;
+        }
+        table_row(&page);
+        table_cell(&page, "checkpoint.activation_interval", "%d", t->interval);
+        table_cell(&page, ">all", "%s", TEXT_BYTES(t->bytes));
+        table_cell(&page, ">saved", "%s", t->bytes < most ? TEXT_BYTES(most - t->bytes) : "-");
+        table_cell(&page, ">more FLOPs", "%.1f %%", 100 * t->extra_flops);
     }
-    output_list_end(out);
+    if (out->json) {
+        output_list_end(out);
+    } else {
+        putchar('\n');
+        table_print(&page, 0, 0, TABLE_BLOCKS);
+    }
 }
 
 static enum status print(const struct estimate *e, const struct words *words, struct err *err)
@@ -221,7 +236,8 @@ static enum status print(const struct estimate *e, const struct words *words, st
     parts_print_groups(&out, &e->config, &e->plan);
     if (json || e->options->layers) print_layers(&out, e);
     print_trades(&out, e);
-    if (e->options->fit) fit_report_print(&out, &e->report, words, any ? NULL : e->options->device);
+    if (e->options->fit)
+        fit_report_print(&out, &e->report, &e->input, words, any ? NULL : e->options->device);
     return output_end(&out, err);
 }
 

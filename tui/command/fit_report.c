@@ -82,12 +82,20 @@ enum status fit_report_solve(struct fit_report *r, const struct plan_input *inpu
 /* How the memory for the plan comes about. */
 static void print_account(struct output *out, const struct fit_report *r)
 {
-    output_open(out, "fit", r->now ? "memory for the plan, now" : "memory for the plan");
-    OUTPUT_MEMBERS(out, "memory_bytes", r->memory, "beside_bytes", r->beside, "waiting_bytes", r->promised,
-                   "margin_bytes", r->margin, "plan_bytes", (int64_t)r->room);
-    OUTPUT_MEMBERS(out, "batch_size", r->batch, "batch_size_limit", r->batch_limit, "seq_len", r->length,
-                   "seq_len_limit", r->length_limit, "needs_no_snapshot", r->no_snapshot);
-    output_list(out, "waiting", "come first");
+    output_open(out, "fit", r->now ? "Memory for the plan, now" : "Memory for the plan");
+    if (out->json) {
+        OUTPUT_MEMBERS(out, "memory_bytes", r->memory, "beside_bytes", r->beside, "waiting_bytes",
+                       r->promised, "margin_bytes", r->margin, "plan_bytes", (int64_t)r->room);
+        OUTPUT_MEMBERS(out, "batch_size", r->batch, "batch_size_limit", r->batch_limit, "seq_len", r->length,
+                       "seq_len_limit", r->length_limit, "needs_no_snapshot", r->no_snapshot);
+    }
+    output_line(out, r->now ? "can be reserved" : "given", "%s", TEXT_BYTES(r->memory));
+    if (r->beside)
+        output_line(out, r->gpu ? "driver's context" : "the program", "%s less", TEXT_BYTES(r->beside));
+    if (r->waiting) output_line(out, "those who wait", "%s less", TEXT_BYTES(r->promised));
+    if (r->margin) output_line(out, "margin", "%s less", TEXT_BYTES(r->margin));
+    output_line(out, "left", "%s", TEXT_BYTES(r->room));
+    output_list(out, "waiting", "Runs that wait come first");
     for (size_t i = 0; i < r->waiting; i++) {
         const struct reservation *row = &r->queue[i];
         output_item(out);
@@ -126,12 +134,27 @@ static void print_command(const struct fit_report *r, const struct words *words,
     putchar('\n');
 }
 
-void fit_report_print(struct output *out, const struct fit_report *r, const struct words *words,
-                      const char *device)
+/* "a batch of 206 sequences of 256 tokens", and the key that sets the limit where memory does not. */
+static void print_fit(const char *what, int batch, int length, const char *limit)
+{
+    bool memory = strcmp(limit, "memory") == 0;
+    printf("%s %d sequence%s of %d token%s%s%s%s", what, batch, text_plural(batch), length,
+           text_plural(length), memory ? "" : " (the limit is ", memory ? "" : limit, memory ? "" : ")");
+}
+
+void fit_report_print(struct output *out, const struct fit_report *r, const struct plan_input *input,
+                      const struct words *words, const char *device)
 {
     print_account(out, r);
     if (out->json) return;
-    if (r->batch || r->length) puts("\nwhat trains with as much:");
+    if (!r->batch && !r->length) {
+        printf("\nNot even one sequence of %d tokens fits.\n", input->T);
+        return;
+    }
+    fputs("\nThis fits:", stdout);
+    if (r->batch) print_fit("", r->batch, input->T, r->batch_limit);
+    if (r->length) print_fit(r->batch ? ", or" : "", input->B, r->length, r->length_limit);
+    putchar('\n');
     if (r->batch) print_command(r, words, device, "train.batch_size", r->batch);
     if (r->length) print_command(r, words, device, "train.seq_len", r->length);
 }

@@ -47,7 +47,7 @@ enum status fit_report_solve(struct fit_report *report, const struct plan_input 
 
 /* As the member fit. `words` of `estimate` and its --device (NULL: not given): for the commands that a page
  * recommends. */
-void fit_report_print(struct output *output, const struct fit_report *report, const struct words *words,
-                      const char *device);
+void fit_report_print(struct output *output, const struct fit_report *report, const struct plan_input *input,
+                      const struct words *words, const char *device);
 
 #endif

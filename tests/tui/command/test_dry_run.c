@@ -181,7 +181,7 @@ static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
         if ((unsigned char)*c >= 0x7F) fail_msg("not ASCII: %.40s", c);
     assert_non_null(strstr(text, " learning rate "));
     assert_non_null(strstr(text, "  the end of the warm-up\n"));
-    assert_non_null(strstr(text, "memory: it fits"));
+    assert_non_null(strstr(text, " planned: it fits; "));
     assert_non_null(strstr(text, "no run was made"));
     process_close(p);
     p = process_expect(0,

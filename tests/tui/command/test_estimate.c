@@ -142,7 +142,7 @@ static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
     process_expect_sentence(p, "--fit: \"12parsecs\" is no amount of memory");
     process_close(p);
     p = process_run(0, "estimate", s.config, "--fit=8MiB", NULL);
-    assert_non_null(strstr(process_stdout(p), "\nbatch_size_limit   memory\n"));
+    assert_non_null(strstr(process_stdout(p), "\nThis fits: "));
     process_close(p);
 }
 
@@ -249,7 +249,7 @@ static void what_fits_beside_a_holder_starts_there(void **state)
     struct ledger *ledger = hold_all_but(400 * MIB);
     struct process *p = process_run(0, "estimate", s.config, "--fit", NULL);
     const char *text = process_stdout(p);
-    if (!strstr(text, "\nmemory_bytes       400.0 MiB\n")) fail_msg("%s", text);
+    if (!strstr(text, "\ncan be reserved    400.0 MiB\n")) fail_msg("%s", text);
     char *batch = recommended_command(text, "train.batch_size"),
          *length = recommended_command(text, "train.seq_len");
     assert_int_equal(recommended_run(batch, "--train.total_steps=1 --eval.every=0 --dry-run"), 0);
@@ -318,7 +318,7 @@ static void those_who_wait_are_told_and_come_first(void **state)
                                                        stage_int(fit, "margin_bytes"));
     json_decref(json);
     char *text = process_output("estimate", s.config, "--fit", NULL);
-    assert_non_null(strstr(text, "\nwaiting_bytes      80.0 MiB\n"));
+    assert_non_null(strstr(text, "\nthose who wait     80.0 MiB less\n"));
     char *command = recommended_command(text, "train.batch_size");
     assert_non_null(strstr(command, " --wait"));
     free(command);
@@ -392,7 +392,8 @@ static void what_memory_does_not_limit_the_keys_do(void **state)
         process_close(p);
     }
     char *text = process_output("estimate", s.config, "--fit=4096GiB", NULL);
-    assert_non_null(strstr(text, "\nbatch_size         65,535\nbatch_size_limit   train.batch_size\n"));
+    assert_non_null(strstr(text, " 65535 sequences of "));
+    assert_non_null(strstr(text, " tokens (the limit is train.batch_size)"));
     free(text);
 }
 
