@@ -67,7 +67,8 @@ static bool reserve(void **array, size_t count, size_t *capacity, size_t size)
     return true;
 }
 
-enum status bpe_trainer_new(int vocab_size, struct bpe_trainer **out, struct err *err)
+enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
+                            struct err *err)
 {
     static const char *const pattern = PRETOKENIZER_GPT2;
     if (vocab_size < BPE_TRAIN_VOCAB_MIN || vocab_size > BPE_TRAIN_VOCAB_MAX)
@@ -77,6 +78,7 @@ enum status bpe_trainer_new(int vocab_size, struct bpe_trainer **out, struct err
     struct bpe_trainer *made = calloc(1, sizeof *made);
     if (!made) return no_memory(err);
     made->vocab_size = vocab_size;
+    made->progress = progress;
     enum status status = pretokenizer_new(&pattern, 1, "bpe", &made->pretokenizer, err);
     if (!status) status = pretokenizer_scratch_new(&made->scratch, err);
     if (status)
@@ -132,15 +134,15 @@ static enum status count_piece(void *context, const char *piece, size_t n, struc
     return STATUS_OK;
 }
 
-enum status bpe_trainer_count(struct bpe_trainer *trainer, const char *text, size_t n, uint64_t before,
-                              uint64_t total, const struct progress *progress, struct err *err)
+enum status bpe_trainer_count(void *trainer, const char *path, const char *text, size_t n, uint64_t before,
+                              uint64_t total, struct err *err)
 {
-    trainer->progress = progress;
-    trainer->done = trainer->reported = before;
-    trainer->total = total;
-    enum status status =
-        pretokenizer_split(trainer->pretokenizer, trainer->scratch, text, n, count_piece, trainer, err);
-    if (!status && !progress_report(progress, "counting words", "bytes", before + n, total))
+    struct bpe_trainer *t = trainer;
+    (void)path;
+    t->done = t->reported = before;
+    t->total = total;
+    enum status status = pretokenizer_split(t->pretokenizer, t->scratch, text, n, count_piece, t, err);
+    if (!status && !progress_report(t->progress, "counting words", "bytes", before + n, total))
         status = err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
     return status;
 }
@@ -331,8 +333,7 @@ static bool begin(struct bpe_trainer *t, struct bpe *bpe, size_t merge_capacity)
     return start(t, byte_id);
 }
 
-enum status bpe_trainer_learn(struct bpe_trainer *t, const struct progress *progress, struct tokenizer **out,
-                              struct err *err)
+enum status bpe_trainer_learn(struct bpe_trainer *t, struct tokenizer **out, struct err *err)
 {
     size_t vocab_size = (size_t)t->vocab_size;
     size_t merge_capacity = 2 * vocab_size; /* some merges spell a token that is there already */
@@ -341,8 +342,8 @@ enum status bpe_trainer_learn(struct bpe_trainer *t, const struct progress *prog
     enum status status = STATUS_OK;
     bool ok = begin(t, &bpe, merge_capacity);
     while (ok && !status && bpe.vocab_size < vocab_size && bpe.merge_count < merge_capacity) {
-        if (bpe.merge_count % REPORT_MERGES == 0 &&
-            !progress_report(progress, "learning merges", "merges", bpe.vocab_size - 256, vocab_size - 256))
+        if (bpe.merge_count % REPORT_MERGES == 0 && !progress_report(t->progress, "learning merges", "merges",
+                                                                     bpe.vocab_size - 256, vocab_size - 256))
             status = err_set(err, STATUS_INTERRUPTED, "interrupted while learning merges");
         ok = best_pair(t, &best);
         if (!ok || best == HASH_NONE) break;
@@ -354,6 +355,6 @@ enum status bpe_trainer_learn(struct bpe_trainer *t, const struct progress *prog
         return status;
     }
     if (bpe.vocab_size > 256)
-        progress_report(progress, "learning merges", "merges", bpe.vocab_size - 256, bpe.vocab_size - 256);
+        progress_report(t->progress, "learning merges", "merges", bpe.vocab_size - 256, bpe.vocab_size - 256);
     return tokenizer_new(&bpe, NULL, "bpe", out, err);
 }

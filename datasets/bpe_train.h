@@ -18,19 +18,18 @@ enum { BPE_TRAIN_VOCAB_MIN = 256, BPE_TRAIN_VOCAB_MAX = 1000000 };
 
 struct bpe_trainer;
 
-/* STATUS_USAGE when vocab_size is out of the range above. */
-enum status bpe_trainer_new(int vocab_size, struct bpe_trainer **out, struct err *err);
+/* STATUS_USAGE when vocab_size is out of the range above. `progress` is borrowed. */
+enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
+                            struct err *err);
 void bpe_trainer_free(struct bpe_trainer *trainer); /* harmless on NULL */
 
-/* Counts the pieces of `text`; may be called for many texts. `before` are the bytes of those that were,
- * `total` of all; reports the phase "counting words" in bytes. STATUS_INTERRUPTED leaves a trainer that is
- * only good for being freed. */
-enum status bpe_trainer_count(struct bpe_trainer *trainer, const char *text, size_t n, uint64_t before,
-                              uint64_t total, const struct progress *progress, struct err *err);
+/* Counts the pieces of a text: a text_visitor of inputs.h, whose context is the trainer. Reports the phase
+ * "counting words" in bytes. STATUS_INTERRUPTED leaves a trainer that is only good for being freed. */
+enum status bpe_trainer_count(void *trainer, const char *path, const char *text, size_t n, uint64_t before,
+                              uint64_t total, struct err *err);
 
 /* Learns until the vocabulary has vocab_size tokens or no pair is left; a short text gives fewer. Reports the
  * phase "learning merges". To be called once. */
-enum status bpe_trainer_learn(struct bpe_trainer *trainer, const struct progress *progress,
-                              struct tokenizer **out, struct err *err);
+enum status bpe_trainer_learn(struct bpe_trainer *trainer, struct tokenizer **out, struct err *err);
 
 #endif

@@ -25,27 +25,14 @@ enum { HASH_BYTES = 4 << 20, KEY_DIGITS = 32, STALE_SECONDS = 3600 };
 
 /* ---- tokenizers ---- */
 
-struct counting {
-    struct bpe_trainer *trainer;
-    const struct progress *progress;
-};
-
-static enum status count_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
-                              uint64_t total, struct err *err)
-{
-    struct counting *work = context;
-    (void)path;
-    return bpe_trainer_count(work->trainer, text, n, before, total, work->progress, err);
-}
-
 static enum status learn(const struct inputs *texts, int vocab_size, const struct progress *progress,
                          struct tokenizer **out, struct err *err)
 {
-    struct counting work = {NULL, progress};
-    enum status status = bpe_trainer_new(vocab_size, &work.trainer, err);
-    if (!status) status = inputs_each(texts, count_text, &work, err);
-    if (!status) status = bpe_trainer_learn(work.trainer, progress, out, err);
-    bpe_trainer_free(work.trainer);
+    struct bpe_trainer *trainer = NULL;
+    enum status status = bpe_trainer_new(vocab_size, progress, &trainer, err);
+    if (!status) status = inputs_each(texts, bpe_trainer_count, trainer, err);
+    if (!status) status = bpe_trainer_learn(trainer, out, err);
+    bpe_trainer_free(trainer);
     return status;
 }
 

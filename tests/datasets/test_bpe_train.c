@@ -20,9 +20,9 @@ static struct tokenizer *learn(const char *text, size_t n, int vocab_size)
     struct bpe_trainer *trainer = NULL;
     struct tokenizer *tokenizer = NULL;
     struct err err = {0};
-    assert_ok(bpe_trainer_new(vocab_size, &trainer, &err), &err);
-    assert_ok(bpe_trainer_count(trainer, text, n, 0, n, NULL, &err), &err);
-    assert_ok(bpe_trainer_learn(trainer, NULL, &tokenizer, &err), &err);
+    assert_ok(bpe_trainer_new(vocab_size, NULL, &trainer, &err), &err);
+    assert_ok(bpe_trainer_count(trainer, "", text, n, 0, n, &err), &err);
+    assert_ok(bpe_trainer_learn(trainer, &tokenizer, &err), &err);
     bpe_trainer_free(trainer);
     return tokenizer;
 }
@@ -150,14 +150,14 @@ static void counting_in_parts_is_counting_at_once(void **state)
     struct err err = {0};
     char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     struct tokenizer *once = learn(text, n, 350);
-    assert_ok(bpe_trainer_new(350, &trainer, &err), &err);
+    assert_ok(bpe_trainer_new(350, NULL, &trainer, &err), &err);
     for (char *line = text; *line;) {
         char *end = strchr(line, '\n');
         while (end[1] == '\n') end++; /* runs of newlines are one piece */
-        assert_ok(bpe_trainer_count(trainer, line, (size_t)(end + 1 - line), 0, n, NULL, &err), &err);
+        assert_ok(bpe_trainer_count(trainer, "", line, (size_t)(end + 1 - line), 0, n, &err), &err);
         line = end + 1;
     }
-    assert_ok(bpe_trainer_learn(trainer, NULL, &parts, &err), &err);
+    assert_ok(bpe_trainer_learn(trainer, &parts, &err), &err);
     assert_int_equal(tokenizer_checksum(parts), tokenizer_checksum(once));
     bpe_trainer_free(trainer);
     tokenizer_close(once);
@@ -218,7 +218,7 @@ static void sizes_out_of_range_are_refused(void **state)
     struct bpe_trainer *trainer = NULL;
     struct err err = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        assert_int_equal(bpe_trainer_new(sizes[i], &trainer, &err), STATUS_USAGE);
+        assert_int_equal(bpe_trainer_new(sizes[i], NULL, &trainer, &err), STATUS_USAGE);
         assert_non_null(strstr(err.text, "256"));
     }
     assert_null(trainer);
@@ -252,9 +252,9 @@ static void learning_can_be_interrupted_at_every_report(void **state)
         struct tokenizer *tokenizer = NULL;
         struct err err = {0};
         patience = (struct patience){.left = left};
-        assert_ok(bpe_trainer_new(400, &trainer, &err), &err);
-        status = bpe_trainer_count(trainer, text, n, 0, n, &progress, &err);
-        if (!status) status = bpe_trainer_learn(trainer, &progress, &tokenizer, &err);
+        assert_ok(bpe_trainer_new(400, &progress, &trainer, &err), &err);
+        status = bpe_trainer_count(trainer, "", text, n, 0, n, &err);
+        if (!status) status = bpe_trainer_learn(trainer, &tokenizer, &err);
         assert_true(status == STATUS_INTERRUPTED || status == STATUS_OK);
         assert_int_equal(tokenizer == NULL, status != STATUS_OK);
         tokenizer_close(tokenizer);
