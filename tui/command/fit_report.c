@@ -11,7 +11,7 @@
 
 int64_t fit_margin(int64_t memory)
 {
-    return memory / FIT_MARGIN_SHARE + (int64_t)PLAN_CATEGORIES * FIT_MARGIN_PAGE;
+    return memory / 32 + (int64_t)PLAN_CATEGORIES * (2 << 20);
 }
 
 enum status fit_report_look(struct fit_report *r, const struct memory_wish *wish, int64_t given,

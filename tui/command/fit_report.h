@@ -15,10 +15,6 @@
 #include "tui/command/output.h"
 #include "tui/session/memory_share.h"
 
-/* The margin: a 32nd of what could be reserved, for what comes and goes between this answer and the run, and
- * a large page for each block of the plan, to whose multiple the driver or the system rounds it up. */
-enum { FIT_MARGIN_SHARE = 32, FIT_MARGIN_PAGE = 2 << 20 };
-
 struct fit_report {
     bool gpu, now;             /* now: into what the device has; else an amount that was given */
     int64_t memory;            /* bytes: given, or that could be reserved now */
@@ -35,6 +31,8 @@ struct fit_report {
     bool no_snapshot; /* a GPU's host has no page-locked memory for it */
 };
 
+/* A 32nd of what could be reserved, for what comes and goes between this answer and the run, and a large page
+ * for each block of the plan, to whose multiple the driver or the system rounds it up. */
 int64_t fit_margin(int64_t memory);
 
 /* Into `given` bytes; 0: into what the wish's device has now, its own bytes aside. `beside` of the device's
