@@ -282,7 +282,7 @@ const struct command command_estimate = COMMAND(
     .about = "Prints the memory that `anneal train` would allocate for this configuration, by category "
              "and buffer, without allocating it.",
     .notes = "What really starts now: what could be reserved (what is free, less memory.reserve and what "
-             "others have reserved), less a margin (a 32nd of it and 14 MiB, for what comes and goes "
+             "others have reserved), less a margin (a 32nd of it and 16 MiB, for what comes and goes "
              "meanwhile and for rounding up to pages), less what the program or the GPU's context takes "
              "beside the plan, less what those who wait will take.\n"
              "\n"
