@@ -61,7 +61,7 @@ struct trainer {
     /* ---- step ---- */
     struct profiler *profiler;  /* NULL: off */
     struct profiler *profiling; /* the same while a step is queued that is profiled; else NULL */
-    bool counts;                /* allocations, in the step under way */
+    bool counts;                /* heap allocations, in the step under way */
     int64_t heap_allocations, device_allocations; /* before it */
     bool trace_ordered, tracing;                  /* the next step by an order; a step is being traced */
     int64_t trace_order;                          /* its id: it waits for its answer */

@@ -10,7 +10,7 @@
  * configuration or an order asks for it; and a check that steps allocate nothing, on the heap by the
  * trainer's own thread, of device and page-locked memory where the device gives it. No part of a step are
  * what comes between two (evaluations, samples, saves, the recording of graphs) and what the observer does
- * when it is reported of it. A step that is traced is not checked. */
+ * when it is reported of it. A step that is traced may use the heap. */
 #include "core/train/trainer_parts.h"
 
 #include <inttypes.h>
@@ -33,16 +33,16 @@ static bool trace_is_due(const struct trainer *t, int64_t step)
 
 static void count_allocations(struct trainer *t)
 {
-    t->counts = t->setup.check_allocations && !trace_is_due(t, trainer_queued(t));
-    if (!t->counts) return;
+    if (!t->setup.check_allocations) return;
     t->heap_allocations = heap_allocations();
     t->device_allocations = t->setup.backend->allocations(t->setup.device);
-    heap_watch(true);
+    t->counts = !trace_is_due(t, trainer_queued(t));
+    heap_watch(t->counts);
 }
 
 static enum status check_allocations(struct trainer *t, struct err *err)
 {
-    if (!t->counts) return STATUS_OK;
+    if (!t->setup.check_allocations) return STATUS_OK;
     heap_watch(false);
     t->counts = false;
     int64_t heap = heap_allocations() - t->heap_allocations,

@@ -238,7 +238,7 @@ static const struct options defaults = {.device = "auto", .step = -1};
     OPTION("check-allocations", OPTION_FLAG, AT(check_allocations), NULL, \
      "fails in the first step after step 1 that allocates memory: on the heap by the training thread, on the " \
      "device or page-locked by any. Not watched: evaluations, samples, saves and the recording of CUDA graphs " \
-     "between steps; the threads that read batches, write checkpoints and record, on the heap; a traced step")
+     "between steps; on the heap, the threads that read batches, write checkpoints and record, and a traced step")
 /* clang-format on */
 
 /* ---- configuration ---- */

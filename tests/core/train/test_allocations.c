@@ -165,7 +165,7 @@ static void memory_of_every_kind_counts_for_the_device(void **state)
     be->device_close(device);
 }
 
-static void a_traced_step_may_allocate(void **state)
+static void a_traced_step_may_use_the_heap(void **state)
 {
     need_counting(state);
     expect_clean(WORDS("profile.trace_step=3", "profile.every=0"));
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_step_that_allocates_ends_the_run_with_a_sentence),
         cmocka_unit_test(a_step_that_takes_device_memory_ends_the_run_with_a_sentence),
         cmocka_unit_test(memory_of_every_kind_counts_for_the_device),
-        cmocka_unit_test(a_traced_step_may_allocate),
+        cmocka_unit_test(a_traced_step_may_use_the_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
