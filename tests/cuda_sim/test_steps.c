@@ -39,7 +39,7 @@ static const struct variant {
     {"more micro-batches than buffers",
      17,
      false,
-     {"train.accumulation_steps=17", "train.batch_size=1", NULL}},
+     {"train.accumulation_steps=17", "train.batch_size=1", "train.total_steps=3", NULL}},
     {"dropout", 2, false, {"train.dropout=0.3", "train.accumulation_steps=2", NULL}},
     {"recomputed activations", 1, false, {"checkpoint.activation_interval=1", "train.dropout=0.1", NULL}},
     {"lion", 1, false, {"train.optimizer=lion", "train.learning_rate=0.003", "data.padding=32", NULL}},
@@ -134,7 +134,8 @@ static void whatever_a_step_is_made_of_the_bits_are_the_same(void **state)
             if (!device && variants[v].bf16) continue;
             train(&plain, "plain", backend,
                   variant_words(&variants[v], "train.async=false", "train.graph=off"));
-            assert_int_equal(plain.story.step_count, 6);
+            int total = variants[v].micro_batches > 8 ? 3 : 6; /* the first, and two under way, are enough */
+            assert_int_equal(plain.story.step_count, total);
             for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
                 struct session other;
                 char name[128];
@@ -146,7 +147,7 @@ static void whatever_a_step_is_made_of_the_bits_are_the_same(void **state)
                 train(&other, "other", backend, variant_words(&variants[v], ways[i].async, ways[i].graph));
                 sim_set_late(false);
                 story_expect_same(&plain.story, &other.story, name);
-                int steps = strcmp(variants[v].name, "profiled") == 0 ? 2 : 5;
+                int steps = strcmp(variants[v].name, "profiled") == 0 ? 2 : total - 1;
                 int launched = (int)(sim_graph_launches() - before);
                 if (launched != (graphs ? steps * (variants[v].micro_batches + 1) : 0))
                     fail_msg("%s: %d graphs", name, launched);
