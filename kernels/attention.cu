@@ -1,18 +1,13 @@
 /* CUDA twin of attention in fp32 (and on a stream in TF32: a plain variant to judge the others by; bf16
  * goes to attention_bf16_*.cu), for head widths up to 256: tiles of TILE queries by TILE keys, 256 threads as
  * 16 × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a tile's row is
- * padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16 banks.
+ * padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16 banks. The wider
+ * the head, the smaller the tiles: what a block holds must fit in SHARED_MOST.
  *
  * Forward: a block is one tile of queries of one head; it walks the key tiles up to the diagonal with an
- * online softmax whose row statistics live in registers, replicated over the 16 threads of a row. Keys and
- * values share one buffer.
- *
- * Backward in two passes, so that no sum needs atomics: a block a key tile and key/value head for dk and dv
- * (over the group's query heads and the query tiles from the diagonal on), a block a query tile and head for
- * dq: 7 products instead of 5. D = dout · out comes from a pass before them, one float a row in the
- * workspace.
- *
- * The wider the head, the smaller the tiles: what a block holds must fit in SHARED_MOST. */
+ * online softmax whose row statistics live in registers, replicated over the 16 threads of a row. Backward in
+ * two passes, so that no sum needs atomics: a block a key tile and key/value head for dk and dv, over the
+ * group's query heads, and a block a query tile and head for dq: 7 products instead of 5. */
 #include "kernels/attention.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
@@ -79,19 +74,6 @@ __device__ static inline void tile_accumulate(float (&sum)[R][D], shared_pointer
     }
 }
 
-/* Over the 16 threads of a row. */
-__device__ static inline float row_max(float v)
-{
-    for (int lanes = 8; lanes > 0; lanes /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, lanes));
-    return v;
-}
-
-__device__ static inline float row_sum(float v)
-{
-    for (int lanes = 8; lanes > 0; lanes /= 2) v += __shfl_xor_sync(0xffffffffu, v, lanes);
-    return v;
-}
-
 template <int R, int D>
 __global__ void __launch_bounds__(BLOCK, 1)
     attention_tile_forward(float *__restrict__ out, float *__restrict__ lse, const float *__restrict__ qkv,
@@ -131,7 +113,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
                 if (u0 + x + SIDE * j > t) s[i][j] = -INFINITY;
                 top = fmaxf(top, s[i][j]);
             }
-            top = row_max(top);
+            top = warp_max<SIDE>(top);
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 s[i][j] = expf(s[i][j] - top);
@@ -140,7 +122,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
             }
             float keep = expf(max[i] - top);
             max[i] = top;
-            total[i] = total[i] * keep + row_sum(more);
+            total[i] = total[i] * keep + warp_sum<SIDE>(more);
 #pragma unroll
             for (int j = 0; j < D; j++) sum[i][j] *= keep;
         }

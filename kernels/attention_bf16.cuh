@@ -195,17 +195,21 @@ __device__ static inline void row_store(bf16 *to, const float (&sum)[DT][4], int
     }
 }
 
-/* Over the four lanes that share a row. */
-__device__ static inline float quad_max(float x)
+/* Calls launch.operator()<D>() for the least width that there is code for and HS fits into. */
+template <typename Launch> static inline void by_width(int HS, Launch launch)
 {
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-
-__device__ static inline float quad_sum(float x)
-{
-    x += __shfl_xor_sync(0xffffffffu, x, 1);
-    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+    if (HS <= 32)
+        launch.template operator()<32>();
+    else if (HS <= 64)
+        launch.template operator()<64>();
+    else if (HS <= 96)
+        launch.template operator()<96>();
+    else if (HS <= 128)
+        launch.template operator()<128>();
+    else if (HS <= 192)
+        launch.template operator()<192>();
+    else
+        launch.template operator()<256>();
 }
 
 /* Of a problem whose tensors lie at these addresses. */

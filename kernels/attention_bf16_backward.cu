@@ -1,28 +1,18 @@
 /* The backward half of attention in bf16, in two passes, so that no sum needs atomics and each runs in one
- * order: over key tiles for dk and dv, over query tiles for dq. Both compute the probabilities again, which
- * makes 7 products instead of 5; D = dout · out comes from a pass before them, one float a row in the
- * workspace.
+ * order: over key tiles for dk and dv, over query tiles for dq. Both compute the probabilities again: 7
+ * products instead of 5, 14·HS operations a score, which makes it compute-bound.
  *
  * The pass over key tiles computes scores transposed, keys in rows: p and ds are then the left operands of
  * the products for dv and dk as they leave the tensor cores, and nothing passes through shared memory. A
  * block is a tile of keys of one key/value head; it walks the query tiles from the diagonal on, for each
  * query head of the group in turn. The pass over query tiles is built like the forward.
  *
- * Work: 14·HS operations a score, 7·B·NH·T²·HS in all with the half above the diagonal left out. A block
- * reads 4·HS bytes, and 8 more over keys, a row of the other side for its own 64 or 128 rows: 100 operations
- * a byte and more. Compute-bound like the forward.
- *
  * Tiles: up to D 64, two fragments of rows a warp (MT 2), which halves what shared memory has to deliver.
- * Above, dk and dv take D registers a thread with MT 1 already. Above D 128 they no longer fit: SPLIT 2
- * blocks share a key tile, each with half of the columns of dk and dv, and both compute p and ds (9
- * products). 32 rows of the other side at a time keep p and ds in registers, and leave room for two blocks a
- * multiprocessor of compute capability 8.0: 24 to 64 KiB a block up to D 128. D 192 takes 96 KiB, and D 256,
- * with 16 rows at a time, too.
- *
- * The product for ds over keys is unrolled by two only: all of it at once spills for D 64.
- *
- * Known distance: the 7 products; wgmma and TMA on sm_90a; for D 128 five ldmatrix
- * for eight products, with which shared memory is busier than the tensor cores. */
+ * Above, dk and dv take D registers a thread with MT 1 already, and above D 128 they no longer fit: SPLIT 2
+ * blocks share a key tile, each with half of the columns of dk and dv, and both compute p and ds. 32 rows of
+ * the other side at a time keep p and ds in registers, and leave room for two blocks a multiprocessor of
+ * compute capability 8.0; D 256 takes 16. The product for ds over keys is unrolled by two only: all of it at
+ * once spills for D 64. Known distance: wgmma and TMA on sm_90a. */
 #include "kernels/attention_bf16.cuh"
 
 /* Where a block of the pass over keys is: query tile t0 of head h. */
@@ -224,16 +214,8 @@ void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, c
     const bf16 *dout = (const bf16 *)dout_, *out = (const bf16 *)out_, *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {dqkv, dout, out, qkv});
     const float *products = (const float *)workspace; /* (B,NH,T) */
-    if (HS <= 32)
-        backward_launch<32, 2, 32, 1, 2, 32>(dqkv, dout, lse, products, qkv, p, stream);
-    else if (HS <= 64)
-        backward_launch<64, 2, 32, 1, 2, 32>(dqkv, dout, lse, products, qkv, p, stream);
-    else if (HS <= 96)
-        backward_launch<96, 1, 32, 1, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
-    else if (HS <= 128)
-        backward_launch<128, 1, 32, 1, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
-    else if (HS <= 192)
-        backward_launch<192, 1, 32, 2, 1, 32>(dqkv, dout, lse, products, qkv, p, stream);
-    else
-        backward_launch<256, 1, 16, 2, 1, 16>(dqkv, dout, lse, products, qkv, p, stream);
+    by_width(HS, [&]<int D>() {
+        constexpr int MT = D <= 64 ? 2 : 1, ROWS = D <= 192 ? 32 : 16;
+        backward_launch<D, MT, ROWS, D <= 128 ? 1 : 2, MT, ROWS>(dqkv, dout, lse, products, qkv, p, stream);
+    });
 }

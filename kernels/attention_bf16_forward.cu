@@ -1,20 +1,13 @@
 /* The forward half of attention in bf16: a block is one tile of BM queries of one head, a warp 16·MT of its
  * rows. It walks the key tiles up to the diagonal in ascending order, with an online softmax whose statistics
  * live in registers; keys and values of the next tile arrive while it computes, with one barrier a tile.
- *
- * Work: 4·HS operations a score, 2·B·NH·T²·HS in all with the half above the diagonal left out. A block reads
- * 4·HS bytes a key for BM queries: BM operations a byte, from the second-level cache mostly, as the tiles of
- * one head run side by side. To and from memory qkv, out and lse once: compute-bound from T of some hundreds.
+ * 4·HS operations a score, and BM of them a byte, mostly from the second-level cache: compute-bound.
  *
  * Tiles: two fragments of rows a warp (MT 2, BM 128) let each ldmatrix of keys or values feed four products
- * instead of two: 32 to 48 of them for 128 products, where with MT 1 shared memory is as long busy as the
- * tensor cores. That needs D registers a thread for the sums: above D 128 MT is 1. BN is what is left for the
- * scores, and leaves room for two blocks a multiprocessor of compute capability 8.0: 24 to 72 KiB a block, 96
- * KiB for D 256. The queries stay in registers up to D 64.
- *
- * Known distance: on sm_90a wgmma, which reads its operands from shared memory by
- * itself, and the bulk copies of TMA go beyond what mma.sync can reach; out is written in pieces of 16 bytes
- * a row. */
+ * instead of two; with MT 1 shared memory is as long busy as the tensor cores. That needs D registers a
+ * thread for the sums: above D 128 MT is 1. BN is what is left for the scores, and leaves room for two blocks
+ * a multiprocessor of compute capability 8.0. The queries stay in registers up to D 64. Known distance: wgmma
+ * and TMA on sm_90a. */
 #include "kernels/attention_bf16.cuh"
 
 template <int D, int MT, int BN>
@@ -76,7 +69,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                     for (int n = 0; n < NT; n++)
                         most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
-                    most = quad_max(most); /* finite: every row sees key 0, in the first tile */
+                    most = warp_max<4>(most); /* finite: every row sees key 0, in the first tile */
                     float keep = exp2_approx((top[m][i] - most) * scale), shift = most * scale, more = 0;
 #pragma unroll
                     for (int n = 0; n < NT; n++)
@@ -102,7 +95,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             int t = row + 16 * m + 8 * i + lane / 4;
-            float all = quad_sum(total[m][i]);
+            float all = warp_sum<4>(total[m][i]);
             if (t >= p.T) continue;
             row_store<DT>(out + p.out(b, t, h), sum[m], i, 0, 1.0f / all, p);
             if (lane % 4 == 0) lse[p.lse(b, h) + (unsigned)t] = top[m][i] * p.scale + logf(all);
@@ -127,16 +120,7 @@ void attention_bf16_forward(void *out_, float *lse, const void *qkv_, int B, int
     bf16 *out = (bf16 *)out_;
     const bf16 *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {out, qkv, qkv, qkv});
-    if (HS <= 32)
-        forward_launch<32, 2, 64>(out, lse, qkv, p, stream);
-    else if (HS <= 64)
-        forward_launch<64, 2, 64>(out, lse, qkv, p, stream);
-    else if (HS <= 96)
-        forward_launch<96, 2, 32>(out, lse, qkv, p, stream);
-    else if (HS <= 128)
-        forward_launch<128, 2, 32>(out, lse, qkv, p, stream);
-    else if (HS <= 192)
-        forward_launch<192, 1, 32>(out, lse, qkv, p, stream);
-    else
-        forward_launch<256, 1, 32>(out, lse, qkv, p, stream);
+    by_width(HS, [&]<int D>() {
+        forward_launch<D, D <= 128 ? 2 : 1, D <= 64 ? 64 : 32>(out, lse, qkv, p, stream);
+    });
 }

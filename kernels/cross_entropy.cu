@@ -27,34 +27,24 @@ template <int W, typename T> __device__ static inline double row_lse(const T *ro
     return log(block_sum(share)) + top;
 }
 
-template <typename T, int W>
-__global__ void cross_entropy_rows(float *losses, const T *__restrict__ logits,
-                                   const int32_t *__restrict__ targets, int V)
-{
-    int n = (int)blockIdx.x, target = targets[n];
-    const T *row = logits + (size_t)n * (unsigned)V;
-    if (target < 0) {
-        if (threadIdx.x == 0) losses[n] = 0;
-        return;
-    }
-    double lse = row_lse<W>(row, V);
-    if (threadIdx.x == 0) losses[n] = (float)(lse - element_load(row + target));
-}
-
-template <typename T, int W>
-__global__ void cross_entropy_gradient(float *losses, T *logits, const int32_t *__restrict__ targets,
-                                       const struct step_control *control, int V)
+/* The losses, and where GRADIENT the gradient over the logits. */
+template <bool GRADIENT, typename T, int W>
+__global__ void cross_entropy_rows(float *losses, T *logits, const int32_t *__restrict__ targets,
+                                   const struct step_control *control, int V)
 {
     int n = (int)blockIdx.x, target = targets[n];
     T *row = logits + (size_t)n * (unsigned)V;
     if (target < 0) {
         if (threadIdx.x == 0) losses[n] = 0;
-        for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) store<W>(row + i, floats<W>{});
+        for (int i = (int)threadIdx.x * W; GRADIENT && i < V; i += (int)blockDim.x * W)
+            store<W>(row + i, floats<W>{});
         return;
     }
     float aimed = element_load(row + target);
     __syncwarp(); /* where a block is one warp, row_lse has no barrier between this and the first write */
     double lse = row_lse<W>(row, V);
+    if (threadIdx.x == 0) losses[n] = (float)(lse - aimed);
+    if constexpr (!GRADIENT) return;
     /* exp(x − lse) from an fp32 difference would lose what lse has beyond fp32: the rest is a factor */
     float loss_scale = control->loss_scale, base = (float)lse,
           factor = loss_scale * expf((float)(base - lse));
@@ -64,15 +54,14 @@ __global__ void cross_entropy_gradient(float *losses, T *logits, const int32_t *
             x.at[k] = factor * expf(x.at[k] - base) - (i + k == target ? loss_scale : 0.0f);
         store<W>(row + i, x);
     }
-    if (threadIdx.x == 0) losses[n] = (float)(lse - aimed);
 }
 
 void cross_entropy_forward(float *losses, const void *logits, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
     dispatch(stream, V, {logits}, [&]<typename T, int W>() {
-        LAUNCH((cross_entropy_rows<T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
-               (const T *)logits, targets, V);
+        LAUNCH((cross_entropy_rows<false, T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
+               (T *)logits, targets, (const struct step_control *)NULL, V);
     });
 }
 
@@ -80,7 +69,7 @@ void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *tar
                          const struct step_control *control, int N, int V, struct stream *stream)
 {
     dispatch(stream, V, {logits_dlogits}, [&]<typename T, int W>() {
-        LAUNCH((cross_entropy_gradient<T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
+        LAUNCH((cross_entropy_rows<true, T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
                (T *)logits_dlogits, targets, control, V);
     });
 }

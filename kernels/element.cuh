@@ -122,17 +122,6 @@ template <int W, typename T> __device__ static inline void store(T *p, const flo
     }
 }
 
-/* W elements as they are. */
-template <int W, typename T> __device__ static inline void copy(T *to, const T *from)
-{
-    constexpr int P = PIECE<T, W>;
-    piece_check<T, P>(to);
-    piece_check<T, P>(from);
-    for (int i = 0; i < W; i += P)
-        *reinterpret_cast<element_pack<T, P> *>(to + i) =
-            *reinterpret_cast<const element_pack<T, P> *>(from + i);
-}
-
 /* ---- launches ---- */
 
 static inline bool all_aligned16(std::initializer_list<const void *> tensors)

@@ -17,7 +17,7 @@ __global__ void embedding_gather(T *__restrict__ out, const int32_t *__restrict_
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (i >= count) return;
     size_t n = i / (unsigned)C, c = i - n * (unsigned)C;
-    copy<W>(out + i, weight + (size_t)tokens[n] * (unsigned)C + c);
+    store<W>(out + i, load<W>(weight + (size_t)tokens[n] * (unsigned)C + c));
 }
 
 void embedding_forward(void *out, const int32_t *tokens, const void *weight, int N, int C,

@@ -1,20 +1,15 @@
-/* CUDA twin of the slot gemm, on cuBLASLt, and warming products up. In fp32: CUBLAS_COMPUTE_32F, no
- * tensor-core rounding; in tf32: the same elements on tensor cores; in bf16: bf16 operands, fp32 sums, out as
- * its view says.
+/* CUDA twin of gemm, on cuBLASLt, and warming products up. In fp32: CUBLAS_COMPUTE_32F, no tensor-core
+ * rounding; in tf32: the same elements on tensor cores; in bf16: bf16 operands, fp32 sums, out as its view
+ * says.
  *
- * cuBLASLt is column-major: the row-major product out = op(a) op(b) is the column-major outᵀ = op(b)ᵀ op(a)ᵀ,
- * and a row-major matrix is its own transpose in column-major order, so the operands change places and
- * nothing is copied.
+ * cuBLASLt is column-major, and a row-major matrix is its own transpose there: the row-major product out =
+ * op(a) op(b) is outᵀ = op(b)ᵀ op(a)ᵀ, so the operands change places and nothing is copied.
  *
  * Descriptors and the chosen algorithm are kept per device for each shape, precision, alignment of the
- * operands and workspace: after a shape's first product a call is one cublasLtMatmul. Nothing is ever
- * allocated. Which algorithm: the fastest one measured, for the shapes that gemm_warm was told; for any
- * other shape the one that the heuristics put first, without measuring, because that is the same one in the
- * next process. Only reductions in a fixed order are allowed, so results are deterministic; a stream has one
- * workspace, lent by gemm_lend, as its products run one after the other.
- *
- * An alignment over 16 bytes counts as 16: that is what the widest loads and TMA descriptors want of an
- * address, so that more of it offers no further algorithm, and fewer keys serve more tensors.
+ * operands (16 bytes at most: more offers no further algorithm) and workspace: after a shape's first product
+ * a call is one cublasLtMatmul, and nothing is ever allocated. Which algorithm: the fastest one measured, for
+ * the shapes that gemm_warm was told; for any other the one that the heuristics put first, without measuring,
+ * because that is the same one in the next process. Only reductions in a fixed order are allowed.
  *
  * Two algorithms may round differently, so what was measured is kept: a resumed run on the same device and
  * library takes its choices from a file, named after both, of records that are only appended or replaced in

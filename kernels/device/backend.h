@@ -100,16 +100,13 @@ struct gemm_shape {
     struct gemm_layout out, a, b;
 };
 
-static inline bool gemm_layout_same(struct gemm_layout a, struct gemm_layout b)
-{
-    return a.element == b.element && a.stride == b.stride;
-}
-
 static inline bool gemm_shape_same(const struct gemm_shape *a, const struct gemm_shape *b)
 {
     return a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
            a->transpose_b == b->transpose_b && a->accumulate == b->accumulate &&
-           gemm_layout_same(a->out, b->out) && gemm_layout_same(a->a, b->a) && gemm_layout_same(a->b, b->b);
+           a->out.element == b->out.element && a->out.stride == b->out.stride &&
+           a->a.element == b->a.element && a->a.stride == b->a.stride && a->b.element == b->b.element &&
+           a->b.stride == b->b.stride;
 }
 
 /* Who follows warming up, and where it keeps what it finds out. */
@@ -216,9 +213,8 @@ struct backend {
     void (*pool_free)(struct device *device, void *memory, size_t bytes, struct stream *stream);
     size_t (*pool_reserved)(struct device *device); /* bytes that the pool holds, in use or not */
     void (*pool_trim)(struct device *device);       /* gives back what is not in use */
-    /* By how many bytes, or a multiple of them, the pool grows for a request that finds no room in it:
-     * measured, where the device does not say, by asking for little and giving it back. 1: by what is asked
-     * for */
+    /* by how many bytes, or a multiple of them, the pool grows for a request that finds no room in it:
+     * measured, where the device does not say; 1: by what is asked for */
     size_t (*pool_unit)(struct device *device);
     /* host memory that copies need not stage: page-locked on CUDA; 256-aligned */
     enum status (*host_alloc)(struct device *device, size_t bytes, void **out, struct err *err);
@@ -251,17 +247,17 @@ struct backend {
     /* milliseconds from one mark to a later one of the same stream; waits for the later one. NaN where the
      * stream failed */
     double (*event_elapsed)(struct event *from, struct event *to);
-    /* whether the device has come as far as the mark; does not wait. True also of a mark that was never made
-     * and where the device failed: there is nothing to wait for */
+    /* whether there is nothing to wait for: the device has come to the mark, none was made, or it has failed
+     */
     bool (*event_done)(struct event *event);
     /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever
      * became of later work; else the stream's fault, as stream_wait reports it. */
     enum status (*event_wait)(struct event *event, struct stream *stream, struct err *err);
 
     /* --- graphs: a stream's work recorded once and queued again as one piece --- */
-    /* Calls `work`, which queues operations on the stream, and keeps what it queued without running it. It
-     * may not wait, use ordinary host memory, or touch another stream. STATUS_FAILED: this cannot be
-     * recorded; nothing ran and the stream is as before. */
+    /* Keeps what `work` queues on the stream without running it; work may not wait, use ordinary host memory,
+     * or touch another stream. STATUS_FAILED: this cannot be recorded; nothing ran and the stream is as
+     * before. */
     enum status (*graph_open)(struct stream *stream, void (*work)(void *context), void *context,
                               struct graph **out, struct err *err);
     void (*graph_run)(struct graph *graph, struct stream *stream); /* queues it; `context` must live on */
@@ -287,12 +283,11 @@ struct backend {
      * back by lending NULL and 0 or by closing the stream. Without any, products that need scratch are done
      * in another way. */
     void (*gemm_lend)(struct stream *stream, void *workspace, size_t bytes);
-    /* Before a training begins and the large allocations are made: loads code and chooses how each of these
-     * products is done in this stream's precision, with the workspace that gemm_workspace names and operands
-     * at multiples of 16 bytes, so that the first step finds nothing left to do. Fails where scratch for the
-     * largest product does not fit, where a product cannot be done, or when the watch says stop
-     * (STATUS_INTERRUPTED). The next call replaces what this one prepared. A CPU has nothing to do and
-     * reports nothing. */
+    /* Before the large allocations of a training: loads code and chooses how each of these products is done
+     * in this stream's precision, with gemm_workspace bytes and operands at multiples of 16 bytes, so that
+     * the first step finds nothing left to do. Replaces what an earlier call prepared. Fails where scratch
+     * for the largest product does not fit, where a product cannot be done, or when the watch says stop
+     * (STATUS_INTERRUPTED). A CPU has nothing to do and reports nothing. */
     enum status (*gemm_warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
                              const struct warm_watch *watch, struct err *err);
 

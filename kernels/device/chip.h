@@ -1,10 +1,9 @@
 /* What an NVIDIA chip can compute at most: the peaks that utilisation is measured against.
  *
- * Two sources. A table holds what NVIDIA publishes, dense, for chips whose clock attribute says more or less
- * than the clock the published figure is at (an H100 SXM reports 1,980 MHz, the figure is at 1,830). For the
- * rest: operations a clock and multiprocessor, by compute capability, times multiprocessors times the
- * reported clock. The rule reproduces the published figures at the published clocks (tests/kernels). Where
- * neither knows, 0: no utilisation rather than a wrong one. */
+ * A table holds what NVIDIA publishes, dense: of some chips the clock attribute is another than the figure's.
+ * For the rest: operations a clock and multiprocessor, by compute capability, times multiprocessors times the
+ * reported clock, which reproduces the published figures at the published clocks. Where neither knows, 0: no
+ * utilisation rather than a wrong one. */
 #ifndef ANNEAL_KERNELS_DEVICE_CHIP_H
 #define ANNEAL_KERNELS_DEVICE_CHIP_H
 

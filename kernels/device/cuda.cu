@@ -206,39 +206,41 @@ static bool is_ordinary(const void *host)
     return true;
 }
 
+static void copy(struct stream *stream, const char *at, void *to, const void *from, size_t bytes,
+                 cudaMemcpyKind kind)
+{
+    if (bytes == 0 || !stream_usable(stream)) return;
+    check(stream, at, cudaMemcpyAsync(to, from, bytes, kind, stream->queue));
+}
+
 /* Ordinary memory is staged before the call returns, and the caller may reuse it at once; but a device that
  * reads such memory by itself need not stage it, and then the copy is waited for. Page-locked memory is read
  * later, without the host. */
 void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || !stream_usable(stream)) return;
-    check(stream, "a kernel, or the upload after it,",
-          cudaMemcpyAsync(device_memory, host, bytes, cudaMemcpyHostToDevice, stream->queue));
-    if (stream->device->properties.pageableMemoryAccess && stream_usable(stream) && is_ordinary(host))
-        check(stream, "a kernel, or the upload after it,", cudaStreamSynchronize(stream->queue));
+    const char *at = "a kernel, or the upload after it,";
+    copy(stream, at, device_memory, host, bytes, cudaMemcpyHostToDevice);
+    if (bytes > 0 && stream->device->properties.pageableMemoryAccess && stream_usable(stream) &&
+        is_ordinary(host))
+        check(stream, at, cudaStreamSynchronize(stream->queue));
 }
 
 void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0) return;
-    if (stream_usable(stream))
-        check(stream, "a kernel, or the download after it,",
-              cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
-    if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
-    if (stream->fault_at != NULL) memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
+    mem_download_async(host, device_memory, bytes, stream);
+    if (bytes > 0 && stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (bytes > 0 && stream->fault_at != NULL)
+        memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
 }
 
 void mem_download_async(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || !stream_usable(stream)) return;
-    check(stream, "a kernel, or the download after it,",
-          cudaMemcpyAsync(host, device_memory, bytes, cudaMemcpyDeviceToHost, stream->queue));
+    copy(stream, "a kernel, or the download after it,", host, device_memory, bytes, cudaMemcpyDeviceToHost);
 }
 
 void mem_copy(void *to, const void *from, size_t bytes, struct stream *stream)
 {
-    if (bytes == 0 || !stream_usable(stream)) return;
-    check(stream, "a copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream->queue));
+    copy(stream, "a copy", to, from, bytes, cudaMemcpyDeviceToDevice);
 }
 
 /* ---- streams ---- */

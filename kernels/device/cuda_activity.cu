@@ -1,15 +1,10 @@
 /* What the device did: every kernel and copy from CUPTI's activity interface; and ranges for NVIDIA's Nsight
- * tools.
+ * tools, by NVTX, a header that does nothing as long as no tool listens.
  *
  * CUPTI is part of the CUDA Toolkit, not of the driver, so it is asked for at run time: a machine without it
- * trains all the same, and is told what is missing when a trace is wanted. Its records are read by the
- * headers of this build, whose fields later versions of the same major only add to.
- *
- * Buffers live from activity_begin to activity_end. CUPTI asks for them and gives them back by calls that
- * carry no pointer of ours, from a thread of its own where it likes: hence the one static variable. Ranges
- * are NVTX's, a header that does nothing as long as no tool listens.
- *
- * https://docs.nvidia.com/cupti/ (Activity API), https://nvidia.github.io/NVTX/ */
+ * trains all the same, and is told what is missing when a trace is wanted. It asks for buffers and gives them
+ * back by calls that carry no pointer of ours, from a thread of its own where it likes: hence the one static
+ * variable. https://docs.nvidia.com/cupti/ (Activity API) */
 #include "kernels/device/cuda_device.cuh"
 
 #include <cupti.h>

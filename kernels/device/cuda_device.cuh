@@ -166,43 +166,59 @@ static inline bool aligned16(const void *p)
 
 /* ---- reductions; every lane gets the result, the order is fixed ---- */
 
-template <typename T> __device__ static inline T warp_sum(T x)
+struct add_up {
+    template <typename T> __device__ T operator()(T a, T b) const
+    {
+        return a + b;
+    }
+};
+
+struct greater {
+    __device__ float operator()(float a, float b) const
+    {
+        return fmaxf(a, b);
+    }
+};
+
+/* Over each LANES neighbours of a warp, a power of two. */
+template <int LANES, typename Op, typename T> __device__ static inline T lanes_reduce(T x)
 {
-    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    for (int lanes = LANES / 2; lanes > 0; lanes /= 2) x = Op()(x, __shfl_xor_sync(0xffffffffu, x, lanes));
     return x;
 }
 
-__device__ static inline float warp_max(float x)
+template <int LANES = 32, typename T> __device__ static inline T warp_sum(T x)
 {
-    for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
-    return x;
+    return lanes_reduce<LANES, add_up>(x);
+}
+
+template <int LANES = 32> __device__ static inline float warp_max(float x)
+{
+    return lanes_reduce<LANES, greater>(x);
 }
 
 /* Over a block of at most 1,024 threads, for every thread. Must be reached by all of them. */
-template <typename T> __device__ static inline T block_sum(T x)
+template <typename Op, typename T> __device__ static inline T block_reduce(T x)
 {
     SHARED_ARRAY(T, block_partial, 32);
-    x = warp_sum(x);
+    x = lanes_reduce<32, Op>(x);
     if (blockDim.x == 32) return x;
     if (threadIdx.x % 32 == 0) block_partial[threadIdx.x / 32] = x;
     __syncthreads();
-    T total = 0;
-    for (unsigned w = 0; w < blockDim.x / 32; w++) total += block_partial[w];
+    T total = block_partial[0];
+    for (unsigned w = 1; w < blockDim.x / 32; w++) total = Op()(total, (T)block_partial[w]);
     __syncthreads();
     return total;
 }
 
+template <typename T> __device__ static inline T block_sum(T x)
+{
+    return block_reduce<add_up>(x);
+}
+
 __device__ static inline float block_max(float x)
 {
-    SHARED_ARRAY(float, block_partial_max, 32);
-    x = warp_max(x);
-    if (blockDim.x == 32) return x;
-    if (threadIdx.x % 32 == 0) block_partial_max[threadIdx.x / 32] = x;
-    __syncthreads();
-    float top = -INFINITY;
-    for (unsigned w = 0; w < blockDim.x / 32; w++) top = fmaxf(top, block_partial_max[w]);
-    __syncthreads();
-    return top;
+    return block_reduce<greater>(x);
 }
 
 #endif

@@ -40,8 +40,7 @@ enum status mem_alloc(struct device *device, size_t bytes, void **out, struct er
 {
     void *memory = NULL;
     size_t free_bytes = 0, total = 0;
-    if (device->lost)
-        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s has failed", device->properties.name);
+    if (device->lost) return lost(device, err);
     allocations_count(device);
     cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
@@ -53,10 +52,7 @@ enum status mem_alloc(struct device *device, size_t bytes, void **out, struct er
                        (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
                        device->properties.name);
     }
-    if (error != cudaSuccess) {
-        device->lost = true;
-        return err_set(err, STATUS_DEVICE, "cuda: cannot allocate: %s", cudaGetErrorString(error));
-    }
+    if (error != cudaSuccess) return refused(device, "cannot allocate", error, err);
     *out = memory;
     return STATUS_OK;
 }

@@ -1,13 +1,9 @@
 /* Loads the code of all our kernels, which the CUDA runtime otherwise does one by one, each at its first
- * launch: that takes time and device memory in the middle of the first step.
+ * launch: that takes time and device memory in the middle of the first step. CUDA_MODULE_LOADING=EAGER would
+ * load cuBLASLt's hundreds of megabytes, too. So one known kernel of each of our files leads to its module,
+ * the module names its functions, and each is loaded; cuBLASLt's kernels are loaded by running the products.
  *
- * CUDA_MODULE_LOADING=EAGER would be simpler, and wrong: it holds for the whole process, and cuBLASLt alone
- * brings hundreds of megabytes of kernels, of which a training uses a dozen. So: one known kernel of each of
- * our files leads to its module, the module names its functions, and each is loaded. cuBLASLt's kernels are
- * loaded by running the products (gemm.cu).
- *
- * The driver functions for this came with CUDA 12.4, later than some that training needs; they are asked for
- * at run time, and where one is missing or fails nothing is lost but the first step's speed. */
+ * Where a driver lacks the functions for this (CUDA 12.4) nothing is lost but the first step's speed. */
 #include "kernels/device/cuda_device.cuh"
 
 #ifdef ANNEAL_CUDA_SIM

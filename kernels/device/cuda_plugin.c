@@ -9,20 +9,13 @@
 
 #include "core/base/file.h"
 
-#define PLUGIN_NAME "anneal_cuda.so"
-
-/* Where the plugin is, or would be beside the executable. */
-static enum status plugin_path(char *buf, size_t size, struct err *err)
-{
-    const char *wish = getenv("ANNEAL_CUDA_PLUGIN");
-    if (wish == NULL || *wish == '\0') return file_of_program(PLUGIN_NAME, buf, size, err);
-    return file_format_path(buf, size, err, "%s", wish);
-}
-
 static enum status open_library(void **library, const struct cuda_plugin **out, struct err *err)
 {
     char path[PATH_MAX];
-    enum status status = plugin_path(path, sizeof path, err);
+    const char *wish = getenv("ANNEAL_CUDA_PLUGIN");
+    enum status status = wish != NULL && *wish != '\0'
+                             ? file_format_path(path, sizeof path, err, "%s", wish)
+                             : file_of_program("anneal_cuda.so", path, sizeof path, err);
     if (status) return status;
     if (!file_exists(path))
         return err_set(

@@ -77,6 +77,7 @@ struct gauge {
     unsigned index;
     struct nvml_process listed[PROCESSES_MAX]; /* of one use, as NVML gives it */
     struct gpu_process processes[NVML_USES * PROCESSES_MAX];
+    int64_t in_use[NVML_USES * PROCESSES_MAX]; /* bytes of each in the one use */
     size_t process_count;
     /* of the CPU: the last reading */
     double cpu_seconds, at;
@@ -108,19 +109,12 @@ static enum status open_gpu(struct gauge *g, const char *uuid, struct err *err)
 
 /* ---- who holds memory of a GPU ---- */
 
-static struct gpu_process *process_of(struct gauge *g, int64_t pid)
+static size_t place_of(struct gauge *g, int64_t pid)
 {
     for (size_t i = 0; i < g->process_count; i++)
-        if (g->processes[i].pid == pid) return &g->processes[i];
-    struct gpu_process *new = &g->processes[g->process_count++];
-    *new = (struct gpu_process){.pid = pid, .bytes = -1};
-    return new;
-}
-
-static int by_pid(const void *a, const void *b)
-{
-    unsigned left = ((const struct nvml_process *)a)->pid, right = ((const struct nvml_process *)b)->pid;
-    return (left > right) - (left < right);
+        if (g->processes[i].pid == pid) return i;
+    g->processes[g->process_count] = (struct gpu_process){.pid = pid, .bytes = -1};
+    return g->process_count++;
 }
 
 static int by_number(const void *a, const void *b)
@@ -138,15 +132,12 @@ static bool add_use(struct gauge *g, enum nvml_use use)
     if (!g->nvml.processes[use] ||
         g->nvml.processes[use](g->device, &count, g->listed) != NVML_CODE_SUCCESS || count > PROCESSES_MAX)
         return false;
-    qsort(g->listed, count, sizeof *g->listed, by_pid);
-    int64_t bytes = -1;
+    memset(g->in_use, 0, sizeof g->in_use);
     for (size_t i = 0; i < count; i++) {
-        if (g->listed[i].used != NVML_BYTES_UNKNOWN)
-            bytes = (bytes < 0 ? 0 : bytes) + (int64_t)g->listed[i].used;
-        if (i + 1 < count && g->listed[i + 1].pid == g->listed[i].pid) continue;
-        struct gpu_process *process = process_of(g, g->listed[i].pid);
-        if (bytes > process->bytes) process->bytes = bytes;
-        bytes = -1;
+        size_t at = place_of(g, g->listed[i].pid);
+        if (g->listed[i].used == NVML_BYTES_UNKNOWN) continue;
+        g->in_use[at] += (int64_t)g->listed[i].used;
+        if (g->in_use[at] > g->processes[at].bytes) g->processes[at].bytes = g->in_use[at];
     }
     return true;
 }

@@ -124,8 +124,8 @@ static void a_fault_goes_on_from_the_newest_checkpoint(void **state)
 static void a_fault_in_an_evaluation_leaves_no_evaluation(void **state)
 {
     (void)state; /* this kernel is of evaluations alone */
-    expect_fall_back(&(struct failure){"fault_at:1:cross_entropy_rows", "--sample.every=0", "after step 4; ",
-                                       "1:0:failed 2:3:finished", "1:4 2:5", "0 0 1"});
+    expect_fall_back(&(struct failure){"fault_at:1:cross_entropy_rows<false,", "--sample.every=0",
+                                       "after step 4; ", "1:0:failed 2:3:finished", "1:4 2:5", "0 0 1"});
 }
 
 static void a_fault_in_a_sample_leaves_no_sample(void **state)
@@ -275,7 +275,7 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
     (void)state;
     struct stage s;
     stage_open(&s, "orders");
-    simulated_plugin_use("fault_at:1:cross_entropy_rows");
+    simulated_plugin_use("fault_at:1:cross_entropy_rows<false,");
     struct process *p = process_start("train", s.config, LONG, NULL);
     process_wait_lines(p, 4);
     order(p, "lr-factor", "0.5");
@@ -307,7 +307,7 @@ static void the_workbench_shows_the_fall_back_live(void **state)
     struct stage s;
     char home[700];
     stage_open(&s, "screen");
-    simulated_plugin_use("fault_at:1:cross_entropy_rows");
+    simulated_plugin_use("fault_at:1:cross_entropy_rows<false,");
     struct process *p = process_start("train", s.config, LONG, NULL);
     process_wait_lines(p, 4);
     order(p, "pause", NULL); /* which ends the reading of its lines, until it goes on */
