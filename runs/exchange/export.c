@@ -53,13 +53,16 @@ static void csv_word(struct csv_out *out, const char *text)
 static void csv_int(struct csv_out *out, int64_t value)
 {
     char digits[24];
-    csv_text(out, digits, (size_t)snprintf(digits, sizeof digits, "%" PRId64, value));
+    snprintf(digits, sizeof digits, "%" PRId64, value);
+    csv_absent(out);
+    fputs_unlocked(digits, out->file);
 }
 
 static void csv_double(struct csv_out *out, double value)
 {
     char digits[40];
-    csv_word(out, text_format_double(value, digits, sizeof digits));
+    csv_absent(out);
+    fputs_unlocked(text_format_double(value, digits, sizeof digits), out->file);
 }
 
 static void csv_end_record(struct csv_out *out)
