@@ -12,7 +12,7 @@
 /* Whether the counter is there. */
 bool heap_counts(void);
 
-/* Sets LD_PRELOAD to the counter: true if the program should now start again. Once the counter is there, it
+/* Sets LD_PRELOAD to the counter: true if the program should now start again. After the second start it
  * clears LD_PRELOAD, for the programs that this one starts. */
 bool heap_preload(const char *library);
 

@@ -110,6 +110,13 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
     assert_non_null(
         strstr(process_stdout(devices), "/lib/anneal/anneal_cuda.so: ")); /* found, and no library */
     process_close(devices);
+    struct process *train =
+        process_expect(2, process_open(&(struct process_options){
+                              .program = path,
+                              .arguments = (const char *const[]){"train", s.config, "--device=cpu",
+                                                                 "--check-allocations", NULL}}));
+    assert_non_null(strstr(process_stderr(train), "cannot count heap allocations")); /* found, tried once */
+    process_close(train);
     make_target("uninstall", build, root);
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/opt/my own/%s", root, names[i]);
