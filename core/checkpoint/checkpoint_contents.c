@@ -1,6 +1,8 @@
 /* See checkpoint.h. Here: what is in a checkpoint, both ways: numbers, from wherever they lie and into a
  * network piece by piece, nothing from a folder that does not fit the model; and the trainer's state. */
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -22,7 +24,7 @@ static const char *const prefixes[] = {"", "m.", "v."};
 
 /* ---- where numbers lie ---- */
 
-/* What a failed device does not deliver is NaN: never the content of a checkpoint. */
+/* A failed device delivers NaN, which is never written into a checkpoint. */
 static enum status fetch_from_device(void *context, void *host, const void *data, size_t bytes,
                                      struct err *err)
 {
@@ -386,31 +388,49 @@ static float from_half(uint16_t half)
     return value;
 }
 
-/* Element `i` of a tensor, in fp32. */
-static float element_of(const struct safetensor *t, size_t i)
+/* Not through the mapping: a disk that fails, or a file cut meanwhile, is then an error and not a signal. */
+static enum status read_at(int fd, unsigned char *to, size_t bytes, size_t offset, const char *path,
+                           struct err *err)
 {
-    const unsigned char *from = (const unsigned char *)t->data + 2 * i;
-    uint16_t half = (uint16_t)(from[0] | from[1] << 8);
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    if (strcmp(t->dtype, "F16") == 0) return from_half(half);
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    while (bytes) {
+        ssize_t n = pread(fd, to, bytes, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0)
+            return err_set(err, STATUS_IO, "%s: cannot read: %s", path,
+                           n ? strerror(errno) : "it became shorter meanwhile");
+        to += n;
+        offset += (size_t)n;
+        bytes -= (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+/* (count) numbers of two bytes, which lie in the second half of the memory that they are widened into: one is
+ * read before what it becomes reaches its place. */
+static void widen(float *out, const unsigned char *from, size_t count, bool half)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t narrow = (uint16_t)(from[2 * i] | from[2 * i + 1] << 8);
+        uint32_t bits = (uint32_t)narrow << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        out[i] = half ? from_half(narrow) : value;
+    }
 }
 
 /* Through the plan's staging memory; `to` NULL: to the parameter itself. */
-static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
-                                 float *to, struct err *err)
+static enum status upload_from(int fd, const struct safetensor *t, struct network *net, const struct param *p,
+                               float *to, struct err *err)
 {
-    size_t most = net->plan->bytes[BUFFER_STAGING] / sizeof(float);
+    size_t most = net->plan->bytes[BUFFER_STAGING] / sizeof(float), width = t->bytes / p->count;
     float *piece = network_at(net, BUFFER_STAGING, 0);
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < p->count; at += most) {
         size_t n = p->count - at < most ? p->count - at : most;
-        if (strcmp(t->dtype, "F32") == 0)
-            memcpy(piece, (const unsigned char *)t->data + at * sizeof *piece, n * sizeof *piece);
-        else
-            for (size_t i = 0; i < n; i++) piece[i] = element_of(t, at + i);
+        unsigned char *from = (unsigned char *)piece + n * (sizeof *piece - width);
+        status = read_at(fd, from, n * width, t->offset + at * width, t->path, err);
+        if (status) return status;
+        if (width < sizeof *piece) widen(piece, from, n, strcmp(t->dtype, "F16") == 0);
         if (!to) {
             status = network_write_parameter(net, p, at, piece, n, err);
             continue;
@@ -418,6 +438,16 @@ static enum status upload_tensor(const struct safetensor *t, struct network *net
         net->backend->mem_upload(to + at, piece, n * sizeof *piece, net->stream);
         status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
     }
+    return status;
+}
+
+static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
+                                 float *to, struct err *err)
+{
+    int fd = open(t->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", t->path, strerror(errno));
+    enum status status = upload_from(fd, t, net, p, to, err);
+    close(fd);
     return status;
 }
 

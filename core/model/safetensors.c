@@ -61,7 +61,8 @@ static enum status read_entry(struct safetensors *file, const struct shard *shar
         return corrupt(err, path, name, "data_offsets do not fit shape and dtype");
     out->name = arena_strdup(&file->arena, name);
     out->dtype = arena_strdup(&file->arena, dtype);
-    out->data = shard->map.data + data_start + (size_t)begin;
+    out->offset = data_start + (size_t)begin;
+    out->data = shard->map.data + out->offset;
     out->bytes = bytes;
     return out->name && out->dtype ? STATUS_OK : no_memory(path, "read", err);
 }

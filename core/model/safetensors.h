@@ -26,7 +26,8 @@ struct safetensor {
     int dims;
     const void *data; /* borrowed from the mapping or, for writing, from the caller */
     size_t bytes;
-    const char *path; /* of the file that holds it; not needed for writing */
+    const char *path; /* of the file that holds it, and where its data begin there; not needed for writing */
+    size_t offset;
 };
 
 struct safetensors {
