@@ -51,8 +51,8 @@ struct corpus_place {
 };
 bool corpus_find_id(const struct corpus *corpus, uint32_t least, struct corpus_place *out);
 
-/* What a corpus is known again by, so that a resumed run is not fed other tokens or token ids of another
- * meaning. */
+/* A mark that a corpus is known again by, so that a resumed run is not fed other tokens or token ids of
+ * another meaning. */
 struct corpus_mark {
     uint64_t tokens; /* how many, without validation data of their own */
     uint64_t

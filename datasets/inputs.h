@@ -1,4 +1,4 @@
-/* What a value of data.train or data.val, or the words of a command line, stand for: token files, or texts.
+/* The files that a value of data.train or data.val, or a command line, stands for: token files, or texts.
  *
  *     value  = name { "," name }      blanks around a name are passed over
  *     name   = a path, a recipe, or a pattern with * ? [ ] (as in a shell, sorted by bytes)

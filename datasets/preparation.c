@@ -95,7 +95,7 @@ static enum status encode_text(void *context, const char *path, const char *text
     return status == STATUS_FAILED ? err_prefix(err, "%s", path) : status;
 }
 
-/* What token files say their tokenizer is: the word that named it, or the last part of a path too long for
+/* The tokenizer's name in token files: the word that named it, or the last part of a path too long for
  * that. */
 static const char *sidecar_name(const char *word)
 {

@@ -15,7 +15,7 @@
 #include "datasets/inputs.h"
 #include "datasets/tokenizer.h"
 
-/* What a preparation made. */
+/* The result of a preparation. */
 struct corpus_summary {
     uint64_t files, text_bytes, tokens;
     int vocab_size;

@@ -59,7 +59,7 @@ void token_file_measure(struct token_file *file); /* reads all of it */
 /* Whether an id is `least` or more: the first one's place in *index. Reads a file that is not measured. */
 bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *index);
 
-/* What the sidecar says. Borrowed. */
+/* The contents of the sidecar. Borrowed. */
 struct token_sidecar {
     const char *tokenizer;      /* "bytes", "bpe:2048", a path */
     const char *tokenizer_file; /* NULL: none */

@@ -11,7 +11,7 @@
 
 enum { PATTERN_MAX = 64 << 10 };
 
-/* What is being read. */
+/* The tokenizer that is being read. */
 struct reading {
     const char *name;
     struct byte_alphabet alphabet;

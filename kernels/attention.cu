@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     }
 }
 
-/* What a backward block holds in shared memory. */
+/* The shared memory of a backward block. */
 struct backward_tiles {
     shared_pointer<float> q, dout, keys, values, weights; /* (TILE, stride) each; weights (TILE, TILE + 1) */
 };

@@ -1,4 +1,4 @@
-/* What the CUDA twins of attention share: the problem's shape, and D = dout · out. Private to attention*.cu.
+/* Shared by the CUDA twins of attention: the problem's shape, and D = dout · out. Private to attention*.cu.
  */
 #ifndef ANNEAL_KERNELS_ATTENTION_CUH
 #define ANNEAL_KERNELS_ATTENTION_CUH

@@ -1,4 +1,4 @@
-/* What the two directions of attention on tensor cores share: the problem's shape, tiles in shared memory,
+/* Shared by both directions of attention on tensor cores: the problem's shape, tiles in shared memory,
  * and the two products of which all of it is made. Private to attention_bf16_*.cu.
  *
  * A block is four warps, a warp has 16·MT rows of the block's tile. A tile in shared memory is rows of D
@@ -59,9 +59,10 @@ __device__ static inline void tile_copy(shared_pointer<bf16> tile, const bf16 *f
     }
 }
 
-/* What the 16 × 16 elements from (row, column) on, both multiples of 16, are loaded for: LEFT, as mma's a;
- * else as two of its b side by side, in [0] [1] and [2] [3], by which a is multiplied row by row (RIGHT_ROWS)
- * or column by column (RIGHT_COLUMNS). Each b is a pair of neighbours because mma wants its registers so. */
+/* The use that the 16 × 16 elements from (row, column) on, both multiples of 16, are loaded for: LEFT, as
+ * mma's a; else as two of its b side by side, in [0] [1] and [2] [3], by which a is multiplied row by row
+ * (RIGHT_ROWS) or column by column (RIGHT_COLUMNS). Each b is a pair of neighbours because mma wants its
+ * registers so. */
 enum operand { LEFT, RIGHT_ROWS, RIGHT_COLUMNS };
 
 template <int D, enum operand USE>

@@ -51,7 +51,7 @@ template <int W> struct floats {
     float at[W];
 };
 
-/* What one instruction moves: at most 16 bytes. */
+/* The most that one instruction moves: 16 bytes. */
 template <typename T, int W> struct alignas(sizeof(T) * (size_t)W) element_pack {
     T at[W];
 };

@@ -35,7 +35,7 @@ extern "C" {
 /* WARM_MAX of the entries may be held by warming; the others serve shapes that nobody announced. */
 enum { GEMM_ENTRIES = 256, GEMM_WARM_MAX = 192, GEMM_CANDIDATES = 8 };
 
-/* What an algorithm is chosen for; compared and stored as bytes. */
+/* The product that an algorithm is chosen for; compared and stored as bytes. */
 struct gemm_key {
     int32_t M, N, K, out_stride, a_stride, b_stride;
     uint8_t transpose_a, transpose_b, accumulate;
@@ -73,7 +73,7 @@ void gemm_cache_close(struct device *device)
     device->gemm = NULL;
 }
 
-/* What cuBLAS itself recommends for its workspace: 32 MiB on Hopper and later, 4 MiB before. */
+/* The workspace that cuBLAS itself recommends: 32 MiB on Hopper and later, 4 MiB before. */
 size_t gemm_workspace(struct device *device)
 {
     return (size_t)(device->properties.major >= 9 ? 32 : 4) << 20;
@@ -182,7 +182,7 @@ static bool accepted(struct gemm_entry *e, cublasLtHandle_t blas, const cublasLt
            allowed(e, &result, algorithm);
 }
 
-/* What cuBLASLt's heuristics offer for a prepared entry and is allowed, best first. */
+/* The allowed algorithms that cuBLASLt's heuristics offer for a prepared entry, best first. */
 static cublasStatus_t heuristics(struct gemm_entry *e, cublasLtHandle_t blas,
                                  cublasLtMatmulAlgo_t out[GEMM_CANDIDATES], int *count)
 {

@@ -22,7 +22,7 @@ __device__ static inline const struct update_range *range_of(const struct update
     return ranges + low;
 }
 
-/* What of a weight remains after decay; in double, as in the CPU twins. */
+/* The share of a weight that remains after decay; in double, as in the CPU twins. */
 __device__ static inline float kept(const struct update_range *range, float lr)
 {
     return (float)(1.0 - (double)(lr * range->lr_scale) * range->weight_decay);

@@ -15,7 +15,7 @@
 
 #define LOCKED "the database is locked by another process (end what holds it, then try again)"
 
-/* What SQLite says as what happened, why as the system has it, and what to do. */
+/* SQLite's code as what happened, the system's reason, and the remedy. */
 static const struct {
     int code;
     enum status status;

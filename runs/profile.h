@@ -13,7 +13,7 @@
 /* The average is over so many newest profiled steps at most. */
 enum { PROFILE_STEPS_MAX = 200 };
 
-/* What one operation took in an average profiled step. */
+/* One operation in an average profiled step. */
 struct profile_row {
     const char *phase; /* as in struct profile_record, or whatever an imported file said */
     int layer;         /* -1: of no layer, or of all together */

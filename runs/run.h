@@ -51,7 +51,7 @@ struct run_info {
     int64_t parent_step;        /* and the checkpoint; its own first step */
 };
 
-/* What a trainer knows when it begins. */
+/* A run as its trainer knows it at the start. */
 struct run_new {
     const char
         *name; /* NULL or "": made from the preset or corpus, e.g. "shakespeare"; checked and cleaned */

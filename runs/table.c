@@ -157,7 +157,7 @@ void *array_grow(struct arena *arena, void **array, size_t count, size_t size)
     return (char *)*array + count * size;
 }
 
-/* What is counted by steps done, an evaluation at step s say, belongs to what ended with step s - 1; where
+/* Rows counted by steps done, an evaluation at step s say, belong to what ended with step s - 1; where
  * the next segment evaluated again at that very step, its row is the one that counts. */
 const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX])
 {

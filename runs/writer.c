@@ -30,7 +30,7 @@ enum {
 static const double look_every = 0.1;      /* seconds; for orders */
 static const double close_patience = 10.0; /* for storage that fails while we are leaving */
 
-/* What a message is, beside a record of a table. */
+/* The kinds of messages beside a record of a table. */
 enum { NOTE_STATUS = TABLE_COUNT, NOTE_ORDER_DONE, NOTE_SEGMENT, NOTE_DEVICE };
 
 /* A record, padded to whole words, and behind it its texts with their NULs. */
@@ -166,7 +166,7 @@ static enum status apply(struct journal *journal, struct message *message, struc
     return journal_add(journal, table, record, err);
 }
 
-/* What the writer itself has to say about the storage. */
+/* Adds the writer's own events about the storage. */
 static enum status add_notes(struct writer *writer, struct err *err)
 {
     char text[160], since[32];

@@ -19,7 +19,7 @@ struct writer_pace {
     uint64_t looks;
 };
 
-/* What waits for a commit. */
+/* The records that wait for a commit. */
 struct writer_demand {
     uint64_t records;
     bool lost, flush, closing; /* records were lost; somebody waits; the run ends */

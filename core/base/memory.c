@@ -25,7 +25,7 @@ static int64_t number_in(const char *folder, const char *file, const char *name)
 
 /* ---- control groups ---- */
 
-/* What the files of a version are called; below `mounted`, in `folder`. */
+/* The names of a version's files; below `mounted`, in `folder`. */
 static const struct version {
     const char *folder, *limit, *used, *droppable;
 } versions[] = {

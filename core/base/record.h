@@ -82,8 +82,8 @@ struct memory_record {
     int64_t planned_bytes, live_bytes, peak_bytes;
 };
 
-/* What one operation of one layer took in a profiled step, all its calls together. The rows of a step add up
- * to its time: what no operation accounts for is a row of phase and op "unattributed". */
+/* The time of one operation of one layer in a profiled step, all its calls together. The rows of a step add
+ * up to its time: what no operation accounts for is a row of phase and op "unattributed". */
 struct profile_record {
     int64_t step;
     const char *phase; /* "data", "forward", "backward", "recompute", "optimizer", "unattributed"; borrowed */

@@ -18,7 +18,7 @@
 
 enum { CHECKPOINT_MACHINE = 80 };
 
-/* What training needs beside weights and moments. */
+/* The state that training needs beside weights and moments. */
 struct train_state {
     int64_t step;             /* steps done; the next one to run */
     int64_t updates;          /* of the weights: steps less the skipped ones */

@@ -8,7 +8,7 @@
 
 enum { ALLOCATOR_ALIGN = 256 };
 
-/* What was handed out. */
+/* A block that was handed out. */
 struct allocator_block {
     void *memory;
     size_t bytes; /* of the request, rounded */

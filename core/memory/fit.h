@@ -1,4 +1,4 @@
-/* What fits: the largest batch, and the longest sequence, whose plan is within so much memory; and what
+/* The largest batch, and the longest sequence, whose plan fits into so much memory; and what
  * memory costs in time where activations are computed again. */
 #ifndef ANNEAL_CORE_MEMORY_FIT_H
 #define ANNEAL_CORE_MEMORY_FIT_H

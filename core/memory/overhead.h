@@ -1,4 +1,4 @@
-/* What a device's memory holds of this process before training allocates anything: on a GPU the driver's
+/* The memory of a device that this process holds before training allocates anything: on a GPU the driver's
  * context, the libraries' own buffers and the loaded code; on a CPU the program itself and what it has read.
  * It is not planned and not ours to plan, so it is measured, and kept for who asks without training. */
 #ifndef ANNEAL_CORE_MEMORY_OVERHEAD_H

@@ -159,7 +159,7 @@ void config_init(struct config *config)
 
 /* ---- keys by name ---- */
 
-/* What follows the section of a parameter group in a key, "NAME.key"; NULL: the key is of no group. */
+/* The rest of a key behind the section of a parameter group, "NAME.key"; NULL: the key is of no group. */
 static const char *group_part(const char *full)
 {
     static const char section[] = "param_group.";
@@ -413,7 +413,7 @@ static int64_t tokenizer_size(const char *word)
     return size;
 }
 
-/* What follows from other keys, where it is not given. A preset's vocabulary that nobody asked for gives way
+/* Derives values that are not given from other keys. A preset's vocabulary that nobody asked for gives way
  * to a larger tokenizer's. */
 static enum status derive(struct config *config, struct err *err)
 {
@@ -438,7 +438,7 @@ static enum status derive(struct config *config, struct err *err)
     return STATUS_OK;
 }
 
-/* What concerns several keys. */
+/* Checks that concern several keys. */
 static enum status check_together(const struct config *c, struct err *err)
 {
     long long T = c->train.seq_len, tokens = c->train.batch_size * T, trace = c->profile.trace_step;

@@ -57,7 +57,7 @@ enum status config_read_word(struct config *config, const char *word, struct err
 enum status config_finish(struct config *config, struct err *err);
 
 enum { CONFIG_WARNINGS_MAX = 4, CONFIG_WARNING_SIZE = 200 };
-/* What a finished configuration says without effect, a sentence each; returns how many. */
+/* Settings of a finished configuration that have no effect, a sentence each; returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
 
 /* The complete effective configuration as INI text, yours to free; config_read_effective

@@ -33,7 +33,7 @@ struct param_groups {
     int count;
 };
 
-/* What a group, or without one all other matrices or vectors, comes to in a model. */
+/* The share of a model that a group has, or without a group all other matrices or vectors. */
 struct param_share {
     const char *name, *match; /* borrowed; match is "" where no group has them */
     int64_t tensors, parameters;

@@ -97,7 +97,8 @@ void network_weights_written(struct network *network);
 /* Where batch `slot`, 0 or 1, lies: (2,B,T) int32 in device memory, inputs and then targets. */
 int32_t *network_batch(struct network *network, int slot);
 
-/* What the step's operations read: seed, step and micro-batch of dropout, loss scale, learning rate. */
+/* The values that the step's operations read: seed, step and micro-batch of dropout, loss scale, learning
+ * rate. */
 void network_control(struct network *network, struct step_control control);
 
 /* Before a step's first micro-batch: gradients and the sum of losses are zero. */

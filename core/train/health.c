@@ -57,7 +57,7 @@ static double median(const double *values, int n)
 
 /* ---- numbers that are none ---- */
 
-/* What comes of it, in the words of the event. */
+/* The consequence, in the words of the event. */
 static const char *level_of(const struct health *h)
 {
     return h->limits.on_nan == ON_NAN_STOP ? "error" : "warning";

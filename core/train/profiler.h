@@ -12,7 +12,7 @@
 #include "core/base/record.h"
 #include "core/network/network.h"
 
-/* What a step does beyond so many marks is unattributed. */
+/* The most marks of a step; time beyond them is unattributed. */
 enum { PROFILER_MARKS_MAX = 1 << 18 };
 
 /* One operation of one layer in one phase of a step: when, and for how long. */

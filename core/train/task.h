@@ -34,8 +34,8 @@ struct task {
     /* Of an evaluation's batch, after network_forward of its inputs (b, T): the losses of the labels that
      * count, added up. */
     double (*loss)(struct network *network, const int32_t *labels, int b, int T);
-    /* What an evaluation reports, of losses that add up to `sum` over `labels`; the first is what "best" and
-     * early stopping follow: the lowest. */
+    /* The metrics that an evaluation reports, of losses that add up to `sum` over `labels`; the first is what
+     * "best" and early stopping follow: the lowest. */
     struct measures (*measure)(double sum, double labels);
     double (*guess)(const void *data); /* the loss of who knows nothing */
 };

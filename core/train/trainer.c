@@ -13,8 +13,9 @@
 
 /* ---- opening ---- */
 
-/* What can never be: more than the device has, or more page-locked memory than a GPU's host can give, which
- * no other device and no waiting mends. What the device has free is whoever reserves' question. */
+/* Refuses plans that can never fit: more than the device has, or more page-locked memory than a GPU's host
+ * can give, which no other device and no waiting mends. What the device has free is whoever reserves'
+ * question. */
 static enum status check_memory(const struct trainer *t, struct err *err)
 {
     size_t host = 0;

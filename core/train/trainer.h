@@ -35,7 +35,7 @@ struct train_observer {
      * is called after `saving`, by the thread that writes, which may not be the training thread. */
     void (*saving)(void *context);
     void (*safe)(void *context);
-    /* It is there. Told between two later steps, where it was written while training went on. */
+    /* A checkpoint is there. Reported between two later steps where it was written while training went on. */
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*memory)(void *context, const struct memory_record *record); /* of each category, then `used` */
     /* what the device has given to training, in bytes: unused parts of it, too; first while it opens */

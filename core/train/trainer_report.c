@@ -1,4 +1,4 @@
-/* What the trainer reports beside its records of steps: events, what training really holds beside what was
+/* The trainer's reports beside its records of steps: events, what training really holds beside what was
  * planned, its health, judged from each step as it is reported, and between steps evaluations, judged by
  * early stopping, and samples of text. */
 #include <math.h>

@@ -53,7 +53,7 @@ void trainer_report_unsaved(struct trainer *t)
     t->unsaved = 0;
 }
 
-/* What became of the job. A failed one leaves its step without a checkpoint. */
+/* Reports the outcome of the job. A failed one leaves its step without a checkpoint. */
 static enum status report(struct trainer *t, struct err *err)
 {
     const struct save_job *job = &t->job;

@@ -73,7 +73,8 @@ struct stream; /* opaque: an ordered queue of work on a device */
 struct graph;  /* opaque: recorded work of a stream, to be queued again as one piece */
 struct event;  /* opaque: a mark between two pieces of a stream's work */
 
-/* What a device says about itself, for `anneal devices`, the run's record and the header of the workbench. */
+/* A device's description of itself, for `anneal devices`, the run's record and the header of the workbench.
+ */
 struct device_info {
     char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
     char computes[80];       /* with what its numbers are computed: "2 threads, AVX-512, OpenBLAS SkylakeX" */
@@ -109,7 +110,7 @@ static inline bool gemm_shape_same(const struct gemm_shape *a, const struct gemm
            a->b.stride == b->b.stride;
 }
 
-/* Who follows warming up, and where it keeps what it finds out. */
+/* The observer of warming up, and where warming up keeps its findings. */
 struct warm_watch {
     const char *folder; /* for choices that the next process should make again; NULL: they are not kept */
     void *context;

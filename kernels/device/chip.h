@@ -1,4 +1,4 @@
-/* What an NVIDIA chip can compute at most: the peaks that utilisation is measured against.
+/* The most that an NVIDIA chip can compute: the peaks that utilisation is measured against.
  *
  * A table holds what NVIDIA publishes, dense: of some chips the clock attribute is another than the figure's.
  * For the rest: operations a clock and multiprocessor, by compute capability, times multiprocessors times the

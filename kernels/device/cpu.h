@@ -1,4 +1,4 @@
-/* What the CPU computes with: which instruction set's table, and which of its kernels OpenBLAS should use.
+/* The CPU's means of computing: which instruction set's table, and which of its kernels OpenBLAS should use.
  * The tables are the same sources compiled several times; see KERNEL_SRC in the Makefile. */
 #ifndef ANNEAL_KERNELS_DEVICE_CPU_H
 #define ANNEAL_KERNELS_DEVICE_CPU_H

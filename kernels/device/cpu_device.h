@@ -1,4 +1,4 @@
-/* What the CPU twins share: the device and stream behind the opaque handles of backend.h, and the twins'
+/* Shared by the CPU twins: the device and stream behind the opaque handles of backend.h, and the twins'
  * prototypes. Private to kernels/: nobody else looks inside a device.
  *
  * Always: a parallel region has exactly the stream's thread count, never fewer (an if-clause or a smaller

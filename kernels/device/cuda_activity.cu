@@ -1,5 +1,5 @@
-/* What the device did: every kernel and copy from CUPTI's activity interface; and ranges for NVIDIA's Nsight
- * tools, by NVTX, a header that does nothing as long as no tool listens.
+/* A record of the device's work: every kernel and copy from CUPTI's activity interface; and ranges for
+ * NVIDIA's Nsight tools, by NVTX, a header that does nothing as long as no tool listens.
  *
  * CUPTI is part of the CUDA Toolkit, not of the driver, so it is asked for at run time: a machine without it
  * trains all the same, and is told what is missing when a trace is wanted. It asks for buffers and gives them

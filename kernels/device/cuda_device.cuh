@@ -1,4 +1,4 @@
-/* What the CUDA twins share: the device and stream behind the opaque handles of backend.h, the launch macro,
+/* Shared by the CUDA twins: the device and stream behind the opaque handles of backend.h, the launch macro,
  * shared memory, reductions over warps and blocks. Private to the .cu files; tensors' elements: element.cuh.
  *
  * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing

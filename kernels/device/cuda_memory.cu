@@ -120,7 +120,7 @@ void pool_trim(struct device *device)
         device->lost = true;
 }
 
-/* What an empty pool holds once it has given so many bytes; 0: it gave none. */
+/* The memory that an empty pool holds once it has given so many bytes; 0: it gave none. */
 static size_t pool_held_for(struct device *device, size_t bytes)
 {
     void *memory = NULL;

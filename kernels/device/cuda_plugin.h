@@ -15,7 +15,7 @@ struct cuda_device_report {
     char why_not[200];   /* empty: it can be used; else one sentence */
 };
 
-/* What the driver says about itself. */
+/* The driver's description of itself. */
 struct cuda_driver_report {
     int driver, runtime; /* 13000 is CUDA 13.0: the newest that the driver knows, and what the plugin needs */
     int devices;

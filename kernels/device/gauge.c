@@ -23,7 +23,8 @@
 /* How a process uses the GPU; one may use it in several ways. */
 enum nvml_use { NVML_USE_COMPUTE, NVML_USE_GRAPHICS, NVML_USE_MPS, NVML_USES };
 
-/* What a driver does not have is NULL, but the first three. Each returns NVML_CODE_SUCCESS or another code.
+/* A function that a driver does not have is NULL, but the first three. Each returns NVML_CODE_SUCCESS or
+ * another code.
  */
 struct nvml {
     int (*init)(void);

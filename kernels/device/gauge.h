@@ -1,4 +1,4 @@
-/* What a device is doing right now: load, memory and who holds it, power, temperature, clocks and what holds
+/* A device's state right now: load, memory and who holds it, power, temperature, clocks and what holds
  * them down. Of a GPU through NVIDIA's management library, which is opened at run time and needs no CUDA
  * context; of the CPU the same of this process and machine. Never touches a device's streams, so it may be
  * read from any one thread while training goes on in another. A sick GPU may never answer: whoever must not

@@ -47,7 +47,7 @@ static enum status read_file(struct import *import, const char *path)
     return status;
 }
 
-/* What a run is called that no file names, after the file's folder: "logs/main.log" gives "logs". */
+/* The name of a run that no file names, after the file's folder: "logs/main.log" gives "logs". */
 static void name_after(const char *path, char *buf, size_t size)
 {
     char whole[PATH_MAX];
@@ -135,8 +135,8 @@ static bool is_id(const char *text)
            strspn(text + 16, plain) == n && strcmp(text + 16, "latest") != 0;
 }
 
-/* What was staged: the numbers of rows, when the history begins as it says itself (else *start stays), and
- * what a row of `runs` says that a history does not; its texts are the statement's. */
+/* Describes the staged rows: the numbers of rows, when the history begins as it says itself (else *start
+ * stays), and what a row of `runs` says that a history does not; its texts are the statement's. */
 static enum status look_at_staged(struct import *import, struct import_outcome *made, double *start,
                                   struct run_new *run, sqlite3_stmt **select)
 {

@@ -292,7 +292,7 @@ static int64_t kept_free(const struct ledger_room *room)
     return (int64_t)((double)room->total * room->reserve);
 }
 
-/* What is left beside the reservations; and at most the memory that is free now, less the share that stays
+/* The memory left beside the reservations; and at most the memory that is free now, less the share that stays
  * free and less what is reserved but not allocated yet. */
 static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count)
 {
@@ -346,7 +346,7 @@ static enum status waits(const struct ledger_room *room, const struct reservatio
                    first->holder, first->pid, TEXT_BYTES(first->bytes), rest);
 }
 
-/* What a process holds of the device while it waits: of a GPU its context, which it reported. */
+/* The memory that a process holds of the device while it waits: of a GPU its context, which it reported. */
 static int64_t held_waiting(const struct ledger_room *room, int64_t pid, int64_t used)
 {
     return strcmp(room->device, LEDGER_HOST) == 0 ? memory_private(pid) : used;

@@ -27,7 +27,7 @@ enum { LEDGER_TEXT = 96, LEDGER_HOME = 512, LEDGER_BUSY_MS = 10000 };
  * taken by others). */
 #define LEDGER_HOST "cpu"
 
-/* What a process has reserved, or waits for. */
+/* A process's reservation, or its place in the queue. */
 struct reservation {
     bool waits;
     int64_t id, pid;

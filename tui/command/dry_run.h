@@ -1,4 +1,4 @@
-/* What a configuration would train, before it does: the report of `anneal train --dry-run`, the preview in
+/* A preview of a training: the report of `anneal train --dry-run`, the preview in
  * the form of a new run, and the learning rate that both show, which is the trainer's own schedule. */
 #ifndef ANNEAL_TUI_COMMAND_DRY_RUN_H
 #define ANNEAL_TUI_COMMAND_DRY_RUN_H
@@ -29,7 +29,7 @@ size_t schedule_moments(const struct config *config, struct schedule_moment mome
 /* A form_preview_function. `settings`: "section.key=value", as on the command line. */
 void form_preview_make(const char *const *settings, size_t count, struct form_preview *out);
 
-/* What `estimate` prints alike. The list param_groups: the parameter groups of a configuration and their
+/* Printed by `estimate`, too. The list param_groups: the parameter groups of a configuration and their
  * shares of the plan's model. On a page only where there are groups: the configuration says it all. */
 void parts_print_groups(struct output *output, const struct config *config, const struct plan *plan);
 

@@ -118,7 +118,7 @@ static int compare_values(const char *a, const char *b)
     return strcmp(a, b);
 }
 
-/* What is no number is neither less nor more. */
+/* A text is neither less nor more than a number. */
 static bool holds(const struct condition *condition, const char *value)
 {
     double number;

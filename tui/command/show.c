@@ -213,7 +213,7 @@ static void show_device(struct output *o, const struct show *s)
     output_close(o);
 }
 
-/* What its status does not say of a run whose trainer lives, or has died. */
+/* Tells about a trainer that lives, or has died, more than the run's status. */
 static void show_trainer(struct output *o, const struct show *s)
 {
     const struct run_info *run = &s->run;
@@ -233,7 +233,7 @@ static void show_trainer(struct output *o, const struct show *s)
                                       : "anneal resume begins again: it has no checkpoint yet");
 }
 
-/* What the columns of a run say, in the order in which a reader asks. */
+/* A summary of a run, in the order in which a reader asks. */
 static void show_summary(struct output *o, const struct run_info *run)
 {
     output_line(o, "run", "%s", run->id);

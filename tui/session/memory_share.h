@@ -51,7 +51,7 @@ void memory_share_used(struct memory_share *share, const char *holder, int64_t b
 int64_t memory_share_left(const struct memory_wish *wish);
 void memory_share_release(struct memory_share *share); /* harmless on a zeroed struct */
 
-/* Who has reserved memory of a device (as the ledger calls it) and who waits for it: *count rows, yours to
+/* Holders of a device's memory (named as in the ledger) and processes that wait for it: *count rows, yours to
  * free. Where nobody keeps a ledger there are none, and with a warning where it cannot be read. */
 struct reservation *memory_share_list(const char *device, size_t *count);
 

@@ -36,7 +36,7 @@ static enum status open_session(struct training_session *s, const struct trainin
     return status ? status : store_open(s->home, &s->store, err);
 }
 
-/* What is not open is left out. */
+/* Closes all parts that are open. */
 static void close_session(struct training_session *s)
 {
     training_session_close_trainer(s);

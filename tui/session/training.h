@@ -26,8 +26,8 @@ struct training_ending {
     const char *message;      /* why it ended; "": nothing to say */
 };
 
-/* Whoever shows a session. All functions are mandatory, called from the training thread, and return at once.
- * `begin` comes before everything below it, `end` after. Strings are borrowed for the call. */
+/* The observer that shows a session. All functions are mandatory, called from the training thread, and return
+ * at once. `begin` comes before everything below it, `end` after. Strings are borrowed for the call. */
 struct training_watcher {
     void *context;
     const struct progress *progress; /* of the preparation, which has pieces */

@@ -52,7 +52,7 @@ struct key {
 extern const struct key keys[];
 extern const size_t key_count;
 
-/* What `code` does in `context`: its own keys come before those of CONTEXT_ANY; else ACTION_NONE. */
+/* The action of `code` in `context`: its own keys come before those of CONTEXT_ANY; else ACTION_NONE. */
 enum action key_action(enum key_context context, uint32_t code);
 
 /* ACTION_UP … ACTION_LAST in a list: row *at of `count`, of which a page shows `page`, becomes another one.

@@ -1,4 +1,4 @@
-/* What stands around the charts of one run: header, sample text, events, and on wide screens the details. */
+/* The panels around the charts of one run: header, sample text, events, and on wide screens the details. */
 #ifndef ANNEAL_TUI_RUN_PANELS_H
 #define ANNEAL_TUI_RUN_PANELS_H
 

@@ -38,7 +38,7 @@ struct screen {
     bool all;          /* every cell is to be written */
 };
 
-/* What a signal handler, which is given no context, needs to put the terminal back. */
+/* State for a signal handler, which is given no context, to put the terminal back. */
 static struct {
     volatile sig_atomic_t armed;
     int fd;
