@@ -178,7 +178,8 @@ static uint16_t *write_short_weights(const struct model *model, const char *path
                                          p->cols ? 2 : 1,
                                          halves + p->offset,
                                          p->count * sizeof *halves,
-                                         path};
+                                         path,
+                                         0};
     }
     if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err))
         fail_msg("%s", err.text);

@@ -106,10 +106,10 @@ static void what_is_written_reads_back_equal(void **state)
     static const double scalar = 0.1;
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) large[i] = (float)i;
     const struct safetensor tensors[] = {
-        {"model.a \"quoted\" na\xC3\xAFve", "F32", {(1 << 18) + 5}, 1, large, sizeof large, NULL},
-        {"empty", "F32", {0, 4}, 2, NULL, 0, NULL},
-        {"half", "I16", {1, 2, 3}, 3, half, sizeof half, NULL},
-        {"scalar", "F64", {0}, 0, &scalar, sizeof scalar, NULL}};
+        {"model.a \"quoted\" na\xC3\xAFve", "F32", {(1 << 18) + 5}, 1, large, sizeof large, NULL, 0},
+        {"empty", "F32", {0, 4}, 2, NULL, 0, NULL, 0},
+        {"half", "I16", {1, 2, 3}, 3, half, sizeof half, NULL, 0},
+        {"scalar", "F64", {0}, 0, &scalar, sizeof scalar, NULL, 0}};
     struct safetensors file;
     struct err err = {0};
     size_t fetched = 0;
