@@ -288,7 +288,7 @@ bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(PLUGIN))
 INSTALLED_LIBS := $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 install: $(MAIN) $(INSTALLED_LIBS)
 	install -D -m 755 $(MAIN) "$(DESTDIR)$(PREFIX)/bin/anneal"
-	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/anneal" $(INSTALLED_LIBS)
+	$(if $(INSTALLED_LIBS),install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/anneal" $(INSTALLED_LIBS))
 
 uninstall:
 	rm -f "$(DESTDIR)$(PREFIX)/bin/anneal" "$(DESTDIR)$(PREFIX)/lib/anneal/"anneal_{cuda,heap}.so

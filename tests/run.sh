@@ -3,7 +3,7 @@
 # each in the order of their names, the output of those that fail, and a closing line "N passed, N failed, N skipped".
 # With names as further arguments, only programs that match them. LONG=1 runs the long version of soak and crash tests.
 #
-# Programs that measure time run at the end, one at a time. A program that leaves a process behind has failed.
+# A program that leaves a process behind has failed.
 set -u
 export build=${1:-build}
 shift || true
@@ -28,8 +28,6 @@ trap 'rm -rf "$scratch"' EXIT
 longest=(cuda_sim/test_ops tui/command/test_kjv cuda_sim/test_steps tui/command/test_kill cuda_sim/test_gpu_check
     cuda_sim/test_fallback core/memory/test_allocator_random cuda_sim/test_plan_allocated_sim cuda_sim/test_fit
     tui/command/test_bad_input tui/view/test_run_views tui/command/test_words runs/reservations/test_ledger_file)
-# These need a quiet machine.
-quiet=()
 
 # $1: a program, as a path under BUILD/tests. Leaves its output, exit status, seconds and the processes that outlived it
 # in $scratch, then prints its name.
@@ -85,29 +83,25 @@ among() { # $1: a word, $2...: a list
     for one; do [ "$one" = "$word" ] && return 0; done
     return 1
 }
-pool=() alone=()
+pool=()
 for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_*; do
     case $program in *.o | *.d) continue ;; esac
     [ -x "$program" ] && [ -f "$program" ] || continue
     name=${program#"$build"/tests/}
     matches "$name" "$@" || continue
-    if among "$name" "${quiet[@]}"; then alone+=("$name"); else pool+=("$name"); fi
+    pool+=("$name")
 done
 start_order() {
     for name in "${longest[@]}"; do among "$name" "${pool[@]}" && echo "$name"; done
     for name in "${pool[@]}"; do among "$name" "${longest[@]}" || echo "$name"; done
 }
-side_by_side() { xargs -r -P "$1" -I{} bash -c 'run_one {}'; }
 
-{
-    start_order | side_by_side "${JOBS:-$(nproc)}"
-    printf '%s\n' "${alone[@]}" | sed '/^$/d' | side_by_side 1
-} | {
-    passed=0 failed=0 skipped=0 next=0 all=("${pool[@]}" "${alone[@]}")
+start_order | xargs -r -P "${JOBS:-$(nproc)}" -I{} bash -c 'run_one {}' | {
+    passed=0 failed=0 skipped=0 next=0
     while read -r _; do
-        while [ $next -lt ${#all[@]} ] && [ -f "$scratch/${all[next]//\//.}.result" ]; do report_one "${all[next++]}"; done
+        while [ $next -lt ${#pool[@]} ] && [ -f "$scratch/${pool[next]//\//.}.result" ]; do report_one "${pool[next++]}"; done
     done
-    for name in "${all[@]:next}"; do # its shell was killed
+    for name in "${pool[@]:next}"; do # its shell was killed
         echo "FAIL $name: did not end" && failed=$((failed + 1))
     done
     echo "$passed passed, $failed failed, $skipped skipped"

@@ -111,8 +111,8 @@ static const struct command *find(const struct command *const *list, const char 
         if (strcmp(names[count], word) == 0) return list[count];
     }
     const char *nearest = text_nearest(word, names, count);
-    err_set(err, STATUS_USAGE, "no command \"%.80s\"%s%s%s", word, nearest ? "; did you mean \"" : "",
-            nearest ? nearest : "", nearest ? "\"?" : "");
+    err_set(err, STATUS_USAGE, "%s \"%.80s\"%s%s%s", *word == '-' ? "unknown option" : "no command", word,
+            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
     return NULL;
 }
 

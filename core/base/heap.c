@@ -20,14 +20,21 @@ bool heap_preload(const char *library)
     static const char folder[] = "/proc/self/fd/";
     const char *before = getenv("LD_PRELOAD");
     if (before && strncmp(before, folder, sizeof folder - 1) == 0) {
+        const char *users = strchr(before, ':');
         close(atoi(before + sizeof folder - 1));
-        unsetenv("LD_PRELOAD");
+        if (users)
+            setenv("LD_PRELOAD", users + 1, 1);
+        else
+            unsetenv("LD_PRELOAD");
         return false;
     }
-    char name[sizeof folder + 12];
+    char *value = NULL;
     int fd = heap_counts() ? -1 : open(library, O_RDONLY);
-    snprintf(name, sizeof name, "%s%d", folder, fd);
-    return fd >= 0 && setenv("LD_PRELOAD", name, 1) == 0;
+    bool set = fd >= 0 &&
+               asprintf(&value, "%s%d%s%s", folder, fd, before ? ":" : "", before ? before : "") > 0 &&
+               setenv("LD_PRELOAD", value, 1) == 0;
+    free(value);
+    return set;
 }
 
 bool heap_watch(bool on)

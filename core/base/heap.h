@@ -13,7 +13,7 @@
 bool heap_counts(void);
 
 /* Sets LD_PRELOAD to the counter: true if the program should now start again. After the second start it
- * clears LD_PRELOAD, for the programs that this one starts. */
+ * leaves there what the user named, for the programs that this one starts. */
 bool heap_preload(const char *library);
 
 /* From here on this thread's allocations are counted, or not. Returns what was before. */

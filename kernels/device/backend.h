@@ -2,7 +2,7 @@
  * written once against this table and never mention a device.
  *
  * Always: every slot is filled; work is ordered by the stream it is given; nothing allocates once
- * device_open and the first call of each slot are behind us; results are deterministic on one device and
+ * device_open and the first call of each slot have returned; results are deterministic on one device and
  * build. Each operation is listed in kernels/operations.def with its contract (formula, shapes, what
  * accumulates, what may alias).
  *

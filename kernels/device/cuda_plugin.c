@@ -18,11 +18,11 @@ static enum status open_library(void **library, const struct cuda_plugin **out, 
                              : file_of_program("anneal_cuda.so", path, sizeof path, err);
     if (status) return status;
     if (!file_exists(path))
-        return err_set(
-            err, STATUS_NOT_FOUND,
-            "the CUDA plugin %s is missing (build it with `make CUDA=1` where nvcc is, or name it in "
-            "ANNEAL_CUDA_PLUGIN)",
-            path);
+        return err_set(err, STATUS_NOT_FOUND,
+                       "the CUDA plugin %s is missing, and there is none in ../lib/anneal (build it with "
+                       "`make CUDA=1` where "
+                       "nvcc is, or name it in ANNEAL_CUDA_PLUGIN)",
+                       path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return err_set(

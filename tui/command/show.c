@@ -241,7 +241,8 @@ static void show_summary(struct output *o, const struct run_info *run)
     if (*run->parent_id)
         output_line(o, "forked", "from %s, after %" PRId64 " step%s", run->parent_id, run->parent_step,
                     text_plural(run->parent_step));
-    output_line(o, "device", "%s, %s, %s parameters", run->device, run->precision,
+    output_line(o, "device", "%s, %s, %s parameters", *run->device ? run->device : "-",
+                *run->precision ? run->precision : "-",
                 run->parameters < 0 ? "-" : TEXT_COUNT((double)run->parameters));
     output_line(o, "steps", "%" PRId64 " of %" PRId64 ", %s tokens", run->steps > 0 ? run->steps : 0,
                 run->total_steps, TEXT_COUNT(run->tokens > 0 ? run->tokens : 0));

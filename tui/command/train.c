@@ -130,8 +130,9 @@ static void eval(void *context, const struct eval_record *record, const struct s
         end_json(report);
     }
     if (stopping->patience > 0 && stopping->patience_used > 0)
-        snprintf(patience, sizeof patience, ", %" PRId64 " of %" PRId64 " evaluations without improvement",
-                 stopping->patience_used, stopping->patience);
+        snprintf(patience, sizeof patience,
+                 ", %" PRId64 " of %" PRId64 " evaluations that improve too little", stopping->patience_used,
+                 stopping->patience);
     if (!stopping->improved)
         snprintf(best, sizeof best, "best %s at %" PRId64, TEXT_LOSS(stopping->best_val_loss),
                  stopping->best_step);

@@ -76,6 +76,7 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
     } cases[] = {
         {{"trian"}, "no command \"trian\"; did you mean \"train\"?"},
         {{"xyzzy"}, "no command \"xyzzy\" (see anneal --help)"},
+        {{"data", "--zson"}, "unknown option \"--zson\" (see anneal data --help)"},
         {{"data", "ifno"}, "no command \"ifno\"; did you mean \"info\"?"},
         {{"runs", "--jsno"}, "runs: unknown option --jsno (did you mean --json?)"},
         {{"resume"}, "needs RUN"},
