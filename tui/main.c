@@ -123,7 +123,7 @@ static int dispatch(const struct command *command, int argc, char **argv)
     if (command->run) return run(command, argc, argv);
     if (argc > 1 && asks_for_help(argv[1])) {
         print_help(command);
-        return 0;
+        return output_check(&err) ? fail(command, &err) : 0;
     }
     if (argc > 1)
         next = find(command->subcommands, argv[1], &err);
@@ -138,7 +138,10 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
     if (argc == 1) return run(&command_watch, argc, argv);
     if (strcmp(argv[1], "--version") != 0) return dispatch(&anneal, argc, argv);
-    if (argc == 2) return puts("anneal " VERSION) < 0;
-    output_say("--version: takes no further word");
-    return 2;
+    struct err err = {0};
+    if (argc > 2)
+        err_set(&err, STATUS_USAGE, "--version: takes no further word");
+    else
+        puts("anneal " VERSION);
+    return err.status || output_check(&err) ? fail(&anneal, &err) : 0;
 }

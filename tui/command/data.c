@@ -277,11 +277,11 @@ static enum status clean(const void *options, const struct words *words, struct 
     enum status status = data_folder(folder, sizeof folder, err);
     if (status) return status;
     output_begin(&c.output, o->json);
-    output_flag(&c.output, "removed", !o->dry_run);
     output_list(&c.output, "entries", "Encoded texts");
     status = corpus_cache_each(folder, clean_entry, &c, err);
     output_list_end(&c.output);
     output_whole(&c.output, "bytes", (int64_t)c.bytes);
+    output_flag(&c.output, "removed", !o->dry_run && !status);
     enum status written = output_end(&c.output, status ? NULL : err);
     return status ? status : written;
 }

@@ -312,9 +312,12 @@ static enum status train(struct training_session *s, struct err *err)
     training_session_stop_metrics(s);
     enum status stored = writer_close(s->writer, final, ending.message, &storing);
     s->watcher->end(s->watcher->context, &ending);
-    if (status || !stored) return status;
-    *err = storing;
-    return stored;
+    if (!stored) return status;
+    if (status)
+        on_store_error(NULL, storing.text); /* beside the first error, which is the run's */
+    else
+        *err = storing;
+    return status ? status : stored;
 }
 
 enum status training_start(const struct training_options *options, struct err *err)
