@@ -41,9 +41,10 @@ static enum status open_files(char *const *paths, size_t count, struct corpus *c
     enum status status = STATUS_OK;
     corpus->files = calloc(count, sizeof *corpus->files);
     if (!corpus->files) return err_set(err, STATUS_NO_MEMORY, "not enough memory for %zu token files", count);
-    for (; corpus->file_count < count; corpus->file_count++) {
+    while (corpus->file_count < count) {
         struct token_file *file = &corpus->files[corpus->file_count];
         if ((status = token_file_open(paths[corpus->file_count], file, err))) return status;
+        corpus->file_count++;
         token_file_measure(file);
         corpus->tokens += file->count;
         if (file->bound > INT32_MAX)

@@ -126,13 +126,17 @@ static enum status read_added_token(struct reading *r, json_t *entry, struct add
     if (!text) return no_memory(r);
     if (!r->bpe.tokens[id].bytes) r->bpe.tokens[id] = (struct bpe_token){text, (uint32_t)n, true};
     if (normalized) {
-        enum status status = normalizer_apply(r->bpe.normal_form, text, n, &normal, &n, r->err);
+        size_t bytes;
+        enum status status = normalizer_apply(r->bpe.normal_form, text, n, &normal, &bytes, r->err);
         if (status) return status;
-        if (normal) text = arena_strdup(&r->bpe.arena, normal);
+        if (normal) { /* not ended by a NUL */
+            text = arena_printf(&r->bpe.arena, "%.*s", (int)bytes, normal);
+            n = bytes;
+        }
         free(normal);
         if (!text) return no_memory(r);
     }
-    *out = (struct added_token){text, strlen(text), id, normalized};
+    *out = (struct added_token){text, n, id, normalized};
     return STATUS_OK;
 }
 
