@@ -103,16 +103,6 @@ const struct recipe *recipe_find(const char *name)
     return NULL;
 }
 
-static enum status copy_file(const char *from, const char *to, struct err *err)
-{
-    struct file_map map;
-    enum status status = file_map_open(from, &map, err);
-    if (status) return status;
-    status = file_write_atomic(to, map.data, map.size, err);
-    file_map_close(&map);
-    return status;
-}
-
 enum status recipe_fetch(const struct recipe *recipe, const char *folder, const struct progress *progress,
                          char *path, size_t size, struct err *err)
 {
@@ -126,7 +116,7 @@ enum status recipe_fetch(const struct recipe *recipe, const char *folder, const 
     char name[80], shipped[PATH_MAX]; /* as a bundle has it */
     snprintf(name, sizeof name, "../share/anneal/%s.txt", recipe->name);
     if (!file_of_program(name, shipped, sizeof shipped, NULL) && file_exists(shipped))
-        return copy_file(shipped, path, err);
+        return file_copy(shipped, path, err);
     if ((status = recipe->make(progress, &text, &n, err))) return status;
     status = file_write_atomic(path, text, n, err);
     free(text);

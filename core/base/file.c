@@ -116,6 +116,16 @@ enum status file_write_atomic(const char *path, const void *data, size_t size, s
     return file_out_close(&out, status, 0, err);
 }
 
+enum status file_copy(const char *from, const char *to, struct err *err)
+{
+    struct file_map map;
+    enum status status = file_map_open(from, &map, err);
+    if (status) return status;
+    status = file_write_atomic(to, map.data, map.size, err);
+    file_map_close(&map);
+    return status;
+}
+
 enum status file_make_folders(const char *path, struct err *err)
 {
     char partial[PATH_MAX];

@@ -37,6 +37,9 @@ enum status file_out_close(struct file_out *out, enum status status, int error, 
 /* Both around the one piece of data. */
 enum status file_write_atomic(const char *path, const void *data, size_t size, struct err *err);
 
+/* The same with the content of another file. */
+enum status file_copy(const char *from, const char *to, struct err *err);
+
 /* fsyncs the folder that holds `path`, so that a rename in it survives a power cut; best effort. */
 void file_sync_folder_of(const char *path);
 

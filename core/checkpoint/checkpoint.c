@@ -288,16 +288,6 @@ enum status checkpoint_publish(const char *temporary, const char *final, struct 
     return STATUS_OK;
 }
 
-static enum status copy_file(const char *from, const char *to, struct err *err)
-{
-    struct file_map map;
-    enum status status = file_map_open(from, &map, err);
-    if (status) return status;
-    status = file_write_atomic(to, map.data, map.size, err);
-    file_map_close(&map);
-    return status;
-}
-
 /* Links where `linked` and the file system can, and copies otherwise. Leaves a missing file out: verifying an
  * adopted checkpoint finds it, and of an exported model only config.json must be there. */
 static enum status hand_over(const char *folder, const char *temporary, const char *name, bool linked,
@@ -309,7 +299,7 @@ static enum status hand_over(const char *folder, const char *temporary, const ch
     checkpoint_join(from, folder, name);
     checkpoint_join(to, temporary, name);
     if (stat(from, &st) != 0 && (linked || strcmp(name, files[CONFIG]) != 0)) return STATUS_OK;
-    if (!linked || link(from, to) != 0) status = copy_file(from, to, err);
+    if (!linked || link(from, to) != 0) status = file_copy(from, to, err);
     if (!status && strcmp(name, "checksums") != 0) *bytes += st.st_size;
     return status;
 }

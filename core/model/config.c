@@ -159,7 +159,7 @@ void config_init(struct config *config)
 
 /* ---- keys by name ---- */
 
-/* The rest of a key behind the section of a parameter group, "NAME.key"; NULL: the key is of no group. */
+/* A key of a parameter group without its section: "NAME.key"; NULL: another section's key. */
 static const char *group_part(const char *full)
 {
     static const char section[] = "param_group.";
@@ -268,7 +268,7 @@ const char *config_changed(const struct config *before, const struct config *aft
  * before. */
 struct reading {
     struct config *config;
-    const char *name, *rest, *end; /* what has not been served */
+    const char *name, *rest, *end; /* of the file; the text that inih has not read yet, and its end */
     int line;
     struct err *err;
     enum status status;                                          /* of the first bad line */

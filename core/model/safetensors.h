@@ -31,7 +31,7 @@ struct safetensor {
 };
 
 struct safetensors {
-    char *path; /* what speaks for all: of the one file, or of the index */
+    char *path; /* of the one file or of the index, for error messages */
     struct shard {
         char *path;
         struct file_map map;

@@ -145,7 +145,7 @@ struct placement {
     size_t bytes;       /* a multiple of the alignment that the offset is to have */
     uint64_t conflicts; /* a bit for each `number` that it must not overlap with */
     int number;
-    size_t offset; /* what comes out */
+    size_t offset; /* the result */
 };
 /* Places up to BUFFERS, the largest first, each as low as those before it allow, and returns the height: the
  * largest offset + bytes. It is at least what is needed at the fullest moment, and not always the least there

@@ -117,7 +117,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = setup->observer.reserve(setup->observer.context, (int64_t)reserved, err);
     if (!status) status = warm_up(t, err);
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
-    if (!status) trainer_report_used(t); /* what the device's libraries took */
+    if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) trainer_report_used(t); /* at once: until then it counts as still to come, and as taken */
     if (!status)

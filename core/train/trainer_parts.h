@@ -85,7 +85,7 @@ struct trainer {
     struct err unsaved_reason;      /* of the one that was reported */
 
     /* ---- run ---- */
-    struct facts facts; /* what is due and what is wanted; the rest before each decision */
+    struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
     bool resting;       /* the observer knows of the pause */
 };
 

@@ -291,7 +291,7 @@ static void report(struct trainer *t)
     if (t->counts) heap_watch(true);
 }
 
-/* Tells steps until at most `left` are under way, waiting for each. On a failure the rest never happened. */
+/* Waits for steps and reports each until at most `left` are under way. After a failure the rest are lost. */
 enum status trainer_settle(struct trainer *t, int left, struct err *err)
 {
     const struct backend *be = t->setup.backend;

@@ -331,6 +331,7 @@ struct memory_state {
     struct arena arena; /* of usage and holders */
     struct memory_usage usage;
     struct memory_panel panel;
+    double read_at; /* as workbench->now */
 };
 
 /* The holders of now say nothing about a run that has ended. */
@@ -355,6 +356,7 @@ static enum status read_memory(struct workbench *workbench, struct memory_state 
 {
     struct memory_state next = *state;
     next.arena = (struct arena){0};
+    next.read_at = workbench->now;
     enum status status = run_find(workbench->store, run_id, &next.run, err);
     if (!status) status = memory_usage_read(workbench->store, next.run.id, &next.arena, &next.usage, err);
     if (status) {
@@ -383,7 +385,8 @@ static enum status memory_open(struct workbench *workbench, void *opaque, const 
 static bool memory_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct memory_state *state = opaque;
-    if (!store_changed && !state->panel.live) return false;
+    bool live = state->panel.live;
+    if (live ? workbench->now - state->read_at < 1 : !store_changed) return false;
     workbench_did(workbench, read_memory(workbench, state, state->run.id, &workbench->err));
     return true;
 }

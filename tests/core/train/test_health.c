@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "core/train/health.h"
 #include "tests/core/network/rig.h"
+#include "tests/core/train/judged.h"
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -23,32 +23,6 @@ static const struct config_health usual = {.loss_spike = 6,
                                            .plateau_delta = 0.002,
                                            .throughput_drop = 0.4,
                                            .starvation = 0.2};
-
-struct health_step {
-    int64_t step;
-    double loss, grad_norm, seconds, tokens_per_sec, waited;
-    bool skipped;
-};
-
-static int judge_evaluation(struct health *health, int64_t step, double val_loss, struct health_event *event)
-{
-    health_judge_evaluation(health, step, val_loss);
-    *event = health->events[0];
-    return health->event_count;
-}
-
-static int judge(struct health *health, const struct health_step *s, struct health_event *events)
-{
-    struct step_record record = {.step = s->step,
-                                 .loss = s->loss,
-                                 .grad_norm = s->grad_norm,
-                                 .step_ms = s->seconds * 1e3,
-                                 .tokens_per_sec = s->tokens_per_sec,
-                                 .clip_scale = s->skipped ? 0 : 1};
-    health_judge(health, &record, s->waited);
-    memcpy(events, health->events, sizeof health->events);
-    return health->event_count;
-}
 
 /* A run in a test: steps of a second at 1,000 tokens/s, and what was told of them. */
 struct patient {

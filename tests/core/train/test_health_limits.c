@@ -10,39 +10,13 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "core/train/health.h"
+#include "tests/core/train/judged.h"
 
 /* One event, and the step after which it was reported. */
 struct report {
     struct health_event event;
     int64_t at;
 };
-
-struct health_step {
-    int64_t step;
-    double loss, grad_norm, seconds, tokens_per_sec, waited;
-    bool skipped;
-};
-
-static int judge_evaluation(struct health *health, int64_t step, double val_loss, struct health_event *event)
-{
-    health_judge_evaluation(health, step, val_loss);
-    *event = health->events[0];
-    return health->event_count;
-}
-
-static int judge(struct health *health, const struct health_step *s, struct health_event *events)
-{
-    struct step_record record = {.step = s->step,
-                                 .loss = s->loss,
-                                 .grad_norm = s->grad_norm,
-                                 .step_ms = s->seconds * 1e3,
-                                 .tokens_per_sec = s->tokens_per_sec,
-                                 .clip_scale = s->skipped ? 0 : 1};
-    health_judge(health, &record, s->waited);
-    memcpy(events, health->events, sizeof health->events);
-    return health->event_count;
-}
 
 struct patient {
     struct health health;
