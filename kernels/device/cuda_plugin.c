@@ -13,16 +13,16 @@ static enum status open_library(void **library, const struct cuda_plugin **out, 
 {
     char path[PATH_MAX];
     const char *wish = getenv("ANNEAL_CUDA_PLUGIN");
-    enum status status = wish != NULL && *wish != '\0'
-                             ? file_format_path(path, sizeof path, err, "%s", wish)
-                             : file_of_program("anneal_cuda.so", path, sizeof path, err);
+    bool named = wish != NULL && *wish != '\0';
+    enum status status = named ? file_format_path(path, sizeof path, err, "%s", wish)
+                               : file_of_program("anneal_cuda.so", path, sizeof path, err);
     if (status) return status;
     if (!file_exists(path))
-        return err_set(err, STATUS_NOT_FOUND,
-                       "the CUDA plugin %s is missing, and there is none in ../lib/anneal (build it with "
-                       "`make CUDA=1` where "
-                       "nvcc is, or name it in ANNEAL_CUDA_PLUGIN)",
-                       path);
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "the CUDA plugin %s is missing%s (build it with `make CUDA=1` where nvcc is, or name it "
+            "in ANNEAL_CUDA_PLUGIN)",
+            path, named ? "" : ", and there is none in ../lib/anneal");
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return err_set(
