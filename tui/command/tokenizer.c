@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,11 +98,13 @@ static const struct command train_command = COMMAND(
 static enum status read_input(char **bytes, size_t *n, struct err *err)
 {
     char piece[1 << 16];
-    ssize_t got;
+    ssize_t got = 0;
+    struct pollfd input = {.fd = 0, .events = POLLIN};
     FILE *all = open_memstream(bytes, n);
-    while (all && ((got = read(0, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR))) {
-        if (interrupt_requested()) break;
-        if (got > 0) fwrite(piece, 1, (size_t)got, all);
+    while (all && !interrupt_requested()) {
+        if (poll(&input, 1, -1) < 0) continue; /* a signal: Ctrl-C, or it was stopped for a while */
+        if ((got = read(0, piece, sizeof piece)) <= 0) break;
+        fwrite(piece, 1, (size_t)got, all);
     }
     int code = errno;
     bool failed = !all || ferror(all);

@@ -55,8 +55,9 @@ static void note(int number)
 
 void interrupt_catch(void)
 {
-    /* SA_RESETHAND: the second signal has its default effect. Without SA_RESTART: a blocked read returns. */
-    struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
+    /* SA_RESETHAND: the second signal has its default effect. SA_RESTART: output that waits for its reader is
+     * written whole; who waits for input calls poll first, which a signal always ends. */
+    struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -15,7 +15,9 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -241,10 +243,23 @@ static const char *tail(const struct stream *s)
 
 static void give_up(struct process *p, const char *why)
 {
-    print_error("%s: %s (%s)\nstandard output:\n%s\nstandard error:\n%s\n", p->command, why,
-                p->ended ? "it has ended" : "it lives", tail(&p->out), tail(&p->err));
+    /* not print_error, which leaves out what is behind the first kilobyte */
+    fprintf(stderr, "%s: %s (%s)\nstandard output:\n%s\nstandard error:\n%s\n", p->command, why,
+            p->ended ? "it has ended" : "it lives", tail(&p->out), tail(&p->err));
     process_close(p);
     fail();
+}
+
+void process_wait_blocked(struct process *p)
+{
+    int held = 0, before;
+    double deadline = clock_monotonic() + DEADLINE_SECONDS;
+    do {
+        before = held;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        assert_int_equal(ioctl(p->out.fd, FIONREAD, &held), 0);
+        if (clock_monotonic() > deadline) give_up(p, "its output never filled the pipe");
+    } while (held < 4 * PIECE_BYTES || held != before);
 }
 
 void process_wait(struct process *p, bool (*condition)(struct process *, void *), void *context)

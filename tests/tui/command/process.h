@@ -29,6 +29,8 @@ int process_close_all(void **state);
 
 pid_t process_pid(const struct process *process);
 void process_signal(struct process *process, int number);
+/* Until it is held up because nobody reads its standard output. */
+void process_wait_blocked(struct process *process);
 /* Closes our end of its standard output: what it writes there from now on fails. */
 void process_stop_reading(struct process *process);
 

@@ -142,6 +142,30 @@ static void a_checkpoint_is_never_ahead_of_the_history(void **state)
     }
 }
 
+static void a_signal_cuts_no_line_that_waits_for_its_reader(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGTERM, SIGINT}, codes[] = {0, 130};
+    struct stage s;
+    stage_open(&s, "waiting");
+    for (int i = 0; i < 2; i++) {
+        struct process *p =
+            process_start("train", s.config, "--train.total_steps=100000000", "--progress=json", NULL);
+        process_wait_blocked(p);
+        process_signal(p, signals[i]);
+        process_expect(codes[i], p);
+        const char *text = process_stdout(p), *end = strstr(text, "\n{\"type\":\"end\"");
+        assert_non_null(end);
+        assert_string_equal(strrchr(text, '}'), "}\n");
+        for (const char *line = text, *next; *line; line = next + 1) {
+            next = strchr(line, '\n');
+            assert_memory_equal(line, "{\"type\":", 8);
+            assert_int_equal(next[-1], '}');
+        }
+        process_close(p);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -149,6 +173,7 @@ int main(void)
         TEST(a_signal_while_the_corpus_is_prepared_leaves_no_run),
         TEST(a_start_that_fails_leaves_no_run),
         TEST(a_run_whose_records_cannot_be_stored_fails),
+        TEST(a_signal_cuts_no_line_that_waits_for_its_reader),
         TEST(a_checkpoint_is_never_ahead_of_the_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
