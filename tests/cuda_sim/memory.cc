@@ -101,7 +101,7 @@ void catch_faults()
     if (sigaltstack(&alternate, NULL) != 0 || sigaction(SIGSEGV, &action, NULL) != 0) fail("sigaction");
 }
 
-/* Closing takes longer than most of a model's launches, so that after the first ones it is done now and then. */
+/* Closing takes longer than most launches of a model: after the first ones it is done now and then. */
 void memory_open(bool open)
 {
     enum { ALWAYS = 500, EVERY = 17 };
