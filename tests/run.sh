@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs the test programs of BUILD (default build) side by side, JOBS at a time (default: all cores), and prints a line
-# each in the order of their names, the output of those that fail, and a closing line "N passed, N failed, N skipped".
-# With names as further arguments, only programs that match them. LONG=1 runs the long version of soak and crash tests.
+# Runs the test programs of BUILD (default build) and the test scripts of tests/ side by side, JOBS at a time (default: all
+# cores), and prints a line each in the order of their names, the output of those that fail, and a closing line
+# "N passed, N failed, N skipped". With names as further arguments, only programs that match them. LONG=1 runs the long
+# version of soak and crash tests.
 #
 # A program that leaves a process behind has failed.
 set -u
@@ -29,14 +30,17 @@ longest=(cuda_sim/test_ops tui/command/test_kjv cuda_sim/test_steps tui/command/
     cuda_sim/test_fallback core/memory/test_allocator_random cuda_sim/test_plan_allocated_sim cuda_sim/test_fit
     tui/command/test_bad_input tui/view/test_run_views tui/command/test_words runs/reservations/test_ledger_file)
 
-# $1: a program, as a path under BUILD/tests. Leaves its output, exit status, seconds and the processes that outlived it
+program_of() { # $1: its path under BUILD/tests, or under tests if it is a script
+    if [[ $1 == *.sh ]]; then echo "tests/$1"; else echo "$build/tests/$1"; fi
+}
+# $1: a program, as program_of takes it. Leaves its output, exit status, seconds and the processes that outlived it
 # in $scratch, then prints its name.
 run_one() {
     local name=$1 at=$scratch/${1//\//.} start=${EPOCHREALTIME/./} code left
     mkdir -p "$at.dir/home"
     # apart from each other, and from what the user runs
     env ANNEAL_TEST_DIR="$at.dir" TMPDIR="$at.dir" ANNEAL_HOME="$at.dir/home" ANNEAL_LEDGER="$at.dir/home" \
-        CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$build/tests/$name" >"$at.log" 2>&1
+        CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$(program_of "$name")" >"$at.log" 2>&1
     code=$?
     left=$(grep -lzsxF "ANNEAL_TEST_DIR=$at.dir" /proc/[0-9]*/environ | cut -d/ -f3)
     for pid in $left; do
@@ -47,7 +51,7 @@ run_one() {
     rm -rf "$at.dir"
     echo "$name"
 }
-export -f run_one
+export -f run_one program_of
 
 # $1: a program that has run. Adds to passed, failed and skipped, and prints its line.
 report_one() {
@@ -84,10 +88,11 @@ among() { # $1: a word, $2...: a list
     return 1
 }
 pool=()
-for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_*; do
+for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_* tests/*/test_*.sh; do
     case $program in *.o | *.d) continue ;; esac
     [ -x "$program" ] && [ -f "$program" ] || continue
-    name=${program#"$build"/tests/}
+    [[ $program != *.sh || $build != *-tsan ]] || continue # what it runs has OpenMP's threads
+    name=${program#"$build"/} name=${name#tests/}
     matches "$name" "$@" || continue
     pool+=("$name")
 done

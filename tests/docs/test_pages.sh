@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Runs every command that README.md and docs/*.md show, page by page, each page in a scratch folder with a scratch home.
+#
+#     tests/docs/test_pages.sh [PAGE...]        after make; prints every command with its exit status
+#
+# How a page says what to run. A block is what stands between ``` and ```; its commands run in order, in one shell:
+#
+#   ```sh                                 these commands run; each must end with exit status 0
+#   ```ini                                a configuration: `anneal estimate` must accept it
+#   ```text ```python ```sql ...          not run
+#
+# Comments on a line of their own before a block change this; the reader of the page does not see them:
+#
+#   <!-- not run: WHY -->                 the block cannot run here: needs root, a GPU, a terminal, minutes
+#   <!-- shortened: OPTIONS -->           OPTIONS follow each command of the block that trains (train, resume, fork, bench)
+#   <!-- exit status: N -->               each command of the block must end with exit status N
+#   <!-- first: COMMAND -->               runs before the block: what the reader did earlier; may end in &
+#
+# What the pages find in their folder is made by `prepare`: my.ini, a model of 50,000 parameters that trains 40 steps in a
+# moment; books/, notes.txt, held-out.txt; a Hugging Face checkout; llm.c's shards.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+binary=${ANNEAL_BINARY:-$root/build/anneal}
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+export root scratch
+mkdir -p "$scratch/bin" && ln -s "$binary" "$scratch/bin/anneal"
+export PATH=$scratch/bin:$PATH
+export ANNEAL_LEDGER=${ANNEAL_LEDGER:-$scratch} ANNEAL_CUDA_PLUGIN=none OMP_WAIT_POLICY=passive
+export LC_ALL=C.UTF-8 TERM=dumb
+unset ANNEAL_HOME XDG_DATA_HOME
+
+# Fills the folder `inputs`, of which every page gets a copy.
+prepare() {
+    mkdir -p inputs/books inputs/shards home && cd inputs || return
+    cp "$root"/tests/fixtures/tokenizer/sample.txt notes.txt
+    seq 1 3000 | awk '{ print "In the beginning was the word, and verse " $1 " followed verse " $1 - 1 "." }' >books/genesis.txt
+    seq 1 500 | awk '{ print "And the word of line " $1 " was read aloud." }' >books/exodus.txt
+    tail -n 200 books/genesis.txt >held-out.txt
+    cat >my.ini <<'INI'
+[model]
+vocab_size = 256
+hidden_dim = 32
+num_layers = 2
+num_heads = 2
+intermediate_dim = 64
+[data]
+train = books/
+tokenizer = bytes
+[train]
+batch_size = 4
+seq_len = 32
+total_steps = 40
+warmup_steps = 4
+[eval]
+every = 20
+batches = 2
+[checkpoint]
+every = 10
+[sample]
+max_tokens = 16
+INI
+    # a Hugging Face checkout, of the shape of Qwen3 with a tokenizer of its own
+    HOME=$scratch/home anneal train my.ini --name seed --model.qk_norm=true --data.tokenizer=bpe:300 --model.vocab_size=300 \
+        --train.total_steps=4 --progress none && HOME=$scratch/home anneal model export seed -o Qwen3-0.6B >/dev/null || return
+    # llm.c's shards: a header of 256 numbers (magic, version, tokens), then 16 bits a token
+    mkdir gpt2 && cp "$root/tests/fixtures/tokenizer/gpt2_style.json" gpt2/tokenizer.json
+    for part in train val; do
+        anneal tokenizer encode gpt2/tokenizer.json books/exodus.txt | perl -ne '@ids = split;
+            print pack("l<256", 20240520, 1, scalar @ids), pack("S<*", @ids)' >"shards/fineweb_${part}_000001.bin" || return
+    done
+}
+
+# What a page asks for, one item a line: verb, line of the page, and the rest of the line.
+read_page() {
+    awk '
+    function comment(word,   text) { # what <!-- word: ... --> says; "" if the line is none
+        if (index($0, "<!-- " word ": ") != 1 || !match($0, / *-->[ \t]*$/)) return ""
+        text = substr($0, 1, RSTART - 1)
+        return substr(text, length(word) + 8)
+    }
+    /^```/ && !block { block = substr($0, 4) == "" ? "text" : substr($0, 4); whole = ""; next }
+    /^```/ { block = ""; if (skip != "") skip = ""; print "end\t" NR "\t"; next }
+    block == "sh" && whole == "" { start = NR }
+    block == "sh" {
+        if (/\\$/) { whole = whole substr($0, 1, length($0) - 1); next }
+        whole = whole $0
+        if (whole !~ /^[ \t]*(#.*)?$/) print (skip == "" ? "run" : "skip") "\t" start "\t" (skip == "" ? "" : "(" skip ") ") whole
+        whole = ""
+        next
+    }
+    block == "ini" { if (skip == "") print "ini\t" NR "\t" $0; next }
+    block { next }
+    (text = comment("not run")) != "" { skip = text }
+    (text = comment("shortened")) != "" { print "shortened\t" NR "\t" text }
+    (text = comment("exit status")) != "" { print "expect\t" NR "\t" text }
+    (text = comment("first")) != "" { print "first\t" NR "\t" text }
+    ' "$1"
+}
+
+# $1: a page. Runs it in a folder of its own and writes the list of its commands to standard output.
+run_page() {
+    local page=$1 folder=$scratch/${1//\//.} failed=0 verb line rest suffix='' expected=0 status count=0
+    mkdir -p "$folder/home" && cp -a "$scratch/inputs/." "$folder" && cd "$folder" || return
+    export HOME=$folder/home
+    run() { # $1: line, $2: command, $3: what it must end with
+        local start=${EPOCHREALTIME/./} tenths output=$scratch/output.$BASHPID.$((++count))
+        eval "$2" >"$output" 2>&1 </dev/null
+        status=$? tenths=$(((${EPOCHREALTIME/./} - start) / 100000))
+        printf '%-4s %4s %3d.%ds  %s:%d  %s\n' "$([ "$status" = "$3" ] && echo ok || echo FAIL)" "$status" \
+            $((tenths / 10)) $((tenths % 10)) "$page" "$1" "$2"
+        [ "$status" = "$3" ] || { failed=$((failed + 1)) && tail -n 20 "$output" | tr '\r' '\n'; }
+    }
+    while IFS=$'\t' read -r verb line rest <&3; do
+        case $verb in
+            skip) printf 'skip    -       -  %s:%d  %s\n' "$page" "$line" "$rest" ;;
+            shortened) suffix=$rest ;;
+            expect) expected=$rest ;;
+            first) run "$line" "$rest" 0 ;;
+            run)
+                if [ -n "$suffix" ] && [[ $rest =~ ^anneal\ (train|resume|fork|bench) ]]; then
+                    rest=$(sed -E "s/( *(#.*|&))?\$/ ${suffix//\//\\/}&/" <<<"$rest")
+                fi
+                run "$line" "$rest" "$expected"
+                ;;
+            ini) printf '%s\n' "$rest" >>"$folder/block.ini" ;;
+            end)
+                if [ -f "$folder/block.ini" ]; then
+                    run "$line" 'anneal estimate block.ini' "$expected"
+                    rm "$folder/block.ini"
+                fi
+                suffix='' expected=0
+                ;;
+        esac
+    done 3< <(cd "$root" && read_page "$page")
+    local jobs
+    jobs=$(jobs -pr)
+    [ -z "$jobs" ] || { kill $jobs && wait; } 2>/dev/null
+    return "$((failed > 0))"
+}
+export -f read_page run_page
+
+cd "$scratch" || exit 1
+(prepare) >"$scratch/prepare.log" 2>&1 || { cat "$scratch/prepare.log"; echo "test_pages.sh: cannot prepare the inputs"; exit 1; }
+cd "$root" || exit 1
+if [ $# -gt 0 ]; then pages=("$@"); else pages=(README.md docs/*.md docs/*/*.md); fi
+one_page() { # its list appears whole
+    local at=$scratch/${1//\//.}.list
+    if (run_page "$1") >"$at" 2>&1; then
+        echo "[       OK ] $1" >>"$at"
+    else
+        echo "[  FAILED  ] $1" >>"$at"
+    fi
+    cat "$at"
+}
+export -f one_page
+printf '%s\n' "${pages[@]}" | while read -r page; do if [ -f "$page" ]; then echo "$page"; fi; done |
+    xargs -r -P "${JOBS:-$(nproc)}" -I{} bash -c 'one_page {}' | tee "$scratch/all"
+failed=$(grep -c '^\[  FAILED  \]' "$scratch/all")
+[ "$failed" -eq 0 ] || echo "[  FAILED  ] pages of the documentation: $failed test(s)"
+[ "$failed" -eq 0 ] && grep -q '^\[       OK \]' "$scratch/all"
