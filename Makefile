@@ -3,7 +3,8 @@
 #   make            build/anneal            CUDA=auto|0|1  the CUDA plugin: where nvcc is found, never, insist
 #   make demo       train and watch         SAN=1          AddressSanitizer and UBSan, in build-san/
 #   make test       the whole suite         SAN=thread     ThreadSanitizer, in build-tsan/: what has threads
-#   make help       all targets             V=1            show the commands
+#   make help       all targets             DEBUG=1        for a debugger (-O0 -g3), in build-debug/
+#                                           V=1            show the commands
 
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
@@ -16,7 +17,8 @@ Q := $(if $(V),,@)
 CUDA ?= auto
 PREFIX ?= /usr/local
 TSAN := $(filter thread,$(SAN))
-BUILD := build$(if $(SAN),$(if $(TSAN),-tsan,-san))
+DEBUG ?=
+BUILD := build$(if $(SAN),$(if $(TSAN),-tsan,-san))$(if $(DEBUG),-debug)$(if $(COVERAGE),-coverage)
 ifeq ($(origin CC),default)
 CC := gcc
 endif
@@ -25,6 +27,8 @@ endif
 PACKAGES := gcc libc6-dev binutils libopenblas-openmp-dev libncurses-dev libsqlite3-dev libcsv-dev libjansson-dev \
             libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev bible-kjv
 TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev
+HEADERS := cblas.h curses.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h
+TEST_HEADERS := cmocka.h vterm.h
 
 # ---- flags ----
 MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
@@ -34,9 +38,10 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 WARN += $(if $(findstring clang,$(CC)),,-Wno-format-truncation)
 comma := ,
 SANITIZERS := $(if $(TSAN),-fsanitize=thread,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined)
-SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer)
-CFLAGS ?= -O2 -g
-BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CFLAGS) $(SAN_FLAGS) -I. -I/usr/include/$(MULTIARCH)/openblas-openmp -fopenmp \
+COUNTERS := $(if $(COVERAGE),--coverage -fprofile-abs-path -fprofile-update=atomic)
+SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer) $(COUNTERS)
+CFLAGS ?= $(if $(DEBUG),-O0 -g3,-O2 -g)
+BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -I. -I/usr/include/$(MULTIARCH)/openblas-openmp -fopenmp \
               -pthread -MMD -MP
 LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \
        -lpcre2-8 -lutf8proc -lxxhash -lm -ldl
@@ -55,7 +60,7 @@ endif
 ISA_baseline :=
 ISA_v3 := -march=x86-64-v3
 ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512
-KERNEL_CFLAGS := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+KERNEL_CFLAGS := $(if $(DEBUG),,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 SRC := $(wildcard core/*/*.c datasets/*.c runs/*.c runs/*/*.c tui/*/*.c) \
        $(wildcard $(KERNEL_ONCE))
@@ -99,27 +104,49 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 all: $(MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 
 help:
-	@echo "make            build $(MAIN)"
-	@echo "make demo       install what is missing, prepare the King James Bible, train on it and watch it live"
-	@echo "make test       install what is missing, build, run the whole test suite"
-	@echo "                SAN=1: under AddressSanitizer and UBSan; SAN=thread: what has threads, under ThreadSanitizer"
-	@echo "make test-long  the same with the soak and crash tests at full length, before a release"
-	@echo "make check      layout, include arrows, warnings of clang"
-	@echo "make bench      speed and memory on this machine, beside its own GEMM and, where installed, PyTorch"
-	@echo "make gpu-check  every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
-	@echo "make bundle     one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
-	@echo "make deps       only install the Debian/Ubuntu packages"
-	@echo "make install    to PREFIX ($(PREFIX)); make uninstall; make clean"
-	@echo "CUDA=auto|0|1   build the CUDA plugin where nvcc is found | never | insist"
+	@echo "make                build $(MAIN)"
+	@echo "make demo           install what is missing, prepare the King James Bible, train on it and watch it live"
+	@echo "make test           install what is missing, build, run the whole test suite"
+	@echo "make test-long      the same with the soak and crash tests at full length, before a release"
+	@echo "make run-tests      the test suite without installing anything"
+	@echo "make check          layout, include arrows, warnings of clang"
+	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
+	@echo "make gpu-check      every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
+	@echo "make bundle         one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
+	@echo "make deps           only install the packages that the build needs; make test-deps: and those of the tests"
+	@echo "make install        to PREFIX ($(PREFIX)), below DESTDIR; make uninstall"
+	@echo "make clean          remove all build folders"
+	@echo
+	@echo "CUDA=auto|0|1       build the CUDA plugin where nvcc is found | never | insist"
+	@echo "CC=clang            another compiler"
+	@echo "SAN=1 SAN=thread    AddressSanitizer and UBSan, in build-san/ | ThreadSanitizer, for what has threads, in build-tsan/"
+	@echo "DEBUG=1             for a debugger (-O0 -g3), in build-debug/"
+	@echo "V=1                 show the commands"
 
 # ---- compiling ----
-$(BUILD)/%.o: %.c
+# Checked once per build folder, so that a machine without the libraries gets one sentence instead of pages of errors.
+# $(call look_for,HEADERS,TARGET): TARGET is the make target that installs them.
+define look_for
+@mkdir -p $(@D)
+@command -v $(CC) >/dev/null || { echo "make: the compiler $(CC) is not installed (run \`make $(2)\` to install what is missing)" >&2; exit 1; }
+@missing=$$(printf '#if !__has_include(<%s>)\n%s\n#endif\n' $(foreach h,$(1),$(h) $(h)) | \
+  $(CC) $(filter-out -MMD -MP,$(BASE_CFLAGS)) -E -P -x c - | xargs); [ -z "$$missing" ] || { \
+  echo "make: these headers are not installed: $$missing (run \`make $(2)\` to install what is missing)" >&2; exit 1; }
+@touch $@
+endef
+$(BUILD)/headers:
+	$(call look_for,$(HEADERS),deps)
+$(BUILD)/test_headers: | $(BUILD)/headers
+	$(call look_for,$(TEST_HEADERS),test-deps)
+$(TESTS:%=%.o) $(TEST_HELP_OBJ): | $(BUILD)/test_headers
+
+$(BUILD)/%.o: %.c | $(BUILD)/headers
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC   $<")
 	$(Q)$(CC) $(BASE_CFLAGS) -c $< -o $@
 
 define kernel_rules
-$(BUILD)/isa/$(1)/%.o: %.c
+$(BUILD)/isa/$(1)/%.o: %.c | $(BUILD)/headers
 	@mkdir -p $$(@D)
 	$(if $(V),,@echo "  CC   $$< ($(1))")
 	$(Q)$$(CC) $$(BASE_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1)) -c $$< -o $$@
@@ -141,10 +168,10 @@ $(MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c
+$(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c | $(BUILD)/headers
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -ftls-model=initial-exec -o $@ $< -ldl
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -ftls-model=initial-exec $(LDFLAGS) -o $@ $< -ldl
 
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
@@ -295,6 +322,6 @@ uninstall:
 	[ ! -d "$(DESTDIR)$(PREFIX)/lib/anneal" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/anneal"
 
 clean:
-	rm -rf build build-san build-tsan
+	rm -rf build{,-san,-tsan}{,-debug}{,-coverage}
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
