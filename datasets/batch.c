@@ -83,8 +83,7 @@ static enum status cut(struct split *split, const struct corpus *corpus, uint64_
 {
     uint64_t before = 0, T = (uint64_t)split->seq_len;
     split->runs = calloc(corpus->file_count, sizeof *split->runs);
-    if (!split->runs)
-        return err_set(err, STATUS_NO_MEMORY, "not enough memory to cut %zu token files", corpus->file_count);
+    if (!split->runs) return err_no_memory(err, "cutting %zu token files", corpus->file_count);
     for (size_t i = 0; i < corpus->file_count; before += corpus->files[i++].count) {
         const struct token_file *file = &corpus->files[i];
         uint64_t start = from > before ? from - before : 0, end = to > before ? to - before : 0;

@@ -39,8 +39,7 @@ struct split {
     uint64_t sequences;   /* the sum of (count - 1) / T over the runs */
     uint64_t seed;
     enum shuffle shuffle;
-    int64_t
-        padding; /* a target with this id does not count: it is LABEL_IGNORED; -1, as at first: all count */
+    int64_t padding; /* a target with this id is LABEL_IGNORED and does not count; -1, as at first: none */
 };
 enum { LABEL_IGNORED = -100 };
 

@@ -107,8 +107,7 @@ enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
     if (bpe->vocab_size > BPE_VOCAB_MAX || bpe->merge_count > UINT32_MAX / 2)
         return err_set(err, STATUS_FAILED, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
                        name, bpe->vocab_size, bpe->merge_count, BPE_VOCAB_MAX);
-    if (!fill_tables(bpe))
-        return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory for %zu tokens", name, bpe->vocab_size);
+    if (!fill_tables(bpe)) return err_no_memory(err, "%s of %zu tokens", name, bpe->vocab_size);
     for (int byte = 0; byte < 256; byte++)
         if (bpe->byte_id[byte] == NO_ID)
             return err_set(
@@ -182,11 +181,6 @@ struct encoder {
     uint64_t done, total; /* bytes of text */
 };
 
-static enum status no_memory(struct err *err)
-{
-    return err_set(err, STATUS_NO_MEMORY, "not enough memory to encode the text");
-}
-
 static enum status flush(struct encoder *e, struct err *err)
 {
     uint64_t done = e->done < e->total ? e->done : e->total; /* normalized text may be the longer one */
@@ -221,7 +215,8 @@ static enum status merge_piece(struct encoder *e, const char *piece, size_t n, s
     if (n > e->symbol_capacity) {
         free(e->symbols);
         e->symbol_capacity = n + n / 2 + 64;
-        if (!(e->symbols = malloc(e->symbol_capacity * sizeof *e->symbols))) return no_memory(err);
+        if (!(e->symbols = malloc(e->symbol_capacity * sizeof *e->symbols)))
+            return err_no_memory(err, "encoding the text");
     }
     for (size_t i = 0; i < n; i++)
         e->symbols[i] = (struct symbol){e->bpe->byte_id[(unsigned char)piece[i]], (int32_t)i - 1,
@@ -240,7 +235,7 @@ static enum status merge_piece(struct encoder *e, const char *piece, size_t n, s
         if (left->next >= 0) e->symbols[left->next].previous = at;
         ok = push_merge(e, left->previous) && push_merge(e, at);
     }
-    enum status status = ok ? STATUS_OK : no_memory(err);
+    enum status status = ok ? STATUS_OK : err_no_memory(err, "encoding the text");
     for (int32_t at = 0; at >= 0 && !status; at = e->symbols[at].next)
         status = emit(e, e->symbols[at].id, err);
     return status;
@@ -307,7 +302,8 @@ enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const 
     struct encoder e = {.bpe = bpe, .sink = sink, .cache_mask = lines - 1, .total = n};
     e.cache = calloc(lines, sizeof *e.cache);
     e.pending = malloc(PENDING_IDS * sizeof *e.pending);
-    enum status status = e.cache && e.pending ? pretokenizer_scratch_new(&e.scratch, err) : no_memory(err);
+    enum status status = e.cache && e.pending ? pretokenizer_scratch_new(&e.scratch, err)
+                                              : err_no_memory(err, "encoding the text");
     for (const struct added_token *token = NULL; !status; done = where + token->n) {
         token = added_set_find(bpe->raw, text, n, done, &where);
         status = encode_stretch(&e, text + done, (token ? where : n) - done, err);

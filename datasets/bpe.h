@@ -14,7 +14,6 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "datasets/hash_index.h"
-#include "datasets/normalizer.h"
 #include "datasets/pretokenizer.h"
 #include "datasets/tokenizer.h"
 

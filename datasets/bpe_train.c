@@ -27,7 +27,7 @@ struct pair {
     uint64_t ids; /* left << 32 | right; no pair is UINT64_MAX */
     int64_t count;
     uint32_t *words; /* those that may hold it, in the order of discovery */
-    uint32_t word_count, word_capacity;
+    size_t word_count, word_capacity;
     bool touched; /* its count has grown in the present merge */
 };
 
@@ -50,23 +50,6 @@ struct bpe_trainer {
     int vocab_size;                 /* to be learned */
 };
 
-static enum status no_memory(struct err *err)
-{
-    return err_set(err, STATUS_NO_MEMORY, "not enough memory to learn a tokenizer");
-}
-
-/* Room for one more element; for any array. */
-static bool reserve(void **array, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity) return true;
-    size_t more = *capacity ? 2 * *capacity : 1024;
-    void *grown = realloc(*array, more * size);
-    if (!grown) return false;
-    *array = grown;
-    *capacity = more;
-    return true;
-}
-
 enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
                             struct err *err)
 {
@@ -76,7 +59,7 @@ enum status bpe_trainer_new(int vocab_size, const struct progress *progress, str
                        "a vocabulary of %d tokens: give a number from %d (the bytes) to %d", vocab_size,
                        BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
     struct bpe_trainer *made = calloc(1, sizeof *made);
-    if (!made) return no_memory(err);
+    if (!made) return err_no_memory(err, "learning a tokenizer");
     made->vocab_size = vocab_size;
     made->progress = progress;
     enum status status = pretokenizer_new(&pattern, 1, "bpe", &made->pretokenizer, err);
@@ -126,9 +109,9 @@ static enum status count_piece(void *context, const char *piece, size_t n, struc
         return STATUS_OK;
     }
     char *bytes = arena_alloc(&t->arena, n);
-    if (!bytes || !reserve((void **)&t->words, t->word_count, &t->word_capacity, sizeof *t->words) ||
+    if (!bytes || !list_reserve(&t->words, t->word_count, 1, &t->word_capacity, sizeof *t->words) ||
         !hash_index_add(&t->word_index, hash, t->word_count))
-        return no_memory(err);
+        return err_no_memory(err, "learning a tokenizer");
     memcpy(bytes, piece, n);
     t->words[t->word_count++] = (struct word){.bytes = bytes, .count = 1, .n = (uint32_t)n};
     return STATUS_OK;
@@ -170,7 +153,7 @@ static struct pair *make_pair(struct bpe_trainer *t, uint32_t left, uint32_t rig
     uint64_t ids = (uint64_t)left << 32 | right;
     uint32_t found = find_pair(t, ids);
     if (found != HASH_NONE) return &t->pairs[found];
-    if (!reserve((void **)&t->pairs, t->pair_count, &t->pair_capacity, sizeof *t->pairs) ||
+    if (!list_reserve(&t->pairs, t->pair_count, 1, &t->pair_capacity, sizeof *t->pairs) ||
         !hash_index_add(&t->pair_index, hash_ids(ids), t->pair_count))
         return NULL;
     t->pairs[t->pair_count] = (struct pair){.ids = ids};
@@ -183,19 +166,14 @@ static bool pair_gain(struct bpe_trainer *t, uint32_t left, uint32_t right, uint
     if (!pair) return false;
     pair->count += t->words[word].count;
     if (!pair->touched) {
-        if (!reserve((void **)&t->touched, t->touched_count, &t->touched_capacity, sizeof *t->touched))
+        if (!list_reserve(&t->touched, t->touched_count, 1, &t->touched_capacity, sizeof *t->touched))
             return false;
         t->touched[t->touched_count++] = (uint32_t)(pair - t->pairs);
         pair->touched = true;
     }
     if (pair->word_count && pair->words[pair->word_count - 1] == word) return true;
-    if (pair->word_count == pair->word_capacity) {
-        uint32_t capacity = pair->word_capacity ? 2 * pair->word_capacity : 4;
-        uint32_t *grown = realloc(pair->words, capacity * sizeof *grown);
-        if (!grown) return false;
-        pair->words = grown;
-        pair->word_capacity = capacity;
-    }
+    if (!list_reserve(&pair->words, pair->word_count, 1, &pair->word_capacity, sizeof *pair->words))
+        return false;
     pair->words[pair->word_count++] = word;
     return true;
 }
@@ -306,7 +284,7 @@ static bool learn_merge(struct bpe_trainer *t, struct bpe *bpe, uint32_t best)
     t->pairs[best].words = NULL;
     t->pairs[best].word_count = t->pairs[best].word_capacity = 0;
     bool ok = true;
-    for (uint32_t i = 0; ok && i < pair.word_count; i++)
+    for (size_t i = 0; ok && i < pair.word_count; i++)
         ok = merge_in_word(t, pair.words[i], left, right, made);
     free(pair.words);
     t->pairs[best].count = 0; /* none is left: pairs lost by overlap ("aaa") are not counted off */
@@ -349,7 +327,7 @@ enum status bpe_trainer_learn(struct bpe_trainer *t, struct tokenizer **out, str
         if (!ok || best == HASH_NONE) break;
         ok = learn_merge(t, &bpe, best);
     }
-    if (!ok) status = no_memory(err);
+    if (!ok) status = err_no_memory(err, "learning a tokenizer");
     if (status) {
         bpe_release(&bpe);
         return status;

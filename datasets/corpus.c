@@ -40,7 +40,7 @@ static enum status open_files(char *const *paths, size_t count, struct corpus *c
 {
     enum status status = STATUS_OK;
     corpus->files = calloc(count, sizeof *corpus->files);
-    if (!corpus->files) return err_set(err, STATUS_NO_MEMORY, "not enough memory for %zu token files", count);
+    if (!corpus->files) return err_no_memory(err, "%zu token files", count);
     while (corpus->file_count < count) {
         struct token_file *file = &corpus->files[corpus->file_count];
         if ((status = token_file_open(paths[corpus->file_count], file, err))) return status;
@@ -202,7 +202,7 @@ enum status corpus_open_validation(struct corpus *corpus, const char *word, cons
 {
     struct corpus *other = calloc(1, sizeof *other);
     struct corpus_place place;
-    if (!other) return err_set(err, STATUS_NO_MEMORY, "not enough memory for the validation data");
+    if (!other) return err_no_memory(err, "the validation data");
     const char *tokenizer = corpus->tokenizer_word;
     enum status status = corpus_open(word, tokenizer, *tokenizer ? cache : NULL, progress, other, err);
     uint64_t trained = checksum_of_tokenizer(corpus), own = status ? 0 : checksum_of_tokenizer(other);

@@ -3,8 +3,7 @@
  * `train` names token files (.tok, or llm.c's shards) or texts, one or several: see inputs.h. Texts become
  * one token file. `tokenizer` is "bytes", "bpe:N" or the path of a tokenizer.json. Text is encoded once and
  * kept in the cache (see preparation.h); a second call with the same inputs opens that. An interrupted or
- * failed preparation leaves no half-written cache; what a killed one left goes when the next text is opened.
- */
+ * failed preparation leaves no half-written cache; what a killed one left goes with the next one. */
 #ifndef ANNEAL_DATASETS_CORPUS_H
 #define ANNEAL_DATASETS_CORPUS_H
 
@@ -42,8 +41,7 @@ void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
 enum status corpus_open_validation(struct corpus *corpus, const char *word, const char *cache,
                                    const struct progress *progress, struct err *err);
 
-/* The first token with an id of `least` or more, in the corpus or in its validation data; false without one.
- */
+/* The first token with an id of `least` or more, in the corpus or its validation data; false: none. */
 struct corpus_place {
     const char *path; /* borrowed from the corpus */
     uint64_t index;   /* in that file */
@@ -55,9 +53,9 @@ bool corpus_find_id(const struct corpus *corpus, uint32_t least, struct corpus_p
  * another meaning. */
 struct corpus_mark {
     uint64_t tokens; /* how many, without validation data of their own */
-    uint64_t
-        checksum; /* XXH64 over all files in order, and over validation data of their own: over all ids of a
-                     file up to 16 MiB (shared among the files), else over both ends and an even sample */
+    /* XXH64 over all files in order, validation data of their own last: over all ids of a file up to 16 MiB
+     * (shared among the files), else over both ends and an even sample */
+    uint64_t checksum;
     uint64_t tokenizer; /* its checksum; 0: none */
 };
 struct corpus_mark corpus_mark_of(const struct corpus *corpus);

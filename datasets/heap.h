@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
+
+#include "core/base/arena.h"
 
 #ifndef HEAP_KEY
 #define HEAP_KEY uint64_t
@@ -20,13 +21,7 @@ struct heap {
 
 static inline bool heap_push(struct heap *heap, heap_key key)
 {
-    if (heap->count == heap->capacity) {
-        size_t capacity = heap->capacity ? 2 * heap->capacity : 64;
-        heap_key *grown = realloc(heap->keys, capacity * sizeof *grown);
-        if (!grown) return false;
-        heap->keys = grown;
-        heap->capacity = capacity;
-    }
+    if (!list_reserve(&heap->keys, heap->count, 1, &heap->capacity, sizeof key)) return false;
     size_t at = heap->count++;
     for (size_t up; at && heap->keys[up = (at - 1) / 2] > key; at = up) heap->keys[at] = heap->keys[up];
     heap->keys[at] = key;

@@ -53,13 +53,10 @@ static char *next_name(char **at)
 static enum status add(struct gathering *g, const char *path)
 {
     struct inputs *inputs = g->inputs;
-    char *copy = strdup(path), **grown = inputs->paths;
-    if (!(inputs->count & (inputs->count - 1))) /* full: as many as a power of two */
-        grown = realloc(grown, (inputs->count ? 2 * inputs->count : 1) * sizeof *grown);
-    if (grown) inputs->paths = grown;
-    if (!copy || !grown) {
+    char *copy = strdup(path);
+    if (!copy || !list_reserve(&inputs->paths, inputs->count, 1, &inputs->capacity, sizeof *inputs->paths)) {
         free(copy);
-        return err_set(g->err, STATUS_NO_MEMORY, "%s: not enough memory for the list of files", path);
+        return err_no_memory(g->err, "the list of files");
     }
     inputs->paths[inputs->count++] = copy;
     return STATUS_OK;
@@ -183,7 +180,7 @@ static enum status refuse_twice(const struct inputs *inputs, struct err *err)
 {
     enum status status = STATUS_OK;
     struct stat *found = calloc(inputs->count, sizeof *found);
-    if (!found) return err_set(err, STATUS_NO_MEMORY, "not enough memory for the list of files");
+    if (!found) return err_no_memory(err, "the list of files");
     for (size_t i = 0; !status && i < inputs->count; i++) {
         if (stat(inputs->paths[i], &found[i]) != 0) continue;
         for (size_t j = 0; !status && j < i; j++)
@@ -202,8 +199,7 @@ enum status inputs_open(const char *value, const char *cache, const struct progr
     struct inputs inputs = {0};
     struct gathering g = {&inputs, cache, progress, false, err};
     char *list = strdup(value);
-    enum status status =
-        list ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "not enough memory for the list of files");
+    enum status status = list ? STATUS_OK : err_no_memory(err, "the list of files");
     for (char *at = list; !status && at;) {
         char *name = next_name(&at);
         if (!*name)

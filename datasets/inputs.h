@@ -21,7 +21,7 @@
 
 struct inputs {
     char **paths; /* count of them, at least one; owned */
-    size_t count;
+    size_t count, capacity;
     bool tokens; /* they are token files, which need not be there; else texts */
 };
 

@@ -87,7 +87,7 @@ enum status prefetch_open(const struct split *split, int B, bool async, struct p
         p->memory = malloc(parts * elements * sizeof *p->memory);
     if (!p || !p->memory) {
         free(p);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for %d batches of %zu tokens", slots, elements);
+        return err_no_memory(err, "%d batches of %zu tokens", slots, elements);
     }
     p->split = split;
     p->B = B;

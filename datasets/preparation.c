@@ -112,7 +112,7 @@ static enum status encode(const struct inputs *texts, const char *word, const st
                           struct err *err)
 {
     struct tokenizer *learned = NULL;
-    struct encoding work = {.writer.fd = -1, .progress = progress};
+    struct encoding work = {.progress = progress};
     const char *tokenizer_path = summary->tokenizer_path, *last = strrchr(tokenizer_path, '/');
     enum status status = STATUS_OK;
     if (!opened && (status = learn(texts, (int)tokenizer_learned_size(word), progress, &learned, err)))
@@ -193,7 +193,7 @@ enum status corpus_cache_find(const struct inputs *texts, const char *word, cons
                               struct err *err)
 {
     struct hashing work = {XXH3_createState(), progress};
-    if (!work.state) return err_set(err, STATUS_NO_MEMORY, "not enough memory to check the corpus");
+    if (!work.state) return err_no_memory(err, "checking the corpus");
     uint64_t made_with[2] = {opened ? tokenizer_checksum(opened) : 0,
                              opened ? 0 : (uint64_t)tokenizer_learned_size(word)};
     XXH3_128bits_reset(work.state);

@@ -7,8 +7,81 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "core/base/text.h"
+
+/* ---- normalization ---- */
+
+struct buffer {
+    char *bytes;
+    size_t count, capacity;
+};
+
+static bool append(struct buffer *buffer, const void *bytes, size_t n)
+{
+    if (!list_reserve(&buffer->bytes, buffer->count, n, &buffer->capacity, 1)) return false;
+    if (n) memcpy(buffer->bytes + buffer->count, bytes, n);
+    buffer->count += n;
+    return true;
+}
+
+static bool append_normalized(struct buffer *buffer, enum normal_form form, const char *text, size_t n)
+{
+    static const utf8proc_option_t options[] = {
+        [NORMAL_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
+        [NORMAL_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+        [NORMAL_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+        [NORMAL_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+    };
+    utf8proc_uint8_t *made = NULL;
+    utf8proc_ssize_t length =
+        utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &made, options[form]);
+    bool ok = length >= 0 && append(buffer, made, (size_t)length);
+    free(made);
+    return ok;
+}
+
+static size_t ascii_bytes(const char *text, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !(text[i] & 0x80)) i++;
+    return i;
+}
+
+/* No ASCII character ever combines with what stands before it, so the text may be cut in front of any. */
+enum status normalizer_apply(enum normal_form form, const char *text, size_t n, char **out, size_t *out_n,
+                             struct err *err)
+{
+    struct buffer buffer = {0};
+    *out = NULL;
+    *out_n = 0;
+    if (form == NORMAL_NONE || ascii_bytes(text, n) == n) return STATUS_OK;
+    bool ok = true;
+    for (size_t i = 0; ok && i < n;) {
+        size_t plain = ascii_bytes(text + i, n - i);
+        size_t keep = i + plain < n && plain ? plain - 1 : plain; /* the last one may be a base for a mark */
+        ok = append(&buffer, text + i, keep);
+        i += keep;
+        size_t end = i + (plain - keep);
+        while (end < n && (text[end] & 0x80)) end++;
+        size_t valid = utf8_valid_bytes(text + i, end - i);
+        if (valid)
+            ok = ok && append_normalized(&buffer, form, text + i, valid);
+        else if (i < n)
+            ok = ok && append(&buffer, text + i, valid = 1);
+        i += valid;
+    }
+    if (!ok) {
+        free(buffer.bytes);
+        return err_no_memory(err, "normalizing %zu bytes of text", n);
+    }
+    *out = buffer.bytes;
+    *out_n = buffer.count;
+    return STATUS_OK;
+}
+
+/* ---- making ---- */
 
 enum { INVALID_PIECE = 256, JIT_STACK_BYTES = 1 << 20, HEAP_LIMIT_KIB = 64 << 10 };
 
@@ -28,8 +101,6 @@ struct pretokenizer_scratch {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
 };
-
-/* ---- making ---- */
 
 /* The pattern with \s and \S as Oniguruma and Rust mean them: PCRE2 counts U+180E in as well. Before PCRE2
  * 10.40, which cannot name the property, that stays so. Malloc'd. */
@@ -58,7 +129,7 @@ static enum status compile(const char *pattern, const char *name, struct stage *
     stage->pattern = pattern;
     /* Oniguruma, which Hugging Face uses, lets ^ and $ match at every line. */
     char *spelled = spell_white_space(pattern);
-    if (!spelled) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);
+    if (!spelled) return err_no_memory(err, "the split patterns of %s", name);
     stage->code =
         pcre2_compile((PCRE2_SPTR)spelled, PCRE2_ZERO_TERMINATED,
                       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, NULL);
@@ -80,7 +151,7 @@ enum status pretokenizer_new(const char *const *patterns, size_t count, const ch
         return err_set(err, STATUS_FAILED, "%s: %zu split patterns in a row (at most %d are supported)", name,
                        count, PRETOKENIZER_STAGES);
     struct pretokenizer *made = calloc(1, sizeof *made);
-    if (!made) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", name);
+    if (!made) return err_no_memory(err, "the split patterns of %s", name);
     enum status status = STATUS_OK;
     while (!status && made->count < count) {
         status = compile(patterns[made->count], name, &made->stages[made->count], err);
@@ -107,7 +178,7 @@ enum status pretokenizer_scratch_new(struct pretokenizer_scratch **out, struct e
     if (made) made->context = pcre2_match_context_create(NULL);
     if (!made || !made->match || !made->context) {
         pretokenizer_scratch_free(made);
-        return err_set(err, STATUS_NO_MEMORY, "not enough memory to split text");
+        return err_no_memory(err, "splitting text");
     }
     /* without a stack of its own JIT uses 32 KiB of the thread's */
     made->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);

@@ -1,7 +1,12 @@
-/* Pre-tokenization: cuts text into the pieces inside which byte-pair merges happen. A pretokenizer is a chain
- * of regular expressions (PCRE2, compiled with JIT where the machine allows it); each stage cuts every piece
- * of the stage before into its matches and the gaps between them, as Hugging Face's Split with behavior
- * "Isolated" does.
+/* What happens to text before byte-pair merges: normalization, and pre-tokenization into the pieces inside
+ * which merges happen.
+ *
+ * Normal forms are Unicode's, of text that may hold invalid bytes: valid stretches are normalized with
+ * utf8proc, bytes that are not UTF-8 pass through unchanged, and so does ASCII, at the speed of a copy.
+ *
+ * A pretokenizer is a chain of regular expressions (PCRE2, compiled with JIT where the machine allows it);
+ * each stage cuts every piece of the stage before into its matches and the gaps between them, as Hugging
+ * Face's Split with behavior "Isolated" does.
  *
  * The pieces, put together, are always the text: nothing is dropped. Bytes that are not valid UTF-8 come as
  * pieces of their own. Immutable once made; each thread brings its own scratch. */
@@ -11,6 +16,15 @@
 #include <stddef.h>
 
 #include "core/base/err.h"
+
+enum normal_form { NORMAL_NONE, NORMAL_NFC, NORMAL_NFD, NORMAL_NFKC, NORMAL_NFKD };
+
+/* The normal form of n bytes in *out, *out_n of them, yours to free. *out is NULL where the text is pure
+ * ASCII or the form is NORMAL_NONE: the text is its own normal form. STATUS_NO_MEMORY is its only error. */
+enum status normalizer_apply(enum normal_form form, const char *text, size_t n, char **out, size_t *out_n,
+                             struct err *err);
+
+/* ---- pre-tokenization ---- */
 
 /* GPT-2's pattern, which Hugging Face's ByteLevel uses with "use_regex": contractions, then runs of letters,
  * of digits or of anything else, each with at most one space before it, then white space. */

@@ -42,7 +42,7 @@ enum status recipe_kjv_layout(FILE *raw, const struct progress *progress, char *
     int verses = 0, chapters = 0, number = 0, chapter, last = 0;
     enum status status = STATUS_OK;
     FILE *out = open_memstream(text, n);
-    if (!out) return err_set(err, STATUS_NO_MEMORY, "kjv: not enough memory for its text");
+    if (!out) return err_no_memory(err, "the text of kjv");
     for (ssize_t length; !status && (length = getline(&line, &capacity, raw)) > 0; verses++) {
         while (length && isspace((unsigned char)line[length - 1])) line[--length] = '\0';
         const char *verse = parse_verse(line, &chapter);
@@ -65,8 +65,7 @@ enum status recipe_kjv_layout(FILE *raw, const struct progress *progress, char *
             "kjv: \"bible\" does not print the whole King James Bible: %d verses in %d chapters of %d books "
             "instead of %d, %d, %d (apt install --reinstall bible-kjv bible-kjv-text)",
             verses, chapters, number, KJV_VERSES, KJV_CHAPTERS, KJV_BOOKS);
-    if (fclose(out) != 0 && !status)
-        status = err_set(err, STATUS_NO_MEMORY, "kjv: not enough memory for its text");
+    if (fclose(out) != 0 && !status) status = err_no_memory(err, "the text of kjv");
     if (!status) {
         progress_report(progress, "reading kjv", "verses", KJV_VERSES, KJV_VERSES);
         return STATUS_OK;

@@ -1,5 +1,4 @@
-/* Recipes: corpora that anneal can prepare by itself from what the distribution installs. No network, ever.
- */
+/* Recipes: corpora that anneal prepares by itself from what the distribution installs. No network, ever. */
 #ifndef ANNEAL_DATASETS_RECIPE_H
 #define ANNEAL_DATASETS_RECIPE_H
 

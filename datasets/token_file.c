@@ -2,7 +2,6 @@
 #include "datasets/token_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,8 +129,8 @@ static enum status read_header(struct token_file *file, struct err *err)
 enum status token_file_open(const char *path, struct token_file *out, struct err *err)
 {
     struct token_file file = {.path = strdup(path)};
-    enum status status = file.path ? file_map_open(path, &file.map, err)
-                                   : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory to open it", path);
+    enum status status =
+        file.path ? file_map_open(path, &file.map, err) : err_no_memory(err, "opening %s", path);
     if (!status) status = read_header(&file, err);
     if (!status) status = read_sidecar(&file, err);
     if (status)
@@ -180,27 +179,15 @@ bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *in
 
 /* ---- writing ---- */
 
-static enum status write_failed(const struct token_writer *writer, const char *what, struct err *err)
-{
-    int code = errno;
-    return err_set(err, code == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot %s: %s", writer->path,
-                   what, strerror(code));
-}
-
 enum status token_writer_open(struct token_writer *writer, const char *path, struct err *err)
 {
-    static const unsigned char header[8] = {0};
-    enum status status;
-    *writer = (struct token_writer){.fd = -1};
+    *writer = (struct token_writer){0};
     if (file_is_folder(path))
         return err_set(err, STATUS_USAGE, "%s: is a folder (name a file to write)", path);
-    if ((status = file_format_path(writer->path, sizeof writer->path, err, "%s", path)) ||
-        (status = file_format_path(writer->temporary, sizeof writer->temporary, err, "%s.tmp-%ld", path,
-                                   (long)getpid())))
-        return status;
-    writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (writer->fd < 0) return write_failed(writer, "create", err);
-    if ((status = file_write_all(writer->fd, header, sizeof header, path, err))) token_writer_abort(writer);
+    enum status status = file_out_open(&writer->out, path, err);
+    if (status) return status;
+    status = file_write_all(fileno(writer->out.stream), &writer->count, sizeof writer->count, path, err);
+    if (status) token_writer_abort(writer);
     return status;
 }
 
@@ -208,15 +195,12 @@ enum status token_writer_append(struct token_writer *writer, const uint32_t *tok
                                 struct err *err)
 {
     writer->count += count;
-    return file_write_all(writer->fd, tokens, count * sizeof *tokens, writer->path, err);
+    return file_write_all(fileno(writer->out.stream), tokens, count * sizeof *tokens, writer->out.path, err);
 }
 
 void token_writer_abort(struct token_writer *writer)
 {
-    if (writer->fd < 0) return;
-    close(writer->fd);
-    writer->fd = -1;
-    unlink(writer->temporary);
+    if (writer->out.stream) file_out_close(&writer->out, STATUS_INTERRUPTED, 0, NULL);
 }
 
 static enum status write_sidecar(const struct token_writer *writer, const struct token_sidecar *sidecar,
@@ -232,8 +216,8 @@ static enum status write_sidecar(const struct token_writer *writer, const struct
                        sidecar->tokenizer);
     char *text = json_dumps(root, JSON_INDENT(1));
     json_decref(root);
-    enum status status = text ? file_write_atomic(path, text, strlen(text), err)
-                              : err_set(err, STATUS_NO_MEMORY, "not enough memory to write the sidecar");
+    enum status status =
+        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing the sidecar");
     free(text);
     return status;
 }
@@ -244,16 +228,14 @@ enum status token_writer_commit(struct token_writer *writer, const struct token_
                                 struct err *err)
 {
     char beside[PATH_MAX + 8];
-    enum status status = STATUS_OK;
-    snprintf(beside, sizeof beside, "%s.json", writer->path);
-    if (pwrite(writer->fd, &writer->count, sizeof writer->count, 0) != sizeof writer->count ||
-        fsync(writer->fd) != 0)
-        status = write_failed(writer, "write", err);
-    if (!status) status = write_sidecar(writer, sidecar, beside, err);
-    if (!status && rename(writer->temporary, writer->path) != 0) {
-        status = write_failed(writer, "replace", err);
-        unlink(beside);
-    }
-    token_writer_abort(writer); /* after the rename there is nothing left to remove */
+    enum status status;
+    snprintf(beside, sizeof beside, "%s.json", writer->out.path);
+    if (pwrite(fileno(writer->out.stream), &writer->count, sizeof writer->count, 0) != sizeof writer->count)
+        status = err_set(err, STATUS_IO, "%s: cannot write: %s", writer->out.path, strerror(errno));
+    else
+        status = write_sidecar(writer, sidecar, beside, err);
+    if (status) return file_out_close(&writer->out, status, 0, err);
+    status = file_out_close(&writer->out, STATUS_OK, 0, err);
+    if (status) unlink(beside);
     return status;
 }

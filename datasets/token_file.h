@@ -67,11 +67,10 @@ struct token_sidecar {
     uint64_t tokenizer_checksum;
 };
 
-/* Writes a token file piece by piece, so that a corpus need not fit in memory. Nothing appears under `path`
- * before token_writer_commit; token_writer_abort leaves nothing behind. */
+/* Writes a token file piece by piece, so that a corpus need not fit in memory. Nothing appears under `path`,
+ * which is borrowed, before token_writer_commit; token_writer_abort leaves nothing behind. */
 struct token_writer {
-    char path[PATH_MAX], temporary[PATH_MAX];
-    int fd; /* -1: not open */
+    struct file_out out;
     uint64_t count;
 };
 enum status token_writer_open(struct token_writer *writer, const char *path, struct err *err);
@@ -80,6 +79,7 @@ enum status token_writer_append(struct token_writer *writer, const uint32_t *tok
 /* Closes the writer, whatever it returns. */
 enum status token_writer_commit(struct token_writer *writer, const struct token_sidecar *sidecar,
                                 struct err *err);
-void token_writer_abort(struct token_writer *writer); /* harmless where fd is -1 */
+void token_writer_abort(
+    struct token_writer *writer); /* harmless on a zeroed struct, and on a closed writer */
 
 #endif

@@ -22,14 +22,8 @@ struct tokenizer {
 
 enum status token_list_append(struct token_list *list, const uint32_t *ids, size_t count, struct err *err)
 {
-    if (list->capacity - list->count < count) {
-        size_t capacity = list->count + count;
-        capacity += capacity / 2 + 64;
-        uint32_t *grown = realloc(list->ids, capacity * sizeof *grown);
-        if (!grown) return err_set(err, STATUS_NO_MEMORY, "not enough memory for %zu tokens", capacity);
-        list->ids = grown;
-        list->capacity = capacity;
-    }
+    if (!list_reserve(&list->ids, list->count, count, &list->capacity, sizeof *list->ids))
+        return err_no_memory(err, "%zu tokens", list->count + count);
     if (count) memcpy(list->ids + list->count, ids, count * sizeof *ids);
     list->count += count;
     return STATUS_OK;
@@ -56,8 +50,7 @@ enum status tokenizer_new(struct bpe *bpe, char *json, const char *name, struct 
                           struct err *err)
 {
     struct tokenizer *made = calloc(1, sizeof *made);
-    enum status status = made ? bpe_finish(bpe, name, err)
-                              : err_set(err, STATUS_NO_MEMORY, "not enough memory for a tokenizer");
+    enum status status = made ? bpe_finish(bpe, name, err) : err_no_memory(err, "a tokenizer");
     if (status) {
         bpe_release(bpe);
         free(json);
@@ -83,7 +76,7 @@ enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err)
     }
     if (bytes && bpe.tokens) return tokenizer_new(&bpe, NULL, "bytes", out, err);
     bpe_release(&bpe);
-    return err_set(err, STATUS_NO_MEMORY, "not enough memory for a tokenizer");
+    return err_no_memory(err, "a tokenizer");
 }
 
 enum status tokenizer_parse_json(const char *json, size_t n, const char *name, struct tokenizer **out,
@@ -95,7 +88,7 @@ enum status tokenizer_parse_json(const char *json, size_t n, const char *name, s
     char *copy = strndup(json, n); /* JSON has no NUL */
     if (copy) return tokenizer_new(&bpe, copy, name, out, err);
     bpe_release(&bpe);
-    return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory for the tokenizer", name);
+    return err_no_memory(err, "the tokenizer %s", name);
 }
 
 enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct err *err)

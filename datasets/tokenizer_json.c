@@ -33,7 +33,7 @@ static enum status unsupported(struct reading *r, const char *field, const char 
 
 static enum status no_memory(struct reading *r)
 {
-    return err_set(r->err, STATUS_NO_MEMORY, "%s: not enough memory for the tokenizer", r->name);
+    return err_no_memory(r->err, "the tokenizer %s", r->name);
 }
 
 static const char *type_of(json_t *component)
@@ -42,8 +42,7 @@ static const char *type_of(json_t *component)
     return type ? type : "a component without \"type\"";
 }
 
-/* The bytes that a token of the vocabulary spells. One that is not written in the byte alphabet is literal.
- */
+/* The bytes that a token of the vocabulary spells; one not written in the byte alphabet is literal. */
 static bool decode_token(struct reading *r, const char *text, size_t n, struct bpe_token *token)
 {
     unsigned char *bytes = arena_alloc(&r->bpe.arena, n + 1);
@@ -391,5 +390,5 @@ enum status tokenizer_json_write(const struct bpe *bpe, char **out, struct err *
     *out = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(model);
     json_decref(root);
-    return *out ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "not enough memory to write the tokenizer");
+    return *out ? STATUS_OK : err_no_memory(err, "writing the tokenizer");
 }

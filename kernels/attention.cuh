@@ -1,5 +1,4 @@
-/* Shared by the CUDA twins of attention: the problem's shape, and D = dout · out. Private to attention*.cu.
- */
+/* Shared by the CUDA twins of attention, and private to them: the problem's shape, and D = dout · out. */
 #ifndef ANNEAL_KERNELS_ATTENTION_CUH
 #define ANNEAL_KERNELS_ATTENTION_CUH
 

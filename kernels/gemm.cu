@@ -62,8 +62,7 @@ struct gemm_cache {
 enum status gemm_cache_open(struct device *device, struct err *err)
 {
     device->gemm = (struct gemm_cache *)calloc(1, sizeof *device->gemm);
-    if (device->gemm == NULL)
-        return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the products' descriptors");
+    if (device->gemm == NULL) return err_no_memory(err, "the products' descriptors");
     return STATUS_OK;
 }
 

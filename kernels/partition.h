@@ -6,8 +6,7 @@
 
 #include <stddef.h>
 
-/* Row reductions (weight gradients of norms and biases) add up partial sums of at most this many row chunks.
- */
+/* Row reductions (weight gradients of norms and biases) add up partial sums of at most so many chunks. */
 #define ROW_CHUNKS_MAX 64
 
 /* Rows a chunk: at least 16, so that small problems do not drown in partial sums. */

@@ -32,8 +32,7 @@ enum tile_part {
     TILE_STEPS_FROM_ROW,   /* steps k >= r */
 };
 
-/* One operand a: element (r, k) is data[r * row_step + k * k_step]; rows from `rows` on repeat the last one.
- */
+/* One operand a: element (r, k) is data[r * row_step + k * k_step]; rows from `rows` on repeat the last. */
 struct tile_operand {
     const float *data;
     ptrdiff_t row_step, k_step;

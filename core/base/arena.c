@@ -69,3 +69,16 @@ void arena_release(struct arena *arena)
     }
     arena->blocks = NULL;
 }
+
+bool list_reserve(void *list, size_t count, size_t more, size_t *capacity, size_t size)
+{
+    void *old;
+    if (*capacity - count >= more) return true;
+    memcpy(&old, list, sizeof old);
+    size_t wanted = 2 * count + more;
+    void *grown = reallocarray(old, wanted, size);
+    if (!grown) return false;
+    memcpy(list, &grown, sizeof grown);
+    *capacity = wanted;
+    return true;
+}

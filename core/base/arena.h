@@ -4,6 +4,7 @@
 #ifndef ANNEAL_CORE_BASE_ARENA_H
 #define ANNEAL_CORE_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_block;
@@ -23,5 +24,9 @@ char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((
 
 /* Frees everything; the arena may be used again. Harmless on a zeroed struct. */
 void arena_release(struct arena *arena);
+
+/* The other way to grow: room in a malloc'd list for `more` elements of `size` bytes behind its `count`.
+ * `list` is the address of its pointer. False, and nothing has changed: memory is short. */
+bool list_reserve(void *list, size_t count, size_t more, size_t *capacity, size_t size);
 
 #endif

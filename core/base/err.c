@@ -33,6 +33,16 @@ enum status err_set(struct err *err, enum status status, const char *format, ...
     return status;
 }
 
+enum status err_no_memory(struct err *err, const char *format, ...)
+{
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return err_set(err, STATUS_NO_MEMORY, "no memory for %s", what);
+}
+
 enum status err_prefix(struct err *err, const char *format, ...)
 {
     if (!err) return STATUS_FAILED;

@@ -29,6 +29,9 @@ struct err {
 enum status err_set(struct err *err, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* STATUS_NO_MEMORY, "no memory for …": the text says for what. */
+enum status err_no_memory(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Puts "context: " before the text that is already there; returns err's status. */
 enum status err_prefix(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

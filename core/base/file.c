@@ -95,8 +95,10 @@ enum status file_out_open(struct file_out *out, const char *path, struct err *er
 enum status file_out_close(struct file_out *out, enum status status, int error, struct err *err)
 {
     if (!error && fflush(out->stream) != 0) error = errno;
-    if (!error && fsync(fileno(out->stream)) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+    if (!error && !status && fsync(fileno(out->stream)) != 0 && errno != EINVAL && errno != EROFS)
+        error = errno;
     if (out->stream != stdout && fclose(out->stream) != 0 && !error) error = errno;
+    out->stream = NULL;
     if (*out->temporary && !status && !error && rename(out->temporary, out->path) != 0) error = errno;
     errno = error;
     if (!status && error) status = io_error(err, out->path, "write");

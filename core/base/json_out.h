@@ -16,9 +16,7 @@ enum { JSON_OUT_DEPTH_MAX = 32 };
 
 /* How the members of an object or a list are laid out. */
 enum json_out_layout {
-    JSON_OUT_LINES,   /* each on a line of its own, two blanks further in than the innermost such container
-                       * around
-                       */
+    JSON_OUT_LINES,   /* each on a line of its own, two blanks further in than such a container around */
     JSON_OUT_FLAT,    /* on one line: {"a": 1, "b": 2} */
     JSON_OUT_COMPACT, /* on one line without blanks: {"a":1,"b":2} */
 };
@@ -47,8 +45,7 @@ void json_out_int(struct json_out *out, const char *name, int64_t value);
 void json_out_whole(struct json_out *out, const char *name, int64_t value); /* null below 0: not known */
 void json_out_real(struct json_out *out, const char *name, double value);
 void json_out_bool(struct json_out *out, const char *name, bool value);
-void json_out_raw(struct json_out *out, const char *name,
-                  const char *json); /* JSON already: a number of the caller's */
+void json_out_raw(struct json_out *out, const char *name, const char *json); /* JSON already: a number */
 
 /* clang-format off */
 /* A member by the type of its value: text, real or bool (a comparison is an int: cast it), else a whole number. */

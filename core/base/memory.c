@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The number on the line of a file that begins with `name`; -1 without one ("max", no such file). */
 static int64_t number_in(const char *folder, const char *file, const char *name)
@@ -86,9 +85,10 @@ struct memory_group memory_group_read(const char *groups, const char *mounted)
 
 /* ---- what there is ---- */
 
-static int64_t machine(const char *name)
+/* Bytes, where the line has KiB. */
+static int64_t bytes_in(const char *folder, const char *file, const char *name)
 {
-    int64_t kib = number_in("/proc", "meminfo", name);
+    int64_t kib = number_in(folder, file, name);
     return kib < 0 ? -1 : kib * 1024;
 }
 
@@ -99,24 +99,24 @@ static int64_t known(int64_t bytes)
 
 int64_t memory_total(void)
 {
-    return known(
-        lesser(machine("MemTotal:"), memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup").limit));
+    return known(lesser(bytes_in("/proc", "meminfo", "MemTotal:"),
+                        memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup").limit));
 }
 
 int64_t memory_available(void)
 {
-    return known(
-        lesser(machine("MemAvailable:"), memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup").left));
+    return known(lesser(bytes_in("/proc", "meminfo", "MemAvailable:"),
+                        memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup").left));
 }
 
 int64_t memory_private(int64_t pid)
 {
-    int64_t resident = 0, shared = 0;
-    char path[48];
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/statm", pid);
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    if (fscanf(file, "%*d %" SCNd64 " %" SCNd64, &resident, &shared) != 2) resident = shared = 0;
-    fclose(file);
-    return resident > shared ? (resident - shared) * sysconf(_SC_PAGESIZE) : 0;
+    char folder[48];
+    snprintf(folder, sizeof folder, "/proc/%" PRId64, pid);
+    return known(bytes_in(folder, "status", "RssAnon:"));
+}
+
+int64_t memory_resident(void)
+{
+    return bytes_in("/proc/self", "status", "VmRSS:");
 }

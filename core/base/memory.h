@@ -15,8 +15,10 @@ int64_t memory_total(void);
  * known. */
 int64_t memory_private(int64_t pid);
 
-/* The memory limits of a process's control groups, its own and all that this one lies in, of version 1 or 2.
- */
+/* Bytes: all of this process's resident pages. -1: not known. */
+int64_t memory_resident(void);
+
+/* The memory limits of a process's control groups, its own and all around it, of version 1 or 2. */
 struct memory_group {
     int64_t limit; /* the lowest; -1: none has one */
     int64_t left;  /* the least that any of them leaves, pages of files that it could drop included; -1: not

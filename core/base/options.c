@@ -174,7 +174,7 @@ enum status options_parse(const struct command_line *line, int argc, char **argv
     bool options = true;
     enum status status = STATUS_OK;
     *out = (struct words){.argv = argv + 1, .words = calloc(2 * room, sizeof *out->words)};
-    if (!out->words) return err_set(err, STATUS_NO_MEMORY, "no memory for the command line");
+    if (!out->words) return err_no_memory(err, "the command line");
     out->settings = out->words + room;
     struct parser p = {line, record, out, argv + 1, 0, err};
     while (!status && !out->help && *p.argv) {

@@ -66,8 +66,7 @@ size_t utf8_incomplete_tail(const char *text, size_t n);
  * character is cut in two. */
 size_t utf8_cut(const char *text, size_t n);
 
-/* Control characters: U+0000 to U+001F and U+007F to U+009F. A terminal obeys them instead of showing them.
- */
+/* Control characters, which a terminal obeys: U+0000 to U+001F and U+007F to U+009F. */
 bool utf8_is_control(uint32_t point);
 
 /* ---- texts on their way to a terminal ----

@@ -16,7 +16,6 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/checkpoint/checkpoint_files.h"
 
 enum { PIECE = 1 << 16, LARGE = 64 << 20 /* is not read for a quick look */ };
 

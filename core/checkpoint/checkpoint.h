@@ -6,6 +6,7 @@
 #ifndef ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -146,11 +147,25 @@ struct save_job {
 /* Writes the checkpoint and prunes older ones, here and now. */
 void save_carry_out(struct save_job *job);
 
-/* Has a thread do it; without threads to be had it is done when this returns. Only a job that is not started.
- */
+/* Has a thread do it; where none can be had it is done when this returns. Only a job that is not started. */
 void save_start(struct save_job *job);
 
 /* Whether a job that was started has ended: true once for each; `wait`: waits until it has. */
 bool save_collect(struct save_job *job, bool wait);
+
+/* ---- the folder of a checkpoint, for those who fill one: private to checkpoint*.c ---- */
+
+/* Room for more than the longest path: a folder's that is too long is refused by the system, never cut. */
+enum { CHECKPOINT_PATH = PATH_MAX + 64 };
+
+/* FOLDER/NAME in `path`, which it returns. */
+char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name);
+
+/* Writes `checksums`, the list of what the files in the folder hash to; *bytes is their size. */
+enum status checkpoint_seal(const char *folder, int64_t *bytes, struct err *err);
+
+/* Makes `temporary` visible as `final`; a folder of that name is exchanged for it in one step, so that at no
+ * moment neither is there. */
+enum status checkpoint_publish(const char *temporary, const char *final, struct err *err);
 
 #endif

@@ -16,7 +16,6 @@
 #include "core/base/file.h"
 #include "core/base/thread.h"
 #include "core/checkpoint/checkpoint.h"
-#include "core/checkpoint/checkpoint_files.h"
 #include "core/model/hugging_face.h"
 
 /* Kinds of numbers, by the prefix of their tensors' names: weights and both moments. */
@@ -114,8 +113,8 @@ static enum status write_state(const struct train_state *s, const char *path, st
     }
     if (*s->machine) failed |= json_object_set_new(json, "computed_with", json_string(s->machine));
     char *text = failed ? NULL : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    enum status status = text ? file_write_atomic(path, text, strlen(text), err)
-                              : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    enum status status =
+        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
     free(text);
     json_decref(json);
     return status;
@@ -188,7 +187,7 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
             named = tensors[count++].name != NULL;
         }
     enum status status = named ? safetensors_write(path, tensors, count, source->fetch, source->context, err)
-                               : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+                               : err_no_memory(err, "writing %s", path);
     arena_release(&arena);
     return status;
 }

@@ -24,7 +24,7 @@ enum status generator_open(struct generator *g, struct network *network, const s
     g->candidates = malloc(V * sizeof *g->candidates);
     if (g->candidates) return STATUS_OK;
     generator_close(g);
-    return err_set(err, STATUS_NO_MEMORY, "no memory to generate text over %zu tokens", V);
+    return err_no_memory(err, "text over %zu tokens", V);
 }
 
 void generator_close(struct generator *g)

@@ -93,7 +93,7 @@ void allocator_tell(const struct allocator *a, const struct allocator_listener *
 enum status allocator_open(const struct allocator_options *options, struct allocator **out, struct err *err)
 {
     struct allocator *a = calloc(1, sizeof *a);
-    if (!a) return err_set(err, STATUS_NO_MEMORY, "no memory for an allocator");
+    if (!a) return err_no_memory(err, "an allocator");
     a->options = *options;
     allocator_scope_begin(&a->root, a);
     enum status status = allocator_source_open(&a->source, options, err);
@@ -194,7 +194,7 @@ static enum status take(struct allocator_scope *scope, const char *tag, size_t b
     if (rounded < bytes || bytes > PTRDIFF_MAX)
         return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu bytes overflows", tag, bytes);
     struct record *r = calloc(1, sizeof *r);
-    if (!r) return err_set(err, STATUS_NO_MEMORY, "%s: no host memory for the allocator's register", tag);
+    if (!r) return err_no_memory(err, "the allocator's register of %s", tag);
     *r = (struct record){.block = {.bytes = rounded}, .asked = bytes, .scope = scope, .host = host};
     if (host)
         status = a->options.backend->host_alloc(a->options.device, rounded, &r->block.memory, err);

@@ -63,8 +63,7 @@ struct allocator_scope {
 
 /* The memory that this strategy takes of a device for `count` requests of these sizes in this order, without
  * a stream and before any is freed: to the byte, but of the pool only a bound, as each request is taken to
- * have it grow by whole units. pool_unit: of the device (backend->pool_unit); looked at for the pool alone.
- */
+ * have it grow by whole units. pool_unit: of the device (backend->pool_unit), for the pool alone. */
 enum status allocator_rehearse(enum allocator_kind kind, size_t pool_unit, const size_t *sizes, int count,
                                size_t *out, struct err *err);
 

@@ -146,7 +146,7 @@ static enum status segment_new(struct allocator_source *s, size_t bytes, struct 
     size_t size = segment_bytes(bytes);
     void *memory = NULL;
     struct piece *p = malloc(sizeof *p);
-    if (!p) return err_set(err, STATUS_NO_MEMORY, "no host memory for the allocator's books");
+    if (!p) return err_no_memory(err, "the allocator's books");
     enum status status = s->backend->mem_alloc(s->device, size, &memory, err);
     if (status == STATUS_NO_MEMORY) {
         caching_trim(s);

@@ -331,13 +331,13 @@ enum status config_read_file(struct config *config, const char *path, struct err
     if (line > 0) /* inih reads on after a bad line: its number is the first one's */
         return err_set(err, STATUS_USAGE, "%s:%d: neither [section] nor key = value nor ; comment", path,
                        line);
-    return line < 0 ? err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", path) : STATUS_OK;
+    return line < 0 ? err_no_memory(err, "reading %s", path) : STATUS_OK;
 }
 
 enum status config_read_effective(struct config *config, const char *text, const char *name, struct err *err)
 {
     char section[64] = "", full[160], *copy = strdup(text), *rest = copy;
-    enum status status = copy ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "%s: no memory to read it", name);
+    enum status status = copy ? STATUS_OK : err_no_memory(err, "reading %s", name);
     for (char *line; !status && (line = strsep(&rest, "\n"));) {
         char *equals = strstr(line, " = ");
         if (!*line || sscanf(line, "[%63[^]]]", section) == 1) continue;

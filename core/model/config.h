@@ -74,8 +74,7 @@ const char *config_words(const char *key);
  * none does. */
 const char *config_changed(const struct config *before, const struct config *after);
 
-/* The value of "section.key" as text; false for an unknown key. For the workbench's form and for comparisons.
- */
+/* The value of "section.key" as text; false for an unknown key. */
 bool config_get(const struct config *config, const char *key, char *buf, size_t size);
 
 #endif

@@ -28,8 +28,7 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
     const char *architecture = c->qk_norm    ? "Qwen3ForCausalLM"
                                : c->qkv_bias ? "Qwen2ForCausalLM"
                                              : "LlamaForCausalLM";
-    /* left out, transformers would take Llama's ids 1 and 2 and end a text at what is an ordinary token here
-     */
+    /* left out, transformers would take Llama's ids 1 and 2 and end a text at what is ordinary here */
     json_t *json = json_pack(
         "{s:[s] s:s s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:s s:s s:n s:n s:n}", "architectures",
         architecture, "model_type", type, "vocab_size", c->vocab_size, "hidden_size", c->hidden_dim,
@@ -41,8 +40,8 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
     if (json && c->rope_scaling != ROPE_DEFAULT)
         json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    enum status status = text ? file_write_atomic(path, text, strlen(text), err)
-                              : err_set(err, STATUS_NO_MEMORY, "%s: no memory to write it", path);
+    enum status status =
+        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
     free(text);
     json_decref(json);
     return status;

@@ -162,7 +162,7 @@ enum status model_init(struct model *model, const struct model_config *config, s
     model->params = arena_alloc_array(&model->arena, (size_t)L * 14 + 3, sizeof *model->params);
     if (!model->layers || !model->params) {
         model_release(model);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the description of %d layers", L);
+        return err_no_memory(err, "the description of %d layers", L);
     }
     model->embed = append(model, false, PLACE_EMBEDDING, V, C, "model.embed_tokens.weight", 0);
     if (!config->tie_weights) append(model, false, PLACE_HEAD, V, C, "lm_head.weight", L);

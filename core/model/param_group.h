@@ -21,11 +21,10 @@ enum { PARAM_GROUPS_MAX = 32 };
 
 /* config.def lists the fields that keys set. */
 struct param_group {
-    char name[32];   /* letters, digits, - and _ */
-    char match[128]; /* "" until it is given */
-    double
-        weight_decay; /* decoupled, times the scaled learning rate; NaN: what it would be without the group */
-    double lr_scale;  /* of the learning rate. 0 freezes */
+    char name[32];       /* letters, digits, - and _ */
+    char match[128];     /* "" until it is given */
+    double weight_decay; /* decoupled, times the scaled learning rate; NaN: as without the group */
+    double lr_scale;     /* of the learning rate. 0 freezes */
 };
 
 struct param_groups {

@@ -2,13 +2,10 @@
 #include "core/model/safetensors.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/text.h"
 
@@ -20,11 +17,6 @@ static size_t dtype_bytes(const char *dtype)
     int bits = strcmp(dtype, "BOOL") == 0 ? 8 : atoi(dtype + strspn(dtype, "BFIU"));
     return strchr("BFIU", *dtype) && (bits == 8 || bits == 16 || bits == 32 || bits == 64) ? (size_t)bits / 8
                                                                                            : 0;
-}
-
-static enum status no_memory(const char *path, const char *verb, struct err *err)
-{
-    return err_set(err, STATUS_NO_MEMORY, "%s: no memory to %s it", path, verb);
 }
 
 static enum status corrupt(struct err *err, const char *path, const char *name, const char *why)
@@ -64,7 +56,7 @@ static enum status read_entry(struct safetensors *file, const struct shard *shar
     out->offset = data_start + (size_t)begin;
     out->data = shard->map.data + out->offset;
     out->bytes = bytes;
-    return out->name && out->dtype ? STATUS_OK : no_memory(path, "read", err);
+    return out->name && out->dtype ? STATUS_OK : err_no_memory(err, "reading %s", path);
 }
 
 static int by_data(const void *a, const void *b)
@@ -83,7 +75,7 @@ static enum status read_header(struct safetensors *file, const struct shard *sha
     size_t first = file->count;
     struct safetensor *grown =
         reallocarray(file->tensors, first + json_object_size(header) + 1, sizeof *file->tensors);
-    if (!grown) return no_memory(path, "read", err);
+    if (!grown) return err_no_memory(err, "reading %s", path);
     file->tensors = grown;
     json_object_foreach(header, name, entry)
     {
@@ -107,7 +99,7 @@ static enum status open_shard(struct safetensors *file, char *path, struct err *
     json_error_t problem;
     uint64_t size = 0;
     *shard = (struct shard){.path = path};
-    if (!path) return no_memory(file->path, "read", err);
+    if (!path) return err_no_memory(err, "reading %s", file->path);
     enum status status = file_map_open(path, &shard->map, err);
     if (status) return status;
     file->shard_count++;
@@ -159,7 +151,7 @@ static enum status open_shards(struct safetensors *file, const char *folder, jso
     if (json_object_size(map) == 0)
         return err_set(err, STATUS_CORRUPT, "%s: weight_map is missing or empty", file->path);
     file->shards = arena_alloc_array(&file->arena, json_object_size(map), sizeof *file->shards);
-    if (!file->shards) return no_memory(file->path, "read", err);
+    if (!file->shards) return err_no_memory(err, "reading %s", file->path);
     json_object_foreach(map, tensor, shard)
     {
         if ((status = open_named(file, folder, tensor, json_string_value(shard), err))) return status;
@@ -192,7 +184,7 @@ static enum status open_path(const char *path, const char *folder, struct safete
     struct safetensors file = {0};
     file.path = arena_strdup(&file.arena, path);
     file.shards = folder ? NULL : arena_alloc(&file.arena, sizeof *file.shards);
-    enum status status = !file.path || (!folder && !file.shards) ? no_memory(path, "read", err)
+    enum status status = !file.path || (!folder && !file.shards) ? err_no_memory(err, "reading %s", path)
                          : folder                                ? open_index(&file, folder, err)
                                                                  : open_shard(&file, file.path, err);
     if (status)
@@ -281,15 +273,13 @@ static enum status write_file(int fd, const char *path, const char *header, cons
     size_t length = strlen(header), padded = (length + 7) / 8 * 8; /* spaces align the data to 8 bytes */
     uint64_t prefix = htole64(padded);
     unsigned char *piece = malloc(PIECE);
-    enum status status = piece ? STATUS_OK : no_memory(path, "write", err);
+    enum status status = piece ? STATUS_OK : err_no_memory(err, "writing %s", path);
     if (!status) status = file_write_all(fd, &prefix, sizeof prefix, path, err);
     if (!status) status = file_write_all(fd, header, length, path, err);
     if (!status) status = file_write_all(fd, "       ", padded - length, path, err);
     for (size_t i = 0; !status && i < count; i++)
         status = write_data(fd, &tensors[i], fetch, context, piece, path, err);
     free(piece);
-    if (!status && fsync(fd) != 0)
-        status = err_set(err, STATUS_IO, "%s: cannot sync: %s", path, strerror(errno));
     return status;
 }
 
@@ -299,12 +289,13 @@ enum status safetensors_write(const char *path, const struct safetensor *tensors
     json_t *header = header_of(tensors, count);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
-    if (!text) return no_memory(path, "write", err);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    enum status status = fd < 0 ? err_set(err, STATUS_IO, "%s: cannot create: %s", path, strerror(errno))
-                                : write_file(fd, path, text, tensors, count, fetch, context, err);
-    if (fd >= 0 && close(fd) != 0 && !status)
-        status = err_set(err, STATUS_IO, "%s: cannot close: %s", path, strerror(errno));
+    if (!text) return err_no_memory(err, "writing %s", path);
+    struct file_out out;
+    enum status status = file_out_open(&out, path, err);
+    if (!status) {
+        status = write_file(fileno(out.stream), path, text, tensors, count, fetch, context, err);
+        status = file_out_close(&out, status, 0, err);
+    }
     free(text);
     return status;
 }

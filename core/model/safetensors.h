@@ -57,9 +57,8 @@ typedef enum status safetensors_fetch(void *context, void *host, const void *dat
 enum status safetensors_fetch_host(void *context, void *host, const void *data, size_t bytes,
                                    struct err *err);
 
-/* Writes the tensors (data, bytes, dtype, shape given) in order and fsyncs. Their data is read through
- * `fetch` in pieces of 1 MiB, so that device memory needs no second copy. Not atomic by itself: the caller
- * writes into a folder that becomes visible by a rename. __metadata__ is {"format":"pt"}. */
+/* Writes the tensors (data, bytes, dtype, shape given) in order; atomic. Their data is read through `fetch`
+ * in pieces of 1 MiB, so that device memory needs no second copy. __metadata__ is {"format":"pt"}. */
 enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
                               safetensors_fetch *fetch, void *context, struct err *err);
 

@@ -14,7 +14,7 @@ static enum status upload_rope_table(struct network *net, struct err *err)
     int T = net->plan->input.T, half = c->head_dim / 2;
     size_t count = (size_t)T * (size_t)half * 2;
     float *table = malloc(count * sizeof *table);
-    if (!table) return err_set(err, STATUS_NO_MEMORY, "no memory for the rotary table of %d positions", T);
+    if (!table) return err_no_memory(err, "the rotary table of %d positions", T);
     for (int t = 0; t < T; t++)
         for (int i = 0; i < half; i++) {
             double angle = t * model_rotary_frequency(c, i);

@@ -11,8 +11,7 @@
 #include "core/network/record.h"
 #include "kernels/optimizers.h"
 
-/* STEP_CALLS_BESIDE: what a profiled step shows and the passes do not call: batches, the update, the result.
- */
+/* STEP_CALLS_BESIDE: what a profiled step shows beside the passes: batches, the update, the result. */
 enum { ALIGN = 256, STEP_CALLS_BESIDE = 8 };
 
 /* More than any machine has, and little enough that sums of it are exact. */
@@ -247,11 +246,10 @@ static enum status record_passes(struct plan *plan, struct record *record, struc
 /* Results of the record beside lifetimes. */
 static enum status keep(struct plan *plan, const struct record *record, struct err *err)
 {
-    size_t bytes = (size_t)record->product_count * sizeof *plan->products;
-    plan->products = arena_alloc_array(&plan->arena, (size_t)record->product_count, sizeof *plan->products);
-    if (!plan->products) return err_set(err, STATUS_NO_MEMORY, "no memory for a list of products");
-    memcpy(plan->products, record->products, bytes);
-    plan->product_count = record->product_count;
+    plan->products = arena_alloc_array(&plan->arena, record->product_count, sizeof *plan->products);
+    if (!plan->products) return err_no_memory(err, "a list of products");
+    memcpy(plan->products, record->products, record->product_count * sizeof *plan->products);
+    plan->product_count = (int)record->product_count;
     plan->recomputed_flops = record->flops[PHASE_RECOMPUTE];
     plan->step_calls[1] = record->labelled[PHASE_OPTIMIZER] + STEP_CALLS_BESIDE;
     for (int phase = PHASE_FORWARD; phase < PHASE_OPTIMIZER; phase++)
@@ -319,8 +317,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     plan->places = arena_alloc_array(&plan->arena, (size_t)(L + 1) * BUFFERS, sizeof *plan->places);
     struct record record = {0};
     enum status status = STATUS_OK;
-    if (!plan->buffers || !plan->places)
-        status = err_set(err, STATUS_NO_MEMORY, "no memory to plan %d layers", L);
+    if (!plan->buffers || !plan->places) status = err_no_memory(err, "a plan of %d layers", L);
     if (!status) status = record_passes(plan, &record, err);
     if (!status) status = keep(plan, &record, err);
     record_release(&record);

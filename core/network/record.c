@@ -26,24 +26,12 @@ struct recorder {
     bool no_memory;
 };
 
-/* Room for one more of `size` bytes; false: there is none. */
-static bool grow(void **array, int count, int *capacity, size_t size)
-{
-    if (count < *capacity) return true;
-    int more = *capacity ? 2 * *capacity : 256;
-    void *larger = realloc(*array, (size_t)more * size);
-    if (!larger) return false;
-    *array = larger;
-    *capacity = more;
-    return true;
-}
-
 static void note_product(struct recorder *r, struct gemm_shape shape)
 {
     struct record *record = r->record;
-    for (int i = 0; i < record->product_count; i++)
+    for (size_t i = 0; i < record->product_count; i++)
         if (gemm_shape_same(&record->products[i], &shape)) return;
-    if (grow((void **)&record->products, record->product_count, &record->product_capacity, sizeof shape))
+    if (list_reserve(&record->products, record->product_count, 1, &record->product_capacity, sizeof shape))
         record->products[record->product_count++] = shape;
     else
         r->no_memory = true;
@@ -85,7 +73,8 @@ static void note_operand(struct recorder *r, const struct operation_call *call, 
     }
     if (o->access != ACCESS_SCRATCH) check_written(r, call, o, b, layer, offset);
     if (plan_saves(&r->plan, b, layer)) return;
-    if (!grow((void **)&record->touches, record->touch_count, &record->touch_capacity, sizeof(struct touch)))
+    if (!list_reserve(&record->touches, record->touch_count, 1, &record->touch_capacity,
+                      sizeof(struct touch)))
         r->no_memory = true;
     else
         record->touches[record->touch_count++] =
@@ -115,8 +104,7 @@ static enum status spread(struct recorder *r, const struct plan *plan, struct er
     if (plan->input.rough && rows > plan->loss_chunk) r->plan.loss_chunk = rows;
     r->plan.places = calloc(layers * BUFFERS, sizeof *r->plan.places);
     r->written = calloc(layers * BUFFERS, sizeof *r->written);
-    if (!r->plan.places || !r->written)
-        return err_set(err, STATUS_NO_MEMORY, "no memory to plan %zu layers", layers - 1);
+    if (!r->plan.places || !r->written) return err_no_memory(err, "a plan of %zu layers", layers - 1);
     for (int b = 0; b < BUFFERS; b++)
         if (buffer_facts[b].kind == BUFFER_LAYER && plan->bytes[b] > largest) largest = plan->bytes[b];
     r->layer_bytes = (int64_t)largest;
@@ -148,7 +136,7 @@ enum status record_init(struct record *record, const struct plan *plan, struct e
         memset(record->flops, 0, sizeof record->flops);
         network_walk(&r.network, plan->input.moments > 0 ? 0.5f : 0);
     }
-    if (r.no_memory) status = err_set(err, STATUS_NO_MEMORY, "no memory to record a step");
+    if (r.no_memory) status = err_no_memory(err, "the record of a step");
     free(r.plan.places);
     free(r.written);
     if (status) record_release(record);
@@ -188,17 +176,17 @@ void record_conflicts(const struct record *record, uint64_t conflicts[BUFFERS])
     struct needed needed[BUFFERS] = {0};
     uint64_t live = 0;
     for (int b = 0; b < BUFFERS; b++) conflicts[b] = 0;
-    for (int end = record->touch_count, begin; end > 0; end = begin) {
+    for (size_t end = record->touch_count, begin; end > 0; end = begin) {
         uint64_t here = live;
         for (begin = end; begin > 0 && record->touches[begin - 1].call == record->touches[end - 1].call;
              begin--)
             here |= (uint64_t)1 << record->touches[begin - 1].buffer;
         for (uint64_t left = here; left; left &= left - 1) conflicts[__builtin_ctzll(left)] |= here;
-        for (int i = begin; i < end; i++) {
+        for (size_t i = begin; i < end; i++) {
             const struct touch *t = &record->touches[i];
             if (t->access == ACCESS_WRITTEN) write_over(&needed[t->buffer], t);
         }
-        for (int i = begin; i < end; i++) {
+        for (size_t i = begin; i < end; i++) {
             const struct touch *t = &record->touches[i];
             if (t->access == ACCESS_READ || t->access == ACCESS_ADDED) read_from(&needed[t->buffer], t);
             uint64_t bit = (uint64_t)1 << t->buffer;

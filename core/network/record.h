@@ -21,13 +21,13 @@ struct touch {
 
 struct record {
     struct touch *touches; /* in the order of the calls */
-    int touch_count, touch_capacity;
+    size_t touch_count, touch_capacity;
     int calls;
     int64_t labelled[PHASES];    /* calls that a profile shows */
     double flops[PHASES];        /* of all calls; the largest plans have more than an int64_t holds */
     size_t scratch_bytes;        /* the most that one operation asks for */
     struct gemm_shape *products; /* each once */
-    int product_count, product_capacity;
+    size_t product_count, product_capacity;
     char problem[160]; /* an operation that reads what is not written; "": none does */
 };
 

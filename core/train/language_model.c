@@ -64,7 +64,7 @@ static void lm_close(void *data)
 static enum status lm_open(const struct config *c, const struct corpus *corpus, void **out, struct err *err)
 {
     struct language_model *m = calloc(1, sizeof *m);
-    if (!m) return err_set(err, STATUS_NO_MEMORY, "no memory for the batches");
+    if (!m) return err_no_memory(err, "the batches");
     m->config = c;
     enum status status = check_vocabulary(c, corpus, err);
     if (!status)

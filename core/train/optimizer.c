@@ -10,7 +10,7 @@ enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const
 {
     static const struct param_groups none = {.count = 0};
     struct update_range *ranges = malloc(net->model->param_count * sizeof *ranges);
-    if (!ranges) return err_set(err, STATUS_NO_MEMORY, "no memory for the table of update ranges");
+    if (!ranges) return err_no_memory(err, "the table of update ranges");
     o->range_count = param_groups_ranges(groups ? groups : &none, net->model, weight_decay, ranges);
     net->backend->mem_upload(network_at(net, BUFFER_RANGES, 0), ranges,
                              (size_t)o->range_count * sizeof *ranges, net->stream);

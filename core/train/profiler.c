@@ -26,7 +26,7 @@ enum status profiler_open(const struct profiler_options *options, struct profile
 {
     struct profiler *p = calloc(1, sizeof *p);
     enum status status = STATUS_OK;
-    if (!p) return err_set(err, STATUS_NO_MEMORY, "no memory for a profiler");
+    if (!p) return err_no_memory(err, "a profiler");
     p->options = *options;
     p->capacity = (int)(options->marks < PROFILER_MARKS_MAX ? options->marks : PROFILER_MARKS_MAX);
     p->row_capacity = (int)(options->rows < p->capacity ? options->rows : p->capacity);
@@ -34,9 +34,8 @@ enum status profiler_open(const struct profiler_options *options, struct profile
     p->spans = calloc((size_t)p->capacity, sizeof *p->spans);
     p->rows = calloc((size_t)p->row_capacity + 1, sizeof *p->rows);
     if (!p->marks || !p->spans || !p->rows)
-        status = err_set(err, STATUS_NO_MEMORY,
-                         "no memory to profile steps of %d operations (turn it off: profile.every = 0)",
-                         p->capacity);
+        status =
+            err_no_memory(err, "a profile of %d operations (turn it off: profile.every = 0)", p->capacity);
     for (int i = 0; !status && i <= p->capacity; i++)
         status = options->backend->event_open(options->device, &p->marks[i], err);
     if (status) {

@@ -128,7 +128,7 @@ enum status trace_open(int64_t step, const char *device, struct trace **out, str
     if (t) t->out = open_memstream(&t->text, &t->size);
     if (!t || !t->out) {
         free(t);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the trace of step %" PRId64, step);
+        return err_no_memory(err, "the trace of step %" PRId64, step);
     }
     t->step = step;
     t->stream = -1;
@@ -165,8 +165,7 @@ enum status trace_close(struct trace *t, const char *path, struct err *err)
     json_out_close(&t->json);
     json_out_close(&t->json);
     int error = json_out_finish(&t->json);
-    if (fclose(t->out) != 0 || error)
-        status = err_set(err, STATUS_NO_MEMORY, "no memory for the text of the trace");
+    if (fclose(t->out) != 0 || error) status = err_no_memory(err, "the text of the trace");
     if (path && !status) status = file_write_atomic(path, t->text, t->size, err);
     free(t->text);
     free(t);

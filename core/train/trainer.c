@@ -9,7 +9,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/text.h"
-#include "core/memory/overhead.h"
+#include "core/memory/fit.h"
 
 /* ---- opening ---- */
 
@@ -84,7 +84,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
 {
     const struct config *c = setup->config;
     struct trainer *t = calloc(1, sizeof *t);
-    if (!t) return err_set(err, STATUS_NO_MEMORY, "no memory for a trainer");
+    if (!t) return err_no_memory(err, "a trainer");
     t->setup = *setup;
     t->task = language_modelling();
     t->world = world_of_one();

@@ -91,8 +91,7 @@ enum status trainer_resume(struct trainer *trainer, const char *folder, struct e
 /* The same from any checkpoint, for a new run. One without moments begins with fresh ones: *fresh. */
 enum status trainer_fork(struct trainer *trainer, const char *folder, bool *fresh, struct err *err);
 
-/* Early stopping forgets what it judged: for a fork whose losses are not to be compared with the other run's.
- */
+/* Early stopping forgets what it judged: for a fork whose losses do not compare with the other run's. */
 void trainer_begin_stopping(struct trainer *trainer);
 
 /* Trains until done. No checkpoint is being written any more when it returns. On an error a checkpoint of the

@@ -100,8 +100,7 @@ static inline int64_t trainer_queued(const struct trainer *t)
 /* A line of the run's history, at the current step. */
 void trainer_event(struct trainer *trainer, const char *level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Once the device has failed nothing that comes from it means anything; each answer repeats the first fault.
- */
+/* Once the device has failed nothing that comes from it counts; each answer repeats the first fault. */
 enum status trainer_device_status(struct trainer *trainer, struct err *err);
 /* Reports a problem beside training; a failed device ends it, and has its own sentence there. */
 void trainer_tolerate(struct trainer *trainer, const char *level, const struct err *problem);
@@ -151,8 +150,7 @@ void trainer_try_save(struct trainer *trainer, const char *kind);
 /* Returns when it is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
 /* After steps were reported: starts to write a snapshot that a finite gradient speaks for, and reports how
- * one ended; a failure is tolerated. `wait`: decides what is held and returns when nothing is being written.
- */
+ * one ended; a failure is tolerated. `wait`: decides what is held and returns when nothing is written. */
 void trainer_collect_save(struct trainer *trainer, bool wait);
 /* No step will follow soon: the snapshot that is held is written, or given up where the weights are in doubt,
  * which an event reports. */

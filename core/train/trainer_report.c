@@ -40,8 +40,7 @@ void trainer_tolerate(struct trainer *t, const char *level, const struct err *pr
     if (!trainer_device_status(t, NULL)) trainer_event(t, level, "%s; training goes on", problem->text);
 }
 
-/* ---- memory: at the start of each segment, with evaluations and checkpoints, and every hundred steps ----
- */
+/* ---- memory: when a segment starts, with evaluations and checkpoints, and every hundred steps ---- */
 
 /* The plan's category of that name; PLAN_CATEGORIES: none has it. */
 static int category_of(const char *tag)
@@ -106,8 +105,7 @@ enum status trainer_open_samples(struct trainer *t, struct err *err)
 {
     t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
     t->sample_text = malloc(SAMPLE_BYTES_MAX);
-    if (!t->sample_bytes || !t->sample_text)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for samples of text");
+    if (!t->sample_bytes || !t->sample_text) return err_no_memory(err, "samples of text");
     if (!t->setup.corpus->tokenizer) return STATUS_OK;
     t->samples = true;
     return generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);

@@ -1,5 +1,4 @@
-/* The loop: gathers the facts, has decide.h decide, and carries out what is decided, until that is the end.
- */
+/* The loop: gathers the facts, has decide.h decide, and carries out what is decided, until the end. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

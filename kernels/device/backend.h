@@ -11,8 +11,7 @@
  *
  * Element types: a tensor given as `void *` holds elements of the stream's precision, fp32 or bf16; one given
  * as `float *` is fp32 in every precision: statistics, losses, parameter gradients, moments, master weights.
- * Sums are accumulated in fp32 or wider, whatever the elements are.
- */
+ * Sums are accumulated in fp32 or wider, whatever the elements are. */
 #ifndef ANNEAL_KERNELS_DEVICE_BACKEND_H
 #define ANNEAL_KERNELS_DEVICE_BACKEND_H
 
@@ -73,8 +72,7 @@ struct stream; /* opaque: an ordered queue of work on a device */
 struct graph;  /* opaque: recorded work of a stream, to be queued again as one piece */
 struct event;  /* opaque: a mark between two pieces of a stream's work */
 
-/* A device's description of itself, for `anneal devices`, the run's record and the header of the workbench.
- */
+/* A device's description of itself, for `anneal devices`, the run's record and the workbench's header. */
 struct device_info {
     char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
     char computes[80];       /* with what its numbers are computed: "2 threads, AVX-512, OpenBLAS SkylakeX" */
@@ -248,8 +246,7 @@ struct backend {
     /* milliseconds from one mark to a later one of the same stream; waits for the later one. NaN where the
      * stream failed */
     double (*event_elapsed)(struct event *from, struct event *to);
-    /* whether there is nothing to wait for: the device has come to the mark, none was made, or it has failed
-     */
+    /* whether there is nothing to wait for: the device has come to the mark, none was made, or it failed */
     bool (*event_done)(struct event *event);
     /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever
      * became of later work; else the stream's fault, as stream_wait reports it. */

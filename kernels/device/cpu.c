@@ -37,7 +37,7 @@ static enum status device_open(int index, int threads, struct device **out, stru
     if (threads == 0) threads = omp_get_max_threads(); /* all cores, or what OMP_NUM_THREADS says */
     if (threads > CPU_THREADS_MAX) threads = CPU_THREADS_MAX;
     struct device *device = calloc(1, sizeof *device);
-    if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for the device's handle");
+    if (device == NULL) return err_no_memory(err, "the CPU's handle");
     device->threads = threads;
     /* With one thread no active parallel region surrounds gemm's call, so OpenBLAS needs to know. Releases
      * before 0.3.29 do as they are told here, and set OpenMP's number too, which the next device still needs;
@@ -47,11 +47,6 @@ static enum status device_open(int index, int threads, struct device **out, stru
     omp_set_num_threads(all);
     *out = device;
     return STATUS_OK;
-}
-
-static void device_close(struct device *device)
-{
-    free(device);
 }
 
 /* "model name : AMD EPYC 9B14" of /proc/cpuinfo; other processors than x86 do not have the line. */
@@ -94,14 +89,11 @@ static void device_describe(struct device *device, struct device_info *out)
 static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
 {
     device->allocations++;
-    char text[32];
     void *memory = NULL;
     size_t unit = bytes < HUGE_PAGE ? 256 : HUGE_PAGE;
     size_t rounded = (bytes + unit - 1) / unit * unit;
     if (rounded >= bytes) memory = aligned_alloc(unit, rounded > 0 ? rounded : unit);
-    if (memory == NULL)
-        return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for %s (use a smaller model or batch)",
-                       text_format_bytes(bytes, text, sizeof text));
+    if (memory == NULL) return err_no_memory(err, "%s (use a smaller model or batch)", TEXT_BYTES(bytes));
 #ifdef MADV_HUGEPAGE
     /* a wish: where it cannot be granted everything works, some tenths slower */
     if (unit == HUGE_PAGE) madvise(memory, rounded, MADV_HUGEPAGE);
@@ -191,17 +183,9 @@ static size_t pool_reserved(struct device *device)
     return device->pool_reserved;
 }
 
-static void pool_trim(struct device *device)
-{
-}
-
 static size_t pool_unit(struct device *device)
 {
     return 1;
-}
-
-static void stream_after(struct stream *stream, struct event *event)
-{
 }
 
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
@@ -210,24 +194,9 @@ static enum status stream_open(struct device *device, enum precision precision, 
     if (precision != PRECISION_FP32)
         return err_set(err, STATUS_USAGE, "cpu: computes in fp32, not in %s", precision_name(precision));
     struct stream *stream = malloc(sizeof *stream);
-    if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a stream's handle");
+    if (stream == NULL) return err_no_memory(err, "a stream's handle");
     stream->threads = device->threads;
     *out = stream;
-    return STATUS_OK;
-}
-
-static void stream_close(struct stream *stream)
-{
-    free(stream);
-}
-
-static enum status stream_wait(struct stream *stream, struct err *err)
-{
-    return STATUS_OK;
-}
-
-static enum status stream_check(struct stream *stream, struct err *err)
-{
     return STATUS_OK;
 }
 
@@ -239,14 +208,9 @@ struct event {
 static enum status event_open(struct device *device, struct event **out, struct err *err)
 {
     struct event *event = calloc(1, sizeof *event);
-    if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for an event's handle");
+    if (event == NULL) return err_no_memory(err, "an event's handle");
     *out = event;
     return STATUS_OK;
-}
-
-static void event_close(struct event *event)
-{
-    free(event);
 }
 
 static void event_record(struct event *event, struct stream *stream)
@@ -264,11 +228,6 @@ static double event_elapsed(struct event *from, struct event *to)
     return (to->at - from->at) * 1e3;
 }
 
-static enum status event_wait(struct event *event, struct stream *stream, struct err *err)
-{
-    return STATUS_OK;
-}
-
 /* Recording is remembering what to call. */
 struct graph {
     void (*work)(void *context);
@@ -279,7 +238,7 @@ static enum status graph_open(struct stream *stream, void (*work)(void *context)
                               struct graph **out, struct err *err)
 {
     struct graph *graph = malloc(sizeof *graph);
-    if (graph == NULL) return err_set(err, STATUS_NO_MEMORY, "cpu: no memory for a graph's handle");
+    if (graph == NULL) return err_no_memory(err, "a graph's handle");
     *graph = (struct graph){work, context};
     *out = graph;
     return STATUS_OK;
@@ -290,47 +249,40 @@ static void graph_run(struct graph *graph, struct stream *stream)
     graph->work(graph->context);
 }
 
-static void graph_close(struct graph *graph)
-{
-    free(graph);
-}
-
-/* Calls run on the host, where their spans say all. */
-static enum status activity_begin(struct device *device, struct err *err)
-{
-    return STATUS_OK;
-}
-
-static enum status activity_end(struct device *device,
-                                void (*each)(void *context, const struct activity *activity), void *context,
-                                struct err *err)
-{
-    return STATUS_OK;
-}
-
-static void range_push(const char *name)
-{
-}
-
-static void range_pop(void)
-{
-}
-
-/* Products need no scratch and no preparation. */
 static size_t gemm_workspace(struct device *device)
 {
     return 0;
 }
 
-static void gemm_lend(struct stream *stream, void *workspace, size_t bytes)
-{
-}
+/* ---- slots that have nothing to do ----
+ *
+ * Calls have run when they return, and on the host, where their spans say all; the C library looks after the
+ * heap; products need no scratch and no preparation; handles own nothing. */
 
-static enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
-                             const struct warm_watch *watch, struct err *err)
-{
-    return STATUS_OK;
-}
+/* clang-format off */
+#define NOTHING(slot, ...) static void slot(__VA_ARGS__) {}
+NOTHING(pool_trim, struct device *device)
+NOTHING(stream_after, struct stream *stream, struct event *event)
+NOTHING(range_push, const char *name)
+NOTHING(range_pop, void)
+NOTHING(gemm_lend, struct stream *stream, void *workspace, size_t bytes)
+
+#define SUCCESS(slot, ...) static enum status slot(__VA_ARGS__) { return STATUS_OK; }
+SUCCESS(stream_wait, struct stream *stream, struct err *err)
+SUCCESS(stream_check, struct stream *stream, struct err *err)
+SUCCESS(event_wait, struct event *event, struct stream *stream, struct err *err)
+SUCCESS(activity_begin, struct device *device, struct err *err)
+SUCCESS(activity_end, struct device *device, void (*each)(void *context, const struct activity *activity),
+        void *context, struct err *err)
+SUCCESS(gemm_warm, struct stream *stream, const struct gemm_shape *shapes, int count,
+        const struct warm_watch *watch, struct err *err)
+
+#define FREES(slot, type) static void slot(struct type *handle) { free(handle); }
+FREES(device_close, device)
+FREES(stream_close, stream)
+FREES(event_close, event)
+FREES(graph_close, graph)
+/* clang-format on */
 
 extern const struct backend cpu_table;
 

@@ -19,8 +19,7 @@ const char *cpu_isa(void);
  * has chosen well, or nothing better is known. Static text. */
 const char *blas_core(void);
 
-/* The same for an OpenBLAS that has chosen `chosen`, on a processor with AVX2 and FMA, or with AVX-512 too.
- */
+/* The same for an OpenBLAS that chose `chosen`, on a processor with AVX2 and FMA, or with AVX-512 too. */
 const char *blas_core_instead(const char *chosen, bool avx2, bool avx512);
 
 #endif

@@ -153,7 +153,7 @@ enum status device_open(int index, int, struct device **out, struct err *err)
         return status;
     }
     struct device *device = (struct device *)calloc(1, sizeof *device);
-    if (device == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for the device's handle");
+    if (device == NULL) return err_no_memory(err, "the device's handle");
     device->index = index;
     device->info = report.info;
     cudaError_t error = cudaGetDeviceProperties(&device->properties, index);
@@ -275,8 +275,7 @@ void stream_refused(struct stream *stream, const char *at, cudaError_t error)
 void stream_close(struct stream *stream)
 {
     if (stream == NULL) return;
-    /* what still runs reads memory that is freed next; a fault in it is the last that is asked of the device
-     */
+    /* what still runs reads memory that is freed next; after a fault in it the device is not asked again */
     if (stream->queue != NULL && !stream->device->lost && cudaStreamSynchronize(stream->queue) != cudaSuccess)
         stream->device->lost = true;
     if (stream->queue != NULL && !stream->device->lost) cudaStreamDestroy(stream->queue);
@@ -289,7 +288,7 @@ enum status stream_open(struct device *device, enum precision precision, struct 
         return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
                        device->properties.name);
     struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
-    if (stream == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a stream's handle");
+    if (stream == NULL) return err_no_memory(err, "a stream's handle");
     stream->device = device;
     stream->precision = precision;
     cudaError_t error = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);

@@ -84,8 +84,7 @@ static inline bool stream_usable(struct stream *stream)
 enum status gemm_cache_open(struct device *device, struct err *err);
 void gemm_cache_close(struct device *device);
 
-/* LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): put a template with commas in parentheses.
- */
+/* LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): a template with commas in parentheses. */
 #ifdef ANNEAL_CUDA_SIM
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                               \
     do {                                                                                                     \

@@ -35,7 +35,7 @@ enum status graph_open(struct stream *stream, void (*work)(void *context), void 
     cudaGraph_t captured = NULL;
     if (!stream_usable(stream)) return stream_check(stream, err);
     struct graph *graph = (struct graph *)calloc(1, sizeof *graph);
-    if (graph == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for a graph's handle");
+    if (graph == NULL) return err_no_memory(err, "a graph's handle");
     graph->device = stream->device;
     allocations_count(graph->device);
     /* of this thread alone: what others ask of the device meanwhile is neither captured nor refused */
@@ -47,8 +47,7 @@ enum status graph_open(struct stream *stream, void (*work)(void *context), void 
     if (error == cudaSuccess && stream->fault_at == NULL)
         error = cudaGraphInstantiateWithFlags(&graph->exec, captured, 0);
     if (captured != NULL) cudaGraphDestroy(captured);
-    /* now, while there is a way without graphs: else the first launch takes the device memory that it needs
-     */
+    /* now, while there is a way without graphs: else the first launch takes the memory that it needs */
     if (error == cudaSuccess && stream->fault_at == NULL) error = cudaGraphUpload(graph->exec, stream->queue);
     if (error == cudaSuccess && stream->fault_at == NULL) {
         *out = graph;
@@ -73,8 +72,7 @@ void graph_close(struct graph *graph)
     free(graph);
 }
 
-/* The value travels as the launch's argument, which CUDA copies: nothing on the host must outlive the call.
- */
+/* The value travels as the launch's argument, which CUDA copies: nothing must outlive the call. */
 __global__ static void control_write(struct step_control *out, struct step_control value)
 {
     if (threadIdx.x == 0) *out = value;

@@ -134,8 +134,7 @@ static size_t pool_held_for(struct device *device, size_t bytes)
 }
 
 /* No document says how a pool grows, and drivers differ; so one is watched: for a byte, and for one byte more
- * than it then has. Where that cannot be seen, as with a full device, the largest unit known of any is said.
- */
+ * than it then has. Where that cannot be seen, as on a full device, it is the largest unit known of any. */
 size_t pool_unit(struct device *device)
 {
     const size_t unseen = (size_t)32 << 20;
@@ -171,7 +170,7 @@ enum status event_open(struct device *device, struct event **out, struct err *er
 {
     if (device->lost) return lost(device, err);
     struct event *event = (struct event *)calloc(1, sizeof *event);
-    if (event == NULL) return err_set(err, STATUS_NO_MEMORY, "cuda: no memory for an event's handle");
+    if (event == NULL) return err_no_memory(err, "an event's handle");
     cudaError_t error = cudaEventCreate(&event->mark);
     if (error != cudaSuccess) {
         free(event);

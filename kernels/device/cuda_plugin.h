@@ -26,8 +26,7 @@ struct cuda_plugin {
     uint32_t plugin_bytes;  /* sizeof(struct cuda_plugin) and */
     uint32_t backend_bytes; /* sizeof(struct backend) where it was compiled: another build does not fit */
     const struct backend *table;
-    /* Fails, with the sentence, where no driver or no device is there. out is filled as far as it is known.
-     */
+    /* Fails, with the sentence, without a driver or a device. out is filled as far as it is known. */
     enum status (*inspect)(struct cuda_driver_report *out, struct err *err);
     enum status (*inspect_device)(int index, struct cuda_device_report *out, struct err *err);
     /* The device with this number, or DEVICE_FIRST, the first that can be used; else the sentence.

@@ -23,9 +23,7 @@
 /* How a process uses the GPU; one may use it in several ways. */
 enum nvml_use { NVML_USE_COMPUTE, NVML_USE_GRAPHICS, NVML_USE_MPS, NVML_USES };
 
-/* A function that a driver does not have is NULL, but the first three. Each returns NVML_CODE_SUCCESS or
- * another code.
- */
+/* A function that a driver does not have is NULL, but the first three. Each returns an NVML_CODE. */
 struct nvml {
     int (*init)(void);
     int (*shutdown)(void);
@@ -250,17 +248,6 @@ static double cpu_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* The second number of /proc/self/statm: resident pages. */
-static int64_t resident_bytes(void)
-{
-    long pages = -1;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (!file) return -1;
-    if (fscanf(file, "%*d %ld", &pages) != 1) pages = -1;
-    fclose(file);
-    return pages < 0 ? -1 : (int64_t)pages * sysconf(_SC_PAGE_SIZE);
-}
-
 /* Utilization is this process's share of all processors. */
 static void read_cpu(struct gauge *g, struct gpu_record *out)
 {
@@ -273,7 +260,7 @@ static void read_cpu(struct gauge *g, struct gpu_record *out)
     int64_t total = memory_total(), available = memory_available();
     if (total > 0) out->memory_total_bytes = total;
     if (total > 0 && available > 0 && available <= total) out->memory_used_bytes = total - available;
-    out->process_bytes = resident_bytes();
+    out->process_bytes = memory_resident();
 }
 
 /* ---- both ---- */
@@ -281,7 +268,7 @@ static void read_cpu(struct gauge *g, struct gpu_record *out)
 enum status gauge_open(const char *uuid, struct gauge **out, struct err *err)
 {
     struct gauge *g = calloc(1, sizeof *g);
-    if (!g) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
+    if (!g) return err_no_memory(err, "a device's metrics");
     g->gpu = uuid[0] != '\0';
     enum status status = g->gpu ? open_gpu(g, uuid, err) : STATUS_OK;
     if (status) {
@@ -376,7 +363,7 @@ enum status gauge_glance(const char *uuid, double seconds, struct gpu_record *ou
     pthread_t thread;
     if (uuid[0] == '\0') return read_once(uuid, out, err); /* a CPU always answers */
     struct glance *g = calloc(1, sizeof *g);
-    if (!g) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
+    if (!g) return err_no_memory(err, "a device's metrics");
     g->owners = 2;
     sem_init(&g->answered, 0, 0);
     snprintf(g->uuid, sizeof g->uuid, "%s", uuid);

@@ -5,10 +5,9 @@
 #define ANNEAL_KERNELS_DEVICE_NVML_H
 
 enum {
-    NVML_CODE_SUCCESS = 0,
-    NVML_CODE_INSUFFICIENT_SIZE = 7, /* nvmlReturn_t */
-    NVML_SENSOR_GPU = 0,             /* nvmlTemperatureSensors_t */
-    NVML_DOMAIN_SM = 1,              /* nvmlClockType_t */
+    NVML_CODE_SUCCESS = 0, /* nvmlReturn_t */
+    NVML_SENSOR_GPU = 0,   /* nvmlTemperatureSensors_t */
+    NVML_DOMAIN_SM = 1,    /* nvmlClockType_t */
 };
 
 /* Why clocks are lower than they could be, bits of one word. */

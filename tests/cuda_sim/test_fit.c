@@ -11,7 +11,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "core/memory/overhead.h"
+#include "core/memory/fit.h"
 #include "kernels/device/cuda_plugin.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulated_plugin.h"

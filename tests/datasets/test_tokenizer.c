@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "core/base/text.h"
-#include "datasets/normalizer.h"
 #include "datasets/pretokenizer.h"
 #include "tests/datasets/datasets_help.h"
 

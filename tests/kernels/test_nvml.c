@@ -47,7 +47,6 @@ static void what_is_declared_is_what_nvidias_header_says(void **state)
     SAME(offsetof(struct nvml_process, gpu_instance), offsetof(nvmlProcessInfo_t, gpuInstanceId));
     SAME(offsetof(struct nvml_process, compute_instance), offsetof(nvmlProcessInfo_t, computeInstanceId));
     SAME((int)NVML_CODE_SUCCESS, (int)NVML_SUCCESS);
-    SAME((int)NVML_CODE_INSUFFICIENT_SIZE, (int)NVML_ERROR_INSUFFICIENT_SIZE);
     SAME((int)NVML_SENSOR_GPU, (int)NVML_TEMPERATURE_GPU);
     SAME((int)NVML_DOMAIN_SM, (int)NVML_CLOCK_SM);
 #ifdef nvmlClocksThrottleReasonGpuIdle /* the names that every header up to CUDA 13 has */

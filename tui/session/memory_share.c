@@ -11,7 +11,7 @@
 
 #include "core/base/file.h"
 #include "core/base/memory.h"
-#include "core/memory/overhead.h"
+#include "core/memory/fit.h"
 #include "tui/session/process.h"
 
 const char *memory_share_device(const struct device_info *device)

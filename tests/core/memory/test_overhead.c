@@ -8,7 +8,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "core/memory/overhead.h"
+#include "core/memory/fit.h"
 #include "tests/core/network/rig.h"
 
 static void a_cpu_is_measured_by_what_the_process_holds(void **state)

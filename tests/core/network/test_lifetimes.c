@@ -20,19 +20,20 @@ enum { BLOCK = 256, TRIALS = 60 };
 struct spoiler {
     const struct network *network;
     const struct record *record;
-    int call, next; /* the call that comes, and the first touch of it */
-    size_t blocks;  /* spoilt so far */
+    int call;      /* the one that comes */
+    size_t next;   /* the first touch of it */
+    size_t blocks; /* spoilt so far */
 };
 
 /* Whether the buffer's content is read from this touch on, before all of it is written anew. */
-static bool is_needed(const struct record *record, enum buffer b, int from)
+static bool is_needed(const struct record *record, enum buffer b, size_t from)
 {
-    for (int i = from; i < record->touch_count; i++) {
+    for (size_t i = from; i < record->touch_count; i++) {
         const struct touch *t = &record->touches[i];
         if (t->buffer != b || t->access == ACCESS_SCRATCH) continue;
         if (t->access != ACCESS_WRITTEN) return true;
         bool also_read = false; /* by the same call */
-        for (int k = i + 1; k < record->touch_count && record->touches[k].call == t->call; k++)
+        for (size_t k = i + 1; k < record->touch_count && record->touches[k].call == t->call; k++)
             also_read |= record->touches[k].buffer == b && record->touches[k].access == ACCESS_READ;
         return also_read || t->from > 0;
     }
@@ -61,7 +62,7 @@ static void spoil(void *context, const struct operation_call *call)
     assert_non_null(kept);
     while (s->next < s->record->touch_count && s->record->touches[s->next].call < s->call) s->next++;
     for (int b = 0; b < BUFFERS; b++) used[b] = needed[b] = is_needed(s->record, (enum buffer)b, s->next);
-    for (int k = s->next; k < s->record->touch_count && s->record->touches[k].call == s->call; k++)
+    for (size_t k = s->next; k < s->record->touch_count && s->record->touches[k].call == s->call; k++)
         used[s->record->touches[k].buffer] = true; /* what it writes, too */
     expect_apart(net, used);
     for (i = 0; i < net->plan->buffer_count; i++) {
@@ -185,7 +186,7 @@ static void spoiling_what_is_needed_is_noticed(void **state)
     walk_open(&w, &trial);
     assert_int_equal(record_init(&record, &w.plan, NULL), STATUS_OK);
     int planted = 0;
-    for (int i = 0; i < record.touch_count;
+    for (size_t i = 0; i < record.touch_count;
          i++) { /* the gradient of the stream is not added to, but written */
         struct touch *t = &record.touches[i];
         if (t->buffer != BUFFER_DX || t->access != ACCESS_ADDED) continue;

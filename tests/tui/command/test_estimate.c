@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/memory.h"
-#include "core/memory/overhead.h"
+#include "core/memory/fit.h"
 #include "core/model/config.h"
 #include "runs/reservations/ledger.h"
 #include "tests/tui/command/process.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "core/base/file.h"
-#include "core/memory/overhead.h"
+#include "core/memory/fit.h"
 #include "kernels/device/backend.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
