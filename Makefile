@@ -30,6 +30,12 @@ TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev
 HEADERS := cblas.h curses.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h
 TEST_HEADERS := cmocka.h vterm.h
 
+# ---- version ----
+# The commit that `anneal --version` prints: of this checkout, else the one that `git archive` wrote into packaging/commit,
+# else none. safe.directory lets git answer where the checkout belongs to another user, as in `sudo make install`.
+COMMIT := $(shell if [ -e .git ]; then git --no-optional-locks -c safe.directory="$$PWD" describe --always --dirty --abbrev=10 --exclude='*'; \
+            else grep -v Format packaging/commit | cut -c 1-10; fi 2>/dev/null)
+
 # ---- flags ----
 MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
 OPENBLAS_LIB = /usr/lib/$(MULTIARCH)/openblas-openmp
@@ -98,7 +104,7 @@ SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 # What --check-allocations preloads; a sanitizer has a malloc of its own.
 HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 
-.PHONY: help all deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean
+.PHONY: help all deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -110,9 +116,11 @@ help:
 	@echo "make test-long      the same with the soak and crash tests at full length, before a release"
 	@echo "make run-tests      the test suite without installing anything"
 	@echo "make check          layout, include arrows, warnings of clang"
+	@echo "make coverage       which lines the test suite runs: a table by folder, and build-coverage/html/"
 	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
 	@echo "make gpu-check      every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
 	@echo "make bundle         one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
+	@echo "make release        source archive, bundle and checksums, in $(BUILD)/release (docs/releasing.md)"
 	@echo "make deps           only install the packages that the build needs; make test-deps: and those of the tests"
 	@echo "make install        to PREFIX ($(PREFIX)), below DESTDIR; make uninstall"
 	@echo "make clean          remove all build folders"
@@ -163,6 +171,13 @@ $(foreach isa,$(ISAS),$(eval $(call kernel_rules,$(isa))))
 $(LIB): $(OBJ) $(KERNEL_OBJ)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
+
+# Written only when the commit has changed: otherwise nothing is compiled again.
+$(BUILD)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
+$(BUILD)/tui/main.o: BASE_CFLAGS += -DCOMMIT='"$(COMMIT)"'
+$(BUILD)/tui/main.o: $(BUILD)/commit
 
 $(MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
@@ -263,6 +278,13 @@ THREADED := core/base/test_base core/checkpoint/test_saves core/train/test_step_
 run-tests: $(MAIN) $(HEAP_COUNTER) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
 	@tests/run.sh $(BUILD)
 
+# Also where a test fails: it is the tests that are measured.
+coverage: test-deps
+	$(call install_packages,gcovr)
+	@find build-coverage -name '*.gcda' -delete 2>/dev/null || true
+	@$(MAKE) --no-print-directory COVERAGE=1 CUDA=0 run-tests || echo "make: some tests failed; the coverage counts what ran" >&2
+	@tests/coverage.sh build-coverage
+
 check: test-deps $(MAIN)
 	@tests/check.sh
 
@@ -310,6 +332,9 @@ $(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
 
 bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(PLUGIN))
 	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
+
+release:
+	@MAKE="$(MAKE)" packaging/release.sh $(BUILD)
 
 # Libraries go where the binary looks for them: see file_of_program.
 INSTALLED_LIBS := $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
