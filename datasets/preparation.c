@@ -147,19 +147,16 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
     struct tokenizer *opened = NULL;
     char sidecar[PATH_MAX];
     enum status status = check_name(path, ".tok", "token", err);
-    if (status) return status;
-    if ((status = preparation_open_tokenizer(tokenizer, &opened, err)) ||
-        (status = file_format_path(out->tokenizer_path, sizeof out->tokenizer_path, err,
-                                   "%.*s.tokenizer.json", (int)strlen(path) - 4, path)) ||
-        (status = file_format_path(sidecar, sizeof sidecar, err, "%s.json", path)) ||
-        (status = inputs_open_texts(inputs, count, cache, progress, &texts, err)) ||
-        (status = inputs_refuse_output(&texts, path, err)) ||
-        (status = inputs_refuse_output(&texts, sidecar, err)) ||
-        (status = inputs_refuse_output(&texts, out->tokenizer_path, err)))
-        goto out;
-    inputs_note(&texts, progress);
-    status = encode(&texts, tokenizer, opened, path, progress, out, err);
-out:
+    if (!status) status = preparation_open_tokenizer(tokenizer, &opened, err);
+    if (!status)
+        status = file_format_path(out->tokenizer_path, sizeof out->tokenizer_path, err, "%.*s.tokenizer.json",
+                                  (int)strlen(path) - 4, path);
+    if (!status) status = file_format_path(sidecar, sizeof sidecar, err, "%s.json", path);
+    if (!status) status = inputs_open_texts(inputs, count, cache, progress, &texts, err);
+    const char *outputs[] = {path, sidecar, out->tokenizer_path};
+    for (int i = 0; !status && i < 3; i++) status = inputs_refuse_output(&texts, outputs[i], err);
+    if (!status) inputs_note(&texts, progress);
+    if (!status) status = encode(&texts, tokenizer, opened, path, progress, out, err);
     inputs_close(&texts);
     tokenizer_close(opened);
     return status;

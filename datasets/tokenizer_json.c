@@ -64,14 +64,16 @@ static bool decode_token(struct reading *r, const char *text, size_t n, struct b
     return true;
 }
 
-static enum status read_id(struct reading *r, json_t *value, const char *field, uint32_t *out)
+/* One more id, for which the vocabulary has room then. */
+static enum status read_id(struct reading *r, json_t *value, const char *field)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
         return corrupt(r, field, "an id is not a whole number from 0");
     if (json_integer_value(value) >= BPE_VOCAB_MAX)
         return err_set(r->err, STATUS_FAILED, "%s: %s: the id %lld is too large (below %d is supported)",
                        r->name, field, (long long)json_integer_value(value), BPE_VOCAB_MAX);
-    *out = (uint32_t)json_integer_value(value);
+    size_t id = (size_t)json_integer_value(value);
+    if (id >= r->bpe.vocab_size) r->bpe.vocab_size = id + 1;
     return STATUS_OK;
 }
 
@@ -80,21 +82,17 @@ static enum status read_vocab(struct reading *r, json_t *vocab, json_t *added)
     const char *text;
     json_t *value;
     size_t index;
-    uint32_t id, largest = 0;
     enum status status;
     if (!json_is_object(vocab) || !json_object_size(vocab))
         return corrupt(r, "model.vocab", "is missing or empty");
     json_object_foreach(vocab, text, value)
     {
-        if ((status = read_id(r, value, "model.vocab", &id))) return status;
-        if (id > largest) largest = id;
+        if ((status = read_id(r, value, "model.vocab"))) return status;
     }
     json_array_foreach(added, index, value)
     {
-        if ((status = read_id(r, json_object_get(value, "id"), "added_tokens", &id))) return status;
-        if (id > largest) largest = id;
+        if ((status = read_id(r, json_object_get(value, "id"), "added_tokens"))) return status;
     }
-    r->bpe.vocab_size = (size_t)largest + 1;
     r->bpe.tokens = arena_alloc_array(&r->bpe.arena, r->bpe.vocab_size, sizeof *r->bpe.tokens);
     if (!r->bpe.tokens) return no_memory(r);
     json_object_foreach(vocab, text, value)

@@ -39,13 +39,7 @@ static bool fold(struct series *series, const struct series_point *point)
             series_point_merge(last, point);
         return true;
     }
-    if (series->count == series->capacity) {
-        size_t capacity = series->capacity ? 2 * series->capacity : 256;
-        struct series_point *grown = realloc(series->points, capacity * sizeof *grown);
-        if (!grown) return false;
-        series->points = grown;
-        series->capacity = capacity;
-    }
+    if (!list_reserve(&series->points, series->count, 1, &series->capacity, sizeof *point)) return false;
     series->points[series->count++] = *point;
     return true;
 }

@@ -43,25 +43,20 @@ static enum status hash_file(const char *path, uint64_t *hash, int64_t *bytes, s
 {
     unsigned char piece[PIECE];
     XXH64_state_t state;
-    struct stat st;
-    ssize_t n = 1;
+    struct stat st = {0};
+    ssize_t n = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool readable = fd >= 0 && fstat(fd, &st) == 0, regular = readable && S_ISREG(st.st_mode);
-    *bytes = 0;
+    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     XXH64_reset(&state, 0);
-    while (regular && readable && n != 0) {
-        n = read(fd, piece, sizeof piece);
-        readable = n >= 0 || errno == EINTR;
-        if (n > 0) XXH64_update(&state, piece, (size_t)n);
-        if (n > 0) *bytes += n;
-    }
+    for (*bytes = 0; regular && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof piece))) > 0; *bytes += n)
+        XXH64_update(&state, piece, (size_t)n);
     *hash = XXH64_digest(&state);
     enum status status = STATUS_OK;
-    if (!readable)
+    if (st.st_mode && !regular)
+        status = err_set(err, STATUS_CORRUPT, "%s: is no file", path);
+    else if (n < 0)
         status = err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot read: %s", path,
                          strerror(errno));
-    else if (!regular)
-        status = err_set(err, STATUS_CORRUPT, "%s: is no file", path);
     if (fd >= 0) close(fd);
     return status;
 }

@@ -418,17 +418,18 @@ static void widen(float *out, const unsigned char *from, size_t count, bool half
 }
 
 /* Through the plan's staging memory; `to` NULL: to the parameter itself. */
-static enum status upload_from(int fd, const struct safetensor *t, struct network *net, const struct param *p,
-                               float *to, struct err *err)
+static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
+                                 float *to, struct err *err)
 {
     size_t most = net->plan->bytes[BUFFER_STAGING] / sizeof(float), width = t->bytes / p->count;
     float *piece = network_at(net, BUFFER_STAGING, 0);
     enum status status = STATUS_OK;
+    int fd = open(t->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", t->path, strerror(errno));
     for (size_t at = 0; !status && at < p->count; at += most) {
         size_t n = p->count - at < most ? p->count - at : most;
         unsigned char *from = (unsigned char *)piece + n * (sizeof *piece - width);
-        status = read_at(fd, from, n * width, t->offset + at * width, t->path, err);
-        if (status) return status;
+        if ((status = read_at(fd, from, n * width, t->offset + at * width, t->path, err))) break;
         if (width < sizeof *piece) widen(piece, from, n, strcmp(t->dtype, "F16") == 0);
         if (!to) {
             status = network_write_parameter(net, p, at, piece, n, err);
@@ -437,15 +438,6 @@ static enum status upload_from(int fd, const struct safetensor *t, struct networ
         net->backend->mem_upload(to + at, piece, n * sizeof *piece, net->stream);
         status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
     }
-    return status;
-}
-
-static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
-                                 float *to, struct err *err)
-{
-    int fd = open(t->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", t->path, strerror(errno));
-    enum status status = upload_from(fd, t, net, p, to, err);
     close(fd);
     return status;
 }

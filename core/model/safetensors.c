@@ -124,11 +124,6 @@ static bool is_shard_name(const char *name)
            text_ends_with(name, ".safetensors");
 }
 
-static const char *name_of(const char *path)
-{
-    return strrchr(path, '/') + 1;
-}
-
 static enum status open_named(struct safetensors *file, const char *folder, const char *tensor,
                               const char *shard, struct err *err)
 {
@@ -139,7 +134,7 @@ static enum status open_named(struct safetensors *file, const char *folder, cons
             "the same folder",
             file->path, tensor, shard ? shard : "");
     for (size_t i = 0; i < file->shard_count; i++)
-        if (strcmp(name_of(file->shards[i].path), shard) == 0) return STATUS_OK;
+        if (strcmp(strrchr(file->shards[i].path, '/') + 1, shard) == 0) return STATUS_OK;
     return open_shard(file, arena_printf(&file->arena, "%s/%s", folder, shard), err);
 }
 

@@ -120,11 +120,6 @@ size_t placement_solve(struct placement *at, size_t count)
     return height;
 }
 
-static size_t padded(const struct plan *plan, int buffer)
-{
-    return pad(plan->bytes[buffer]);
-}
-
 /* Where layers `from` to `to` have this buffer. */
 static void put(struct plan *plan, int b, const char *name, enum plan_category category, int from, int to,
                 size_t offset)
@@ -141,7 +136,7 @@ static void put_behind(struct plan *plan, int b, const char *name, int from, int
 {
     enum plan_category category = buffer_facts[b].category;
     put(plan, b, name, category, from, to, plan->category_bytes[category]);
-    plan->category_bytes[category] += padded(plan, b);
+    plan->category_bytes[category] += pad(plan->bytes[b]);
 }
 
 static void place_own(struct plan *plan)
@@ -166,7 +161,7 @@ static size_t solve_shared(const struct plan *plan, struct placement at[BUFFERS]
     *count = 0;
     for (int b = 0; b < BUFFERS; b++)
         if (is_shared(plan, b))
-            at[(*count)++] = (struct placement){padded(plan, b), plan->conflicts[b], b, 0};
+            at[(*count)++] = (struct placement){pad(plan->bytes[b]), plan->conflicts[b], b, 0};
     return placement_solve(at, *count);
 }
 

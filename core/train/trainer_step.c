@@ -5,12 +5,11 @@
  * the next one is queued. So at most two steps are under way, and of a device that works while it is reported
  * (a GPU) the host never keeps it waiting. The trainer's state is always that of the last step reported.
  *
- * None of what looks at steps changes a bit of what they compute: the profile of some, reported to the
- * observer operation by operation; the trace of one, with what the device saw of it, because the
- * configuration or an order asks for it; and a check that steps allocate nothing, on the heap by the
- * trainer's own thread, of device and page-locked memory where the device gives it. No part of a step are
- * what comes between two (evaluations, samples, saves, the recording of graphs) and what the observer does
- * when it is reported of it. A step that is traced may use the heap. */
+ * What looks at steps changes no bit of them: the profile of some, operation by operation; the trace of one,
+ * with what the device saw of it; and a check that steps allocate nothing, on the heap by the trainer's own
+ * thread, of device and page-locked memory where the device gives it. What comes between two steps
+ * (evaluations, samples, saves, the recording of graphs) and what the observer does when one is reported are
+ * no part of a step. One that is traced may use the heap. */
 #include "core/train/trainer_parts.h"
 
 #include <inttypes.h>

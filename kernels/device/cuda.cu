@@ -185,15 +185,11 @@ void device_describe(struct device *device, struct device_info *out)
 
 /* ---- memory ---- */
 
-static void check(struct stream *stream, const char *at, cudaError_t error)
-{
-    if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
-}
-
 void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
-    check(stream, "a kernel, or zeroing memory after it,", cudaMemsetAsync(memory, 0, bytes, stream->queue));
+    stream_called(stream, "a kernel, or zeroing memory after it,",
+                  cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
 /* Neither page-locked nor the device's. */
@@ -210,7 +206,7 @@ static void copy(struct stream *stream, const char *at, void *to, const void *fr
                  cudaMemcpyKind kind)
 {
     if (bytes == 0 || !stream_usable(stream)) return;
-    check(stream, at, cudaMemcpyAsync(to, from, bytes, kind, stream->queue));
+    stream_called(stream, at, cudaMemcpyAsync(to, from, bytes, kind, stream->queue));
 }
 
 /* Ordinary memory is staged before the call returns, and the caller may reuse it at once; but a device that
@@ -222,13 +218,14 @@ void mem_upload(void *device_memory, const void *host, size_t bytes, struct stre
     copy(stream, at, device_memory, host, bytes, cudaMemcpyHostToDevice);
     if (bytes > 0 && stream->device->properties.pageableMemoryAccess && stream_usable(stream) &&
         is_ordinary(host))
-        check(stream, at, cudaStreamSynchronize(stream->queue));
+        stream_called(stream, at, cudaStreamSynchronize(stream->queue));
 }
 
 void mem_download(void *host, const void *device_memory, size_t bytes, struct stream *stream)
 {
     mem_download_async(host, device_memory, bytes, stream);
-    if (bytes > 0 && stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (bytes > 0 && stream_usable(stream))
+        stream_called(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     if (bytes > 0 && stream->fault_at != NULL)
         memset(host, 0xff, bytes); /* NaN: nothing looks like a result */
 }
@@ -284,23 +281,15 @@ void stream_close(struct stream *stream)
 
 enum status stream_open(struct device *device, enum precision precision, struct stream **out, struct err *err)
 {
-    if (device->lost)
-        return err_set(err, STATUS_DEVICE, "cuda: cannot open a stream: %s has failed",
-                       device->properties.name);
+    if (device->lost) return device_lost(device, err);
     struct stream *stream = (struct stream *)calloc(1, sizeof *stream);
     if (stream == NULL) return err_no_memory(err, "a stream's handle");
     stream->device = device;
     stream->precision = precision;
     cudaError_t error = cudaStreamCreateWithFlags(&stream->queue, cudaStreamNonBlocking);
-    enum status status = STATUS_OK;
-    if (error != cudaSuccess)
-        status = err_set(err, error == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE,
-                         "cuda: cannot open a stream: %s", cudaGetErrorString(error));
-    if (status == STATUS_NO_MEMORY) cudaGetLastError();
-    if (status == STATUS_DEVICE) device->lost = true;
-    if (status) {
-        stream_close(stream);
-        return status;
+    if (error != cudaSuccess) {
+        free(stream);
+        return device_refused(device, "cannot open a stream", error, err);
     }
     *out = stream;
     return STATUS_OK;
@@ -316,7 +305,7 @@ void stream_forget(struct stream *stream)
 
 enum status stream_wait(struct stream *stream, struct err *err)
 {
-    if (stream_usable(stream)) check(stream, "a kernel", cudaStreamSynchronize(stream->queue));
+    if (stream_usable(stream)) stream_called(stream, "a kernel", cudaStreamSynchronize(stream->queue));
     return stream_check(stream, err);
 }
 

@@ -180,16 +180,9 @@ static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES],
         const CUpti_ActivityMemcpy6 *copy = (const CUpti_ActivityMemcpy6 *)record;
         bool up = copy->copyKind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD,
              down = copy->copyKind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
-        *out = {up     ? "upload"
-                : down ? "download"
-                       : "copy",
-                up     ? ACTIVITY_UPLOAD
-                : down ? ACTIVITY_DOWNLOAD
-                       : ACTIVITY_COPY,
-                0,
-                0,
-                (int)copy->streamId,
-                (int64_t)copy->bytes};
+        enum activity_kind kind = up ? ACTIVITY_UPLOAD : down ? ACTIVITY_DOWNLOAD : ACTIVITY_COPY;
+        const char *what = up ? "upload" : down ? "download" : "copy";
+        *out = {what, kind, 0, 0, (int)copy->streamId, (int64_t)copy->bytes};
         start = copy->start, end = copy->end;
         break;
     }
@@ -215,7 +208,7 @@ enum status activity_end(struct device *device, void (*each)(void *context, cons
     if (recording.device != device) return STATUS_OK;
     if (device->lost) { /* flushing would wait for it */
         release_buffers();
-        return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
+        return device_lost(device, err);
     }
     CUptiResult result = recording.api.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     stop();

@@ -59,6 +59,9 @@ BACKEND_SLOTS(SLOT)
 #include "kernels/operations.def"
 
 enum status pool_open(struct device *device, struct err *err);
+/* The sentence of a call that CUDA refused: the device has failed, for good unless it only had no memory. */
+enum status device_refused(struct device *device, const char *what, cudaError_t error, struct err *err);
+enum status device_lost(const struct device *device, struct err *err); /* that of a device that has failed */
 void allocations_count(struct device *device); /* one more, of what CUDA takes by itself */
 /* Takes back a fault that turned out to be none of the device's. */
 void stream_forget(struct stream *stream);
@@ -79,6 +82,12 @@ static inline bool stream_usable(struct stream *stream)
         stream_fault(stream, "an earlier call",
                      stream->device->why[0] != '\0' ? stream->device->why : "the device is lost");
     return stream->fault_at == NULL;
+}
+
+/* After a call for the stream, made at `at`. */
+static inline void stream_called(struct stream *stream, const char *at, cudaError_t error)
+{
+    if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
 }
 
 enum status gemm_cache_open(struct device *device, struct err *err);

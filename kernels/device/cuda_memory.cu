@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The device's failure, for good unless it only had no memory. */
-static enum status refused(struct device *device, const char *what, cudaError_t error, struct err *err)
+enum status device_refused(struct device *device, const char *what, cudaError_t error, struct err *err)
 {
     if (error == cudaErrorMemoryAllocation)
         cudaGetLastError(); /* this one is not sticky: leave no trace of it for the next launch */
@@ -21,7 +20,7 @@ static enum status refused(struct device *device, const char *what, cudaError_t 
                    what, cudaGetErrorString(error));
 }
 
-static enum status lost(const struct device *device, struct err *err)
+enum status device_lost(const struct device *device, struct err *err)
 {
     return err_set(err, STATUS_DEVICE, "cuda: %s has failed", device->properties.name);
 }
@@ -40,7 +39,7 @@ enum status mem_alloc(struct device *device, size_t bytes, void **out, struct er
 {
     void *memory = NULL;
     size_t free_bytes = 0, total = 0;
-    if (device->lost) return lost(device, err);
+    if (device->lost) return device_lost(device, err);
     allocations_count(device);
     cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
@@ -52,7 +51,7 @@ enum status mem_alloc(struct device *device, size_t bytes, void **out, struct er
                        (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
                        device->properties.name);
     }
-    if (error != cudaSuccess) return refused(device, "cannot allocate", error, err);
+    if (error != cudaSuccess) return device_refused(device, "cannot allocate", error, err);
     *out = memory;
     return STATUS_OK;
 }
@@ -75,14 +74,14 @@ enum status pool_open(struct device *device, struct err *err)
         device->pool = NULL;
         return STATUS_OK;
     }
-    return refused(device, "the memory pool cannot be opened", error, err);
+    return device_refused(device, "the memory pool cannot be opened", error, err);
 }
 
 enum status pool_alloc(struct device *device, size_t bytes, struct stream *stream, void **out,
                        struct err *err)
 {
     void *memory = NULL;
-    if (device->lost) return lost(device, err);
+    if (device->lost) return device_lost(device, err);
     if (device->pool == NULL)
         return err_set(err, STATUS_USAGE, "cuda: %s has no memory pool (set memory.allocator to arena)",
                        device->properties.name);
@@ -91,7 +90,7 @@ enum status pool_alloc(struct device *device, size_t bytes, struct stream *strea
                                                 stream != NULL ? stream->queue : NULL);
     /* without a stream: for whoever uses it without looking at the pool's */
     if (error == cudaSuccess && stream == NULL) error = cudaStreamSynchronize(NULL);
-    if (error != cudaSuccess) return refused(device, "the pool has no memory", error, err);
+    if (error != cudaSuccess) return device_refused(device, "the pool has no memory", error, err);
     *out = memory;
     return STATUS_OK;
 }
@@ -146,10 +145,10 @@ size_t pool_unit(struct device *device)
 enum status host_alloc(struct device *device, size_t bytes, void **out, struct err *err)
 {
     void *memory = NULL;
-    if (device->lost) return lost(device, err);
+    if (device->lost) return device_lost(device, err);
     allocations_count(device);
     cudaError_t error = cudaMallocHost(&memory, bytes > 0 ? bytes : 1);
-    if (error != cudaSuccess) return refused(device, "no page-locked memory", error, err);
+    if (error != cudaSuccess) return device_refused(device, "no page-locked memory", error, err);
     *out = memory;
     return STATUS_OK;
 }
@@ -168,13 +167,13 @@ struct event {
 
 enum status event_open(struct device *device, struct event **out, struct err *err)
 {
-    if (device->lost) return lost(device, err);
+    if (device->lost) return device_lost(device, err);
     struct event *event = (struct event *)calloc(1, sizeof *event);
     if (event == NULL) return err_no_memory(err, "an event's handle");
     cudaError_t error = cudaEventCreate(&event->mark);
     if (error != cudaSuccess) {
         free(event);
-        return refused(device, "cannot open an event", error, err);
+        return device_refused(device, "cannot open an event", error, err);
     }
     event->device = device;
     *out = event;
@@ -190,10 +189,9 @@ void event_close(struct event *event)
 
 void event_record(struct event *event, struct stream *stream)
 {
-    if (!stream_usable(stream)) return;
-    cudaError_t error = cudaEventRecord(event->mark, stream->queue);
-    if (error != cudaSuccess)
-        stream_fault(stream, "a kernel, or the event after it,", cudaGetErrorString(error));
+    if (stream_usable(stream))
+        stream_called(stream, "a kernel, or the event after it,",
+                      cudaEventRecord(event->mark, stream->queue));
 }
 
 double event_elapsed(struct event *from, struct event *to)
@@ -235,8 +233,7 @@ enum status event_wait(struct event *event, struct stream *stream, struct err *e
 
 void stream_after(struct stream *stream, struct event *event)
 {
-    if (!stream_usable(stream)) return;
-    cudaError_t error = cudaStreamWaitEvent(stream->queue, event->mark, 0);
-    if (error != cudaSuccess)
-        stream_fault(stream, "a kernel, or the wait after it,", cudaGetErrorString(error));
+    if (stream_usable(stream))
+        stream_called(stream, "a kernel, or the wait after it,",
+                      cudaStreamWaitEvent(stream->queue, event->mark, 0));
 }
