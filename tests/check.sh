@@ -160,11 +160,6 @@ forbidden_words() {
         sed 's/$/   <- a path or host of one machine/'
 }
 
-keys_in_the_readme() {
-    sed -n '/^<!-- keys/,/^<!-- end of keys/p' README.md | sed '1d;$d' | diff - <(build/anneal watch --keys) |
-        sed -nE 's/^([<>] .*)/README.md: \1   (< README, > anneal watch --keys)/p'
-}
-
 # ---- compilers ----
 make_flags() { # COMPILER: the flags of the Makefile, without the dependency files
     make -s --no-print-directory CC="$1" \
@@ -220,10 +215,8 @@ check 'no paths or hosts of one machine' forbidden_words
 
 if [ -x build/anneal ]; then
     check 'no circle of calls between files' call_circles
-    check 'the README lists the keys' keys_in_the_readme
 else
     skip 'no circle of calls between files' 'no build/anneal (make)'
-    skip 'the README lists the keys' 'no build/anneal (make)'
 fi
 if command -v gcc >/dev/null; then
     check 'every header compiles alone (gcc)' syntax_of_headers "gcc $(make_flags gcc)" ''

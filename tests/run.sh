@@ -26,7 +26,7 @@ export scratch
 trap 'rm -rf "$scratch"' EXIT
 
 # These take longest: they start first, so that none of them is the last one running.
-longest=(cuda_sim/test_ops tui/command/test_kjv cuda_sim/test_steps tui/command/test_kill cuda_sim/test_gpu_check
+longest=(docs/test_pages.sh cuda_sim/test_ops tui/command/test_kjv cuda_sim/test_steps tui/command/test_kill cuda_sim/test_gpu_check
     cuda_sim/test_fallback core/memory/test_allocator_random cuda_sim/test_plan_allocated_sim cuda_sim/test_fit
     tui/command/test_bad_input tui/view/test_run_views tui/command/test_words runs/reservations/test_ledger_file)
 
