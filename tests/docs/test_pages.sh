@@ -7,7 +7,8 @@
 #
 #   ```sh                                 these commands run; each must end with exit status 0
 #   ```ini                                a configuration: `anneal estimate` must accept it
-#   ```text ```python ```sql ...          not run
+#   ```sql                                a query: the run store must answer it
+#   ```text ```python ...                 not run
 #
 # Comments on a line of their own before a block change this; the reader of the page does not see them:
 #
@@ -99,7 +100,7 @@ read_page() {
         whole = ""
         next
     }
-    block == "ini" { if (skip == "") print "ini\t" NR "\t" $0; next }
+    block == "ini" || block == "sql" { if (skip == "") print block "\t" NR "\t" $0; next }
     block { next }
     (text = comment("not run")) != "" { skip = text }
     (text = comment("shortened")) != "" { print "shortened\t" NR "\t" text }
@@ -137,11 +138,15 @@ run_page() {
                 fi
                 run "$line" "$rest" "$expected"
                 ;;
-            ini) printf '%s\n' "$rest" >>"$folder/block.ini" ;;
+            ini | sql) printf '%s\n' "$rest" >>"$folder/block.$verb" ;;
             end)
                 if [ -f "$folder/block.ini" ]; then
                     run "$line" 'anneal estimate block.ini' "$expected"
                     rm "$folder/block.ini"
+                fi
+                if [ -f "$folder/block.sql" ]; then
+                    run "$line" 'sqlite3 -readonly ~/.local/share/anneal/anneal.db <block.sql' "$expected"
+                    rm "$folder/block.sql"
                 fi
                 suffix='' expected=0
                 ;;
