@@ -109,8 +109,8 @@ void column_json(struct json_out *out, const struct column_info *column, const v
 /* All fields of a record but HIDDEN ones, in the order of the list. */
 void table_json(struct json_out *out, enum store_table table, const void *record);
 
-/* The words of the enums that are stored, each ended by NULL, and back: false for none of them. */
-extern const char *const verdict_words[], *const verb_words[], *const status_words[];
+extern const char *const verdict_words[]; /* ended by NULL, as those of run.h and order.h */
+/* False for none of the words. */
 bool word_parse(const char *const *words, const char *word, int *out);
 
 #endif

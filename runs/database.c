@@ -221,6 +221,13 @@ void store_rollback(struct store *store)
     store_unlock(store);
 }
 
+enum status store_end(struct store *store, enum status status, struct err *err)
+{
+    if (!status) status = store_commit(store, err);
+    store_rollback(store);
+    return status;
+}
+
 enum status store_read_begin(struct store *store, struct err *err)
 {
     sqlite3_stmt *begin;

@@ -75,6 +75,8 @@ enum status store_exec(struct store *store, const char *sql, struct err *err);
 enum status store_begin(struct store *store, struct err *err);
 enum status store_commit(struct store *store, struct err *err);
 void store_rollback(struct store *store);
+/* Ends it: commits after STATUS_OK, else rolls back. Returns what became of both. */
+enum status store_end(struct store *store, enum status status, struct err *err);
 
 /* The lock across processes: STATUS_BUSY after `patience_ms`. */
 enum status store_lock(struct store *store, int patience_ms, struct err *err);

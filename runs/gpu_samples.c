@@ -80,8 +80,7 @@ enum status gpu_samples_add(struct store *store, const char *run_id, const struc
     enum status status = store_begin(store, err);
     if (status) return status;
     status = add(store, run_id, record, &arena, err);
-    if (!status) status = store_commit(store, err);
-    store_rollback(store);
+    status = store_end(store, status, err);
     arena_release(&arena);
     return status;
 }

@@ -1,62 +1,56 @@
-/* The rows for panels that series.h promises: evaluations, early stopping, samples, checkpoints, events,
- * newest first. Of a resumed run only what counts is given (table.h); checkpoints and events are all given.
- */
-#include "runs/series.h"
+/* See history.h. */
+#include "runs/history.h"
+
 #include "runs/table.h"
 
 #define NEWEST_FIRST "order by step desc, segment desc"
 
-enum status series_stopping(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                            struct stopping_row **out, size_t *count, struct err *err)
+#define LIST(table, shown, rows, count, tail)                                                                \
+    {                                                                                                        \
+        table, shown, sizeof *((struct run_history *)0)->rows, offsetof(struct run_history, rows),           \
+            offsetof(struct run_history, count), tail                                                        \
+    }
+
+static const struct {
+    enum store_table table;
+    bool shown;
+    size_t size, rows, count; /* of a row; places in struct run_history */
+    const char *tail;
+} lists[] = {
+    LIST(TABLE_EVALS, true, evals, eval_count, NEWEST_FIRST),
+    LIST(TABLE_STOPPING, true, stopping, stopping_count, NEWEST_FIRST),
+    LIST(TABLE_SAMPLES, true, samples, sample_count, NEWEST_FIRST ", id desc"),
+    LIST(TABLE_EVENTS, false, events, event_count, "order by id desc"),
+    LIST(TABLE_CHECKPOINTS, false, checkpoints, checkpoint_count,
+         "and not exists (select 1 from checkpoints c where run_id = ?1 and path = t.path"
+         " and (segment, wall_time) > (t.segment, t.wall_time))"
+         " order by segment desc, step desc, wall_time desc"),
+    LIST(TABLE_ORDERS, false, orders, order_count, "order by id desc"),
+};
+
+enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                             struct run_history *out, struct err *err)
 {
-    struct table_request request = {TABLE_STOPPING, run_id, NEWEST_FIRST, limit, sizeof **out, true};
-    return table_list(store, &request, arena, out, count, err);
+    enum status status = STATUS_OK;
+    char *at = (char *)out;
+    for (size_t i = 0; !status && i < sizeof lists / sizeof *lists; i++) {
+        struct table_request request = {lists[i].table, run_id,        lists[i].tail,
+                                        limit,          lists[i].size, lists[i].shown};
+        status = table_list(store, &request, arena, at + lists[i].rows, (size_t *)(at + lists[i].count), err);
+    }
+    return status;
 }
 
-enum status series_samples(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                           struct sample_record **out, size_t *count, struct err *err)
-{
-    struct table_request request = {TABLE_SAMPLES, run_id,       NEWEST_FIRST ", id desc",
-                                    limit,         sizeof **out, true};
-    return table_list(store, &request, arena, out, count, err);
-}
-
-enum status series_evals(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                         struct eval_record **out, size_t *count, struct err *err)
-{
-    struct table_request request = {TABLE_EVALS, run_id, NEWEST_FIRST, limit, sizeof **out, true};
-    return table_list(store, &request, arena, out, count, err);
-}
-
-enum status series_events(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                          struct event_record **out, size_t *count, struct err *err)
-{
-    struct table_request request = {TABLE_EVENTS, run_id, "order by id desc", limit, sizeof **out, false};
-    return table_list(store, &request, arena, out, count, err);
-}
-
-enum status series_checkpoints(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                               struct checkpoint_record **out, size_t *count, struct err *err)
-{
-    static const char newest[] =
-        "and not exists (select 1 from checkpoints c where run_id = ?1 and path = t.path"
-        " and (segment, wall_time) > (t.segment, t.wall_time))"
-        " order by segment desc, step desc, wall_time desc";
-    struct table_request request = {TABLE_CHECKPOINTS, run_id, newest, limit, sizeof **out, false};
-    return table_list(store, &request, arena, out, count, err);
-}
-
-enum status series_best_checkpoints(struct store *store, const char *run_id, size_t limit,
-                                    struct arena *arena, struct checkpoint_record **out, size_t *count,
-                                    struct err *err)
+enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,
+                                 struct checkpoint_record **out, size_t *count, struct err *err)
 {
     static const char still_best[] = "and kind = 'best' and segment = (select max(segment) from checkpoints c"
                                      " where run_id = ?1 and step = t.step) order by segment desc, step desc";
-    struct table_request request = {TABLE_CHECKPOINTS, run_id, still_best, limit, sizeof **out, false};
+    struct table_request request = {TABLE_CHECKPOINTS, run_id, still_best, SIZE_MAX, sizeof **out, false};
     return table_list(store, &request, arena, out, count, err);
 }
 
-enum status series_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)
+enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)
 {
     return store_number(store, bytes, -1, err,
                         "select sum(peak) from (select max(peak_bytes) peak from memory where run_id = ?1"
@@ -64,8 +58,7 @@ enum status series_peak_memory(struct store *store, const char *run_id, int64_t 
                         "s", run_id);
 }
 
-enum status series_last_step(struct store *store, const char *run_id, struct step_record *out,
-                             struct err *err)
+enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err)
 {
     struct arena arena = {0};
     struct step_record *last;

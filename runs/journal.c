@@ -82,7 +82,7 @@ enum status journal_row(struct journal *journal, struct err *err)
     if (status) return status;
     journal->counted_steps = journal->counted_evals = true;
     return store_do(journal->store, err, "update runs set heartbeat = ?2, status = ?3 where id = ?1", "sds",
-                    journal->run_id, clock_wall(), run_status_name(journal->status));
+                    journal->run_id, clock_wall(), status_words[journal->status]);
 }
 
 /* ---- beginning and ending a segment ---- */
@@ -130,16 +130,14 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
         status = begin_segment(journal, err);
     }
     if (!status) status = answer_old_orders(journal, "not obeyed: the trainer had already ended", err);
-    if (!status) status = store_commit(store, err);
-    store_rollback(store);
-    return status;
+    return store_end(store, status, err);
 }
 
 static enum status end_segment(struct journal *journal, enum run_status final, double now, struct err *err)
 {
     return store_do(journal->store, err,
                     "update segments set ended_at = ?3, status = ?4 where run_id = ?1 and segment = ?2",
-                    "snds", journal->run_id, journal->segment, now, run_status_name(final));
+                    "snds", journal->run_id, journal->segment, now, status_words[final]);
 }
 
 enum status journal_next_segment(struct journal *journal, struct err *err)
@@ -165,7 +163,5 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
                           journal->run_id, now, message ? message : "");
     if (!status) status = end_segment(journal, final, now, err);
     if (!status) status = answer_old_orders(journal, "not obeyed: the trainer ended first", err);
-    if (!status) status = store_commit(store, err);
-    store_rollback(store);
-    return status;
+    return store_end(store, status, err);
 }

@@ -8,19 +8,6 @@
 #include "runs/run.h"
 #include "runs/table.h"
 
-const char *order_verb_name(enum order_verb verb)
-{
-    return verb_words[verb];
-}
-
-bool order_verb_parse(const char *word, enum order_verb *out)
-{
-    int verb;
-    if (!word_parse(verb_words, word, &verb)) return false;
-    *out = (enum order_verb)verb;
-    return true;
-}
-
 enum status order_issue(struct store *store, const char *run_id, enum order_verb verb, double argument,
                         const char *issuer, int64_t *id, struct err *err)
 {
@@ -30,7 +17,7 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
     if (!run_is_alive(store, run_id))
         return err_set(err, STATUS_FAILED,
                        "run %s: it is %s, so nobody is there to obey (`anneal resume` starts it again)",
-                       run_id, run_status_name(info.status));
+                       run_id, status_words[info.status]);
     if (verb == ORDER_LR_FACTOR && !(isfinite(argument) && argument >= 0))
         return err_set(err, STATUS_USAGE,
                        "lr-factor: needs a number from 0 up (1 is the schedule as configured)");
@@ -39,10 +26,9 @@ enum status order_issue(struct store *store, const char *run_id, enum order_verb
     status = store_do(
         store, err,
         "insert into orders(run_id, issued_at, verb, argument, issuer) values(?1, ?2, ?3, ?4, ?5)", "sdsds",
-        run_id, clock_wall(), order_verb_name(verb), verb == ORDER_LR_FACTOR ? argument : NAN, issuer);
+        run_id, clock_wall(), verb_words[verb], verb == ORDER_LR_FACTOR ? argument : NAN, issuer);
     int64_t own = sqlite3_last_insert_rowid(store->db);
-    if (!status) status = store_commit(store, err);
-    store_rollback(store);
+    status = store_end(store, status, err);
     if (!status && id) *id = own;
     return status;
 }

@@ -9,9 +9,7 @@
 #include "core/base/record.h"
 #include "runs/store.h"
 
-const char *order_verb_name(enum order_verb verb); /* "pause", … "lr-factor" */
-/* False for an unknown word. */
-bool order_verb_parse(const char *word, enum order_verb *out);
+extern const char *const verb_words[]; /* "pause", … "lr-factor", NULL */
 
 /* `issuer` says who asks ("cli", "workbench"). `argument` is what ORDER_LR_FACTOR multiplies the scheduled
  * learning rate with, a finite number from 0 up (else STATUS_USAGE); other verbs ignore it. STATUS_FAILED

@@ -31,7 +31,7 @@ static bool read_row(sqlite3_stmt *row, struct profile *p)
     p->last_step = sqlite3_column_int64(row, 1);
     double steps = (double)p->steps;
     void *rows = p->rows;
-    struct profile_row *out = array_grow(&p->arena, &rows, p->count, sizeof *out);
+    struct profile_row *out = arena_grow(&p->arena, &rows, p->count, sizeof *out);
     if (!out) return false;
     *out = (struct profile_row){.phase = text_of(row, 2, &p->arena),
                                 .layer = sqlite3_column_int(row, 3),

@@ -239,9 +239,7 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
     status = store_do(store, err, "update runs set total_steps = ?2, config = ?3 where id = ?1", "sis", id,
                       total_steps, config);
     if (!status) status = add_params(store, id, config, err);
-    if (!status) status = store_commit(store, err);
-    store_rollback(store);
-    return status;
+    return store_end(store, status, err);
 }
 
 /* ---- deleting ---- */
@@ -264,8 +262,7 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
                  t == TABLE_RUNS ? "id" : "run_id");
         status = store_do(store, err, sql, "s", id);
     }
-    if (!status) status = store_commit(store, err);
-    store_rollback(store);
+    status = store_end(store, status, err);
     if (!status) {
         run_folder(store, id, folder, sizeof folder);
         status = file_remove_tree(folder, err);

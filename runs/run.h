@@ -20,7 +20,7 @@ enum run_status {
     RUN_FAILED,
     RUN_CRASHED, /* never stored by a trainer: it is a running or paused run whose lock nobody holds */
 };
-const char *run_status_name(enum run_status status); /* "running", … as in the CSV */
+extern const char *const status_words[]; /* "running", … as in the CSV, NULL */
 
 enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96 };
 

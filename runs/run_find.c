@@ -13,11 +13,6 @@
 
 /* ---- rows ---- */
 
-const char *run_status_name(enum run_status status)
-{
-    return status_words[status];
-}
-
 enum { LOCKED_WITHIN_SECONDS = 10 };
 
 /* How long a run's trainers lived. A segment whose trainer ended without a word lasted until the run's
@@ -75,7 +70,7 @@ enum status run_list(struct store *store, struct arena *arena, struct run_info *
     bool row;
     enum status status = select_runs(store, NEWEST_FIRST, NULL, &select, err);
     while (!status && !(status = store_step(store, select, &row, err)) && row) {
-        struct run_info *info = array_grow(arena, &runs, used, sizeof *info);
+        struct run_info *info = arena_grow(arena, &runs, used, sizeof *info);
         if (!info) {
             sqlite3_reset(select);
             return err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");

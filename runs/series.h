@@ -1,4 +1,4 @@
-/* Reading what charts and tables show: series at the resolution asked for, whatever the length of the run. */
+/* Reading what charts show: series at the resolution asked for, whatever the length of the run. */
 #ifndef ANNEAL_RUNS_SERIES_H
 #define ANNEAL_RUNS_SERIES_H
 
@@ -6,8 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/arena.h"
-#include "core/base/record.h"
+#include "core/base/err.h"
 #include "runs/rollup.h"
 
 struct series {
@@ -34,30 +33,5 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
 enum status series_update(struct store *store, const char *run_id, struct series *series, bool *changed,
                           struct err *err);
 void series_release(struct series *series);
-
-/* --- rows for panels: newest first, at most `limit`, strings in `arena` --- */
-struct stopping_row {
-    struct stopping_record record;
-    int segment;
-};
-enum status series_stopping(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                            struct stopping_row **out, size_t *count, struct err *err);
-enum status series_samples(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                           struct sample_record **out, size_t *count, struct err *err);
-enum status series_events(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                          struct event_record **out, size_t *count, struct err *err);
-/* Of those that took the place of an earlier one, of the same path, only the newest. */
-enum status series_checkpoints(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                               struct checkpoint_record **out, size_t *count, struct err *err);
-/* Of the steps whose newest checkpoint was written as the best: a later life may have written another one. */
-enum status series_best_checkpoints(struct store *store, const char *run_id, size_t limit,
-                                    struct arena *arena, struct checkpoint_record **out, size_t *count,
-                                    struct err *err);
-enum status series_evals(struct store *store, const char *run_id, size_t limit, struct arena *arena,
-                         struct eval_record **out, size_t *count, struct err *err);
-/* Bytes at the peak: the sum over the categories of each one's highest; -1 when none is recorded. */
-enum status series_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err);
-enum status series_last_step(struct store *store, const char *run_id, struct step_record *out,
-                             struct err *err);
 
 #endif

@@ -115,9 +115,7 @@ static enum status migrate(struct store *store, struct err *err)
     if (status) return status;
     status = check_version(store, &version, err); /* again: another process may have been faster */
     if (!status) status = apply_migrations(store, version, err);
-    if (!status) status = store_commit(store, err);
-    store_rollback(store);
-    return status;
+    return store_end(store, status, err);
 }
 
 /* ---- where it can be written ---- */
@@ -258,15 +256,16 @@ static enum status open_to_write(struct store *store, struct err *err)
     return status ? status : set_up(store, err);
 }
 
-static enum status open_at(const char *home, bool to_read, struct store **out, struct err *err)
+enum status store_open(const char *home, bool to_read, struct store **out, struct err *err)
 {
     struct store *store = calloc(1, sizeof *store);
-    if (!store) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", home);
+    if (!store) return err_set(err, STATUS_NO_MEMORY, "the run store: not enough memory");
     store->lock_fd = -1;
     store->busy_ms = STORE_BUSY_MS;
-    snprintf(store->home, sizeof store->home, "%s", home);
-    enum status status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", home);
-    if (!status && to_read && (file_is_read_only(home) || file_is_read_only(store->path)))
+    enum status status = home ? file_format_path(store->home, sizeof store->home, err, "%s", home)
+                              : file_anneal_home(store->home, sizeof store->home, err);
+    if (!status) status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", store->home);
+    if (!status && to_read && (file_is_read_only(store->home) || file_is_read_only(store->path)))
         status = set_up_to_read(store, err);
     else if (!status)
         status = open_to_write(store, err);
@@ -275,23 +274,6 @@ static enum status open_at(const char *home, bool to_read, struct store **out, s
     else
         *out = store;
     return status;
-}
-
-enum status store_open(const char *home, struct store **out, struct err *err)
-{
-    return open_at(home, false, out, err);
-}
-
-enum status store_open_to_read(const char *home, struct store **out, struct err *err)
-{
-    return open_at(home, true, out, err);
-}
-
-enum status store_open_home(bool to_read, struct store **out, struct err *err)
-{
-    char home[PATH_MAX];
-    enum status status = file_anneal_home(home, sizeof home, err);
-    return status ? status : open_at(home, to_read, out, err);
 }
 
 void store_close(struct store *store)

@@ -12,19 +12,14 @@
 
 struct store;
 
-/* Opens, and creates or migrates, the database below `home` (see file_anneal_home). A database written by a
- * newer anneal, one that is not a database, a read-only or full disk, a lock held too long: each is one
- * sentence. */
-enum status store_open(const char *home, struct store **out, struct err *err);
-
-/* The same for reading alone. Where the folder or the database may not be written (an archive, somebody
- * else's runs) it is read as it is: what a trainer has left in the write-ahead log is seen, nothing is
- * created or migrated, one of an older anneal is refused, and whatever would write fails with one sentence.
- */
-enum status store_open_to_read(const char *home, struct store **out, struct err *err);
-
-/* One of the two, below $ANNEAL_HOME. */
-enum status store_open_home(bool to_read, struct store **out, struct err *err);
+/* Opens, and creates or migrates, the database below `home`; NULL: $ANNEAL_HOME (file_anneal_home). A
+ * database written by a newer anneal, one that is not a database, a read-only or full disk, a lock held too
+ * long: each is one sentence.
+ *
+ * With `to_read`, where the folder or the database may not be written (an archive, somebody else's runs), it
+ * is read as it is: what a trainer has left in the write-ahead log is seen, nothing is created or migrated,
+ * one of an older anneal is refused, and whatever would write fails with one sentence. */
+enum status store_open(const char *home, bool to_read, struct store **out, struct err *err);
 
 void store_close(struct store *store); /* NULL is harmless */
 

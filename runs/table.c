@@ -145,18 +145,6 @@ bool table_read(enum store_table which, sqlite3_stmt *row, int first, struct are
 
 /* ---- lists ---- */
 
-void *array_grow(struct arena *arena, void **array, size_t count, size_t size)
-{
-    bool full = count == 0 || (count >= 16 && (count & (count - 1)) == 0); /* room for 16, 32, 64, … */
-    if (full) {
-        void *grown = arena_alloc_array(arena, count ? 2 * count : 16, size);
-        if (!grown) return NULL;
-        if (count) memcpy(grown, *array, count * size);
-        *array = grown;
-    }
-    return (char *)*array + count * size;
-}
-
 /* Rows counted by steps done, an evaluation at step s say, belong to what ended with step s - 1; where
  * the next segment evaluated again at that very step, its row is the one that counts. */
 const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX])
@@ -180,7 +168,7 @@ static bool read_row(const struct table_request *request, sqlite3_stmt *row, str
                      size_t count)
 {
     size_t record = store_tables[request->table].record;
-    char *out = array_grow(arena, rows, count, request->size);
+    char *out = arena_grow(arena, rows, count, request->size);
     if (!out) return false;
     if (request->size > record) *(int *)(out + record) = sqlite3_column_int(row, 0);
     return table_read(request->table, row, 1, arena, out);

@@ -44,8 +44,4 @@ struct table_request {
 enum status table_list(struct store *store, const struct table_request *request, struct arena *arena,
                        void *out, size_t *count, struct err *err);
 
-/* Room for another element of `size` bytes at the end of an array in an arena that holds `count`; NULL when
- * memory is short. The array is moved when it is full. */
-void *array_grow(struct arena *arena, void **array, size_t count, size_t size);
-
 #endif

@@ -200,9 +200,8 @@ static enum status commit(struct writer *writer, struct err *err)
     }
     if (!status) status = add_notes(writer, err);
     if (!status) status = journal_row(&writer->journal, err);
-    if (!status) status = store_commit(writer->store, err);
+    status = store_end(writer->store, status, err);
     if (status) {
-        store_rollback(writer->store);
         writer->journal = before;
         return status;
     }
@@ -255,9 +254,11 @@ static void look_for_orders(struct writer *writer)
         }
         struct order order = {.id = sqlite3_column_int64(select, 0),
                               .argument = store_column_double(select, 2)};
-        const char *verb = (const char *)sqlite3_column_text(select, 1);
-        if (verb && order_verb_parse(verb, &order.verb) &&
-            !ring_push(&writer->orders, &(struct iovec){&order, sizeof order}, 1))
+        const char *word = (const char *)sqlite3_column_text(select, 1);
+        int verb = 0;
+        bool known = word && word_parse(verb_words, word, &verb);
+        order.verb = (enum order_verb)verb;
+        if (known && !ring_push(&writer->orders, &(struct iovec){&order, sizeof order}, 1))
             break; /* full: later */
         writer->newest_order = order.id;
     }
@@ -330,7 +331,7 @@ static enum status start(struct writer *writer, struct err *err)
     const char *run_id = writer->options.run_id;
     if (!ring_init(&writer->records, RING_BYTES) || !ring_init(&writer->orders, ORDERS_BYTES))
         return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", run_id);
-    enum status status = store_open(writer->options.home, &writer->store, err);
+    enum status status = store_open(writer->options.home, false, &writer->store, err);
     if (!status) status = journal_begin(&writer->journal, writer->store, run_id, err);
     if (!status)
         status = store_number(writer->store, &writer->newest_order, 0, err,

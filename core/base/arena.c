@@ -2,6 +2,7 @@
 #include "core/base/arena.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,18 @@ void *arena_alloc_array(struct arena *arena, size_t count, size_t size)
 {
     if (size && count > SIZE_MAX / size) return NULL;
     return arena_alloc(arena, count * size);
+}
+
+void *arena_grow(struct arena *arena, void **array, size_t count, size_t size)
+{
+    bool full = count == 0 || (count >= 16 && (count & (count - 1)) == 0); /* room for 16, 32, 64, … */
+    if (full) {
+        void *grown = arena_alloc_array(arena, count ? 2 * count : 16, size);
+        if (!grown) return NULL;
+        if (count) memcpy(grown, *array, count * size);
+        *array = grown;
+    }
+    return (char *)*array + count * size;
 }
 
 char *arena_strdup(struct arena *arena, const char *text)

@@ -19,6 +19,10 @@ void *arena_alloc(struct arena *arena, size_t bytes);
 /* count × size with an overflow check; NULL on overflow. */
 void *arena_alloc_array(struct arena *arena, size_t count, size_t size);
 
+/* Room for another element of `size` bytes behind the `count` of an array in the arena, which is moved when
+ * it is full; NULL when the system has no more. */
+void *arena_grow(struct arena *arena, void **array, size_t count, size_t size);
+
 char *arena_strdup(struct arena *arena, const char *text);
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -2,9 +2,11 @@
 #ifndef ANNEAL_CORE_BASE_TEXT_H
 #define ANNEAL_CORE_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/base/arena.h"
 
@@ -48,6 +50,16 @@ char *text_format_loss(double loss, char *buf, size_t size);
 #define TEXT_COUNT(count)   text_format_count((double)(count), (char[32]){0}, 32)
 #define TEXT_NUMBER(number) text_format_number((uint64_t)(number), (char[32]){0}, 32)
 #define TEXT_LOSS(loss)     text_format_loss(loss, (char[32]){0}, 32)
+
+/* In a function of variable arguments: formats those after its last parameter `format` into the array `buf`.
+ */
+#define TEXT_FORMAT(buf, format)                                                                             \
+    do {                                                                                                     \
+        va_list args_;                                                                                       \
+        va_start(args_, format);                                                                             \
+        vsnprintf(buf, sizeof(buf), format, args_);                                                          \
+        va_end(args_);                                                                                       \
+    } while (0)
 
 /* ---- UTF-8 (RFC 3629): which bytes are characters, and where text may be cut ---- */
 

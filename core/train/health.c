@@ -32,12 +32,9 @@ static void report(struct health *h, int64_t step, const char *level, const char
 static void report(struct health *h, int64_t step, const char *level, const char *format, ...)
 {
     struct health_event *event = &h->events[h->event_count++];
-    va_list args;
-    va_start(args, format);
     event->step = step;
     event->level = level;
-    vsnprintf(event->text, sizeof event->text, format, args);
-    va_end(args);
+    TEXT_FORMAT(event->text, format);
 }
 
 static int ascending(const void *a, const void *b)

@@ -23,10 +23,7 @@ static void report_event(struct trainer *t, int64_t step, const char *level, con
 void trainer_event(struct trainer *t, const char *level, const char *format, ...)
 {
     char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TEXT_FORMAT(text, format);
     report_event(t, t->state.step, level, text);
 }
 

@@ -22,12 +22,6 @@ struct csv_out {
     int error;      /* errno of the first record that could not be written; 0: none */
 };
 
-static void csv_absent(struct csv_out *out)
-{
-    if (out->in_record) putc_unlocked(',', out->file);
-    out->in_record = true;
-}
-
 static bool needs_quotes(const char *text, size_t n)
 {
     if (n == 0 || text[0] == ' ' || text[0] == '\t' || text[n - 1] == ' ' || text[n - 1] == '\t') return true;
@@ -36,33 +30,29 @@ static bool needs_quotes(const char *text, size_t n)
     return false;
 }
 
-static void csv_text(struct csv_out *out, const char *text, size_t n)
+/* NULL: an absent value. */
+static void csv_text(struct csv_out *out, const char *text)
 {
-    csv_absent(out);
+    size_t n = text ? strlen(text) : 0;
+    if (out->in_record) putc_unlocked(',', out->file);
+    out->in_record = true;
     if (text && needs_quotes(text, n))
         csv_fwrite(out->file, text, n);
     else if (text)
         fwrite_unlocked(text, 1, n, out->file);
 }
 
-static void csv_word(struct csv_out *out, const char *text)
-{
-    csv_text(out, text, strlen(text));
-}
-
 static void csv_int(struct csv_out *out, int64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRId64, value);
-    csv_absent(out);
-    fputs_unlocked(digits, out->file);
+    csv_text(out, digits);
 }
 
 static void csv_double(struct csv_out *out, double value)
 {
     char digits[40];
-    csv_absent(out);
-    fputs_unlocked(text_format_double(value, digits, sizeof digits), out->file);
+    csv_text(out, text_format_double(value, digits, sizeof digits));
 }
 
 static void csv_end_record(struct csv_out *out)
@@ -74,7 +64,7 @@ static void csv_end_record(struct csv_out *out)
 
 static void write_header(struct csv_out *csv, const char *const *names, int count)
 {
-    for (int i = 0; i < count; i++) csv_word(csv, names[i]);
+    for (int i = 0; i < count; i++) csv_text(csv, names[i]);
     csv_end_record(csv);
 }
 
@@ -82,19 +72,15 @@ static void write_header(struct csv_out *csv, const char *const *names, int coun
 static void write_field(struct csv_out *csv, const struct column_info *column, sqlite3_stmt *row, int i,
                         bool nan)
 {
-    if (sqlite3_column_type(row, i) == SQLITE_NULL) {
-        if (column_is_real(column) && nan)
-            csv_double(csv, NAN);
-        else
-            csv_absent(csv);
-    } else if (column_is_real(column)) {
-        csv_double(csv, sqlite3_column_double(row, i));
-    } else if (column_is_integer(column)) {
+    bool absent = sqlite3_column_type(row, i) == SQLITE_NULL;
+    if (absent && !(column_is_real(column) && nan))
+        csv_text(csv, NULL);
+    else if (column_is_real(column))
+        csv_double(csv, store_column_double(row, i));
+    else if (column_is_integer(column))
         csv_int(csv, sqlite3_column_int64(row, i));
-    } else {
-        const char *text = (const char *)sqlite3_column_text(row, i);
-        csv_text(csv, text ? text : "", (size_t)sqlite3_column_bytes(row, i));
-    }
+    else
+        csv_text(csv, (const char *)sqlite3_column_text(row, i));
 }
 
 /* ---- tables ---- */
@@ -123,7 +109,7 @@ static enum status write_run(struct store *store, const char *run_id, enum store
         int nan = sqlite3_column_int(select, count);
         for (int i = 0; i < count; i++)
             if (columns[i] == &store_columns[COLUMN_RUNS_status])
-                csv_word(csv, run_status_name(info.status)); /* whether it lives is folded in */
+                csv_text(csv, status_words[info.status]); /* whether it lives is folded in */
             else
                 write_field(csv, columns[i], select, i, nan & columns[i]->null);
         csv_end_record(csv);
@@ -189,11 +175,11 @@ static enum status write_metric(struct store *store, sqlite3_stmt *select, int c
     enum status status = STATUS_OK;
     bool row = true;
     for (; !status && row && !csv->error; status = store_step(store, select, &row, err)) {
-        if (run) csv_word(csv, run);
+        if (run) csv_text(csv, run);
         if (run) csv_int(csv, sqlite3_column_int64(select, STEP));
         write_field(csv, &real, select, WALL_TIME, sqlite3_column_int(select, WALL_TIME_NAN));
         if (run)
-            csv_word(csv, store_columns[c].name);
+            csv_text(csv, store_columns[c].name);
         else
             csv_int(csv, sqlite3_column_int64(select, STEP));
         write_field(csv, &store_columns[c], select, VALUE, sqlite3_column_int(select, VALUE_NAN));

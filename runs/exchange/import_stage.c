@@ -2,7 +2,6 @@
 #include "runs/exchange/import_stage.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -14,10 +13,7 @@
 enum status import_bad(struct import *import, const char *format, ...)
 {
     char text[320];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TEXT_FORMAT(text, format);
     return err_set(import->err, STATUS_CORRUPT, "%.160s:%lld: %s", import->path, (long long)import->line,
                    text);
 }

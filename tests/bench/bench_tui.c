@@ -135,7 +135,7 @@ int main(void)
     struct grid grid = {.level = GLYPHS_BRAILLE};
     setlocale(LC_CTYPE, "C.UTF-8");
     if (!mkdtemp(home)) return 1;
-    must(store_open(home, &store, &err), &err);
+    must(store_open(home, false, &store, &err), &err);
     struct run_new new = {
         .name = "long", .device = "cpu", .precision = "fp32", .parameters = 1, .total_steps = STEPS * 2};
     new.config = "[train]\nbatch_size = 16\n";
@@ -151,7 +151,7 @@ int main(void)
     must(writer_flush(writer, 60, &err), &err);
 
     double open_seconds[11];
-    struct workbench_options options = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
+    struct workbench_options options = {.home = home, .run_id = id};
     struct workbench *workbench = NULL;
     must(grid_resize(&grid, W, H, &err), &err);
     for (int i = 0; i < 11; i++) {

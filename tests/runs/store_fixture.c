@@ -30,7 +30,7 @@ struct store *store_fixture_open(const char *home)
 {
     struct err err = {0};
     struct store *store = NULL;
-    if (store_open(home, &store, &err)) fail_msg("%s", err.text);
+    if (store_open(home, false, &store, &err)) fail_msg("%s", err.text);
     return store;
 }
 

@@ -48,7 +48,7 @@ static int train(void *argument)
     struct writer *writer = NULL;
     struct run_lock lock;
     struct writer_options options = {.home = stage->home, .run_id = stage->id};
-    if (store_open(stage->home, &store, &err) || run_lock_acquire(store, stage->id, &lock, &err) ||
+    if (store_open(stage->home, false, &store, &err) || run_lock_acquire(store, stage->id, &lock, &err) ||
         writer_open(&options, &writer, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
@@ -146,7 +146,7 @@ static int watch(void *argument)
     struct series series = {0};
     bool changed;
     int64_t before = 0;
-    if (store_open(stage->home, &store, &err) ||
+    if (store_open(stage->home, false, &store, &err) ||
         series_read(store, stage->id, METRIC_LR, 0, -1, 500, &series, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
@@ -213,7 +213,7 @@ static int open_at_once(void *argument)
     struct store *store = NULL;
     char id[RUN_ID_MAX];
     while (!stage->began) spin(0.0001);
-    if (store_open(stage->home, &store, &err) ||
+    if (store_open(stage->home, false, &store, &err) ||
         run_create(store, &(struct run_new){.name = "same"}, id, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

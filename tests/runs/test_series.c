@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/base/philox.h"
+#include "runs/history.h"
 #include "runs/series.h"
 #include "store_fixture.h"
 
@@ -265,22 +266,17 @@ static void evaluations_of_replaced_steps_do_not_count(void **state)
         for (size_t i = 0; i < 3; i++) assert_true(series.points[i].last == want[i]);
         assert_int_equal(series_read(store, id, METRIC_VAL_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
     }
-    struct eval_record *evals;
-    struct sample_record *samples;
-    struct stopping_row *stopping;
-    size_t n;
-    assert_int_equal(series_evals(store, id, 10, &arena, &evals, &n, &err), STATUS_OK);
-    assert_int_equal(n, 3);
-    for (size_t i = 0; i < 3; i++) assert_true(evals[i].val_loss == want[2 - i]);
-    assert_int_equal(series_evals(store, id, 2, &arena, &evals, &n, &err), STATUS_OK);
-    assert_int_equal(n, 2);
-    assert_int_equal(series_samples(store, id, 10, &arena, &samples, &n, &err), STATUS_OK);
-    assert_int_equal(n, 3);
-    assert_string_equal(samples[0].text, "new");
-    assert_string_equal(samples[1].text, "old");
-    assert_int_equal(series_stopping(store, id, 10, &arena, &stopping, &n, &err), STATUS_OK);
-    assert_int_equal(n, 3);
-    assert_true(stopping[0].segment == 2 && stopping[1].segment == 1);
+    struct run_history few, history;
+    assert_int_equal(run_history_read(store, id, 2, &arena, &few, &err), STATUS_OK);
+    assert_int_equal(few.eval_count, 2);
+    assert_int_equal(run_history_read(store, id, 10, &arena, &history, &err), STATUS_OK);
+    assert_int_equal(history.eval_count, 3);
+    for (size_t i = 0; i < 3; i++) assert_true(history.evals[i].val_loss == want[2 - i]);
+    assert_int_equal(history.sample_count, 3);
+    assert_string_equal(history.samples[0].text, "new");
+    assert_string_equal(history.samples[1].text, "old");
+    assert_int_equal(history.stopping_count, 3);
+    assert_true(history.stopping[0].segment == 2 && history.stopping[1].segment == 1);
     series_release(&series);
     store_close(store);
     arena_release(&arena);
@@ -303,7 +299,7 @@ static void a_run_without_steps_is_empty_not_an_error(void **state)
         assert_int_equal(series_update(store, id, &series, &changed, &err), STATUS_OK);
         assert_false(changed);
     }
-    assert_int_equal(series_last_step(store, id, &last, &err), STATUS_NOT_FOUND);
+    assert_int_equal(run_last_step(store, id, &last, &err), STATUS_NOT_FOUND);
     series_release(&series);
     store_close(store);
 }
@@ -331,8 +327,7 @@ static void of_checkpoints_in_one_place_the_newest_is_listed(void **state)
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
-    struct checkpoint_record *rows;
-    size_t count;
+    struct run_history history;
     store_fixture_home("places", home, sizeof home);
     store_fixture_run(home, "places", id);
     struct writer *writer = store_fixture_writer(home, id);
@@ -344,8 +339,9 @@ static void of_checkpoints_in_one_place_the_newest_is_listed(void **state)
     writer_checkpoint(writer, &(struct checkpoint_record){6, 300, "checkpoints/step-6", "last", 40});
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
     struct store *store = store_fixture_open(home);
-    assert_int_equal(series_checkpoints(store, id, 10, &arena, &rows, &count, &err), STATUS_OK);
-    assert_int_equal(count, 2);
+    assert_int_equal(run_history_read(store, id, 10, &arena, &history, &err), STATUS_OK);
+    const struct checkpoint_record *rows = history.checkpoints;
+    assert_int_equal(history.checkpoint_count, 2);
     assert_true(rows[0].step == 6 && rows[0].bytes == 40);
     assert_string_equal(rows[0].kind, "last");
     assert_true(rows[1].step == 3 && rows[1].bytes == 10);

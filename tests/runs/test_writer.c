@@ -21,6 +21,7 @@
 #include <sqlite3.h>
 
 #include "core/base/clock.h"
+#include "runs/history.h"
 #include "runs/series.h"
 #include "store_fixture.h"
 
@@ -41,7 +42,7 @@ static void what_is_recorded_is_there_after_a_flush(void **state)
     assert_true(store_fixture_number(home, "select count(*) from steps where mfu is null") == 833);
     struct store *store = store_fixture_open(home);
     struct step_record last, want = store_fixture_step(2499, 1);
-    assert_int_equal(series_last_step(store, id, &last, &err), STATUS_OK);
+    assert_int_equal(run_last_step(store, id, &last, &err), STATUS_OK);
     assert_true(last.step == want.step && last.loss == want.loss && last.lr == want.lr &&
                 last.wall_time == want.wall_time && last.mfu == want.mfu && last.tokens == want.tokens &&
                 last.grad_norm == want.grad_norm && last.clip_scale == want.clip_scale &&
@@ -77,31 +78,27 @@ static void every_kind_of_record_arrives(void **state)
     assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, "no improvement", &err), STATUS_OK);
 
     struct store *store = store_fixture_open(home);
-    size_t n;
-    struct eval_record *evals;
-    assert_int_equal(series_evals(store, id, 10, &arena, &evals, &n, &err), STATUS_OK);
-    assert_int_equal(n, 1);
+    struct run_history history;
+    assert_int_equal(run_history_read(store, id, 10, &arena, &history, &err), STATUS_OK);
+    assert_int_equal(history.eval_count, 1);
+    const struct eval_record *evals = history.evals;
     assert_true(evals[0].step == 1 && evals[0].val_loss == 3.5 && evals[0].val_perplexity == 33.1 &&
                 evals[0].eval_ms == 12 && evals[0].tokens == 4096);
-    struct stopping_row *stopping;
-    assert_int_equal(series_stopping(store, id, 10, &arena, &stopping, &n, &err), STATUS_OK);
-    assert_int_equal(n, 1);
+    const struct stopping_row *stopping = history.stopping;
+    assert_int_equal(history.stopping_count, 1);
     assert_true(stopping[0].segment == 1 && stopping[0].record.improved && stopping[0].record.patience == 5 &&
                 stopping[0].record.verdict == VERDICT_IMPROVED && stopping[0].record.min_delta == 0.01);
-    struct sample_record *samples;
-    assert_int_equal(series_samples(store, id, 10, &arena, &samples, &n, &err), STATUS_OK);
-    assert_int_equal(n, 1);
+    const struct sample_record *samples = history.samples;
+    assert_int_equal(history.sample_count, 1);
     assert_string_equal(samples[0].prompt, "In the \"beginning\"");
     assert_string_equal(samples[0].text, "line one\nline, two — ünïcode 𝄞");
-    struct checkpoint_record *checkpoints;
-    assert_int_equal(series_checkpoints(store, id, 10, &arena, &checkpoints, &n, &err), STATUS_OK);
-    assert_int_equal(n, 1);
+    const struct checkpoint_record *checkpoints = history.checkpoints;
+    assert_int_equal(history.checkpoint_count, 1);
     assert_string_equal(checkpoints[0].path, "checkpoints/step-1");
     assert_string_equal(checkpoints[0].kind, "best");
     assert_int_equal(checkpoints[0].bytes, 123456);
-    struct event_record *events;
-    assert_int_equal(series_events(store, id, 10, &arena, &events, &n, &err), STATUS_OK);
-    assert_int_equal(n, 1);
+    const struct event_record *events = history.events;
+    assert_int_equal(history.event_count, 1);
     assert_int_equal(events[0].step, -1);
     assert_string_equal(events[0].text, "the schedule is short");
     assert_true(store_fixture_number(home, "select peak_bytes from memory where category = 'weights'") == 95);
@@ -130,10 +127,10 @@ static void a_text_too_long_is_cut_at_a_character(void **state)
     writer_sample(writer, &(struct sample_record){1, "p", text});
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
     struct store *store = store_fixture_open(home);
-    struct sample_record *samples;
-    size_t count;
-    assert_int_equal(series_samples(store, id, 1, &arena, &samples, &count, &err), STATUS_OK);
-    assert_int_equal(count, 1);
+    struct run_history history;
+    assert_int_equal(run_history_read(store, id, 1, &arena, &history, &err), STATUS_OK);
+    assert_int_equal(history.sample_count, 1);
+    const struct sample_record *samples = history.samples;
     size_t kept = strlen(samples[0].text);
     assert_true(kept > 200000 && kept < n && kept % 3 == 0);
     assert_memory_equal(samples[0].text, text, kept);
@@ -285,12 +282,11 @@ static void a_full_ring_loses_records_and_says_how_many(void **state)
     double stored = store_fixture_number(home, "select count(*) from steps");
     assert_true(stored < STEPS && stored >= 32768);
     struct store *store = store_fixture_open(home);
-    struct event_record *events;
-    size_t n;
-    assert_int_equal(series_events(store, id, 10, &arena, &events, &n, &err), STATUS_OK);
+    struct run_history history;
+    assert_int_equal(run_history_read(store, id, 10, &arena, &history, &err), STATUS_OK);
     double said = 0; /* perhaps in two sentences: it may commit while records are still being lost */
-    for (size_t i = 0; i < n; i++)
-        if (strstr(events[i].text, "records were lost")) said += strtod(events[i].text, NULL);
+    for (size_t i = 0; i < history.event_count; i++)
+        if (strstr(history.events[i].text, "records were lost")) said += strtod(history.events[i].text, NULL);
     assert_true(said == STEPS - stored);
     store_close(store);
     arena_release(&arena);

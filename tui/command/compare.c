@@ -6,8 +6,8 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "runs/history.h"
 #include "runs/run.h"
-#include "runs/series.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 
@@ -66,7 +66,7 @@ static enum status read_run(struct store *store, const char *word, struct compar
             return err_set(err, STATUS_USAGE, "\"%s\" is run %s, which is named before (name different runs)",
                            word, info->id);
     if (!status) status = run_params_list(store, info->id, &c->arena, &run->params, &run->param_count, err);
-    if (!status) status = series_peak_memory(store, info->id, &memory, err);
+    if (!status) status = run_peak_memory(store, info->id, &memory, err);
     for (int o = 0; o < PEAK_MEMORY; o++)
         run->values[o] = column_number(table_column(TABLE_RUNS, outcomes[o].json), info);
     run->values[PEAK_MEMORY] = memory < 0 ? NAN : (double)memory;
@@ -209,7 +209,7 @@ static void print_outcomes(struct table *table, const struct comparison *c)
     table_row(table);
     table_cell(table, "", "status");
     for (size_t i = 0; i < c->count; i++)
-        table_cell(table, c->runs[i].title, "%s", run_status_name(c->runs[i].info.status));
+        table_cell(table, c->runs[i].title, "%s", status_words[c->runs[i].info.status]);
     for (int o = 0; o < OUTCOMES; o++) {
         table_row(table);
         table_cell(table, "", "%s", outcomes[o].label);
@@ -313,7 +313,7 @@ static enum status run(const void *options, const struct words *words, struct er
     struct comparison c = {0};
     size_t count = (size_t)words->count;
     c.runs = arena_alloc_array(&c.arena, count, sizeof *c.runs);
-    enum status status = c.runs ? store_open_home(true, &store, err)
+    enum status status = c.runs ? store_open(NULL, true, &store, err)
                                 : err_set(err, STATUS_NO_MEMORY, "comparing runs: not enough memory");
     for (; !status && c.count < count; c.count++)
         status = read_run(store, words->words[c.count], &c, &c.runs[c.count], err);

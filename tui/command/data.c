@@ -48,8 +48,7 @@ static enum status prepare(const void *options, const struct words *words, struc
                        "-o -: three files are written, standard output is one (-o FILE.tok)");
     enum status status = data_folder(cache, sizeof cache, err);
     if (status) return status;
-    progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
-    struct progress progress = progress_bar_observer(&bar);
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     double start = clock_monotonic();
     status = corpus_prepare(words->words, (size_t)words->count, o->tokenizer ? o->tokenizer : "bpe:2048",
                             cache, o->output, &progress, &made, err);
@@ -233,8 +232,8 @@ static enum status fetch(const void *options, const struct words *words, struct 
     if (!recipe)
         return err_set(err, STATUS_NOT_FOUND, "%.100s: no such recipe (anneal data fetch lists them)",
                        words->words[0]);
-    progress_bar_init(&bar, stderr, (enum progress_style)((const struct options *)options)->progress);
-    struct progress progress = progress_bar_observer(&bar);
+    struct progress progress =
+        progress_bar_init(&bar, stderr, (enum progress_style)((const struct options *)options)->progress);
     status = recipe_fetch(recipe, folder, &progress, path, sizeof path, err);
     progress_bar_clear(&bar);
     if (!status) puts(path);

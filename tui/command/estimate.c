@@ -193,29 +193,20 @@ static void print_layers(struct output *out, const struct estimate *e)
 
 static void print_trades(struct output *out, const struct estimate *e)
 {
-    struct table page = {0};
-    if (out->json) output_list(out, "activation_checkpointing", "");
+    output_list(out, "activation_checkpointing", "What checkpointing of activations saves");
     for (int i = 0; i < e->trade_count; i++) {
         const struct activation_trade *t = &e->trades[i];
         size_t most = e->trades[0].bytes;
-        if (out->json) {
-            output_item(out);
+        output_item(out);
+        if (out->json)
             OUTPUT_MEMBERS(out, "interval", t->interval, "total_bytes", (int64_t)t->bytes, "extra_flops",
                            t->extra_flops);
-            continue;
-        }
-        table_row(&page);
-        table_cell(&page, "checkpoint.activation_interval", "%d", t->interval);
-        table_cell(&page, ">all", "%s", TEXT_BYTES(t->bytes));
-        table_cell(&page, ">saved", "%s", t->bytes < most ? TEXT_BYTES(most - t->bytes) : "-");
-        table_cell(&page, ">more FLOPs", "%.1f %%", 100 * t->extra_flops);
+        output_line(out, "checkpoint.activation_interval", "%d", t->interval);
+        output_line(out, ">all", "%s", TEXT_BYTES(t->bytes));
+        output_line(out, ">saved", "%s", t->bytes < most ? TEXT_BYTES(most - t->bytes) : "-");
+        output_line(out, ">more FLOPs", "%.1f %%", 100 * t->extra_flops);
     }
-    if (out->json) {
-        output_list_end(out);
-    } else {
-        putchar('\n');
-        table_print(&page, 0, 0, TABLE_BLOCKS);
-    }
+    output_list_end(out);
 }
 
 static enum status print(const struct estimate *e, const struct words *words, struct err *err)

@@ -214,8 +214,7 @@ static enum status run(const void *options, const struct words *words, struct er
     struct progress_bar bar;
     char folder[PATH_MAX];
     enum allocator_kind allocator;
-    progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
-    struct progress progress = progress_bar_observer(&bar);
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (!status) status = open_evaluation(&e, o, folder, allocator, &progress, err);
     if (!status) status = measure(&e, &bar, err);

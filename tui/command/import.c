@@ -12,7 +12,7 @@ static enum status run(const void *options, const struct words *words, struct er
 {
     struct store *store = NULL;
     struct import_outcome outcome;
-    enum status status = store_open_home(false, &store, err);
+    enum status status = store_open(NULL, false, &store, err);
     if (!status)
         status = import_files(store, words->words, (size_t)words->count,
                               ((const struct options *)options)->name, &outcome, err);

@@ -67,12 +67,11 @@ static void wait_until_free(struct store *store, const struct run_info *run)
         pause_shortly();
 }
 
-static enum status parse_order(const struct words *words, enum order_verb *verb, double *argument,
-                               struct err *err)
+static enum status parse_order(const struct words *words, int *verb, double *argument, struct err *err)
 {
     const char *word = words->words[1], *value = words->words[2];
     *argument = NAN;
-    if (!order_verb_parse(word, verb)) {
+    if (!word_parse(verb_words, word, verb)) {
         const char *nearest = text_nearest(word, verb_words, ORDER_TRACE + 1);
         return err_set(err, STATUS_USAGE, "no verb \"%.40s\"%s%s%s (anneal order --help lists them)", word,
                        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
@@ -93,16 +92,16 @@ static enum status run_order(const void *options, const struct words *words, str
     bool wait = ((const struct options *)options)->wait;
     struct store *store = NULL;
     struct run_info run;
-    enum order_verb verb;
     double argument;
     int64_t id;
+    int verb;
     enum status status = parse_order(words, &verb, &argument, err);
-    if (!status) status = store_open_home(false, &store, err);
+    if (!status) status = store_open(NULL, false, &store, err);
     if (!status) status = run_find(store, words->words[0], &run, err);
-    if (!status) status = order_issue(store, run.id, verb, argument, "cli", &id, err);
+    if (!status) status = order_issue(store, run.id, (enum order_verb)verb, argument, "cli", &id, err);
     if (!status && wait) status = wait_for_answer(store, run.id, id, err);
     if (!status && wait && verb == ORDER_STOP) wait_until_free(store, &run);
-    if (!status && !wait) output_say("order %s given to %s", order_verb_name(verb), run.id);
+    if (!status && !wait) output_say("order %s given to %s", verb_words[verb], run.id);
     store_close(store);
     return status;
 }

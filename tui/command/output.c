@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +17,7 @@ enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 40
 void output_say(const char *format, ...)
 {
     char text[4096]; /* it may quote file names and what was recorded */
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TEXT_FORMAT(text, format);
     fprintf(stderr, "anneal: %s\n", CLEAN_LINE(text));
 }
 
@@ -44,24 +40,16 @@ enum status output_check(struct err *err)
 
 /* ---- tables ---- */
 
-/* The array with room for another element; NULL when memory is short. */
-static void *grow(struct arena *arena, void *array, size_t count, size_t size)
-{
-    bool full = count == 0 || (count >= 16 && (count & (count - 1)) == 0); /* room for 16, 32, 64, … */
-    void *grown = full ? arena_alloc_array(arena, count ? 2 * count : 16, size) : array;
-    if (full && grown && count) memcpy(grown, array, count * size);
-    return grown;
-}
-
 static bool add_column(struct table *table, const char *title)
 {
-    struct table_column *grown =
-        grow(&table->arena, table->columns, table->column_count, sizeof *table->columns);
-    if (!grown) return false;
     bool right = *title == '>';
     const char *text = clean_line_new(&table->arena, title + right);
-    table->columns = grown;
-    table->columns[table->column_count++] = (struct table_column){text, right, glyph_text_width(text)};
+    void *columns = table->columns;
+    struct table_column *added = arena_grow(&table->arena, &columns, table->column_count, sizeof *added);
+    if (!added) return false;
+    *added = (struct table_column){text, right, glyph_text_width(text)};
+    table->columns = columns;
+    table->column_count++;
     return true;
 }
 
@@ -73,18 +61,17 @@ void table_row(struct table *table)
 void table_cell(struct table *table, const char *title, const char *format, ...)
 {
     char text[TEXT_ROOM];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    const char **grown = grow(&table->arena, table->cells, table->cell_count, sizeof *grown);
-    if (!grown || (table->next == table->column_count && !add_column(table, title))) return;
+    TEXT_FORMAT(text, format);
+    void *cells = table->cells;
+    const char **added = arena_grow(&table->arena, &cells, table->cell_count, sizeof *added);
+    if (!added || (table->next == table->column_count && !add_column(table, title))) return;
     struct table_column *column = &table->columns[table->next++];
     const char *cell = clean_line_new(&table->arena, text);
     int width = glyph_text_width(cell);
     if (width > column->width) column->width = width;
-    table->cells = grown;
-    table->cells[table->cell_count++] = cell;
+    *added = cell;
+    table->cells = cells;
+    table->cell_count++;
 }
 
 /* At most `width` columns of the text, cut before its end, which tells alike names apart. */
@@ -258,10 +245,7 @@ void output_flag(struct output *output, const char *name, bool value)
 void output_line(struct output *output, const char *name, const char *format, ...)
 {
     char text[TEXT_ROOM];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TEXT_FORMAT(text, format);
     if (!output->json) show(output, name, false, text);
 }
 

@@ -93,7 +93,7 @@ void output_flag(struct output *output, const char *name, bool value);
              : output_whole)(output, name, value)
 #define OUTPUT_MEMBERS(...) JSON_PAIRS(OUTPUT, __VA_ARGS__)
 
-/* A line of the page alone. */
+/* A line of the page alone, or in a list a cell (">NAME": aligned at the right). */
 void output_line(struct output *output, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -2,7 +2,6 @@
 #include "tui/command/progress_bar.h"
 
 #include <langinfo.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,19 +17,6 @@ enum { LINE_BYTES = 2048, BAR_MIN = 10, BAR_MAX = 60, LABEL_COLUMNS = 10, WIDTH_
 #define REDRAW_SECONDS 0.1
 #define PLAIN_SECONDS  5.0
 #define LOG_SECONDS    10.0
-
-void progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style)
-{
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
-    bool terminal = isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
-    if (style == PROGRESS_AUTO) style = terminal ? PROGRESS_BAR : PROGRESS_PLAIN;
-    *bar = (struct progress_bar){
-        .out = out,
-        .style = style,
-        .color = terminal && !(no_color && *no_color),
-        .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
-    };
-}
 
 /* ---- the parts of a line: each character is one column ---- */
 
@@ -180,10 +166,7 @@ void progress_bar_update(struct progress_bar *bar, const char *what, const char 
 void progress_bar_say(struct progress_bar *bar, const char *format, ...)
 {
     char line[LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
+    TEXT_FORMAT(line, format);
     if (bar->log) run_log_line(bar->log, line);
     if (bar->style == PROGRESS_NONE) return;
     progress_bar_clear(bar);
@@ -215,8 +198,17 @@ static void note(void *context, bool warning, const char *sentence)
         progress_bar_say(bar, "%s%s", warning ? "anneal: warning: " : "", sentence);
 }
 
-struct progress progress_bar_observer(struct progress_bar *bar)
+struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style)
 {
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    bool terminal = isatty(fileno(out)) && term && *term && strcmp(term, "dumb") != 0;
+    if (style == PROGRESS_AUTO) style = terminal ? PROGRESS_BAR : PROGRESS_PLAIN;
+    *bar = (struct progress_bar){
+        .out = out,
+        .style = style,
+        .color = terminal && !(no_color && *no_color),
+        .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
+    };
     interrupt_catch();
     return (struct progress){report, bar, note};
 }

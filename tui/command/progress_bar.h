@@ -38,7 +38,7 @@ struct progress_bar {
     FILE *out; /* borrowed */
     enum progress_style style;
     bool color, utf8;
-    struct run_log
+    const struct run_log
         *log;      /* gets what is said, too, and a plain line every ten seconds; NULL: none. Borrowed */
     bool shown;    /* there is an unfinished line on the terminal */
     char what[48]; /* the present phase; "": none yet */
@@ -46,8 +46,10 @@ struct progress_bar {
     uint64_t first;                /* units done when the phase began */
 };
 
-/* `out` is normally stderr. */
-void progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style);
+/* `out` is normally stderr. Returns the bar as what the modules report to, their notes as lines above it
+ * (warnings also with PROGRESS_NONE). From now on an interrupt is caught (see process.h) and stops the work.
+ * `bar` must outlive it. */
+struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style);
 
 /* To be called as often as convenient; a phase begins with a new `what`. suffix may be NULL. */
 void progress_bar_update(struct progress_bar *bar, const char *what, const char *unit, uint64_t done,
@@ -59,10 +61,6 @@ void progress_bar_say(struct progress_bar *bar, const char *format, ...)
 
 void progress_bar_finish(struct progress_bar *bar); /* the last line stays */
 void progress_bar_clear(struct progress_bar *bar);  /* the last line goes */
-
-/* The bar as what the modules report to, their notes as lines above it (warnings also with PROGRESS_NONE).
- * From now on an interrupt is caught (see interrupt.h) and stops the work. `bar` must outlive it. */
-struct progress progress_bar_observer(struct progress_bar *bar);
 
 /* The line for one moment, at most `width` columns, without escapes when color is false. A plain function. */
 char *progress_bar_line(const struct progress_view *view, int width, bool utf8, bool color, char *buf,

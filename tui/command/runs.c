@@ -174,7 +174,7 @@ static void print_table(const struct listed *runs, size_t count)
         long long steps = run->steps > 0 ? run->steps : 0;
         table_row(&table);
         table_cell(&table, "RUN", "%s", run->id);
-        table_cell(&table, "STATUS", "%s", run_status_name(run->status));
+        table_cell(&table, "STATUS", "%s", status_words[run->status]);
         if (run->total_steps > 0)
             table_cell(&table, ">STEP", "%lld/%lld", steps, (long long)run->total_steps);
         else
@@ -221,7 +221,7 @@ static enum status run(const void *options, const struct words *words, struct er
     if (order.name) order.name += order.falling;
     enum status status = o->sort ? check_name("--sort", order.name, err) : STATUS_OK;
     if (!status && o->filter) status = parse_filter(o->filter, &arena, &conditions, &condition_count, err);
-    if (!status) status = store_open_home(true, &store, err);
+    if (!status) status = store_open(NULL, true, &store, err);
     if (!status) status = run_list(store, &arena, &all, &any, err);
     size_t count = any;
     struct listed *runs = arena_alloc_array(&arena, any + 1, sizeof *runs);

@@ -13,10 +13,9 @@
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "runs/gpu_samples.h"
-#include "runs/order.h"
+#include "runs/history.h"
 #include "runs/profile.h"
 #include "runs/run.h"
-#include "runs/series.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 
@@ -29,32 +28,20 @@ struct show {
     char folder[PATH_MAX];
     char *config;             /* INI text, owned */
     struct run_param *params; /* the same, by name */
-    struct eval_record *evals;
-    struct stopping_row *stopping;
-    struct checkpoint_record *checkpoints;
-    struct sample_record *samples;
-    struct order_row *orders;
-    struct event_record *events;
-    size_t param_count, eval_count, stopping_count, checkpoint_count, sample_count, order_count, event_count;
+    size_t param_count;
+    struct run_history history;
     bool looked_at;           /* the device was */
     struct gpu_record device; /* as last seen */
 };
 
 static enum status read_show(struct store *store, const char *word, struct show *s, struct err *err)
 {
-    const size_t all = SIZE_MAX;
     const char *id = s->run.id;
     struct arena *arena = &s->arena;
     enum status status = run_find(store, word, &s->run, err);
     if (!status) status = run_params_list(store, id, arena, &s->params, &s->param_count, err);
     if (!status) status = run_config(store, id, &s->config, err);
-    if (!status) status = series_evals(store, id, all, arena, &s->evals, &s->eval_count, err);
-    if (!status) status = series_stopping(store, id, all, arena, &s->stopping, &s->stopping_count, err);
-    if (!status)
-        status = series_checkpoints(store, id, all, arena, &s->checkpoints, &s->checkpoint_count, err);
-    if (!status) status = series_samples(store, id, all, arena, &s->samples, &s->sample_count, err);
-    if (!status) status = order_list(store, id, all, arena, &s->orders, &s->order_count, err);
-    if (!status) status = series_events(store, id, all, arena, &s->events, &s->event_count, err);
+    if (!status) status = run_history_read(store, id, SIZE_MAX, arena, &s->history, err);
     if (!status) status = gpu_samples_last(store, id, arena, &s->device, &s->looked_at, err);
     if (!status) run_folder(store, id, s->folder, sizeof s->folder);
     return status;
@@ -103,25 +90,25 @@ static void show_records(struct output *o, const char *name, const char *title, 
 
 static void show_stopping(struct output *o, const struct show *s)
 {
-    bool off = s->stopping_count && s->stopping[0].record.patience == 0;
+    bool off = s->history.stopping_count && s->history.stopping[0].record.patience == 0;
     if (off && !o->json) return;
     if (!o->json && s->run.status == RUN_EARLY_STOPPED)
         output_line(o, "go on", "anneal resume %s --eval.early_stopping_patience=%" PRId64, s->run.name,
-                    2 * (int64_t)s->stopping[0].record.patience);
-    size_t shown = open_list(o, "early_stopping", "Early stopping", s->stopping_count);
+                    2 * (int64_t)s->history.stopping[0].record.patience);
+    size_t shown = open_list(o, "early_stopping", "Early stopping", s->history.stopping_count);
     while (shown-- > 0) {
         output_item(o);
-        output_whole(o, "segment", s->stopping[shown].segment);
-        output_record(o, TABLE_STOPPING, &s->stopping[shown].record);
+        output_whole(o, "segment", s->history.stopping[shown].segment);
+        output_record(o, TABLE_STOPPING, &s->history.stopping[shown].record);
     }
     output_list_end(o);
 }
 
 static void show_checkpoints(struct output *o, const struct show *s)
 {
-    size_t shown = open_list(o, "checkpoints", "Checkpoints", s->checkpoint_count);
+    size_t shown = open_list(o, "checkpoints", "Checkpoints", s->history.checkpoint_count);
     while (shown-- > 0) {
-        const struct checkpoint_record *c = &s->checkpoints[shown];
+        const struct checkpoint_record *c = &s->history.checkpoints[shown];
         struct place place = place_of(s, c);
         bool best = strcmp(c->kind, "best") == 0 && c->step == s->run.best_step;
         output_item(o);
@@ -174,11 +161,12 @@ static void show_traces(struct output *o, const struct show *s)
 static void show_samples(struct output *o, struct show *s)
 {
     if (o->json)
-        show_records(o, "samples", "", TABLE_SAMPLES, s->samples, s->sample_count);
-    else if (s->sample_count)
-        printf("\nSample after %" PRId64 " step%s, from \"%s\"\n%s\n", s->samples[0].step,
-               text_plural(s->samples[0].step), clean_line_new(&s->arena, s->samples[0].prompt),
-               clean_block_new(&s->arena, s->samples[0].text));
+        show_records(o, "samples", "", TABLE_SAMPLES, s->history.samples, s->history.sample_count);
+    else if (s->history.sample_count)
+        printf("\nSample after %" PRId64 " step%s, from \"%s\"\n%s\n", s->history.samples[0].step,
+               text_plural(s->history.samples[0].step),
+               clean_line_new(&s->arena, s->history.samples[0].prompt),
+               clean_block_new(&s->arena, s->history.samples[0].text));
 }
 
 /* ---- the rest ---- */
@@ -221,23 +209,23 @@ static void show_trainer(struct output *o, const struct show *s)
     if (run->status == RUN_RUNNING || run->status == RUN_PAUSED)
         output_line(o, "trainer", "last sign of life %s ago", CLOCK_DURATION(clock_wall() - run->heartbeat));
     if (run->status != RUN_CRASHED) return;
-    for (size_t i = 0; i < s->checkpoint_count; i++) {
-        struct place place = place_of(s, &s->checkpoints[i]);
+    for (size_t i = 0; i < s->history.checkpoint_count; i++) {
+        struct place place = place_of(s, &s->history.checkpoints[i]);
         whole = whole || (place.exists && !place.damaged);
         damaged = damaged || place.damaged;
     }
     output_line(o, "trainer", "died without a word (%s)",
-                whole                 ? "anneal resume goes on from the last checkpoint"
-                : damaged             ? "its checkpoints are damaged: train it again"
-                : s->checkpoint_count ? "its checkpoints are no longer there: train it again"
-                                      : "anneal resume begins again: it has no checkpoint yet");
+                whole                         ? "anneal resume goes on from the last checkpoint"
+                : damaged                     ? "its checkpoints are damaged: train it again"
+                : s->history.checkpoint_count ? "its checkpoints are no longer there: train it again"
+                                              : "anneal resume begins again: it has no checkpoint yet");
 }
 
 /* A summary of a run, in the order in which a reader asks. */
 static void show_summary(struct output *o, const struct run_info *run)
 {
     output_line(o, "run", "%s", run->id);
-    output_line(o, "status", "%s%s%s", run_status_name(run->status), *run->message ? ": " : "", run->message);
+    output_line(o, "status", "%s%s%s", status_words[run->status], *run->message ? ": " : "", run->message);
     if (*run->parent_id)
         output_line(o, "forked", "from %s, after %" PRId64 " step%s", run->parent_id, run->parent_step,
                     text_plural(run->parent_step));
@@ -269,13 +257,13 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     show_trainer(&o, s);
     output_text(&o, "folder", s->folder);
     if (json) show_configuration(&o, s);
-    show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->evals, s->eval_count);
+    show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->history.evals, s->history.eval_count);
     show_stopping(&o, s);
     show_checkpoints(&o, s);
     show_traces(&o, s);
     show_samples(&o, s);
-    show_records(&o, "orders", "Orders", TABLE_ORDERS, s->orders, s->order_count);
-    show_records(&o, "events", "Events", TABLE_EVENTS, s->events, s->event_count);
+    show_records(&o, "orders", "Orders", TABLE_ORDERS, s->history.orders, s->history.order_count);
+    show_records(&o, "events", "Events", TABLE_EVENTS, s->history.events, s->history.event_count);
     show_device(&o, s);
     if (!json) show_configuration(&o, s);
     return output_end(&o, err);
@@ -399,7 +387,7 @@ static enum status run(const void *options, const struct words *words, struct er
     const struct options *o = options;
     struct store *store = NULL;
     if (o->layers && !o->profile) return err_set(err, STATUS_USAGE, "--layers is of a --profile");
-    enum status status = store_open_home(true, &store, err);
+    enum status status = store_open(NULL, true, &store, err);
     if (!status)
         status = o->profile ? show_profile(store, words->words[0], o, err)
                             : show_run(store, words->words[0], o->json, err);

@@ -55,8 +55,7 @@ static enum status train(const void *options, const struct words *words, struct 
     snprintf(cache, sizeof cache, "%s/data", home);
     snprintf(path, sizeof path, "%s/standard-output-%ld.json", cache, (long)getpid());
     const char *output = to_stdout ? path : o->output;
-    progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
-    struct progress progress = progress_bar_observer(&bar);
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     double start = clock_monotonic();
     status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, cache, output,
                                     &progress, &tokenizer, err);

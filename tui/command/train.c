@@ -26,6 +26,7 @@
 #include "tui/command/progress_bar.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
+#include "tui/session/training_session.h"
 #include "tui/view/launch.h"
 
 /* ---- how it is shown ---- */
@@ -37,15 +38,13 @@ enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_NO
 struct report {
     enum report_mode mode;
     struct progress_bar bar;
-    struct progress progress; /* the bar's */
-    struct json_out json;     /* the line that is being written */
-    char run[RUN_ID_MAX];
-    const char *go_on_with; /* see struct training_introduction */
-    int64_t total_steps;
-    bool evaluated;        /* val_loss is there */
-    double val_loss;       /* of the last evaluation */
-    double tokens_per_sec; /* smoothed */
-    int write_error;       /* errno of the first JSON line that could not be written; 0: none */
+    struct progress progress;               /* the bar's */
+    struct json_out json;                   /* the line that is being written */
+    const struct training_session *session; /* from its beginning on */
+    bool evaluated;                         /* val_loss is there */
+    double val_loss;                        /* of the last evaluation */
+    double tokens_per_sec;                  /* smoothed */
+    int write_error; /* errno of the first JSON line that could not be written; 0: none */
 };
 
 /* Whether JSON is wanted; then its line has begun. */
@@ -79,27 +78,26 @@ static void prepared(void *context)
     progress_bar_finish(&((struct report *)context)->bar);
 }
 
-static void begin(void *context, const struct training_introduction *in)
+static void begin(void *context, const struct training_session *s)
 {
     struct report *report = context;
-    report->go_on_with = in->go_on_with;
-    report->total_steps = in->total_steps;
-    snprintf(report->run, sizeof report->run, "%s", in->run);
+    const struct plan *plan = trainer_plan(s->trainer);
+    int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps,
+            parameters = plan->input.model->parameters, tokens = (int64_t)s->corpus.tokens,
+            planned = (int64_t)plan->total_bytes;
+    const char *device = s->choice.info.name;
+    report->session = s;
     if (begin_json(report, "run")) {
-        JSON_MEMBERS(&report->json, "run", in->run, "pid", getpid(), "device", in->device, "parameters",
-                     in->parameters, "corpus_tokens", in->corpus_tokens, "planned_bytes", in->planned_bytes,
-                     "step", in->step, "total_steps", in->total_steps);
+        JSON_MEMBERS(&report->json, "run", s->id, "pid", getpid(), "device", device, "parameters", parameters,
+                     "corpus_tokens", tokens, "planned_bytes", planned, "step", step, "total_steps", total);
         end_json(report);
     }
     progress_bar_say(&report->bar, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
-                     in->run); /* which means nothing in the log */
-    report->bar.log = in->log;
-    progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", in->run,
-                     TEXT_COUNT(in->parameters), TEXT_COUNT(in->corpus_tokens), TEXT_BYTES(in->planned_bytes),
-                     in->device);
-    if (in->step > 0)
-        progress_bar_say(&report->bar, "goes on after step %" PRId64 " of %" PRId64, in->step,
-                         in->total_steps);
+                     s->id); /* which means nothing in the log */
+    report->bar.log = &s->log;
+    progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
+                     TEXT_COUNT(parameters), TEXT_COUNT(tokens), TEXT_BYTES(planned), device);
+    if (step > 0) progress_bar_say(&report->bar, "goes on after step %" PRId64 " of %" PRId64, step, total);
 }
 
 /* Behind the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
@@ -114,7 +112,7 @@ static void step(void *context, const struct step_record *record)
     snprintf(text, sizeof text, "loss %s%s  lr %.1e  %s tok/s", TEXT_LOSS(record->loss), val, record->lr,
              TEXT_COUNT(report->tokens_per_sec));
     progress_bar_update(&report->bar, "training", "steps", (uint64_t)record->step + 1,
-                        (uint64_t)report->total_steps, text);
+                        (uint64_t)report->session->config.train.total_steps, text);
 }
 
 static void eval(void *context, const struct eval_record *record, const struct stopping_record *stopping)
@@ -183,31 +181,29 @@ static void paused(void *context, int64_t step, bool now)
     }
     if (now)
         progress_bar_say(&report->bar, "paused after step %" PRId64 "; go on with: anneal order %s continue",
-                         step, report->run);
+                         step, report->session->id);
     else
         progress_bar_say(&report->bar, "goes on after step %" PRId64, step);
 }
 
-static void end(void *context, const struct training_ending *ending)
+static void end(void *context, const char *status, int64_t step, const char *message)
 {
     struct report *report = context;
-    const char *id = ending->run, *status = ending->status;
+    const char *id = report->session->id;
     char text[LINE_BYTES];
     progress_bar_finish(&report->bar);
     if (begin_json(report, "end")) {
-        JSON_MEMBERS(&report->json, "run", id, "status", status, "step", ending->step, "message",
-                     ending->message);
+        JSON_MEMBERS(&report->json, "run", id, "status", status, "step", step, "message", message);
         end_json(report);
     }
     if (strcmp(status, "stopped") == 0) {
-        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; go on with: anneal %s %s",
-                         ending->step, report->go_on_with, id);
+        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; go on with: anneal %s %s", step,
+                         report->session->go_on_with, id);
     } else if (strcmp(status, "failed") != 0) {
         progress_bar_say(&report->bar, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
-                         strcmp(status, "early_stopped") == 0 ? "stopped early" : status, ending->step, id,
-                         id);
+                         strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
     } else { /* what is shown of it comes from who ends the command */
-        snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", ending->step, ending->message);
+        snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, message);
         run_log_line(report->bar.log, text);
     }
 }
@@ -274,8 +270,7 @@ static void open_report(struct report *report, const struct options *o, struct t
     static const enum progress_style styles[] = {PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_PLAIN, PROGRESS_NONE,
                                                  PROGRESS_NONE};
     *report = (struct report){.mode = (enum report_mode)o->progress};
-    progress_bar_init(&report->bar, stderr, styles[report->mode]);
-    report->progress = progress_bar_observer(&report->bar);
+    report->progress = progress_bar_init(&report->bar, stderr, styles[report->mode]);
     training->watcher = (struct training_watcher){report, &report->progress, prepared, begin, step,   eval,
                                                   sample, checkpoint,        event,    order, paused, end};
     training->silent = report->mode == REPORT_NONE || report->mode == REPORT_JSON;
@@ -324,7 +319,7 @@ static enum status train_and_watch(const struct words *words, struct err *err)
                              : err_set(err, STATUS_FAILED,
                                        "--watch: the workbench needs a terminal, and standard output is none "
                                        "(without --watch it trains and prints its progress)");
-    if (!status) status = store_open(home, &store, err);
+    if (!status) status = store_open(home, false, &store, err);
     if (!status) status = launch_start(&launch, home, arguments, err);
     if (!status) fputs("preparing the corpus and the model...\n", stderr);
     while (!status && (status = launch_poll(&launch, store, id, err)) == STATUS_BUSY) {

@@ -10,7 +10,7 @@
 #include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
-#include "runs/series.h"
+#include "runs/history.h"
 
 /* All but config_text; the configuration is not finished, and the defaults where it cannot be read. *store is
  * to be closed. */
@@ -19,7 +19,7 @@ static enum status read_run(const char *word, struct store **store, struct recor
     char folder[PATH_MAX - 16], *stored = NULL;
     *out = (struct recorded_run){0};
     config_init(&out->config);
-    enum status status = store_open_home(true, store, err);
+    enum status status = store_open(NULL, true, store, err);
     if (!status) status = run_find(*store, word, &out->info, err);
     if (status) return status;
     run_folder(*store, out->info.id, folder, sizeof folder);
@@ -119,7 +119,7 @@ static enum status find_best_step(struct store *store, const struct recorded_run
     char folder[PATH_MAX + 32];
     struct checkpoint_record *best = NULL;
     size_t count = 0, i = 0;
-    enum status status = series_best_checkpoints(store, run->info.id, SIZE_MAX, &arena, &best, &count, err);
+    enum status status = run_best_checkpoints(store, run->info.id, &arena, &best, &count, err);
     for (; !status && i < count; i++) {
         snprintf(folder, sizeof folder, "%s/step-%" PRId64, run->checkpoints, best[i].step);
         if (file_is_folder(folder)) break;

@@ -33,7 +33,7 @@ void run_log_close(struct run_log *log)
     log->fd = -1;
 }
 
-void run_log_line(struct run_log *log, const char *text)
+void run_log_line(const struct run_log *log, const char *text)
 {
     char line[1200];
     struct tm local;

@@ -16,6 +16,6 @@ void run_log_open(struct run_log *log, const char *folder);
 void run_log_close(struct run_log *log); /* harmless when there is none */
 
 /* "2026-11-21 06:14:41  TEXT": one line, without control characters. */
-void run_log_line(struct run_log *log, const char *text);
+void run_log_line(const struct run_log *log, const char *text);
 
 #endif

@@ -12,7 +12,6 @@
 #include "core/base/text.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
-#include "tui/session/training_origin.h"
 #include "tui/session/training_session.h"
 
 /* ---- opening and closing ---- */
@@ -33,7 +32,7 @@ static enum status open_session(struct training_session *s, const struct trainin
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a sentence, like a full disk */
     enum status status = file_anneal_home(s->home, sizeof s->home, err);
-    return status ? status : store_open(s->home, &s->store, err);
+    return status ? status : store_open(s->home, false, &s->store, err);
 }
 
 /* Closes all parts that are open. */
@@ -168,17 +167,7 @@ static void introduce(struct training_session *s)
 {
     const struct config *c = &s->config;
     open_log(s);
-    struct training_introduction introduction = {
-        .run = s->id,
-        .device = s->choice.info.name,
-        .go_on_with = s->go_on_with,
-        .step = trainer_state(s->trainer)->step,
-        .total_steps = c->train.total_steps,
-        .parameters = trainer_plan(s->trainer)->input.model->parameters,
-        .corpus_tokens = (int64_t)s->corpus.tokens,
-        .planned_bytes = (int64_t)trainer_plan(s->trainer)->total_bytes,
-        .log = &s->log};
-    s->watcher->begin(s->watcher->context, &introduction);
+    s->watcher->begin(s->watcher->context, s);
     if (!s->corpus.tokenizer)
         training_session_event(
             s, -1, "warning",
@@ -303,15 +292,10 @@ static enum status train(struct training_session *s, struct err *err)
         status = check_outcome(s, outcome, err);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
     bool by_signal = !status && outcome == TRAIN_STOPPED && interrupt_requested();
-    struct training_ending ending = {.run = s->id,
-                                     .status = run_status_name(final),
-                                     .step = step,
-                                     .message = status      ? err->text
-                                                : by_signal ? "stopped by a signal"
-                                                            : ""};
+    const char *message = status ? err->text : by_signal ? "stopped by a signal" : "";
     training_session_stop_metrics(s);
-    enum status stored = writer_close(s->writer, final, ending.message, &storing);
-    s->watcher->end(s->watcher->context, &ending);
+    enum status stored = writer_close(s->writer, final, message, &storing);
+    s->watcher->end(s->watcher->context, status_words[final], step, message);
     if (!stored) return status;
     if (status)
         on_store_error(NULL, storing.text); /* beside the first error, which is the run's */

@@ -7,24 +7,8 @@
 #include "core/model/config.h"
 #include "datasets/progress.h"
 #include "runs/run.h"
-#include "tui/session/run_log.h"
 
-/* The facts known before the first step. Borrowed for the call, but for the log, which stays until the end.
- */
-struct training_introduction {
-    const char *run, *device;  /* the id; as the backend describes it */
-    const char *go_on_with;    /* the command that goes on from this run's checkpoints: "resume", or "fork" */
-    int64_t step, total_steps; /* done already, planned */
-    int64_t parameters, corpus_tokens, planned_bytes;
-    struct run_log *log; /* the run's */
-};
-
-/* How a run ended. */
-struct training_ending {
-    const char *run, *status; /* the id; "finished" */
-    int64_t step;             /* steps done */
-    const char *message;      /* why it ended; "": nothing to say */
-};
+struct training_session; /* training_session.h */
 
 /* The observer that shows a session. All functions are mandatory, called from the training thread, and return
  * at once. `begin` comes before everything below it, `end` after. Strings are borrowed for the call. */
@@ -32,7 +16,7 @@ struct training_watcher {
     void *context;
     const struct progress *progress; /* of the preparation, which has pieces */
     void (*prepared)(void *context); /* a piece has ended */
-    void (*begin)(void *context, const struct training_introduction *introduction);
+    void (*begin)(void *context, const struct training_session *session); /* which stays until the end */
     void (*step)(void *context, const struct step_record *record);
     void (*eval)(void *context, const struct eval_record *record, const struct stopping_record *stopping);
     void (*sample)(void *context, const struct sample_record *record);
@@ -40,7 +24,8 @@ struct training_watcher {
     void (*event)(void *context, const struct event_record *record);
     void (*order)(void *context, const char *verb, int64_t step, const char *result);
     void (*paused)(void *context, int64_t step, bool paused);
-    void (*end)(void *context, const struct training_ending *ending);
+    /* how the run ended ("finished"), after how many steps, and why ("": nothing to say) */
+    void (*end)(void *context, const char *status, int64_t step, const char *message);
 };
 
 /* Where a fork goes out from. */
@@ -71,7 +56,6 @@ enum status training_resume(const struct training_options *options, const struct
 
 /* Opens all that training needs, on the device and in its memory, shows it, and closes it: no step is made,
  * no run left. What is prepared of the corpus stays for the run to come. */
-struct training_session;
 enum status training_try(const struct training_options *options,
                          enum status (*show)(const struct training_session *session, void *context,
                                              struct err *err),

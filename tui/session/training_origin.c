@@ -1,5 +1,4 @@
-/* See training_origin.h. */
-#include "tui/session/training_origin.h"
+/* Where a session begins, see training_session.h. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,8 +8,9 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "runs/series.h"
+#include "runs/history.h"
 #include "tui/session/recorded_run.h"
+#include "tui/session/training_session.h"
 
 /* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
 static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
@@ -47,9 +47,9 @@ static void begin_stopping_of_fork(struct training_session *s, const char *confi
  * again. */
 static enum status find_origin(struct training_session *s, const struct run_info *run, struct err *err)
 {
-    struct checkpoint_record *recorded;
+    struct run_history recorded;
     struct arena arena = {0};
-    size_t count = 0, size = sizeof s->origin;
+    size_t size = sizeof s->origin;
     char newest[PATH_MAX], there[32];
     struct err why = {0};
     enum status status = checkpoint_find(s->checkpoints, CHECKPOINT_NEWEST_FULL, s->origin, size, &why);
@@ -63,11 +63,13 @@ static enum status find_origin(struct training_session *s, const struct run_info
         return recorded_run_refuse(s->checkpoints, run->id, err);
     }
     *s->origin = '\0';
-    status = series_checkpoints(s->store, run->id, 1, &arena, &recorded, &count, err);
+    status = run_history_read(s->store, run->id, 1, &arena, &recorded, err);
     arena_release(&arena);
     checkpoint_list(s->checkpoints, there, sizeof there);
-    s->anew = count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED && !*run->parent_id;
-    if (status || s->anew) return status;
+    if (status) return status;
+    s->anew = recorded.checkpoint_count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED &&
+              !*run->parent_id;
+    if (s->anew) return STATUS_OK;
     return err_set(
         err, STATUS_NOT_FOUND,
         "run %s: no checkpoint to go on from is left below %s (start it again with `anneal train`)", s->id,

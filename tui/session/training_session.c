@@ -3,21 +3,26 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "tui/session/process.h"
 
 /* ---- records: from the trainer to the store and the watcher ---- */
 
-static void on_step(void *context, const struct step_record *record)
-{
-    struct training_session *s = context;
-    writer_step(s->writer, record);
-    s->watcher->step(s->watcher->context, record);
-}
+#define ON_RECORD(name)                                                                                      \
+    static void on_##name(void *context, const struct name##_record *record)                                 \
+    {                                                                                                        \
+        struct training_session *s = context;                                                                \
+        writer_##name(s->writer, record);                                                                    \
+        s->watcher->name(s->watcher->context, record);                                                       \
+    }
+ON_RECORD(step)
+ON_RECORD(sample)
+ON_RECORD(checkpoint)
+ON_RECORD(event)
 
 static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
@@ -34,13 +39,6 @@ static void on_stopping(void *context, const struct stopping_record *record)
     s->watcher->eval(s->watcher->context, &s->last_eval, record);
 }
 
-static void on_sample(void *context, const struct sample_record *record)
-{
-    struct training_session *s = context;
-    writer_sample(s->writer, record);
-    s->watcher->sample(s->watcher->context, record);
-}
-
 /* A killed run has no gap in its history: no checkpoint is ahead of what is recorded. When the store cannot
  * keep up that long, the writer has said why. */
 static void on_saving(void *context)
@@ -55,13 +53,6 @@ static void on_safe(void *context)
     writer_flush_wait(s->writer, s->saving, 2, NULL);
 }
 
-static void on_checkpoint(void *context, const struct checkpoint_record *record)
-{
-    struct training_session *s = context;
-    writer_checkpoint(s->writer, record);
-    s->watcher->checkpoint(s->watcher->context, record);
-}
-
 static void on_memory(void *context, const struct memory_record *record)
 {
     writer_memory(((struct training_session *)context)->writer, record);
@@ -70,13 +61,6 @@ static void on_memory(void *context, const struct memory_record *record)
 static void on_profile(void *context, const struct profile_record *record)
 {
     writer_profile(((struct training_session *)context)->writer, record);
-}
-
-static void on_event(void *context, const struct event_record *record)
-{
-    struct training_session *s = context;
-    writer_event(s->writer, record);
-    s->watcher->event(s->watcher->context, record);
 }
 
 static void on_paused(void *context, bool paused)
@@ -90,10 +74,7 @@ void training_session_event(struct training_session *s, int64_t step, const char
                             ...)
 {
     char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TEXT_FORMAT(text, format);
     struct event_record event = {.step = step, .wall_time = clock_wall(), .level = level, .text = text};
     on_event(s, &event);
 }
@@ -199,7 +180,7 @@ static void on_order_done(void *context, int64_t order_id, int64_t applied_step,
     if (order.verb == ORDER_LR_FACTOR && trainer_state(s->trainer)->lr_factor == order.argument)
         s->recalled_count = 0; /* the newest word counts */
     writer_order_done(s->writer, order_id, applied_step, result);
-    s->watcher->order(s->watcher->context, order_verb_name(order.verb), applied_step, result);
+    s->watcher->order(s->watcher->context, verb_words[order.verb], applied_step, result);
 }
 
 static bool on_leave(void *context)

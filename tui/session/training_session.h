@@ -15,6 +15,7 @@
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
 #include "tui/session/metrics.h"
+#include "tui/session/run_log.h"
 #include "tui/session/training.h"
 
 enum { SESSION_ORDERS_MAX = 8 };
@@ -70,5 +71,31 @@ void training_session_event(struct training_session *s, int64_t step, const char
 /* Before a trainer is closed that another is to follow in the same session: what was ordered and is in force,
  * or was taken up and not carried out, is ordered of that one. */
 void training_session_carry_orders(struct training_session *s);
+
+/* ---- training_origin.c: a session that does not begin with fresh weights, but with the newest checkpoint of
+ * its own run (resume), or any of another's (fork) ---- */
+
+/* Opens the trainer with the newest full checkpoint. A run that never had one begins again (`anew`); one that
+ * was forked from weights alone and has none of its own goes on from those (`fresh`). One whose checkpoints
+ * are gone, or hold weights alone, or that has nothing left to do, is an error with its remedy. */
+enum status training_open_resumed(struct training_session *s, struct err *err);
+
+/* Says that a newer checkpoint was passed over, where one was: on standard error where the report does not,
+ * and once the run is `resumed`, in its history. Then those that are damaged are set aside, too. */
+void training_report_passed_over(struct training_session *s, bool resumed);
+
+/* After that: the learning rates that were ordered and obeyed since the checkpoint are found in the store, to
+ * be set again at the steps where they were: what is trained again is what was trained before. An order that
+ * came later and was obeyed at an earlier step (after another resume) puts them out of force. */
+enum status training_recall_orders(struct training_session *s, struct err *err);
+
+/* Stores the configuration with the keys that the command line has changed; `changes` lists them for the
+ * run's history, "": none. */
+enum status training_keep_changes(struct training_session *s, char *changes, size_t size, struct err *err);
+
+/* The same with the checkpoint that the options name. */
+enum status training_open_forked(struct training_session *s, struct err *err);
+/* The first line of the new run's history. */
+void training_report_fork(struct training_session *s);
 
 #endif

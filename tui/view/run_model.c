@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 64, SAMPLES = 32 };
+enum { ROWS = 64 /* of each list */ };
 
 static const enum metric metrics[TRACE_COUNT] = {
     [TRACE_LOSS] = METRIC_LOSS,      [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
@@ -69,30 +69,26 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     struct arena *arena = &next.arena;
     const char *id = model->info.id;
     *arena = (struct arena){0};
-    enum status status = series_last_step(store, id, &next.last, err);
+    enum status status = run_last_step(store, id, &next.last, err);
     next.has_last = status == STATUS_OK;
     if (status == STATUS_NOT_FOUND) status = STATUS_OK;
-    bool failed =
-        status || series_stopping(store, id, ROWS, arena, &next.stopping, &next.stopping_count, err) ||
-        series_evals(store, id, ROWS, arena, &next.evals, &next.eval_count, err) ||
-        series_samples(store, id, SAMPLES, arena, &next.samples, &next.sample_count, err) ||
-        series_events(store, id, ROWS, arena, &next.events, &next.event_count, err) ||
-        series_checkpoints(store, id, ROWS, arena, &next.checkpoints, &next.checkpoint_count, err) ||
-        order_list(store, id, ROWS, arena, &next.orders, &next.order_count, err) ||
-        memory_usage_read(store, id, arena, &next.memory, err);
+    struct run_history *history = &next.history;
+    if (!status) status = run_history_read(store, id, ROWS, arena, history, err);
+    if (!status) status = memory_usage_read(store, id, arena, &next.memory, err);
     next.mark_count = 0;
     next.marks =
-        failed ? NULL : arena_alloc_array(arena, next.order_count + next.event_count + 1, sizeof *next.marks);
-    if (!next.marks) {
+        arena_alloc_array(arena, history->order_count + history->event_count + 1, sizeof *next.marks);
+    if (!status && !next.marks) status = err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
+    if (status) {
         arena_release(arena);
-        return failed ? err->status : err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
+        return status;
     }
-    for (size_t i = 0; i < next.order_count; i++)
-        if (next.orders[i].applied_step >= 0)
-            next.marks[next.mark_count++] = (struct chart_mark){next.orders[i].applied_step, false};
-    for (size_t i = 0; i < next.event_count; i++)
-        if (next.events[i].step >= 0 && strcmp(next.events[i].level, "info") != 0)
-            next.marks[next.mark_count++] = (struct chart_mark){next.events[i].step, true};
+    for (size_t i = 0; i < history->order_count; i++)
+        if (history->orders[i].applied_step >= 0)
+            next.marks[next.mark_count++] = (struct chart_mark){history->orders[i].applied_step, false};
+    for (size_t i = 0; i < history->event_count; i++)
+        if (history->events[i].step >= 0 && strcmp(history->events[i].level, "info") != 0)
+            next.marks[next.mark_count++] = (struct chart_mark){history->events[i].step, true};
     arena_release(&model->arena);
     *model = next;
     return STATUS_OK;
@@ -183,8 +179,8 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
 const struct event_record *run_model_event_beside(const struct run_model *model, int64_t step, bool later)
 {
     const struct event_record *best = NULL;
-    for (size_t i = 0; i < model->event_count; i++) { /* newest first */
-        const struct event_record *event = &model->events[i];
+    for (size_t i = 0; i < model->history.event_count; i++) { /* newest first */
+        const struct event_record *event = &model->history.events[i];
         if (event->step < 0 || (later ? event->step <= step : event->step >= step)) continue;
         bool nearer = !best || (later ? event->step <= best->step : event->step >= best->step);
         if (nearer) best = event;
@@ -198,6 +194,7 @@ int64_t run_model_newest_step(const struct run_model *model)
     int64_t newest = loss->count ? loss->points[loss->count - 1].last_step : -1;
     if (model->has_last && model->last.step > newest) newest = model->last.step;
     /* steps count from 0, an evaluation carries how many were done: the last one lies after the last step */
-    if (model->eval_count && model->evals[0].step > newest) newest = model->evals[0].step;
+    if (model->history.eval_count && model->history.evals[0].step > newest)
+        newest = model->history.evals[0].step;
     return newest;
 }

@@ -4,8 +4,8 @@
 #define ANNEAL_TUI_RUN_MODEL_H
 
 #include "core/base/arena.h"
+#include "runs/history.h"
 #include "runs/memory_usage.h"
-#include "runs/order.h"
 #include "runs/run.h"
 #include "runs/series.h"
 #include "tui/widget/chart.h"
@@ -32,13 +32,7 @@ struct run_model {
     struct arena arena; /* of the rows below; renewed with them */
     bool has_last;
     struct step_record last; /* the newest step */
-    struct stopping_row *stopping;
-    struct eval_record *evals;
-    struct sample_record *samples;
-    struct event_record *events;
-    struct checkpoint_record *checkpoints;
-    struct order_row *orders;
-    size_t stopping_count, eval_count, sample_count, event_count, checkpoint_count, order_count;
+    struct run_history history;
     struct chart_mark *marks; /* orders that took effect, warnings and errors */
     size_t mark_count;
     struct memory_usage memory;

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +27,8 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
         return;
     }
     if (run->loss_recorded) pen_fact(&row, "loss", STYLE_TRAIN, "%s", AXIS_TEXT(run->final_loss));
-    if (model->eval_count) pen_fact(&row, "val", STYLE_VAL, "%s", AXIS_TEXT(model->evals[0].val_loss));
+    if (model->history.eval_count)
+        pen_fact(&row, "val", STYLE_VAL, "%s", AXIS_TEXT(model->history.evals[0].val_loss));
     if (run->best_step >= 0)
         pen_fact(&row, "best", STYLE_BEST, "%s @%" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
     if (!isnan(run->tokens_per_sec))
@@ -47,14 +47,15 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
 static void draw_story(struct pen *pen, const struct run_model *model)
 {
     const struct run_info *run = &model->info;
-    const struct stopping_record *now = model->stopping_count ? &model->stopping[0].record : NULL;
+    const struct stopping_record *now =
+        model->history.stopping_count ? &model->history.stopping[0].record : NULL;
     bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
     if (run->message[0])
         pen_print(pen, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, "%s", run->message);
     else if (run->status == RUN_CRASHED)
-        pen_print(pen, STYLE_BAD, ATTR_BOLD, "its trainer died; `anneal resume %s` goes on from the %s",
-                  run->name,
-                  model->checkpoint_count ? "last checkpoint" : "beginning: it has no checkpoint yet");
+        pen_print(
+            pen, STYLE_BAD, ATTR_BOLD, "its trainer died; `anneal resume %s` goes on from the %s", run->name,
+            model->history.checkpoint_count ? "last checkpoint" : "beginning: it has no checkpoint yet");
     else if (now && now->verdict == VERDICT_STOP)
         pen_print(pen, STYLE_ACCENT, 0,
                   "stopped early: %" PRId64 " evaluation%s did not improve on %s @%" PRId64,
@@ -83,11 +84,13 @@ int panel_draw_sample(struct grid *grid, struct rect area, const struct run_mode
 {
     enum { TEXT_MAX = 16384 };
     char detail[96] = "", text[TEXT_MAX] = "no text yet: t asks for one";
-    bool any = which < model->sample_count;
+    bool any = which < model->history.sample_count;
     if (area.h < 2) return 0;
     if (any) {
-        const struct sample_record *sample = &model->samples[which];
-        const char *more = which ? "  (older; Down: newer)" : model->sample_count > 1 ? "  (Up: older)" : "";
+        const struct sample_record *sample = &model->history.samples[which];
+        const char *more = which                             ? "  (older; Down: newer)"
+                           : model->history.sample_count > 1 ? "  (Up: older)"
+                                                             : "";
         snprintf(detail, sizeof detail, "@%" PRId64 "%s", sample->step, more);
         snprintf(text, sizeof text, "%s%s", sample->prompt, sample->text);
     }
@@ -113,8 +116,8 @@ int panel_draw_events(struct grid *grid, struct rect area, const struct run_mode
 {
     int top = area.y;
     enum { TEXT_MAX = 1024, INDENT = 2, MARGIN = 4 }; /* bytes; columns: the mark, and all beside the text */
-    for (size_t i = 0; i < model->event_count && area.h > 0; i++) {
-        const struct event_record *event = &model->events[i];
+    for (size_t i = 0; i < model->history.event_count && area.h > 0; i++) {
+        const struct event_record *event = &model->history.events[i];
         bool error = strcmp(event->level, "error") == 0, info = strcmp(event->level, "info") == 0;
         enum style style = error ? STYLE_BAD : info ? STYLE_DIM : STYLE_WARN;
         struct rect words = {area.x + 1 + INDENT, area.y, area.w - MARGIN, area.h};
@@ -132,10 +135,7 @@ side_line(struct grid *grid, struct rect *area, const char *label, const char *f
 {
     enum { VALUE_X = 11 };
     char value[128];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(value, sizeof value, format, args);
-    va_end(args);
+    TEXT_FORMAT(value, format);
     if (area->h > 0) grid_text(grid, area->x + 1, area->y, VALUE_X, STYLE_DIM, 0, label);
     struct rect row = {area->x + 1 + VALUE_X, area->y, area->w - 1 - VALUE_X, area->h};
     grid_line(grid, &row, STYLE_TEXT, 0, "%s", value);
@@ -169,9 +169,10 @@ static size_t begin_list(struct grid *grid, struct rect *area, const char *title
 
 static void draw_evals(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
-    size_t shown = begin_list(grid, area, "evaluations", "step, loss, perplexity", model->eval_count, rows);
+    size_t shown =
+        begin_list(grid, area, "evaluations", "step, loss, perplexity", model->history.eval_count, rows);
     for (size_t i = 0; i < shown; i++) {
-        const struct eval_record *eval = &model->evals[i];
+        const struct eval_record *eval = &model->history.evals[i];
         bool best = eval->step == model->info.best_step;
         bool said = !isnan(eval->val_perplexity) || isnan(eval->val_loss); /* an import may not say it */
         if (best) grid_put(grid, area->x + 32, area->y, 0x2605, STYLE_BEST, ATTR_BOLD);
@@ -182,10 +183,10 @@ static void draw_evals(struct grid *grid, struct rect *area, const struct run_mo
 
 static void draw_checkpoints(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
-    size_t shown = begin_list(grid, area, "checkpoints", NULL, model->checkpoint_count, rows);
+    size_t shown = begin_list(grid, area, "checkpoints", NULL, model->history.checkpoint_count, rows);
     bool beaten = false; /* newest first: of those that were the best, only the first one still is */
     for (size_t i = 0; i < shown; i++) {
-        const struct checkpoint_record *checkpoint = &model->checkpoints[i];
+        const struct checkpoint_record *checkpoint = &model->history.checkpoints[i];
         bool best = strcmp(checkpoint->kind, "best") == 0;
         grid_line(grid, area, STYLE_TEXT, 0, "%9" PRId64 "  %-9s  %10s", checkpoint->step,
                   best && beaten ? "best then" : checkpoint->kind, TEXT_BYTES(checkpoint->bytes));
@@ -195,10 +196,10 @@ static void draw_checkpoints(struct grid *grid, struct rect *area, const struct 
 
 static void draw_orders(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
-    size_t shown = begin_list(grid, area, "orders", NULL, model->order_count, rows);
+    size_t shown = begin_list(grid, area, "orders", NULL, model->history.order_count, rows);
     for (size_t i = 0; i < shown; i++) {
-        const struct order_row *order = &model->orders[i];
-        const char *verb = order_verb_name(order->verb), *result = order->result ? order->result : "";
+        const struct order_row *order = &model->history.orders[i];
+        const char *verb = verb_words[order->verb], *result = order->result ? order->result : "";
         if (order->applied_step >= 0)
             grid_line(grid, area, STYLE_TEXT, 0, "%-10s @%" PRId64 "  %s", verb, order->applied_step, result);
         else
@@ -227,7 +228,8 @@ void panel_draw_side(struct grid *grid, struct rect area, const struct run_model
     draw_evals(grid, &area, model, evals);
     draw_checkpoints(grid, &area, model, CHECKPOINTS);
     draw_orders(grid, &area, model, ORDERS);
-    int rows = (int)begin_list(grid, &area, "events", NULL, model->event_count ? EVENT_ROWS : 0, EVENT_ROWS);
+    int rows =
+        (int)begin_list(grid, &area, "events", NULL, model->history.event_count ? EVENT_ROWS : 0, EVENT_ROWS);
     rect_skip(&area, panel_draw_events(grid, (struct rect){area.x, area.y, area.w, rows}, model));
     draw_config(grid, &area, model->config);
 }

@@ -83,11 +83,11 @@ static void refine(struct workbench *workbench, struct run_state *state, bool an
 
 static void report_order(struct workbench *workbench, struct run_state *state)
 {
-    for (size_t i = 0; i < state->model.order_count; i++) {
-        const struct order_row *order = &state->model.orders[i];
+    for (size_t i = 0; i < state->model.history.order_count; i++) {
+        const struct order_row *order = &state->model.history.orders[i];
         if (order->id != state->order || order->applied_step < 0) continue;
-        workbench_say(workbench, "%s at step %" PRId64 "%s%s", order_verb_name(order->verb),
-                      order->applied_step, order->result ? ": " : "", order->result ? order->result : "");
+        workbench_say(workbench, "%s at step %" PRId64 "%s%s", verb_words[order->verb], order->applied_step,
+                      order->result ? ": " : "", order->result ? order->result : "");
         state->order = 0;
     }
 }
@@ -217,8 +217,8 @@ static void move_to_event(struct workbench *workbench, struct run_state *state, 
 static double next_lr_factor(const struct run_model *model, bool higher)
 {
     double factor = 1;
-    for (size_t i = model->order_count; i-- > 0;) /* the newest is first */
-        if (model->orders[i].verb == ORDER_LR_FACTOR) factor = model->orders[i].argument;
+    for (size_t i = model->history.order_count; i-- > 0;) /* the newest is first */
+        if (model->history.orders[i].verb == ORDER_LR_FACTOR) factor = model->history.orders[i].argument;
     return higher ? factor * 2 : factor / 2;
 }
 
@@ -300,7 +300,7 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         cycle_smoothing(workbench, state);
         break;
     case ACTION_SAMPLE_OLDER:
-        state->sample += state->sample + 1 < model->sample_count;
+        state->sample += state->sample + 1 < model->history.sample_count;
         break;
     case ACTION_SAMPLE_NEWER:
         state->sample -= state->sample > 0;

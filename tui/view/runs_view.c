@@ -54,7 +54,7 @@ struct runs_state {
 static bool passes(const struct runs_state *state, const struct run_info *run)
 {
     const char *const texts[] = {run->name, run->id, run->device, label_status(run->status).word,
-                                 run_status_name(run->status)};
+                                 status_words[run->status]};
     char words[INPUT_MAX], *rest = words;
     bool all = true;
     memcpy(words, state->filter.text, sizeof words);

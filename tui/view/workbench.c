@@ -2,12 +2,12 @@
 #include "tui/view/workbench.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "runs/order.h"
 #include "runs/run.h"
 #include "tui/view/labels.h"
@@ -46,10 +46,10 @@ enum status workbench_open(const struct workbench_options *options, struct workb
     workbench->options = *options;
     workbench->now = clock_wall();
     workbench->second = (int64_t)workbench->now;
-    enum status status = store_open_to_read(options->home, &workbench->store, err);
+    enum status status = store_open(options->home, true, &workbench->store, err);
     if (!status) workbench->version = store_version(workbench->store);
-    if (!status) status = push(workbench, options->list, NULL, err);
-    if (!status && options->run_id) status = push(workbench, options->run, options->run_id, err);
+    if (!status) status = push(workbench, &runs_view, NULL, err);
+    if (!status && options->run_id) status = push(workbench, &run_view, options->run_id, err);
     if (status) {
         workbench_close(workbench);
         return status;
@@ -182,10 +182,7 @@ void workbench_back(struct workbench *workbench)
 
 void workbench_say(struct workbench *workbench, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(workbench->message, sizeof workbench->message, format, args);
-    va_end(args);
+    TEXT_FORMAT(workbench->message, format);
     workbench->message_style = STYLE_GOOD;
     workbench->asked = ACTION_NONE; /* a question that is not seen is not answered */
     workbench->dirty = true;
@@ -213,7 +210,7 @@ static int64_t order(struct workbench *workbench, const struct run_info *run, en
 {
     int64_t id = 0;
     if (!label_is_live(run->status))
-        workbench_say(workbench, "%s is not training: it is %s", run->name, run_status_name(run->status));
+        workbench_say(workbench, "%s is not training: it is %s", run->name, status_words[run->status]);
     else if (workbench_did(workbench, order_issue(workbench->store, run->id, verb, argument, "workbench", &id,
                                                   &workbench->err)))
         workbench_say(workbench, "asked %s to %s; it does so after the step it is in", run->name, what);

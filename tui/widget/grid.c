@@ -1,7 +1,6 @@
 /* See grid.h. */
 #include "tui/widget/grid.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,10 +209,7 @@ int grid_text_right(struct grid *grid, int x, int y, int width, enum style style
 void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
 {
     char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TEXT_FORMAT(text, format);
     if (area->h > 0) grid_text(grid, area->x + 1, area->y, area->w - 2, style, attr, text);
     if (area->h > 0) rect_skip(area, 1);
 }
@@ -221,20 +217,14 @@ void grid_line(struct grid *grid, struct rect *area, enum style style, int attr,
 void pen_print(struct pen *pen, enum style style, int attr, const char *format, ...)
 {
     char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    TEXT_FORMAT(text, format);
     pen->x += grid_text(pen->grid, pen->x, pen->y, pen->end - pen->x, style, attr, text);
 }
 
 void pen_fact(struct pen *pen, const char *label, enum style style, const char *format, ...)
 {
     char value[128];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(value, sizeof value, format, args);
-    va_end(args);
+    TEXT_FORMAT(value, format);
     int label_w = glyph_text_width(label) + (*label != 0);
     if (pen->x + label_w + glyph_text_width(value) > pen->end) return;
     pen_print(pen, STYLE_DIM, 0, "%s", label);

@@ -1,0 +1,34 @@
+/* The history of a run as lists, for pages and panels. */
+#ifndef ANNEAL_RUNS_HISTORY_H
+#define ANNEAL_RUNS_HISTORY_H
+
+#include "runs/order.h"
+
+struct stopping_row {
+    struct stopping_record record;
+    int segment;
+};
+
+struct run_history {
+    struct eval_record *evals;
+    struct stopping_row *stopping;
+    struct sample_record *samples;
+    struct event_record *events;
+    struct checkpoint_record *checkpoints; /* of those of one path only the newest */
+    struct order_row *orders;
+    size_t eval_count, stopping_count, sample_count, event_count, checkpoint_count, order_count;
+};
+
+/* All lists newest first, each of at most `limit` rows, rows and texts in `arena`. Evaluations, early
+ * stopping and samples of a resumed run are those that count (table.h). */
+enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                             struct run_history *out, struct err *err);
+
+/* Of the steps whose newest checkpoint was written as the best: a later life may have written another one. */
+enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,
+                                 struct checkpoint_record **out, size_t *count, struct err *err);
+/* Bytes at the peak: the sum over the categories of each one's highest; -1 when none is recorded. */
+enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err);
+enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);
+
+#endif
