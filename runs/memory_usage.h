@@ -1,5 +1,6 @@
-/* Where a run's device memory goes: what was planned and is allocated by category, what its process and its
- * device held when they were last looked at, and who else on this host holds memory of that device now.
+/* The device of a run: what kernels/device/gauge.h reads of it, in time; and where its memory goes: what was
+ * planned and is allocated by category, what its process and its device held when they were last looked at,
+ * and who else on this host holds memory of that device now.
  *
  * Absent is not zero: a run without a row (imported, or too young) has no categories, or no sample. */
 #ifndef ANNEAL_RUNS_MEMORY_USAGE_H
@@ -12,6 +13,15 @@
 #include "core/base/record.h"
 #include "runs/reservations/ledger.h"
 #include "runs/store.h"
+
+/* The sample's processes (by pid) are written where they, or what they hold, are others than in the run's
+ * sample before of this device; else the sample refers to those of then. */
+enum status gpu_samples_add(struct store *store, const char *run_id, const struct gpu_record *record,
+                            struct err *err);
+
+/* The newest sample of a run, with its processes by pid in `arena`; *found: there is one. */
+enum status gpu_samples_last(struct store *store, const char *run_id, struct arena *arena,
+                             struct gpu_record *out, bool *found, struct err *err);
 
 /* One reservation on the run's device, its own among them. */
 struct memory_holder {

@@ -85,6 +85,10 @@ enum status run_get(struct store *store, const char *id, struct run_info *out, s
  * Errors: STATUS_NOT_FOUND (suggests the nearest), STATUS_USAGE when a prefix fits several (names them). */
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err);
 
+/* The runs that `words` mean, as an array in `arena`; STATUS_USAGE where two mean the same. */
+enum status run_find_all(struct store *store, const char *const *words, size_t count, struct arena *arena,
+                         struct run_info **out, struct err *err);
+
 /* All runs, newest first, as an array in `arena`. */
 enum status run_list(struct store *store, struct arena *arena, struct run_info **out, size_t *count,
                      struct err *err);

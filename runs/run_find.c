@@ -220,3 +220,21 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
     if (!status) *out = info;
     return status;
 }
+
+enum status run_find_all(struct store *store, const char *const *words, size_t count, struct arena *arena,
+                         struct run_info **out, struct err *err)
+{
+    struct run_info *runs = arena_alloc_array(arena, count + 1, sizeof *runs);
+    if (!runs) return err_set(err, STATUS_NO_MEMORY, "not enough memory for %zu runs", count);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < count; i++) {
+        status = run_find(store, words[i], &runs[i], err);
+        for (size_t k = 0; !status && k < i; k++)
+            if (strcmp(runs[k].id, runs[i].id) == 0)
+                return err_set(err, STATUS_USAGE,
+                               "\"%s\" is run %s, which is named before (name different runs)", words[i],
+                               runs[i].id);
+    }
+    *out = runs;
+    return status;
+}

@@ -221,17 +221,14 @@ static void drop_replaced(struct series *series, int64_t bound)
     if (bound <= series->cursor) series->cursor = bound - 1;
 }
 
-enum status series_update(struct store *store, const char *run_id, struct series *series, bool *changed,
-                          struct err *err)
+enum status series_update(struct store *store, const char *run_id, struct series *series, struct err *err)
 {
     struct reader reader = {.store = store, .run_id = run_id, .series = series, .err = err};
     int64_t before = series->cursor;
-    *changed = false;
     enum status status = store_read_begin(store, err);
     if (status) return status;
     status = read_segments(&reader);
-    bool dropped = !status && reader.first_new >= 0;
-    if (dropped) {
+    if (!status && reader.first_new >= 0) {
         drop_replaced(series, reader.first_new);
         series->segment = reader.segment;
     }
@@ -241,7 +238,6 @@ enum status series_update(struct store *store, const char *run_id, struct series
         series->cursor = before;
         return status;
     }
-    *changed = dropped || series->cursor != before;
     if (series->count > 2 * series->max_points) coarsen(series, series->max_points);
     return STATUS_OK;
 }

@@ -29,9 +29,8 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
                         int64_t last_step, size_t max_points, struct series *series, struct err *err);
 
 /* Appends what was committed since; coarsens when there are more than twice max_points points; drops what a
- * new segment replaces. *changed says whether anything was. */
-enum status series_update(struct store *store, const char *run_id, struct series *series, bool *changed,
-                          struct err *err);
+ * new segment replaces. */
+enum status series_update(struct store *store, const char *run_id, struct series *series, struct err *err);
 void series_release(struct series *series);
 
 #endif

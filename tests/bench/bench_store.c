@@ -233,8 +233,7 @@ static void bench_following(void)
         store_version(reader);
         double middle = clock_monotonic();
         for (int m = 0; m < METRIC_COUNT; m++) {
-            bool changed;
-            check(series_update(reader, id, &series[m], &changed, &err), &err);
+            check(series_update(reader, id, &series[m], &err), &err);
         }
         struct run_info run;
         check(run_find(reader, id, &run, &err), &err);

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "runs/gpu_samples.h"
+#include "runs/memory_usage.h"
 #include "tests/runs/store_fixture.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof *(array)))

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "runs/gpu_samples.h"
 #include "runs/memory_usage.h"
 #include "tests/runs/store_fixture.h"
 

@@ -200,7 +200,6 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
     struct truth truth = {0};
     struct series series[METRIC_VAL_LOSS] = {{0}}, part = {0};
     struct err err = {0};
-    bool changed;
     store_fixture_home("live", home, sizeof home);
     store_fixture_run(home, "live", id);
     struct store *store = store_fixture_open(home);
@@ -214,14 +213,12 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
     for (size_t i = 0; i < sizeof lives / sizeof *lives; i++) {
         record(home, id, &truth, lives[i].first, lives[i].end, (int)i);
         for (int m = 0; m < METRIC_VAL_LOSS; m++) {
-            assert_int_equal(series_update(store, id, &series[m], &changed, &err), STATUS_OK);
-            assert_true(changed);
+            assert_int_equal(series_update(store, id, &series[m], &err), STATUS_OK);
             check(&series[m], &truth, 0, -1);
             assert_true(series[m].count <= 120);
-            assert_int_equal(series_update(store, id, &series[m], &changed, &err), STATUS_OK);
-            assert_false(changed);
+            assert_int_equal(series_update(store, id, &series[m], &err), STATUS_OK);
         }
-        assert_int_equal(series_update(store, id, &part, &changed, &err), STATUS_OK);
+        assert_int_equal(series_update(store, id, &part, &err), STATUS_OK);
         check(&part, &truth, 310, -1); /* also where a life begins before the part that is shown */
     }
     series_release(&part);
@@ -237,7 +234,6 @@ static void evaluations_of_replaced_steps_do_not_count(void **state)
     struct err err = {0};
     struct arena arena = {0};
     struct series series = {0};
-    bool changed;
     store_fixture_home("evals", home, sizeof home);
     store_fixture_run(home, "evals", id);
     struct store *store = store_fixture_open(home);
@@ -260,7 +256,7 @@ static void evaluations_of_replaced_steps_do_not_count(void **state)
     }
     static const double want[] = {100, 1200, 1300};
     assert_int_equal(series.count, 4);
-    assert_int_equal(series_update(store, id, &series, &changed, &err), STATUS_OK);
+    assert_int_equal(series_update(store, id, &series, &err), STATUS_OK);
     for (int again = 0; again < 2; again++) {
         assert_int_equal(series.count, 3);
         for (size_t i = 0; i < 3; i++) assert_true(series.points[i].last == want[i]);
@@ -289,15 +285,13 @@ static void a_run_without_steps_is_empty_not_an_error(void **state)
     struct err err = {0};
     struct series series = {0};
     struct step_record last;
-    bool changed = true;
     store_fixture_home("empty", home, sizeof home);
     store_fixture_run(home, "empty", id);
     struct store *store = store_fixture_open(home);
     for (int m = 0; m < METRIC_COUNT; m++) {
         assert_int_equal(series_read(store, id, (enum metric)m, 0, -1, 100, &series, &err), STATUS_OK);
         assert_int_equal(series.count, 0);
-        assert_int_equal(series_update(store, id, &series, &changed, &err), STATUS_OK);
-        assert_false(changed);
+        assert_int_equal(series_update(store, id, &series, &err), STATUS_OK);
     }
     assert_int_equal(run_last_step(store, id, &last, &err), STATUS_NOT_FOUND);
     series_release(&series);

@@ -23,7 +23,7 @@
 
 #include "core/base/file.h"
 #include "runs/database.h"
-#include "runs/gpu_samples.h"
+#include "runs/memory_usage.h"
 #include "store_fixture.h"
 
 /* store_open must fail with `status` and a sentence that holds `words` and the path. */

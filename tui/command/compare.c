@@ -42,7 +42,7 @@ static const struct outcome_kind {
 };
 
 struct compared {
-    struct run_info info;
+    const struct run_info *info;
     const char *title;
     struct run_param *params; /* sorted by name */
     size_t param_count;
@@ -55,17 +55,11 @@ struct comparison {
     size_t count;
 };
 
-static enum status read_run(struct store *store, const char *word, struct comparison *c, struct compared *run,
-                            struct err *err)
+static enum status read_run(struct store *store, struct comparison *c, struct compared *run, struct err *err)
 {
     int64_t memory = -1;
-    struct run_info *info = &run->info;
-    enum status status = run_find(store, word, info, err);
-    for (size_t i = 0; !status && &c->runs[i] < run; i++)
-        if (strcmp(c->runs[i].info.id, info->id) == 0)
-            return err_set(err, STATUS_USAGE, "\"%s\" is run %s, which is named before (name different runs)",
-                           word, info->id);
-    if (!status) status = run_params_list(store, info->id, &c->arena, &run->params, &run->param_count, err);
+    const struct run_info *info = run->info;
+    enum status status = run_params_list(store, info->id, &c->arena, &run->params, &run->param_count, err);
     if (!status) status = run_peak_memory(store, info->id, &memory, err);
     for (int o = 0; o < PEAK_MEMORY; o++)
         run->values[o] = column_number(table_column(TABLE_RUNS, outcomes[o].json), info);
@@ -136,7 +130,8 @@ static bool are_comparable(const struct compared *a, const struct compared *b, e
 {
     if (is_loss(which)) return !differ_in_tokens(a, b);
     if (which != WALL_TIME) return true;
-    return a->info.status == RUN_FINISHED && b->info.status == RUN_FINISHED && a->info.steps == b->info.steps;
+    return a->info->status == RUN_FINISHED && b->info->status == RUN_FINISHED &&
+           a->info->steps == b->info->steps;
 }
 
 /* Whether the run's value is the best of at least two that differ and can be compared. */
@@ -151,7 +146,7 @@ static bool is_best(const struct comparison *c, size_t run, enum outcome which)
         if (!comparable && is_loss(which)) return false; /* there is no best loss among all */
         if (!comparable) continue;
         if (isfinite(other) && (other - own) * outcomes[which].better > 0) return false;
-        worse = worse || (isfinite(other) ? other != own : is_loss(which) && c->runs[i].info.loss_recorded);
+        worse = worse || (isfinite(other) ? other != own : is_loss(which) && c->runs[i].info->loss_recorded);
     }
     return worse;
 }
@@ -182,7 +177,7 @@ static void add_outcome(struct table *table, const struct comparison *c, size_t 
     enum unit unit = outcomes[which].unit;
     double number = c->runs[run].values[which], first = c->runs[0].values[which],
            change = delta_of(c, run, which);
-    bool is_nan = isnan(number) && is_loss(which) && c->runs[run].info.loss_recorded;
+    bool is_nan = isnan(number) && is_loss(which) && c->runs[run].info->loss_recorded;
     if (!isnan(number) || is_nan) format_value(number, unit, value, sizeof value);
     if (isfinite(change) && change != 0 && unit <= UNIT_LOSS)
         snprintf(delta, sizeof delta, " (%+.*f)", unit == UNIT_LOSS ? 4 : 0, change);
@@ -209,7 +204,7 @@ static void print_outcomes(struct table *table, const struct comparison *c)
     table_row(table);
     table_cell(table, "", "status");
     for (size_t i = 0; i < c->count; i++)
-        table_cell(table, c->runs[i].title, "%s", status_words[c->runs[i].info.status]);
+        table_cell(table, c->runs[i].title, "%s", status_words[c->runs[i].info->status]);
     for (int o = 0; o < OUTCOMES; o++) {
         table_row(table);
         table_cell(table, "", "%s", outcomes[o].label);
@@ -224,7 +219,7 @@ static void print_page(struct comparison *c)
     bool alike = true;
     struct table table = {0};
     for (size_t i = 0; i < c->count; i++) {
-        printf("%zu  %s\n", i + 1, clean_line_new(&c->arena, c->runs[i].info.id));
+        printf("%zu  %s\n", i + 1, clean_line_new(&c->arena, c->runs[i].info->id));
         recorded += c->runs[i].param_count > 0;
         alike = alike && !differ_in_tokens(&c->runs[0], &c->runs[i]);
     }
@@ -254,7 +249,7 @@ static void runs_json(struct output *o, const struct comparison *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         output_item(o);
-        output_run(&o->out, &c->runs[i].info);
+        output_run(&o->out, c->runs[i].info);
         outcome_json(&o->out, PEAK_MEMORY, c->runs[i].values[PEAK_MEMORY]);
         outcome_json(&o->out, WALL_TIME, c->runs[i].values[WALL_TIME]);
         output_open(o, "delta", "");
@@ -280,7 +275,7 @@ static void best_json(struct json_out *json, const struct comparison *c)
         if (!outcomes[o].better) continue;
         json_out_open(json, outcomes[o].json, '[', JSON_OUT_LINES);
         for (size_t i = 0; i < c->count; i++)
-            if (is_best(c, i, (enum outcome)o)) json_out_text(json, NULL, c->runs[i].info.id);
+            if (is_best(c, i, (enum outcome)o)) json_out_text(json, NULL, c->runs[i].info->id);
         json_out_close(json);
     }
 }
@@ -312,11 +307,15 @@ static enum status run(const void *options, const struct words *words, struct er
     struct store *store = NULL;
     struct comparison c = {0};
     size_t count = (size_t)words->count;
+    struct run_info *found = NULL;
     c.runs = arena_alloc_array(&c.arena, count, sizeof *c.runs);
     enum status status = c.runs ? store_open(NULL, true, &store, err)
                                 : err_set(err, STATUS_NO_MEMORY, "comparing runs: not enough memory");
-    for (; !status && c.count < count; c.count++)
-        status = read_run(store, words->words[c.count], &c, &c.runs[c.count], err);
+    if (!status) status = run_find_all(store, words->words, count, &c.arena, &found, err);
+    for (; !status && c.count < count; c.count++) {
+        c.runs[c.count].info = &found[c.count];
+        status = read_run(store, &c, &c.runs[c.count], err);
+    }
     if (!status && ((const struct options *)options)->json)
         status = print_json(&c, err);
     else if (!status)

@@ -114,20 +114,12 @@ void parts_print_groups(struct output *out, const struct config *c, const struct
     output_list_end(out);
 }
 
-void parts_print_bytes(struct output *out, const char *name, size_t bytes)
-{
-    if (out->json)
-        output_whole(out, name, (int64_t)bytes);
-    else
-        output_text(out, name, TEXT_BYTES(bytes));
-}
-
 void parts_print_categories(struct output *out, const struct plan *plan)
 {
     output_open(out, "categories", "Memory by category");
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (plan_has_category(plan, (enum plan_category)i))
-            parts_print_bytes(out, plan_category_name((enum plan_category)i), plan->category_bytes[i]);
+            output_bytes(out, plan_category_name((enum plan_category)i), (int64_t)plan->category_bytes[i]);
     output_close(out);
 }
 

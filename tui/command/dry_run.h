@@ -33,9 +33,6 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
  * shares of the plan's model. On a page only where there are groups: the configuration says it all. */
 void parts_print_groups(struct output *output, const struct config *config, const struct plan *plan);
 
-/* A member of bytes whose name does not say so. */
-void parts_print_bytes(struct output *output, const char *name, size_t bytes);
-
 /* The member categories: name to bytes. */
 void parts_print_categories(struct output *output, const struct plan *plan);
 

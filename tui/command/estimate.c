@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/base/file.h"
-#include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
 #include "tui/command/command.h"
@@ -160,18 +159,15 @@ static void print_categories(const struct estimate *e)
 
 static void print_categories_json(struct output *out, const struct plan *plan)
 {
-    struct json_out *json = &out->out;
     parts_print_categories(out, plan);
-    json_out_open(json, "buffers", '[', JSON_OUT_LINES);
+    output_list(out, "buffers", "");
     for (size_t i = 0; i < plan->buffer_count; i++) {
         const struct plan_buffer *b = &plan->buffers[i];
-        json_out_open(json, NULL, '{', JSON_OUT_LINES);
-        JSON_MEMBERS(json, "name", b->name, "category", plan_category_name(b->category));
-        json_out_whole(json, "layer", b->layer);
-        JSON_MEMBERS(json, "bytes", (int64_t)b->bytes, "offset", (int64_t)b->offset);
-        json_out_close(json);
+        output_item(out);
+        OUTPUT_MEMBERS(out, "name", b->name, "category", plan_category_name(b->category), "layer", b->layer,
+                       "bytes", (int64_t)b->bytes, "offset", (int64_t)b->offset);
     }
-    json_out_close(json);
+    output_list_end(out);
 }
 
 /* ---- as a page or as JSON ---- */
@@ -185,7 +181,7 @@ static void print_layers(struct output *out, const struct estimate *e)
         output_whole(out, "layer", l);
         for (int c = 0; c < e->counted; c++)
             if (plan_has_category(&e->plan, (enum plan_category)c))
-                parts_print_bytes(out, plan_category_name((enum plan_category)c), bytes.of[c]);
+                output_bytes(out, plan_category_name((enum plan_category)c), (int64_t)bytes.of[c]);
         output_whole(out, "bytes", (int64_t)bytes.all);
     }
     output_list_end(out);
@@ -193,7 +189,8 @@ static void print_layers(struct output *out, const struct estimate *e)
 
 static void print_trades(struct output *out, const struct estimate *e)
 {
-    output_list(out, "activation_checkpointing", "What checkpointing of activations saves");
+    if (!out->json) putchar('\n');
+    output_list(out, "activation_checkpointing", "");
     for (int i = 0; i < e->trade_count; i++) {
         const struct activation_trade *t = &e->trades[i];
         size_t most = e->trades[0].bytes;

@@ -116,32 +116,17 @@ static enum status export_all(struct store *store, const struct request *request
     return status;
 }
 
-static enum status find_run(struct store *store, const char *word, struct request *request,
-                            struct arena *arena, struct err *err)
-{
-    struct run_info run;
-    enum status status = run_find(store, word, &run, err);
-    for (size_t i = 0; !status && i < request->count; i++)
-        if (strcmp(request->ids[i], run.id) == 0)
-            return err_set(err, STATUS_USAGE, "%s: is named twice", run.id);
-    char *id = status ? NULL : arena_strdup(arena, run.id);
-    if (!status && !id) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
-    if (!status) request->ids[request->count++] = id;
-    return status;
-}
-
 /* The ids behind the words; without a word, all runs. */
 static enum status find_runs(struct store *store, const struct words *words, struct arena *arena,
                              struct request *request, struct err *err)
 {
     struct run_info *runs = NULL;
-    size_t all = 0;
-    enum status status = words->count ? STATUS_OK : run_list(store, arena, &runs, &all, err);
-    request->ids = arena_alloc_array(arena, all + (size_t)words->count + 1, sizeof *request->ids);
+    request->count = (size_t)words->count;
+    enum status status = words->count ? run_find_all(store, words->words, request->count, arena, &runs, err)
+                                      : run_list(store, arena, &runs, &request->count, err);
+    request->ids = arena_alloc_array(arena, request->count + 1, sizeof *request->ids);
     if (!status && !request->ids) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
-    for (int i = 0; !status && i < words->count; i++)
-        status = find_run(store, words->words[i], request, arena, err);
-    for (size_t i = 0; !status && i < all; i++) request->ids[request->count++] = runs[i].id;
+    for (size_t i = 0; !status && i < request->count; i++) request->ids[i] = runs[i].id;
     return status;
 }
 

@@ -177,8 +177,9 @@ void output_list_end(struct output *output)
     if (output->json && output->in_list) json_out_close(&output->out);
     if (output->json) json_out_close(&output->out);
     if (!output->json && output->in_list) {
-        printf("\n%s\n", output->list_title);
-        table_print(&output->list, GAP, 0, TABLE_BLOCKS);
+        bool titled = *output->list_title;
+        if (titled) printf("\n%s\n", output->list_title);
+        table_print(&output->list, titled ? GAP : 0, 0, TABLE_BLOCKS);
     }
     output->in_list = false;
 }

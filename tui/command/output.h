@@ -72,7 +72,7 @@ enum status output_end(struct output *output, struct err *err);
 void output_open(struct output *output, const char *name, const char *title);
 void output_close(struct output *output);
 
-/* A list without items prints nothing on a page. */
+/* A list without items prints nothing on a page; one without a title ("") is not indented. */
 void output_list(struct output *output, const char *name, const char *title);
 void output_item(struct output *output); /* begins the list's next object */
 void output_list_end(struct output *output);

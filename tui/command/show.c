@@ -12,8 +12,8 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
-#include "runs/gpu_samples.h"
 #include "runs/history.h"
+#include "runs/memory_usage.h"
 #include "runs/profile.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
@@ -285,70 +285,59 @@ static struct profile_row phase_of(const struct profile *profile, size_t at, siz
     return sum;
 }
 
-static double share_of(const struct profile_row *row, const struct profile *profile)
+static void show_profile_row(struct output *o, const struct profile *profile, const struct profile_row *row,
+                             const char *name, bool layers)
 {
-    return profile->step_us > 0 ? row->time_us / profile->step_us : NAN;
-}
-
-static enum status profile_json(const char *id, const struct profile *profile, struct err *err)
-{
-    struct output o;
-    output_begin(&o, true);
-    OUTPUT_MEMBERS(&o, "run", id, "steps", profile->steps, "last_step", profile->last_step, "step_ms",
-                   profile->step_us / 1e3);
-    output_list(&o, "rows", "");
-    for (size_t i = 0; i < profile->count; i++) {
-        const struct profile_row *row = &profile->rows[i];
-        output_item(&o);
-        OUTPUT_MEMBERS(&o, "phase", row->phase, "layer", row->layer, "op", row->op, "calls", row->calls,
-                       "time_us", row->time_us, "share", share_of(row, profile), "bytes", row->bytes, "flops",
-                       row->flops);
-        OUTPUT_MEMBERS(&o, "gb_per_sec", profile_gigabytes_per_second(row), "gflops_per_sec",
-                       profile_gigaflops_per_second(row));
-    }
-    output_list_end(&o);
-    return output_end(&o, err);
-}
-
-static void profile_line(struct table *table, const struct profile *profile, const struct profile_row *row,
-                         const char *name, bool layers)
-{
-    double moved = profile_gigabytes_per_second(row), computed = profile_gigaflops_per_second(row);
+    double moved = profile_gigabytes_per_second(row), computed = profile_gigaflops_per_second(row),
+           share = profile->step_us > 0 ? row->time_us / profile->step_us : NAN;
     char layer[16] = "", calls[24] = ""; /* a phase has none */
+    output_item(o);
+    if (o->json) {
+        OUTPUT_MEMBERS(o, "phase", row->phase, "layer", row->layer, "op", row->op, "calls", row->calls,
+                       "time_us", row->time_us, "share", share, "bytes", row->bytes, "flops", row->flops);
+        OUTPUT_MEMBERS(o, "gb_per_sec", moved, "gflops_per_sec", computed);
+    }
     if (row->op && row->layer >= 0) snprintf(layer, sizeof layer, "%d", row->layer);
     if (row->op) snprintf(calls, sizeof calls, "%.4g", row->calls);
-    table_row(table);
-    table_cell(table, "", "%s", name);
-    if (layers) table_cell(table, ">layer", "%s", layer);
-    table_cell(table, ">calls", "%s", calls);
-    table_cell(table, ">ms", "%.3f", row->time_us / 1e3);
-    table_cell(table, ">share", "%.1f%%", 100 * share_of(row, profile));
-    table_cell(table, ">GB/s", moved > 0 ? "%.3g" : "-", moved);
-    table_cell(table, ">GFLOP/s", computed > 0 ? "%.3g" : "-", computed);
+    output_line(o, "", "%s", name);
+    if (layers) output_line(o, ">layer", "%s", layer);
+    output_line(o, ">calls", "%s", calls);
+    output_line(o, ">ms", "%.3f", row->time_us / 1e3);
+    output_line(o, ">share", "%.1f%%", 100 * share);
+    output_line(o, ">GB/s", moved > 0 ? "%.3g" : "-", moved);
+    output_line(o, ">GFLOP/s", computed > 0 ? "%.3g" : "-", computed);
 }
 
-/* Each phase with its operations below it. */
-static void profile_page(const char *id, const struct profile *profile, bool layers)
+/* On the page each phase with its operations below it, at last the step. */
+static enum status print_profile(const char *id, const struct profile *profile, bool layers, bool json,
+                                 struct err *err)
 {
     struct profile_row all = {.time_us = profile->step_us};
-    struct table table = {0};
+    struct output o;
     char name[64];
     size_t end;
+    output_begin(&o, json);
+    if (json)
+        OUTPUT_MEMBERS(&o, "run", id, "steps", profile->steps, "last_step", profile->last_step, "step_ms",
+                       profile->step_us / 1e3);
+    else
+        printf("%s: an average of %" PRId64 " profiled step%s, the newest is step %" PRId64 "\n\n",
+               CLEAN_LINE(id), profile->steps, text_plural(profile->steps), profile->last_step);
+    output_list(&o, "rows", "");
     for (size_t i = 0; i < profile->count; i = end) {
         struct profile_row sum = phase_of(profile, i, &end);
         if (!isnan(sum.bytes)) all.bytes += sum.bytes;
         if (!isnan(sum.flops)) all.flops += sum.flops;
-        profile_line(&table, profile, &sum, sum.phase, layers);
+        if (!json) show_profile_row(&o, profile, &sum, sum.phase, layers);
         for (size_t k = i; k < end; k++) {
             snprintf(name, sizeof name, "  %s", profile->rows[k].op);
-            if (strcmp(profile->rows[k].op, sum.phase) != 0)
-                profile_line(&table, profile, &profile->rows[k], name, layers);
+            if (json || strcmp(profile->rows[k].op, sum.phase) != 0)
+                show_profile_row(&o, profile, &profile->rows[k], name, layers);
         }
     }
-    profile_line(&table, profile, &all, "step", layers);
-    printf("%s: an average of %" PRId64 " profiled step%s, the newest is step %" PRId64 "\n\n",
-           clean_line_new(&table.arena, id), profile->steps, text_plural(profile->steps), profile->last_step);
-    table_print(&table, 0, 0, TABLE_BLOCKS);
+    if (!json) show_profile_row(&o, profile, &all, "step", layers);
+    output_list_end(&o);
+    return output_end(&o, err);
 }
 
 struct options {
@@ -364,10 +353,8 @@ static enum status show_profile(struct store *store, const char *word, const str
     if (!status) status = profile_read(store, run.id, o->layers, &profile, err);
     if (!status && profile.count == 0 && !o->json)
         puts("no step has been profiled (after profile.warmup_steps one in profile.every is; 0: none)");
-    else if (!status && o->json)
-        status = profile_json(run.id, &profile, err);
     else if (!status)
-        profile_page(run.id, &profile, o->layers);
+        status = print_profile(run.id, &profile, o->layers, o->json, err);
     profile_release(&profile);
     return status;
 }

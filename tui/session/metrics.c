@@ -11,7 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/thread.h"
 #include "kernels/device/gauge.h"
-#include "runs/gpu_samples.h"
+#include "runs/memory_usage.h"
 #include "runs/run.h"
 
 enum { SECONDS = 2 };

@@ -163,11 +163,8 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
 {
     if (run_find(store, model->info.id, &model->info, err)) return err->status;
     enum status status = STATUS_OK;
-    for (int t = 0; t < TRACE_COUNT && !status; t++) {
-        bool changed;
-        if (run_of(model, t)[0])
-            status = series_update(store, run_of(model, t), &model->series[t], &changed, err);
-    }
+    for (int t = 0; t < TRACE_COUNT && !status; t++)
+        if (run_of(model, t)[0]) status = series_update(store, run_of(model, t), &model->series[t], err);
     if (!status && model->other.id[0] && model->last_step < 0 &&
         model->info.steps > model->series[TRACE_OTHER].last_step)
         status = run_model_set_range(model, store, model->first_step, -1, model->decay, err);

@@ -69,4 +69,16 @@ const struct event_record *run_model_event_beside(const struct run_model *model,
 /* The newest step in the charts, of a training step or of an evaluation; -1 before the first. */
 int64_t run_model_newest_step(const struct run_model *model);
 
+/* ---- run_panels.c: the panels around the charts: header, sample text, events, and on wide screens the
+ * details ---- */
+
+void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now);
+/* `which`: 0 is the newest sample. Returns the rows used. */
+int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which);
+/* Whole sentences, wrapped, the newest first, as many as there is room for. Returns the rows used. */
+int panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model);
+/* "@100 the loss rose". Returns buf. */
+char *panel_event_text(const struct event_record *event, char *buf, size_t size);
+void panel_draw_side(struct grid *grid, struct rect area, const struct run_model *model);
+
 #endif

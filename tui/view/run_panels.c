@@ -1,5 +1,5 @@
-/* See run_panels.h. */
-#include "tui/view/run_panels.h"
+/* The panels around the charts of one run, see run_model.h. */
+#include "tui/view/run_model.h"
 
 #include <inttypes.h>
 #include <math.h>

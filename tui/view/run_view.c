@@ -7,7 +7,6 @@
 
 #include "tui/view/labels.h"
 #include "tui/view/run_model.h"
-#include "tui/view/run_panels.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"

@@ -228,8 +228,7 @@ static const struct series *spark_of(struct workbench *workbench, struct runs_st
                              &workbench->err);
         memcpy(spark->id, run->id, sizeof spark->id);
     } else if (spark->steps != run->steps) {
-        bool changed;
-        status = series_update(workbench->store, run->id, &spark->series, &changed, &workbench->err);
+        status = series_update(workbench->store, run->id, &spark->series, &workbench->err);
     }
     spark->steps = run->steps;
     if (workbench_did(workbench, status)) return &spark->series;

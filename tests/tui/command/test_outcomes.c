@@ -307,7 +307,7 @@ static void export_writes_every_format_where_it_is_told(void **state)
     char home[PATH_MAX], ids[3][RUN_ID_MAX], path[PATH_MAX + 200], file[PATH_MAX + 200];
     open_home("formats", home);
     make_three(home, ids);
-    process_expect_sentence(process_run(2, "export", "base", "fast", "base", NULL), "is named twice");
+    process_expect_sentence(process_run(2, "export", "base", "fast", "base", NULL), "which is named before");
     char *out = process_output("export", "base", "fast", "--format", "long", NULL);
     assert_memory_equal(out, "run,step,wall_time,metric,value\r\n", 33);
     assert_non_null(strstr(out, "-base,99,"));

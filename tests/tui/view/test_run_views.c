@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
-#include "runs/gpu_samples.h"
+#include "runs/memory_usage.h"
 #include "runs/reservations/ledger.h"
 #include "tests/runs/flush.h"
 #include "tests/runs/store_fixture.h"
