@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "core/base/json_out.h"
 #include "core/base/record.h"
@@ -94,8 +93,7 @@ const char *column_csv_name(const struct column_info *column);
 /* The column of a table that is called so; NULL: none. */
 const struct column_info *table_column(enum store_table table, const char *name);
 
-/* The next text field (a const char *) of a record from column *column on, which moves behind it; NULL: none.
- */
+/* The next text field (a const char *) of a record from *column on, which moves behind it; NULL: none. */
 const char **table_next_text(enum store_table table, int *column, void *record);
 
 /* A number field of a record, a truth or enum as its number; NaN where a whole one is absent (below 0). */
@@ -103,8 +101,7 @@ double column_number(const struct column_info *column, const void *record);
 /* A text or word field; NULL for others. */
 const char *column_text(const struct column_info *column, const void *record);
 
-/* Writes a field as a member: a number that is not finite, a whole one below 0 and a missing text are null.
- */
+/* Writes a field as a member: a number that is not finite, a whole one below 0, a missing text as null. */
 void column_json(struct json_out *out, const struct column_info *column, const void *record);
 /* All fields of a record but HIDDEN ones, in the order of the list. */
 void table_json(struct json_out *out, enum store_table table, const void *record);

@@ -3,7 +3,6 @@
 #include "runs/journal.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"

@@ -2,8 +2,7 @@
  * rollups in step with them. The writer's thread uses it; so may anything that brings a history in.
  *
  * Every journal_* call but begin and end belongs between store_begin and store_commit. When that transaction
- * fails, put back the copy of struct journal made before it (it is plain data) and do the same calls again.
- */
+ * fails, put back the copy of struct journal made before it (it is plain data) and do the calls again. */
 #ifndef ANNEAL_RUNS_JOURNAL_H
 #define ANNEAL_RUNS_JOURNAL_H
 
@@ -41,8 +40,7 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
 /* Brings the run's row up to date: what is recorded, the status, a sign of life. */
 enum status journal_row(struct journal *journal, struct err *err);
 
-/* Counts the steps or the evaluations of a run into its row: progress and the newest loss, or the best one.
- */
+/* Counts the steps or the evaluations into the run's row: progress and the newest loss, or the best one. */
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err);
 enum status journal_count_evals(struct store *store, const char *run_id, struct err *err);
 

@@ -2,7 +2,6 @@
 #ifndef ANNEAL_RUNS_ORDER_H
 #define ANNEAL_RUNS_ORDER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/arena.h"

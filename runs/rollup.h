@@ -7,7 +7,6 @@
 #ifndef ANNEAL_RUNS_ROLLUP_H
 #define ANNEAL_RUNS_ROLLUP_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/record.h"

@@ -24,8 +24,7 @@ extern const char *const status_words[]; /* "running", … as in the CSV, NULL *
 
 enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96 };
 
-/* One row of `runs`, with liveness already folded into status. Absent numbers: NaN for doubles, -1 for steps.
- */
+/* One row of `runs`, with liveness folded into its status. Absent numbers: NaN for doubles, -1 for steps. */
 struct run_info {
     char id[RUN_ID_MAX];
     char name[RUN_NAME_MAX];
@@ -53,8 +52,7 @@ struct run_info {
 
 /* A run as its trainer knows it at the start. */
 struct run_new {
-    const char
-        *name; /* NULL or "": made from the preset or corpus, e.g. "shakespeare"; checked and cleaned */
+    const char *name;   /* NULL or "": made from the preset or corpus, "shakespeare"; checked and cleaned */
     const char *device; /* short name */
     const char *precision;
     int64_t parameters, total_steps;

@@ -1,7 +1,6 @@
 /* Reading runs, and from RUN as a user types it to a run: see run.h. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"

@@ -10,9 +10,7 @@
 
 #include "runs/table.h"
 
-enum {
-    ROWS_PER_POINT = 16
-}; /* stored rows read for a point, at most about, before the next coarser level is used */
+enum { ROWS_PER_POINT = 16 /* about so many stored rows are read for one before a coarser level is used */ };
 
 #define LAST_STEP (INT64_C(1) << 60) /* larger ones are no counts of steps */
 

@@ -2,11 +2,9 @@
 #ifndef ANNEAL_RUNS_SERIES_H
 #define ANNEAL_RUNS_SERIES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/err.h"
 #include "runs/rollup.h"
 
 struct series {

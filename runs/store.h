@@ -25,8 +25,7 @@ void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);
 
-/* Grows whenever another connection committed; one cheap system call or none. Equal values: nothing changed.
- */
+/* Grows whenever another connection committed; one cheap system call or none. Equal: nothing changed. */
 int64_t store_version(struct store *store);
 
 #endif

@@ -1,5 +1,4 @@
-/* Private to runs/: records into the tables of the store and out of them, whatever their columns (columns.h).
- */
+/* Private to runs/: records into the store's tables and out of them, whatever their columns (columns.h). */
 #ifndef ANNEAL_RUNS_TABLE_H
 #define ANNEAL_RUNS_TABLE_H
 

@@ -13,8 +13,7 @@
 #include "runs/run.h"
 #include "runs/table.h"
 
-/* ---- records: one thread has the file, so its lock, which would cost more than a field, is left alone ----
- */
+/* ---- records: one thread has the file, so its lock, which costs more than a field, is left alone ---- */
 
 struct csv_out {
     FILE *file;     /* borrowed */

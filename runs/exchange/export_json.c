@@ -2,7 +2,6 @@
 #include "runs/exchange/export.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "runs/run.h"

@@ -144,7 +144,6 @@ static int watch(void *argument)
     struct err err = {0};
     struct store *store = NULL;
     struct series series = {0};
-    bool changed;
     int64_t before = 0;
     if (store_open(stage->home, false, &store, &err) ||
         series_read(store, stage->id, METRIC_LR, 0, -1, 500, &series, &err)) {
@@ -155,7 +154,7 @@ static int watch(void *argument)
         struct run_info info;
         if (run_find(store, stage->id, &info, &err)) return 2;
         over = info.status == RUN_FINISHED;
-        if (series_update(store, stage->id, &series, &changed, &err)) {
+        if (series_update(store, stage->id, &series, &err)) {
             fprintf(stderr, "%s\n", err.text);
             return 3;
         }

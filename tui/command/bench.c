@@ -1,9 +1,7 @@
 /* anneal bench: what a training step costs on this machine, beside the best its matrix product can do. Real
  * network and optimizer, random tokens, nothing recorded. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "core/base/clock.h"

@@ -66,8 +66,7 @@ static int most_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-/* The processes that hold memory: an anneal process by its name in the ledger, another by the kernel's name.
- */
+/* The processes that hold memory: one of anneal by its name in the ledger, another by the kernel's. */
 static void show_processes(struct gpu_record *now, const struct reserved *reserved)
 {
     if (now->process_count < 0) puts("         the driver does not report who holds its memory");
@@ -192,15 +191,13 @@ static enum status run(const void *options, const struct words *words, struct er
 }
 
 const struct command command_devices = {
-    .line =
-        {.name = "devices",
-         .words = "",
-         .about =
-             "Prints what anneal can train on here, what of its memory is free and who holds the rest, and "
-             "why a GPU cannot be used.\n"
-             "Reservations of all your runs on this host are listed, of whatever ANNEAL_HOME (those of "
-             "another one with it): they meet in /dev/shm, or in the folder that ANNEAL_LEDGER names, which "
-             "users may share."},
+    .line = {.name = "devices",
+             .words = "",
+             .about = "Prints what anneal can train on here, what of its memory is free and who holds the "
+                      "rest, and why a GPU cannot be used.\n"
+                      "Reservations of all your runs on this host are listed, of whatever ANNEAL_HOME (those "
+                      "of another one with it): they meet in /dev/shm, or in the folder that ANNEAL_LEDGER "
+                      "names, which users may share."},
     .summary = "what it can train on, and why not",
     .run = run,
 };

@@ -36,9 +36,8 @@ void parts_print_groups(struct output *output, const struct config *config, cons
 /* The member categories: name to bytes. */
 void parts_print_categories(struct output *output, const struct plan *plan);
 
-/* Prints on standard output what a session that is ready would train: every number is the opened session's,
- * nothing is estimated. `session` has device, corpus and trainer open; `context` points to a bool: as JSON.
- */
+/* Prints what an opened session, with device, corpus and trainer, would train: every number is its own,
+ * nothing is estimated. `context` points to a bool: as JSON. */
 enum status dry_run_print(const struct training_session *session, void *context, struct err *err);
 
 #endif

@@ -1,6 +1,5 @@
 /* anneal estimate: the memory that a run would take, to the byte, without taking it. The plan printed here is
  * the one that training allocates. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

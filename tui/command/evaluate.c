@@ -1,7 +1,6 @@
 /* anneal evaluate: how well a checkpoint predicts a text: loss, perplexity, bits a byte. Every sequence of
  * the data is read once, in file order, without dropout; nothing is recorded. What is left at the end of a
- * file, shorter than a sequence, is not predicted, as in training's evaluations: it is counted and reported.
- */
+ * file, shorter than a sequence, is not predicted, as in training's evaluations, but counted and reported. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -138,10 +137,8 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
     e->targets = malloc(N * sizeof *e->targets);
     if (!e->inputs || !e->targets)
         return err_set(err, STATUS_NO_MEMORY, "evaluate: no memory for batches of %zu tokens", N);
-    status = loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
-                               "evaluating", err);
-    if (!status && *e->loaded.choice.why) output_warn("evaluating on the CPU: %s", e->loaded.choice.why);
-    return status;
+    return loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
+                             "evaluating", err);
 }
 
 static void close_evaluation(struct evaluation *e)

@@ -1,7 +1,6 @@
 /* `anneal export`: recorded history as CSV, as long or TensorBoard tables, as JSON. */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/arena.h"

@@ -2,7 +2,6 @@
 #include <float.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/json_out.h"
@@ -36,7 +35,6 @@ static enum status open_voice(struct voice *v, const char *folder, const char *d
     struct loaded_wish wish = {.B = 1, .T = 512, .allocator = allocator};
     enum status status = loaded_model_describe(&v->loaded, folder, err);
     if (!status) status = loaded_model_load(&v->loaded, folder, device, wish, "generating", err);
-    if (!status && *v->loaded.choice.why) output_warn("generating on the CPU: %s", v->loaded.choice.why);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
         status = err_set(err, STATUS_NOT_FOUND,

@@ -49,10 +49,9 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         gone = !run_is_alive(store, run_id); /* then look once more: it may have answered last thing */
         if (told || gone || clock_monotonic() - start < SILENCE_SECONDS) continue;
         told = true;
-        output_say(
-            "run %s: its trainer has not answered for 5 s: it looks between steps, and does nothing while "
-            "it is paused (still waiting; the order stands after Ctrl-C, too)",
-            run_id);
+        output_say("run %s: its trainer has not answered for 5 s: it looks between steps, and does nothing "
+                   "while it is paused (still waiting; the order stands after Ctrl-C, too)",
+                   run_id);
     }
     return status;
 }
@@ -116,8 +115,8 @@ static const struct option_spec options[] = {
 const struct command command_order = COMMAND(
     "order", "RUN VERB [VALUE]", 2, 3, options,
     "order a running trainer to pause, continue, stop, checkpoint, ...", run_order, (struct options){0},
-    .about = "Gives the trainer of a running run an order. It looks between steps, and writes down when "
-             "it obeyed: `anneal show RUN` lists all orders and what became of them.\n"
+    .about = "Gives the trainer of a running run an order. It looks between steps, and writes down when it "
+             "obeyed: `anneal show RUN` lists all orders and what became of them.\n"
              "\n"
              "  pause          finish the step and wait     continue     go on\n"
              "  stop           checkpoint and end           checkpoint   write one now\n"

@@ -8,7 +8,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/session/process.h"
 

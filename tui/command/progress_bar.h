@@ -39,7 +39,7 @@ struct progress_bar {
     enum progress_style style;
     bool color, utf8;
     const struct run_log
-        *log;      /* gets what is said, too, and a plain line every ten seconds; NULL: none. Borrowed */
+        *log;      /* borrowed: gets what is said, and a plain line every ten seconds; NULL: none */
     bool shown;    /* there is an unfinished line on the terminal */
     char what[48]; /* the present phase; "": none yet */
     double started, drawn, logged; /* seconds, of the phase and of the last line */

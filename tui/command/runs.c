@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/text.h"
@@ -68,11 +67,10 @@ static enum status parse_condition(const char *text, struct condition *out, stru
     for (size_t n = strlen(out->value); n && out->value[n - 1] == ' ';) out->value[--n] = '\0';
     snprintf(op, sizeof op, " %s ", out->op);
     if (!*out->op || !strstr(operators, op))
-        return err_set(
-            err, STATUS_USAGE,
-            "--filter: \"%.80s\" is not COLUMN OP VALUE, such as status=running or best_val_loss<3.2 "
-            "(OP is one of = != < <= > >= ~; a comma means and)",
-            text);
+        return err_set(err, STATUS_USAGE,
+                       "--filter: \"%.80s\" is not COLUMN OP VALUE, such as status=running or "
+                       "best_val_loss<3.2 (OP is one of = != < <= > >= ~; a comma means and)",
+                       text);
     enum status status = check_name("--filter", out->name, err);
     const struct column_info *column = find_column(out->name);
     bool numbers = strpbrk(out->op, "<>") || (column && !column_is_text(column));
@@ -254,16 +252,16 @@ static const struct option_spec options[] = {
 
 const struct command command_runs = COMMAND(
     "runs", "", 0, 0, options, "list the runs", run, (struct options){0},
-    .about = "Lists the runs, newest first. A run whose trainer died shows as crashed. `anneal show "
-             "RUN` shows one.",
-    .notes = "  Columns: id name status created_at ended_at device precision parameters steps tokens\n"
-             "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid "
-             "message\n"
-             "           parent_id parent_step (of a fork)\n"
-             "  Status:  created running paused finished early_stopped stopped failed crashed\n"
-             "\n"
-             "--filter also knows the keys of the configuration, such as train.learning_rate.\n"
-             "\n"
-             "  anneal runs --filter status=running\n"
-             "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
-             "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'");
+    .about = "Lists the runs, newest first. A run whose trainer died shows as crashed. `anneal show RUN` "
+             "shows one.",
+    .notes =
+        "  Columns: id name status created_at ended_at device precision parameters steps tokens\n"
+        "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid message\n"
+        "           parent_id parent_step (of a fork)\n"
+        "  Status:  created running paused finished early_stopped stopped failed crashed\n"
+        "\n"
+        "--filter also knows the keys of the configuration, such as train.learning_rate.\n"
+        "\n"
+        "  anneal runs --filter status=running\n"
+        "  anneal runs --filter 'name~kjv,best_val_loss<3.2' --sort best_val_loss\n"
+        "  anneal runs --filter 'train.learning_rate<1e-3,train.optimizer=lion'");

@@ -59,6 +59,8 @@ static enum status run(const void *options, const struct words *words, struct er
     }
     fill_defaults(fields, defaults);
     struct workbench_options workbench = {.home = home,
+                                          .list = &runs_view,
+                                          .run = &run_view,
                                           .run_id = words->words[0],
                                           .fields = fields,
                                           .field_count = OFFERED,

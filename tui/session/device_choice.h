@@ -27,8 +27,7 @@ bool device_choice_has_another(const struct device_choice *choice);
  * damaged file or a wrong word is not. */
 bool device_choice_may_fall_back(const struct device_choice *choice, const struct err *err);
 
-/* Closes the GPU, opens the CPU; `why` becomes the reason. What was opened on the GPU must have been closed.
- */
+/* Closes the GPU, opens the CPU; `why` becomes the reason. What was opened on the GPU has been closed. */
 enum status device_choice_fall_back(struct device_choice *choice, const struct err *why, struct err *err);
 
 /* Checks that the device computes in the precision that train.precision names (auto: always); STATUS_USAGE

@@ -55,6 +55,8 @@ enum status loaded_model_load(struct loaded_model *m, const char *folder, const 
         status = device_choice_fall_back(&m->choice, err, err);
         if (!status) status = open_network(m, folder, wish, doing, err);
     }
+    if (!status && *m->choice.why)
+        fprintf(stderr, "anneal: warning: %s on the CPU: %s\n", doing, m->choice.why);
     return status;
 }
 

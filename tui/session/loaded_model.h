@@ -3,10 +3,6 @@
 #ifndef ANNEAL_TUI_SESSION_LOADED_MODEL_H
 #define ANNEAL_TUI_SESSION_LOADED_MODEL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "core/network/network.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
@@ -24,12 +20,11 @@ struct loaded_wish {
     enum allocator_kind allocator;
 };
 
-/* Reads FOLDER/config.json into loaded->model, and leaves the rest zero. To be closed, whatever is returned.
- */
+/* Reads FOLDER/config.json into loaded->model, the rest is zero. To be closed, whatever is returned. */
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
 
 /* Then its weights onto the device, in fp32, with its memory reserved in the ledger while it is open; with
- * "auto" onto the CPU where the GPU cannot: choice.why says why. `doing` names the holder of the memory. */
+ * "auto" onto the CPU where the GPU cannot, with a warning. `doing` names the holder of the memory. */
 enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
                               struct loaded_wish wish, const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */

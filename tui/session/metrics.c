@@ -16,8 +16,7 @@
 
 enum { SECONDS = 2 };
 
-/* Of both threads: of the one that records, until metrics_stop has seen it end, or it sees that it was left.
- */
+/* Of both threads: of the one that records until metrics_stop has seen it end or it sees it was left. */
 struct metrics {
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -47,8 +46,7 @@ static bool is_left(struct metrics *m)
     return left;
 }
 
-/* A row that cannot be stored is left out: the next one comes soon. Nor is one that nobody waits for stored.
- */
+/* A row that cannot be stored is left out: the next comes soon. Nor is one stored that nobody waits for. */
 static void take(struct metrics *m, struct store *store, struct gauge *gauge)
 {
     struct gpu_record record;

@@ -81,11 +81,10 @@ enum status recorded_run_refuse(const char *checkpoints, const char *run, struct
     if (!checkpoint_find(checkpoints, -1, whole, sizeof whole, NULL))
         return err_set(err, why.status, "%.360s (the newest that is whole: --step %" PRId64 ")", why.text,
                        checkpoint_step(whole));
-    return err_set(
-        err, why.status,
-        "%.360s (run %s has no checkpoint that is whole: train it again, `anneal show %s` prints its "
-        "configuration)",
-        why.text, run, run);
+    return err_set(err, why.status,
+                   "%.360s (run %s has no checkpoint that is whole: train it again, `anneal show %s` prints "
+                   "its configuration)",
+                   why.text, run, run);
 }
 
 enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step, const char *doing,

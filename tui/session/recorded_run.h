@@ -40,7 +40,7 @@ enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step
                                     struct err *err);
 
 /* RUN|FOLDER on the command line: a run, and which of its checkpoints; or the folder of a checkpoint, ours or
- * any checkout with a config.json, which stands for itself; or an imported model where there is no such run.
+ * any checkout with a config.json, which stands for itself; or an imported model where no run is called so.
  */
 struct model_choice {
     const char *doing; /* for messages: "generating" */

@@ -1,7 +1,6 @@
 /* See run_log.h. */
 #include "tui/session/run_log.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

@@ -171,8 +171,7 @@ static void introduce(struct training_session *s)
     if (!s->corpus.tokenizer)
         training_session_event(
             s, -1, "warning",
-            "the token files name no tokenizer: there will be no samples, and the model cannot "
-            "write text");
+            "the token files name no tokenizer: there will be no samples, and the model cannot write text");
     char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
     int idle_count = config_warnings(c, idle);
     for (int i = 0; i < idle_count; i++) training_session_event(s, -1, "warning", "%s", idle[i]);

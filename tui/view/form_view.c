@@ -13,12 +13,8 @@
 #include "tui/widget/layout.h"
 
 enum { FIELDS_MAX = 32, LABEL_W = 18, LINES_W = 48 }; /* "In the beginning (default)" */
-enum {
-    PREVIEW_W_MIN = 28,
-    PREVIEW_W_MAX = 70,
-    PREVIEW_W_NAMED = 44,
-    CHART_H_MAX = 14
-}; /* named: the chart's whole title */
+/* named: the chart's whole title */
+enum { PREVIEW_W_MIN = 28, PREVIEW_W_MAX = 70, PREVIEW_W_NAMED = 44, CHART_H_MAX = 14 };
 
 struct form_state {
     struct input input[FIELDS_MAX]; /* "": the default */

@@ -4,7 +4,6 @@
 #ifndef ANNEAL_TUI_LAUNCH_H
 #define ANNEAL_TUI_LAUNCH_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "runs/run.h"

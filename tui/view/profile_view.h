@@ -34,8 +34,7 @@ struct profile_tree {
     struct {
         char phase[PROFILE_PHASE_MAX];
         int layer;              /* -1: the phase itself */
-    } folds[PROFILE_FOLDS_MAX]; /* opened or closed by hand, against what is usual; those beyond are forgotten
-                                 */
+    } folds[PROFILE_FOLDS_MAX]; /* opened or closed by hand; those beyond are forgotten */
 };
 
 /* Zero `tree` before its first use. Texts are borrowed from `profile` until the end of the next call. The

@@ -1,7 +1,6 @@
 /* The view of one run: header, live charts, sample text, events; orders to its trainer by keys. Works the
  * same on runs that go on and on those that ended. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -68,18 +68,11 @@ static bool passes(const struct runs_state *state, const struct run_info *run)
 
 static double sort_key(const struct run_info *run, enum sort sort)
 {
-    switch (sort) {
-    case SORT_STATUS:
-        return (double)run->status;
-    case SORT_LOSS:
-        return run->final_loss;
-    case SORT_BEST:
-        return run->best_val_loss;
-    case SORT_SPEED:
-        return -run->tokens_per_sec;
-    default:
-        return 0;
-    }
+    const double values[SORT_COUNT] = {[SORT_STATUS] = run->status,
+                                       [SORT_LOSS] = run->final_loss,
+                                       [SORT_BEST] = run->best_val_loss,
+                                       [SORT_SPEED] = -run->tokens_per_sec};
+    return values[sort];
 }
 
 /* Absent numbers come last, runs that are alike newest first. */

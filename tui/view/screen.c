@@ -357,11 +357,10 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
 {
     struct session session = {.signals = -1};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return err_set(
-            err, STATUS_FAILED,
-            "the workbench needs a terminal, and standard %s is none (`anneal runs` and `anneal show` print "
-            "the same facts)",
-            isatty(STDOUT_FILENO) ? "input" : "output");
+        return err_set(err, STATUS_FAILED,
+                       "the workbench needs a terminal, and standard %s is none (`anneal runs` and `anneal "
+                       "show` print the same facts)",
+                       isatty(STDOUT_FILENO) ? "input" : "output");
     enum status status = workbench_open(options, &session.workbench, err);
     if (status) return status;
     status = open_signals(&session.signals, err);

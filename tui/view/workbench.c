@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
@@ -48,8 +47,8 @@ enum status workbench_open(const struct workbench_options *options, struct workb
     workbench->second = (int64_t)workbench->now;
     enum status status = store_open(options->home, true, &workbench->store, err);
     if (!status) workbench->version = store_version(workbench->store);
-    if (!status) status = push(workbench, &runs_view, NULL, err);
-    if (!status && options->run_id) status = push(workbench, &run_view, options->run_id, err);
+    if (!status) status = push(workbench, options->list, NULL, err);
+    if (!status && options->run_id) status = push(workbench, options->run, options->run_id, err);
     if (status) {
         workbench_close(workbench);
         return status;

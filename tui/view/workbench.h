@@ -59,7 +59,9 @@ extern const struct view_ops runs_view, run_view, memory_view, profile_view, for
 
 struct workbench_options {
     const char *home;                /* the state folder; borrowed */
-    const char *run_id;              /* whose view opens upon the list of runs; NULL: none */
+    const struct view_ops *list;     /* the view that opens first */
+    const struct view_ops *run;      /* and then this one, of run_id */
+    const char *run_id;              /* NULL: none */
     const struct form_field *fields; /* the form of a new run; borrowed */
     size_t field_count;
     form_preview_function *preview; /* of that form */

@@ -1,7 +1,6 @@
 /* See grid.h. */
 #include "tui/widget/grid.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -26,6 +26,8 @@ const struct form_field headless_fields[HEADLESS_FIELDS] = {
 struct workbench *headless_open(const char *home, const char *run_id)
 {
     struct workbench_options options = {.home = home,
+                                        .list = &runs_view,
+                                        .run = &run_view,
                                         .run_id = run_id,
                                         .fields = headless_fields,
                                         .field_count = HEADLESS_FIELDS,
