@@ -142,7 +142,7 @@ int main(void)
     must(run_create(store, &new, id, &err), &err);
     must(run_lock_acquire(store, id, &lock, &err), &err);
     store_close(store);
-    struct writer_options writing = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
+    struct writer_options writing = {.home = home, .run_id = id};
     must(writer_open(&writing, &writer, &err), &err);
     for (int64_t step = 0; step < STEPS; step++) {
         write_step(writer, step);
@@ -151,7 +151,7 @@ int main(void)
     must(writer_flush(writer, 60, &err), &err);
 
     double open_seconds[11];
-    struct workbench_options options = {.home = home, .run_id = id};
+    struct workbench_options options = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
     struct workbench *workbench = NULL;
     must(grid_resize(&grid, W, H, &err), &err);
     for (int i = 0; i < 11; i++) {
