@@ -33,13 +33,16 @@ static bool is_folder(const char *path)
 static enum status choose_path(const struct request *request, bool folder, const char *name,
                                const char *ending, char path[PATH_MAX], struct err *err)
 {
-    if (!folder) return file_format_path(path, PATH_MAX, err, "%s", request->path ? request->path : "-");
-    enum status status = file_make_folders(request->path, err);
+    const char *at = request->path ? request->path : "-";
+    int length = (int)strlen(at);
+    while (length > 1 && at[length - 1] == '/') length--;
+    if (!folder) return file_format_path(path, PATH_MAX, err, "%.*s", length, at);
+    enum status status = file_make_folders(at, err);
     if (status) return status;
     if (strchr(name, '/') || *name == '.') /* a file belongs below -o, whatever the database says */
         return err_set(err, STATUS_CORRUPT, "run %s: is no id that a file can have (a damaged database?)",
                        name);
-    return file_format_path(path, PATH_MAX, err, "%s/%s%s", request->path, name, ending);
+    return file_format_path(path, PATH_MAX, err, "%.*s/%s%s", length, at, name, ending);
 }
 
 static void report_written(enum status status, const char *path)

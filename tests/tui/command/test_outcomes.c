@@ -328,10 +328,12 @@ static void export_writes_every_format_where_it_is_told(void **state)
     snprintf(file, sizeof file, "%s/loss.csv", path);
     assert_true(file_exists(file));
     snprintf(path, sizeof path, "%s/two/", home);
-    process_run(0, "export", "base", "fast", "--format", "tensorboard", "-o", path, NULL);
+    struct process *wrote =
+        process_run(0, "export", "base", "fast", "--format", "tensorboard", "-o", path, NULL);
     for (int i = 0; i < 2; i++) {
         snprintf(file, sizeof file, "%s%s/val_loss.csv", path, ids[i]);
         assert_true(file_exists(file));
+        assert_non_null(strstr(process_stderr(wrote), file)); /* one slash */
     }
 
     out = process_output("export", "fast", "--format", "json", NULL);
