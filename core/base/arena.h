@@ -1,6 +1,5 @@
-/* A bump allocator on the host heap: many small pieces of one lifetime, freed together.
- * Grows by chained blocks, so pointers stay valid until arena_release. Memory comes zeroed. An arena begins
- * as {0}. */
+/* A bump allocator on the host heap: many small pieces of one lifetime, freed together. It grows by chaining
+ * blocks, so pointers stay valid until arena_release. Memory is zeroed. Start with {0}. */
 #ifndef ANNEAL_CORE_BASE_ARENA_H
 #define ANNEAL_CORE_BASE_ARENA_H
 
@@ -29,8 +28,8 @@ char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((
 /* Frees everything; the arena may be used again. Harmless on a zeroed struct. */
 void arena_release(struct arena *arena);
 
-/* The other way to grow: room in a malloc'd list for `more` elements of `size` bytes behind its `count`.
- * `list` is the address of its pointer. False, and nothing has changed: memory is short. */
+/* Grows a malloc'd array so that `more` elements of `size` bytes fit behind its `count`. `list` is the
+ * address of the array's pointer. When memory runs out it returns false and nothing has changed. */
 bool list_reserve(void *list, size_t count, size_t more, size_t *capacity, size_t size);
 
 #endif

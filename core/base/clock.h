@@ -8,7 +8,7 @@
 double clock_monotonic(void); /* seconds since an arbitrary start; never goes back */
 double clock_wall(void);      /* Unix seconds with a fraction */
 
-/* So many seconds from now by the monotonic clock, for calls that wait until then; at most a million. */
+/* The monotonic time that many seconds from now (at most a million), for calls that take a deadline. */
 struct timespec clock_deadline(double seconds);
 
 /* "3.2s", "42s", "4m 05s", "2h 13m", "5d 3h"; negative or not finite gives "--". Returns buf. */

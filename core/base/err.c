@@ -7,7 +7,7 @@
 
 #include "core/base/text.h"
 
-/* Texts quote what files and users say. What would break the line, or a terminal would obey, becomes '?'. */
+/* Error texts quote files and users. A control character could break the line or command a terminal. */
 static void replace_controls(char *text)
 {
     for (char *c = text, *end = text + strlen(text); c < end;) {

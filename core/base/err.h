@@ -8,19 +8,19 @@
 enum status {
     STATUS_OK = 0,
     STATUS_FAILED,      /* anything not named below */
-    STATUS_USAGE,       /* the caller's words are off: unknown option, key, value */
+    STATUS_USAGE,       /* bad input: an unknown option, key or value */
     STATUS_NOT_FOUND,   /* no such run, file, column */
-    STATUS_BUSY,        /* somebody else holds it: a lock, a run, a database */
-    STATUS_CORRUPT,     /* a file is not what it says it is */
+    STATUS_BUSY,        /* in use by another process: a lock, a run, a database */
+    STATUS_CORRUPT,     /* the content of a file is not valid */
     STATUS_IO,          /* the system refused: permissions, full disk */
     STATUS_NO_MEMORY,   /* host or device memory */
-    STATUS_DEVICE,      /* a GPU failed, or cannot do what this model needs: another device may */
-    STATUS_INTERRUPTED, /* a signal asked us to leave; nothing is lost */
+    STATUS_DEVICE,      /* a GPU failed, or lacks what this model needs: another device may work */
+    STATUS_INTERRUPTED, /* stopped by a signal; nothing is lost */
 };
 
 struct err {
     enum status status;
-    int system;     /* errno of a STATUS_IO, so that causes can be compared; else 0 */
+    int system;     /* errno of a STATUS_IO, so that callers can tell causes apart; else 0 */
     char text[512]; /* one line, no newline, UTF-8, cut at a character's boundary */
 };
 
@@ -29,7 +29,7 @@ struct err {
 enum status err_set(struct err *err, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* STATUS_NO_MEMORY, "no memory for …": the text says for what. */
+/* STATUS_NO_MEMORY, "no memory for …": the text names the purpose. */
 enum status err_no_memory(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts "context: " before the text that is already there; returns err's status. */

@@ -188,7 +188,7 @@ enum status file_of_program(const char *name, char *buf, size_t size, struct err
 {
     char self[PATH_MAX] = "";
     if (readlink("/proc/self/exe", self, sizeof self - 1) <= 0)
-        return err_set(err, STATUS_NOT_FOUND, "%s: the folder of this program is not known", name);
+        return err_set(err, STATUS_NOT_FOUND, "%s: cannot find the folder of this program", name);
     const char *folder = dirname(self);
     enum status status = file_format_path(buf, size, err, "%s/%s", folder, name);
     if (status || file_exists(buf)) return status;

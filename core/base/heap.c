@@ -13,8 +13,8 @@ bool heap_counts(void)
     return dlsym(RTLD_DEFAULT, "heap_counter_watch") != NULL;
 }
 
-/* LD_PRELOAD splits its value at blanks, so it gets a descriptor's name instead of a path. A library that was
- * named there and does not count cannot be preloaded: it is not tried again. */
+/* LD_PRELOAD splits its value at blanks, so it names the library by a file descriptor instead of a path. If
+ * it already names the library, which still does not count, preloading does not work here: do not retry. */
 bool heap_preload(const char *library)
 {
     static const char folder[] = "/proc/self/fd/";

@@ -1,25 +1,25 @@
-/* Counts the heap allocations of a thread while it asks for that. A library does the counting, anneal_heap.so
- * (core/base/preload), which has to be preloaded, so that a program that does not ask keeps the C library's
- * malloc. There is none beside a program that was built with a sanitizer. */
+/* Counts a thread's heap allocations on request. The counting is done by a separate library, anneal_heap.so
+ * (core/base/preload), which must be preloaded, so that other runs keep the C library's malloc. Builds with a
+ * sanitizer have no such library. */
 #ifndef ANNEAL_CORE_BASE_HEAP_H
 #define ANNEAL_CORE_BASE_HEAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HEAP_COUNTER "anneal_heap.so" /* beside the program, or where it is installed */
+#define HEAP_COUNTER "anneal_heap.so" /* in the program's folder, or installed */
 
-/* Whether the counter is there. */
+/* Whether the counter is loaded. */
 bool heap_counts(void);
 
-/* Sets LD_PRELOAD to the counter: true if the program should now start again. After the second start it
- * leaves there what the user named, for the programs that this one starts. */
+/* Sets LD_PRELOAD to the counter; true if the program should now execute itself again. After that second
+ * start it restores the user's LD_PRELOAD, for child processes. */
 bool heap_preload(const char *library);
 
-/* From here on this thread's allocations are counted, or not. Returns what was before. */
+/* Turns counting of this thread's allocations on or off. Returns the previous state. */
 bool heap_watch(bool on);
 
-/* Of this thread, ever, while it was watched; 0 without the counter. */
+/* The allocations of this thread while counting was on; 0 without the counter. */
 int64_t heap_allocations(void);
 
 #endif

@@ -26,7 +26,7 @@ static void put_word(struct json_out *out, const char *word)
     put(out, word, strlen(word));
 }
 
-/* The escape that stands in a string for a character that cannot stand there itself; "" for one that can. */
+/* The escape sequence for a character that a JSON string cannot hold; "" for any other. */
 static const char *escape(uint32_t point, char buf[8])
 {
     *buf = '\0';
@@ -41,7 +41,7 @@ static const char *escape(uint32_t point, char buf[8])
 
 static void put_string(struct json_out *out, const char *text, size_t n)
 {
-    size_t start = 0; /* of what stands for itself and is not written yet */
+    size_t start = 0; /* of the unescaped bytes that are not written yet */
     char buf[8];
     put(out, "\"", 1);
     for (size_t at = 0; at < n;) {

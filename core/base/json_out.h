@@ -1,9 +1,9 @@
-/* JSON on its way to a file, member by member, so that the size of a document costs no memory.
+/* Writes JSON to a file member by member, so that a large document needs no memory.
  *
- * Always: the output is valid JSON and UTF-8 whatever is given. Bytes that are not UTF-8 become U+FFFD;
- * control characters are escaped and kept, also DEL and U+0080 to U+009F, which a terminal would obey; a
- * number that is not finite becomes null. Reals are the shortest that read back as the same double and stay
- * reals (5.0). Write errors are kept until json_out_finish. */
+ * The output is always valid JSON and UTF-8. Bytes that are not UTF-8 become U+FFFD; control characters are
+ * escaped, also DEL and U+0080 to U+009F, which a terminal would obey; a number that is not finite becomes
+ * null. Reals are the shortest decimals that read back as the same double, and keep a point (5.0). The first
+ * write error is kept until json_out_finish. */
 #ifndef ANNEAL_CORE_BASE_JSON_OUT_H
 #define ANNEAL_CORE_BASE_JSON_OUT_H
 
@@ -16,7 +16,7 @@ enum { JSON_OUT_DEPTH_MAX = 32 };
 
 /* How the members of an object or a list are laid out. */
 enum json_out_layout {
-    JSON_OUT_LINES,   /* each on a line of its own, two blanks further in than such a container around */
+    JSON_OUT_LINES,   /* each on its own line, two blanks deeper than the enclosing JSON_OUT_LINES */
     JSON_OUT_FLAT,    /* on one line: {"a": 1, "b": 2} */
     JSON_OUT_COMPACT, /* on one line without blanks: {"a":1,"b":2} */
 };
@@ -42,13 +42,13 @@ void json_out_close(struct json_out *out); /* the innermost one */
 void json_out_text(struct json_out *out, const char *name, const char *value);            /* NULL: null */
 void json_out_bytes(struct json_out *out, const char *name, const char *value, size_t n); /* may hold NULs */
 void json_out_int(struct json_out *out, const char *name, int64_t value);
-void json_out_whole(struct json_out *out, const char *name, int64_t value); /* null below 0: not known */
+void json_out_whole(struct json_out *out, const char *name, int64_t value); /* below 0 (unknown): null */
 void json_out_real(struct json_out *out, const char *name, double value);
 void json_out_bool(struct json_out *out, const char *name, bool value);
-void json_out_raw(struct json_out *out, const char *name, const char *json); /* JSON already: a number */
+void json_out_raw(struct json_out *out, const char *name, const char *json); /* valid JSON, copied */
 
 /* clang-format off */
-/* A member by the type of its value: text, real or bool (a comparison is an int: cast it), else a whole number. */
+/* Writes a member by its type: text, real or bool (a comparison is an int: cast it), else a whole number. */
 #define JSON_OUT(out, name, value)                                                                           \
     _Generic((value), bool: json_out_bool, float: json_out_real, double: json_out_real,                      \
              char *: json_out_text, const char *: json_out_text, default: json_out_int)(out, name, value)
@@ -69,7 +69,7 @@ void json_out_raw(struct json_out *out, const char *name, const char *json); /* 
 #define JSON_PAIRS_8(put, out, name, value, ...) (put(out, name, value), JSON_PAIRS_7(put, out, __VA_ARGS__))
 /* clang-format on */
 
-/* Ends the line and flushes the file; 0, or the errno of what went wrong first. */
+/* Ends the line and flushes the file; 0, or the errno of the first failure. */
 int json_out_finish(struct json_out *out);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number on the line of a file that begins with `name`; -1 without one ("max", no such file). */
+/* The number on the file's line that begins with `name`; -1 if there is none ("max", no such file). */
 static int64_t number_in(const char *folder, const char *file, const char *name)
 {
     char line[PATH_MAX + 32];
@@ -24,7 +24,7 @@ static int64_t number_in(const char *folder, const char *file, const char *name)
 
 /* ---- control groups ---- */
 
-/* The names of a version's files; below `mounted`, in `folder`. */
+/* The file names of each version of control groups; `folder` is below `mounted`. */
 static const struct version {
     const char *folder, *limit, *used, *droppable;
 } versions[] = {
@@ -32,7 +32,7 @@ static const struct version {
     {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
 };
 
-/* -1: not known. */
+/* The smaller of two numbers; -1 means unknown. */
 static int64_t lesser(int64_t a, int64_t b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -49,8 +49,8 @@ static void read_group(const struct version *version, const char *folder, struct
     out->left = lesser(out->left, limit > used ? limit - used : 0);
 }
 
-/* From the process's group up to where they are mounted: in a container its own group may be mounted there,
- * and the path that leads to it outside does not exist. */
+/* Walks from the process's group up to the mount point. In a container that group may itself be the mount
+ * point, and the path that leads to it outside does not exist. */
 static void read_groups(const struct version *version, const char *mounted, const char *group,
                         struct memory_group *out)
 {
@@ -83,9 +83,9 @@ struct memory_group memory_group_read(const char *groups, const char *mounted)
     return found;
 }
 
-/* ---- what there is ---- */
+/* ---- totals ---- */
 
-/* Bytes, where the line has KiB. */
+/* Converts the line's KiB to bytes. */
 static int64_t bytes_in(const char *folder, const char *file, const char *name)
 {
     int64_t kib = number_in(folder, file, name);

@@ -1,27 +1,27 @@
-/* How much memory there is for this process, and how much of it it may still take. */
+/* How much host memory this process may use, and how much of it is still free. */
 #ifndef ANNEAL_CORE_BASE_MEMORY_H
 #define ANNEAL_CORE_BASE_MEMORY_H
 
 #include <stdint.h>
 
-/* Bytes: what the kernel calls available, or what is left of a control group's limit where that is less. 0:
- * not known. */
+/* Bytes: what the kernel calls available, or what a control group's limit leaves, if that is less. 0:
+ * unknown. */
 int64_t memory_available(void);
 
-/* Bytes: what the machine has, or a control group's limit where that is less. 0: not known. */
+/* Bytes: the machine's memory, or a control group's limit, if that is less. 0: unknown. */
 int64_t memory_total(void);
 
-/* Bytes of the available that a process has taken: its resident pages but those it shares with a file. 0: not
- * known. */
+/* Bytes that a process takes from the available memory: its resident pages, except file-backed ones. 0:
+ * unknown. */
 int64_t memory_private(int64_t pid);
 
-/* Bytes: all of this process's resident pages. -1: not known. */
+/* Bytes: all resident pages of this process. -1: unknown. */
 int64_t memory_resident(void);
 
-/* The memory limits of a process's control groups, its own and all around it, of version 1 or 2. */
+/* The memory limits of a process's control group and of all its parents, of version 1 or 2. */
 struct memory_group {
     int64_t limit; /* the lowest; -1: none has one */
-    int64_t left;  /* the least that any of them leaves, pages of files that it could drop included; -1: not
+    int64_t left;  /* the least that any group leaves, droppable file pages counted as free; -1: not
                       known */
 };
 

@@ -146,7 +146,7 @@ static bool is_word(const char *word)
 static enum status take_word(struct parser *p, const char *word)
 {
     const struct command_line *line = p->line;
-    if (!*word && !(line->blank && p->out->count)) return err_set(p->err, STATUS_USAGE, "a word is empty");
+    if (!*word && !(line->blank && p->out->count)) return err_set(p->err, STATUS_USAGE, "argument is empty");
     if (line->most >= 0 && p->out->count == line->most)
         return line->most == 0
                    ? err_set(p->err, STATUS_USAGE, "takes no word, \"%.80s\" is one too many", word)
@@ -156,7 +156,7 @@ static enum status take_word(struct parser *p, const char *word)
     return STATUS_OK;
 }
 
-/* After all words: what is missing. */
+/* Checks that all required words and options are given. */
 static enum status check_missing(const struct parser *p)
 {
     if (p->out->count < p->line->least) return err_set(p->err, STATUS_USAGE, "needs %s", p->line->words);
@@ -203,7 +203,7 @@ void words_release(struct words *words)
 
 enum { PAGE_WIDTH = 100, OPTION_WIDTH = 26 };
 
-/* Columns of UTF-8 text without wide characters. */
+/* The columns that UTF-8 text takes on a screen; wide characters are not supported. */
 static int columns_of(const char *text, size_t length)
 {
     int columns = 0;
@@ -211,8 +211,8 @@ static int columns_of(const char *text, size_t length)
     return columns;
 }
 
-/* Words up to the end of the line, those that do not fit on lines of their own after `indent` blanks;
- * `column` is where the first one begins. Returns the end of the line. */
+/* Prints the words up to the end of the line, wrapped to lines that begin with `indent` blanks; the first
+ * word begins in `column`. Returns the end of the line. */
 static const char *print_paragraph(FILE *out, const char *text, int indent, int column)
 {
     bool begun = false;

@@ -1,9 +1,9 @@
-/* The command line as data: which words and options a command takes, one parser for all of them, and the help
- * that is written from the same table.
+/* The command line as data: a table of the words and options that each command takes, one parser for all
+ * commands, and help text written from the same table.
  *
- * Always: "--name VALUE" and "--name=VALUE" mean the same, as do "-o FILE" and "-oFILE"; options and words
- * come in any order; "--" ends the options; a number below 0 and a lone "-" are words. An option is given
- * once. A setting, "--section.key=value", may be given again: the last one counts. */
+ * "--name VALUE" and "--name=VALUE" mean the same, as do "-o FILE" and "-oFILE"; options and words come in
+ * any order; "--" ends the options; a negative number and a lone "-" are words. An option may be given once;
+ * a setting, "--section.key=value", several times: the last one wins. */
 #ifndef ANNEAL_CORE_BASE_OPTIONS_H
 #define ANNEAL_CORE_BASE_OPTIONS_H
 
@@ -18,11 +18,11 @@ enum option_kind {
     OPTION_FLAG,     /* bool: takes no value */
     OPTION_TEXT,     /* const char *, not empty */
     OPTION_ANY_TEXT, /* const char *, may be empty */
-    OPTION_MAYBE,    /* const char *: "" without a value, which follows "=" or begins with a digit */
+    OPTION_MAYBE,    /* const char *, "" without a value; a value follows "=" or begins with a digit */
     OPTION_WHOLE,    /* int64_t, from least to most */
     OPTION_NUMBER,   /* double, likewise */
     OPTION_CHOICE,   /* int: which of the words in `value`, from 0 */
-    OPTION_DEVICE,   /* const char *: one of the words in `value`, of which a last ":N" is any number */
+    OPTION_DEVICE,   /* const char *: one of the words in `value`, where ":N" at the end is any number */
 };
 
 struct option_spec {
@@ -31,9 +31,9 @@ struct option_spec {
     size_t offset;     /* of its field in the command's record */
     const char *value; /* how the help names the value; of a choice its words, "auto|cpu|cuda" */
     const char *help;  /* wrapped by the printer */
-    char letter;       /* "-o" means the same; 0: no letter does */
+    char letter;       /* of the short form, "-o"; 0: none */
     bool required;
-    double least, most; /* of a number; most 0: as large as it gets */
+    double least, most; /* bounds of a number; most 0: unbounded */
 };
 
 /* An entry of a table: the first five fields in order, then others by name. */
@@ -60,10 +60,10 @@ struct words {
     const char **words, **settings; /* NULL at the end */
     int count, setting_count;
     char **argv; /* all of it, after the command's name; NULL at the end */
-    bool help;   /* --help or -h: the rest has not been looked at */
+    bool help;   /* --help or -h: the rest is not parsed */
 };
 
-/* Parses argv[1] … into `record`, whose fields hold the defaults before, and `out`. STATUS_USAGE names the
+/* Parses argv[1] … into `record`, which holds the defaults on entry, and into `out`. STATUS_USAGE names the
  * word that is wrong and what is accepted. Release `out` also after a failure. */
 enum status options_parse(const struct command_line *line, int argc, char **argv, void *record,
                           struct words *out, struct err *err);

@@ -14,7 +14,7 @@ struct step_record {
     double epoch;      /* passes over the training tokens, with a fraction */
     int64_t tokens;    /* trained on since the run began, this step included */
     double wall_time;  /* Unix seconds at the step's end */
-    double step_ms;    /* milliseconds to its end from its start or, if later, the end of the step before */
+    double step_ms;    /* ms from its start, or the end of the step before if later, to its end */
     double loss;       /* mean cross-entropy in nats over the step's valid tokens; may be NaN or infinite */
     double lr;         /* learning rate applied */
     double grad_norm;  /* L2 norm of all gradients before clipping; may be NaN or infinite */
@@ -25,17 +25,17 @@ struct step_record {
 
 /* One evaluation on the validation tokens. */
 struct eval_record {
-    int64_t step; /* steps done when it was taken */
+    int64_t step; /* steps done before it */
     int64_t tokens;
     double wall_time;
-    double val_loss;       /* mean cross-entropy in nats; NaN where the task has none, like the next */
+    double val_loss;       /* mean cross-entropy in nats; NaN, like the perplexity, where the task has none */
     double val_perplexity; /* exp(val_loss) */
     double eval_ms;
 };
 
 enum { MEASURES_MAX = 4 };
 
-/* All that an evaluation measured, by name: its columns above among them, where the task has them. */
+/* All that an evaluation measured, by name, including val_loss and val_perplexity where the task has them. */
 struct measures {
     int count;
     struct measure {
@@ -46,16 +46,16 @@ struct measures {
 
 enum stopping_verdict { VERDICT_IMPROVED, VERDICT_WAITING, VERDICT_STOP, VERDICT_ORDERED };
 
-/* One early-stopping decision; every evaluation leaves one, also when early stopping is off (patience 0). Of
- * one that an order asked for, which uses up no patience, the store keeps none. */
+/* One early-stopping decision. Every evaluation makes one, also with early stopping off (patience 0). An
+ * evaluation requested by an order uses up no patience, and its decision is not stored. */
 struct stopping_record {
     int64_t step;
     double val_loss;
     double best_val_loss; /* the lowest so far, this one included */
     int64_t best_step;
     double min_delta;
-    bool improved;         /* this one is the lowest: its weights are kept */
-    int64_t patience_used; /* evaluations since one fell by more than min_delta; 0: this one did */
+    bool improved;         /* val_loss is the lowest so far: the weights are kept */
+    int64_t patience_used; /* evaluations since val_loss fell by more than min_delta; 0: it just did */
     int64_t patience;      /* 0: off */
     enum stopping_verdict verdict;
 };
@@ -82,8 +82,8 @@ struct memory_record {
     int64_t planned_bytes, live_bytes, peak_bytes;
 };
 
-/* The time of one operation of one layer in a profiled step, all its calls together. The rows of a step add
- * up to its time: what no operation accounts for is a row of phase and op "unattributed". */
+/* The time of one operation of one layer in a profiled step, summed over its calls. The rows of a step add up
+ * to its time: time outside all operations is a row of phase and op "unattributed". */
 struct profile_record {
     int64_t step;
     const char *phase; /* "data", "forward", "backward", "recompute", "optimizer", "unattributed"; borrowed */
@@ -91,14 +91,14 @@ struct profile_record {
     const char *op;    /* "attention", "gemm gate_up", …; borrowed */
     int64_t calls;
     double time_us; /* microseconds on the device */
-    int64_t bytes;  /* moved to and from memory at least, by the shapes */
+    int64_t bytes;  /* least memory traffic, computed from the shapes */
     int64_t flops;  /* two for a multiply-add */
 };
 
 /* A process that holds memory of a device. */
 struct gpu_process {
     int64_t pid;
-    char name[16]; /* the kernel's; "": not known, as in a container, where numbers are the host's */
+    char name[16]; /* the kernel's; "": not known, as in a container, where pids are the host's */
     int64_t bytes; /* -1: not known */
 };
 
@@ -106,16 +106,14 @@ struct gpu_process {
 struct gpu_record {
     double wall_time;
     int gpu;                /* NVML's index; -1: the CPU */
-    double utilization_pct; /* of a GPU: time with work on it; of the CPU: this process's share of all
-                               processors */
-    int64_t memory_used_bytes, memory_total_bytes; /* by all processes, and in all */
+    double utilization_pct; /* GPU: time with work on it; CPU: this process's share of all processors */
+    int64_t memory_used_bytes, memory_total_bytes; /* used by all processes; installed */
     double power_w, temperature_c, sm_clock_mhz;
-    int64_t process_bytes; /* of the memory, what this process holds; of the CPU: resident */
-    char throttle[160];    /* why the clocks are low, the weightiest first: "thermal, power cap"; "": they are
-                              not */
-    double load_1m;        /* of the host: processes that ran or wanted to, on average over the last minute */
-    /* the processes that hold memory of a GPU, this one included, by pid; the array belongs to the record's
-     * maker */
+    int64_t process_bytes; /* held by this process; on the CPU: resident */
+    char
+        throttle[160]; /* why clocks are reduced, main reason first: "thermal, power cap"; "": they are not */
+    double load_1m;    /* of the host: processes that ran or wanted to, on average over the last minute */
+    /* the processes that hold memory of a GPU, this one included, by pid; the producer owns the array */
     struct gpu_process *processes;
     int64_t process_count; /* -1: not known */
 };

@@ -1,6 +1,6 @@
-/* See ring.h. Head and tail only grow; their difference is the fill, their low bits the place. Before each
- * message stands its size with this header; where one does not fit before the end of the memory, SKIP stands
- * for the rest. */
+/* See ring.h. Head and tail only grow: their difference is the bytes in use, their low bits are the offset.
+ * Each message follows a header with its size. If a message does not fit before the end of the buffer, SKIP
+ * marks the rest and the message goes to the start. */
 #include "core/base/ring.h"
 
 #include <stdint.h>

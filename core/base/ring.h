@@ -1,8 +1,7 @@
 /* A lock-free ring of messages of any length for one producer thread and one consumer thread.
  *
- * Never blocks, never allocates after ring_init: a full ring refuses the message and says so. A message lies
- * in one piece, aligned to 8 bytes, and stays where it is until the consumer frees it, so that it can be read
- * in place, and read again. */
+ * Pushing never blocks and never allocates: on a full ring it returns false. A message is contiguous, aligned
+ * to 8 bytes, and stays in place until the consumer frees it, so it can be read in place, more than once. */
 #ifndef ANNEAL_CORE_BASE_RING_H
 #define ANNEAL_CORE_BASE_RING_H
 
@@ -23,13 +22,13 @@ struct ring {
 bool ring_init(struct ring *ring, size_t capacity);
 void ring_release(struct ring *ring);
 
-/* The producer's: puts the parts one after the other, as one message; false: full. */
+/* Producer: appends the parts as one message; false when the ring is full. */
 bool ring_push(struct ring *ring, const struct iovec *parts, int count);
 
-/* The consumer's: the message at *position, which moves behind it; NULL: there is none yet. The first one is
+/* Consumer: returns the message at *position and advances it; NULL if there is none yet. The first message is
  * at ring->tail. */
 void *ring_next(struct ring *ring, size_t *position);
-/* Frees all messages before `position`. */
+/* Consumer: frees all messages before `position`. */
 void ring_free(struct ring *ring, size_t position);
 
 #endif

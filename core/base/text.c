@@ -15,7 +15,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Letters added, left out or replaced, and neighbours exchanged (optimal string alignment). */
+/* How many letters are inserted, deleted, replaced or swapped with a neighbour (optimal string alignment). */
 static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t rows[3][WORD_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2];
@@ -141,7 +141,7 @@ bool text_parse_double(const char *word, double *out)
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* floor(power · c / 2^128), its lowest bit set when anything below was not zero. */
+/* floor(power · c / 2^128), with the lowest bit set if the part below was not zero. */
 static uint64_t scale(uint128 power, uint64_t c)
 {
     uint128 low = (uint128)(uint64_t)power * c, high = (uint128)(uint64_t)(power >> 64) * c;
@@ -149,21 +149,21 @@ static uint64_t scale(uint128 power, uint64_t c)
     return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
 }
 
-/* value = digits · 10^exponent: of the decimals with the fewest digits that round to `value`, a positive one,
- * the closest. False where it is too large or too small for the method, Raffaello Giulietti's ("The Schubfach
- * way to render doubles", 2020): scaled by a power of ten, here one whose power of five fits 128 bits, the
- * interval that rounds to the value is between 1 and 10 wide; then at most one multiple of ten, or else one
- * of two neighbouring integers, is the answer. Powers rounded to odd keep every comparison exact. */
+/* Finds value = digits · 10^exponent: the shortest decimal that rounds to `value` (positive), and of these
+ * the closest. False if the value is too large or too small for the method, Raffaello Giulietti's ("The
+ * Schubfach way to render doubles", 2020). It scales by a power of ten, here one whose power of five fits 128
+ * bits, so that the interval that rounds to the value is between 1 and 10 wide; the answer is the only
+ * multiple of ten in it, or one of two neighbours. Powers rounded to odd keep comparisons exact. */
 static bool shortest(double value, uint64_t *digits, int *exponent)
 {
     uint64_t bits, mantissa;
     memcpy(&bits, &value, sizeof bits);
     mantissa = bits & (((uint64_t)1 << 52) - 1);
     int biased = (int)(bits >> 52), q = biased - 1075;
-    bool closer = mantissa == 0; /* the neighbour below, by half */
+    bool closer = mantissa == 0; /* the neighbour below is half as far away */
     int k = (q * 1262611 - (closer ? 524031 : 0)) >> 22, h = q + ((-k * 1741647) >> 19) + 1;
     if (biased < 2 || k > 0 || k < -54) return false;
-    uint64_t c = mantissa | (uint64_t)1 << 52, odd = c % 2; /* the ends round to an even one only */
+    uint64_t c = mantissa | (uint64_t)1 << 52, odd = c % 2; /* the ends round to an even mantissa only */
     uint128 power = 1, square = 5;
     for (int left = -k; left; left /= 2, square *= square)
         if (left % 2) power *= square;
@@ -182,13 +182,13 @@ static bool shortest(double value, uint64_t *digits, int *exponent)
     return true;
 }
 
-/* As printf's %g does with just enough digits, but plain up to 10^16: 1e-05, 0.0001, 12.5, 1200000, 1e+16. */
+/* Like printf's %g with just enough digits, but plain up to 10^16: 1e-05, 0.0001, 12.5, 1200000, 1e+16. */
 static void lay_out(uint64_t number, int exponent, char text[32])
 {
     char digits[24] = "", *first = digits + sizeof digits - 1;
     for (; number; number /= 10) *--first = (char)('0' + number % 10);
     int n = (int)(digits + sizeof digits - 1 - first), point = n + exponent;
-    if (point > 0 && point < n) { /* nearly always, and a million steps hold nine million */
+    if (point > 0 && point < n) { /* the common case: a million steps hold nine million such numbers */
         memcpy(text, first, (size_t)point);
         text[point] = '.';
         memcpy(text + point + 1, first + point, (size_t)(n - point + 1));
@@ -243,7 +243,7 @@ char *text_format_number(uint64_t number, char *buf, size_t size)
 
 /* ---- UTF-8 ---- */
 
-/* Inline, so that who does not ask for the code point does not pay for it. */
+/* Inline, so that callers that need no code point do not pay for it. */
 static inline size_t character(const char *text, size_t n, uint32_t *point)
 {
     const unsigned char *c = (const unsigned char *)text;

@@ -1,8 +1,8 @@
-/* anneal_heap.so, preloaded by `--check-allocations` (see core/base/heap.h): a malloc family that counts the
- * allocations of a thread while it is watched and passes on to the C library's. A preloaded symbol comes
- * before those of libraries, so what OpenBLAS or SQLite allocate counts, too. The OpenMP library's own does
- * not: a team of one thread is made anew for every parallel region. Where the C library is not glibc nothing
- * is counted. */
+/* anneal_heap.so, preloaded by `--check-allocations` (see core/base/heap.h): malloc and its relatives, which
+ * count a thread's allocations while it is watched and then call the C library's. A preloaded symbol comes
+ * before those of libraries, so allocations by OpenBLAS or SQLite count, too. Those of the OpenMP library
+ * itself do not: it creates a team of one thread anew for every parallel region. With a C library other than
+ * glibc nothing is counted. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the thread, and nobody else's: counting needs no lock, and a thread does not see another's work. */
+/* Thread-local, so counting needs no lock, and a thread sees its own allocations only. */
 static _Thread_local struct {
     bool on;
     int64_t count;

@@ -148,7 +148,7 @@ static void what_cannot_be_meant_is_named(void **state)
         {"a --color red --fast -f", "--fast: is given twice"},
         {"a --color red --a.b", "--a.b: must be --section.key=value"},
         {"a b c --color red", "takes WALL [WALL], \"c\" is one word too many"},
-        {"_ --color red", "a word is empty"},
+        {"_ --color red", "argument is empty"},
         {"--color red", "needs WALL [WALL]"},
         {"a", "needs --color red|green|blue"},
     };
