@@ -13,6 +13,9 @@
 #include "tui/session/process.h"
 
 #define VERSION "0.1.0"
+#ifndef COMMIT /* the Makefile gives it; empty where it is not known */
+#define COMMIT ""
+#endif
 
 enum { RECORD_MAX = 1024, COMMANDS_MAX = 64 };
 
@@ -142,6 +145,6 @@ int main(int argc, char **argv)
     if (argc > 2)
         err_set(&err, STATUS_USAGE, "--version: takes no further word");
     else
-        puts("anneal " VERSION);
+        puts(*COMMIT ? "anneal " VERSION " (" COMMIT ")" : "anneal " VERSION);
     return err.status || output_check(&err) ? fail(&anneal, &err) : 0;
 }
