@@ -38,18 +38,27 @@ COMMIT := $(shell if [ -e .git ]; then git --no-optional-locks -c safe.directory
 
 # ---- flags ----
 MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
+# OpenBLAS's OpenMP build: Debian and Ubuntu keep it in a folder of its own, Fedora under a name of its own.
+ifeq ($(wildcard /usr/include/openblas/cblas.h),)
 OPENBLAS_LIB = /usr/lib/$(MULTIARCH)/openblas-openmp
+OPENBLAS_INCLUDE = -I/usr/include/$(MULTIARCH)/openblas-openmp
+OPENBLAS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas
+else
+OPENBLAS_INCLUDE := -I/usr/include/openblas
+OPENBLAS := -lopenblaso
+endif
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas
 # Fixed buffers cut what is too long, by design; gcc warns of it where it inlines, and every release inlines otherwise.
-WARN += $(if $(findstring clang,$(CC)),,-Wno-format-truncation)
+# A loop that clang leaves as it is in spite of `omp simd` is no mistake.
+WARN += $(if $(findstring clang,$(CC)),-Wno-pass-failed,-Wno-format-truncation)
 comma := ,
 SANITIZERS := $(if $(TSAN),-fsanitize=thread,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined)
 COUNTERS := $(if $(COVERAGE),--coverage -fprofile-abs-path -fprofile-update=atomic)
 SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer) $(COUNTERS)
 CFLAGS ?= $(if $(DEBUG),-O0 -g3,-O2 -g)
-BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -I. -I/usr/include/$(MULTIARCH)/openblas-openmp -fopenmp \
+BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -I. $(OPENBLAS_INCLUDE) -fopenmp \
               -pthread -MMD -MP
-LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \
+LIBS = $(OPENBLAS) -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \
        -lpcre2-8 -lutf8proc -lxxhash -lm -ldl
 
 # ---- sources ----
@@ -58,7 +67,7 @@ LIBS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas -lncursesw -ltinf
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
                kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
-ifeq ($(shell uname -m),x86_64)
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 ISAS := baseline v3 v4
 else
 ISAS := baseline
@@ -95,7 +104,7 @@ endif
 endif
 SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
-               -I/usr/include/$(MULTIARCH)/openblas-openmp -fPIC -fvisibility=hidden -pthread -MMD -MP
+               $(OPENBLAS_INCLUDE) -fPIC -fvisibility=hidden -pthread -MMD -MP
 SIM_SRC := $(wildcard tests/cuda_sim/*.cc)
 SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
@@ -162,15 +171,18 @@ $(BUILD)/isa/$(1)/%.o: %.c | $(BUILD)/headers
 $(BUILD)/kernels/cpu_$(1).o: $(KERNEL_SRC:%.c=$(BUILD)/isa/$(1)/%.o)
 	@mkdir -p $$(@D)
 	$(Q)$$(LD_RELOCATABLE) -r -o $$@.all $$^
-	$(Q)objcopy --redefine-sym cpu_table=cpu_table_$(1) --keep-global-symbol=cpu_table_$(1) $$@.all $$@
+	$(Q)$$(OBJCOPY) --redefine-sym cpu_table=cpu_table_$(1) --keep-global-symbol=cpu_table_$(1) $$@.all $$@
 	@rm -f $$@.all
 endef
-LD_RELOCATABLE := ld
+# The compiler's own tools, so that CC alone chooses another machine (CC=aarch64-linux-gnu-gcc).
+LD_RELOCATABLE = $(shell $(CC) -print-prog-name=ld)
+OBJCOPY = $(shell $(CC) -print-prog-name=objcopy)
+AR = $(shell $(CC) -print-prog-name=ar)
 $(foreach isa,$(ISAS),$(eval $(call kernel_rules,$(isa))))
 
 $(LIB): $(OBJ) $(KERNEL_OBJ)
 	@rm -f $@
-	$(Q)ar rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 # Written only when the commit has changed: otherwise nothing is compiled again.
 $(BUILD)/commit: FORCE
@@ -226,7 +238,7 @@ $(BUILD)/%.o: %.cc
 # The plugin as the simulator runs it: what the real binary opens in the tests of --device cuda.
 $(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas
+	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context $(OPENBLAS)
 
 $(SIM_TESTS): $(SIM_PLUGIN)
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
