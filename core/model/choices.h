@@ -1,5 +1,5 @@
-/* The options with fixed words, as enums: those that core/model/config.def lists with CHOICES.
- * optimizer_kind_word(kind) and its likes give the word of a constant. */
+/* The options with fixed words, as enums: those that core/model/config.def lists with CHOICES. For a
+ * constant, optimizer_kind_word(kind) and the like return its word. */
 #ifndef ANNEAL_CORE_MODEL_CHOICES_H
 #define ANNEAL_CORE_MODEL_CHOICES_H
 

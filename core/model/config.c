@@ -20,7 +20,7 @@ struct key {
     const char *section, *name, *full;
     enum kind kind;
     size_t offset, size;
-    const char *fallback; /* "": derived in config_finish */
+    const char *fallback; /* "": config_finish derives it */
     double least, most;
     const char *const *words; /* in the order of the enum, NULL at the end */
     const char *list;         /* the words with bars between */
@@ -69,7 +69,7 @@ static bool *is_set(struct config *config, const char *full)
 
 /* ---- values: `record` is the struct that a key's field is in ---- */
 
-/* The number of a word among those of the key; -1: it is none of them. */
+/* The index of a word among the key's words; -1: not one of them. */
 static int find_word(const struct key *key, const char *word)
 {
     for (int i = 0; key->words[i]; i++)
@@ -77,7 +77,7 @@ static int find_word(const struct key *key, const char *word)
     return -1;
 }
 
-/* Whole numbers, choices and truth values are stored by the field's size. */
+/* Stores a whole number, choice or truth value in a field of this size. */
 static void store_int(void *field, size_t size, int64_t value)
 {
     if (size == sizeof(bool))
@@ -159,14 +159,14 @@ void config_init(struct config *config)
 
 /* ---- keys by name ---- */
 
-/* A key of a parameter group without its section: "NAME.key"; NULL: another section's key. */
+/* The part "NAME.key" of a parameter group's key; NULL for a key of another section. */
 static const char *group_part(const char *full)
 {
     static const char section[] = "param_group.";
     return strncmp(full, section, sizeof section - 1) == 0 ? full + sizeof section - 1 : NULL;
 }
 
-/* The key that a group's part ends with. */
+/* The key at the end of "NAME.key". */
 static const struct key *find_group_key(const char *part)
 {
     const char *dot = strrchr(part, '.');
@@ -175,7 +175,7 @@ static const struct key *find_group_key(const char *part)
     return NULL;
 }
 
-/* The group that it begins with: one that there is, or the next that there may be. */
+/* The group that "NAME.key" names: an existing one, or else the entry after the last. */
 static struct param_group *find_group(const struct param_groups *groups, const char *part)
 {
     size_t length = (size_t)(strrchr(part, '.') - part);
@@ -198,7 +198,7 @@ static enum status unknown_key(const char *full, struct err *err)
                    full, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
 }
 
-/* Sets a key of a group, which is a new one, asked after the others, where the name is new. */
+/* Sets a key of a group; a new name adds a group at the end. */
 static enum status set_group_key(struct param_groups *groups, const char *full, const char *value,
                                  struct err *err)
 {
@@ -263,15 +263,15 @@ const char *config_changed(const struct config *before, const struct config *aft
 
 /* ---- reading ---- */
 
-/* inih asks for one line at a time. Serving the lines ourselves gives their numbers, refuses lines that its
- * buffer would cut in two, and takes the indentation away that it would read as a continuation of the key
- * before. */
+/* inih reads one line at a time through a callback. Serving the lines ourselves gives line numbers, rejects
+ * lines that would overflow its buffer, and strips indentation, which inih would read as a continued
+ * value. */
 struct reading {
     struct config *config;
     const char *name, *rest, *end; /* of the file; the text that inih has not read yet, and its end */
     int line;
     struct err *err;
-    enum status status;                                          /* of the first bad line */
+    enum status status;                                          /* the error of the first bad line */
     char seen[(KEY_COUNT + PARAM_GROUPS_MAX * GROUP_KEYS) * 64]; /* the keys so far, each before a newline */
 };
 
@@ -294,7 +294,7 @@ static char *serve_line(char *buf, int size, void *user)
     return buf;
 }
 
-/* A key that is there twice is a mistake: whichever counts, somebody believes in the other. */
+/* A key that is given twice is an error: no order of precedence would be obvious to every reader. */
 static int on_pair(void *user, const char *section, const char *name, const char *value)
 {
     struct reading *r = user;
@@ -304,7 +304,7 @@ static int on_pair(void *user, const char *section, const char *name, const char
     snprintf(full, sizeof full, "%s%s%s", section, *section ? "." : "", name);
     snprintf(line, sizeof line, "\n%s\n", full);
     r->status = strstr(r->seen, line)
-                    ? err_set(r->err, STATUS_USAGE, "%s is set a second time (leave one of them)", full)
+                    ? err_set(r->err, STATUS_USAGE, "%s is set twice (remove one of the two lines)", full)
                     : set_key(r->config, full, value, r->err);
     if (r->status)
         err_prefix(r->err, "%s:%d", r->name, r->line);
@@ -323,14 +323,13 @@ enum status config_read_file(struct config *config, const char *path, struct err
     r.rest = (const char *)map.data;
     r.end = r.rest + map.size;
     if (memchr(map.data, '\0', map.size))
-        r.status = err_set(err, STATUS_USAGE, "%s: is not a configuration file (INI text)", path);
+        r.status = err_set(err, STATUS_USAGE, "%s: not a configuration file (it must be INI text)", path);
     else
         line = ini_parse_stream(serve_line, &r, on_pair, &r);
     file_map_close(&map);
     if (r.status && (line <= 0 || r.line < line)) return r.status;
-    if (line > 0) /* inih reads on after a bad line: its number is the first one's */
-        return err_set(err, STATUS_USAGE, "%s:%d: neither [section] nor key = value nor ; comment", path,
-                       line);
+    if (line > 0) /* inih goes on after a bad line: `line` is the first one */
+        return err_set(err, STATUS_USAGE, "%s:%d: must be [section], key = value or ; comment", path, line);
     return line < 0 ? err_no_memory(err, "reading %s", path) : STATUS_OK;
 }
 
@@ -372,7 +371,7 @@ static bool is_size(const struct key *key)
            key->offset < offsetof(struct config, model.sizes) + sizeof(struct model_config);
 }
 
-/* The name of an imported model becomes its folder. */
+/* Replaces the name of an imported model by its folder. */
 static enum status find_from(struct config *config, struct err *err)
 {
     char path[CONFIG_TEXT_MAX + 32], folder[PATH_MAX];
@@ -382,8 +381,8 @@ static enum status find_from(struct config *config, struct err *err)
     return file_format_path(config->model.from, sizeof config->model.from, err, "%s", folder);
 }
 
-/* The sizes that keys override. A run's stored configuration gives all of them: its folder need not be there
- * any more. */
+/* Reads the base sizes, which keys override. A stored configuration sets every size, so that the folder of
+ * model.from may be gone by then. */
 static enum status read_base(struct config *config, struct err *err)
 {
     char path[CONFIG_TEXT_MAX + 32];
@@ -402,7 +401,7 @@ static enum status read_base(struct config *config, struct err *err)
     return status ? err_prefix(err, "model.from") : STATUS_OK;
 }
 
-/* The tokens that data.tokenizer has, or is to learn; 0: not known here, and whoever opens it says why. */
+/* How many tokens data.tokenizer has, or is to learn; 0: unknown here, and opening it reports why. */
 static int64_t tokenizer_size(const char *word)
 {
     struct tokenizer *tokenizer;
@@ -413,8 +412,8 @@ static int64_t tokenizer_size(const char *word)
     return size;
 }
 
-/* Derives values that are not given from other keys. A preset's vocabulary that nobody asked for gives way
- * to a larger tokenizer's. */
+/* Derives values that are not given from other keys. A tokenizer larger than the preset's vocabulary sets
+ * model.vocab_size, unless that is given. */
 static enum status derive(struct config *config, struct err *err)
 {
 #define BETA2(KIND, name, moments, beta2, flops) [OPTIMIZER_##KIND] = beta2,
@@ -446,8 +445,8 @@ static enum status check_together(const struct config *c, struct err *err)
         (c->eval.every > 0 || c->eval.at_epoch_end) && (c->data.val_fraction > 0 || *c->data.val);
     if (T > c->model.sizes.max_seq_len)
         return err_set(err, STATUS_USAGE,
-                       "train.seq_len = %lld is longer than model.max_seq_len = %d (raise that one)", T,
-                       c->model.sizes.max_seq_len);
+                       "train.seq_len = %lld is longer than model.max_seq_len = %d (raise model.max_seq_len)",
+                       T, c->model.sizes.max_seq_len);
     if (c->eval.early_stopping_patience > 0 && !evaluates)
         return err_set(err, STATUS_USAGE,
                        "eval.early_stopping_patience = %lld: needs evaluations, so eval.every (or "
@@ -458,8 +457,8 @@ static enum status check_together(const struct config *c, struct err *err)
                        (long long)c->health.plateau_steps, CONFIG_PLATEAU_STEPS_LEAST);
     if (trace > 0 && trace >= c->train.total_steps)
         return err_set(err, STATUS_USAGE,
-                       "profile.trace_step = %lld: there is no such step with train.total_steps = %lld (the "
-                       "first one is 0)",
+                       "profile.trace_step = %lld: no such step, as train.total_steps = %lld (the first "
+                       "step is 0)",
                        trace, (long long)c->train.total_steps);
     if (tokens > CONFIG_MICRO_BATCH_TOKENS)
         return err_set(err, STATUS_USAGE,
@@ -558,11 +557,10 @@ void config_print_help(FILE *out)
         begin_section(out, i);
         print_key_help(out, &keys[i]);
     }
-    fprintf(
-        out,
-        "\n[param_group.NAME]\n"
-        "  up to %d sections, each for the parameters that its pattern chooses; the first that matches has\n"
-        "  a parameter, in the order of the file\n",
-        PARAM_GROUPS_MAX);
+    fprintf(out,
+            "\n[param_group.NAME]\n"
+            "  up to %d sections, each for the parameters whose names match its pattern; of several that\n"
+            "  match a parameter, the first one in the file applies\n",
+            PARAM_GROUPS_MAX);
     for (size_t k = 0; k < GROUP_KEYS; k++) print_key_help(out, &group_keys[k]);
 }

@@ -1,7 +1,7 @@
-/* The configuration of a run: INI text, command-line words `--section.key=value`, defaults; every key
- * declared once in core/model/config.def with its default, unit and check; sections [param_group.NAME], of
- * which there may be any number, are core/model/param_group.h's. An unknown key or a bad value is one
- * sentence that names the file, the line, the key, what is accepted, and the nearest known name. */
+/* The configuration of a run: INI text, command-line words `--section.key=value`, and defaults. Every key is
+ * declared once, in core/model/config.def, with its default, unit and check. Sections [param_group.NAME], any
+ * number of them, are described in core/model/param_group.h. The error for an unknown key or a bad value
+ * names the file, the line, the key, the accepted values and the nearest known name. */
 #ifndef ANNEAL_CORE_MODEL_CONFIG_H
 #define ANNEAL_CORE_MODEL_CONFIG_H
 
@@ -21,7 +21,7 @@ enum { CONFIG_BATCH_SIZE_MOST = 65535 };
 enum { CONFIG_MICRO_BATCH_TOKENS = 1 << 26 }; /* the most that train.batch_size x train.seq_len may be */
 enum { CONFIG_PLATEAU_STEPS_LEAST = 32 };     /* of health.plateau_steps, unless it is 0 */
 
-/* config.<section>.<key>, as config.def lists them; a REAL that may be a word instead is NaN for it. */
+/* config.<section>.<key>, as config.def lists them; a REAL_OR is NaN where its word is given. */
 /* clang-format off */
 struct config {
 #define SECTION(name) struct config_##name {
@@ -39,29 +39,29 @@ struct config {
 };
 /* clang-format on */
 
-/* All defaults. */
+/* Sets all defaults. */
 void config_init(struct config *config);
 
 /* Reads INI text from a file. */
 enum status config_read_file(struct config *config, const char *path, struct err *err);
 
-/* Reads what config_text wrote: its canonical lines, values verbatim and of any length. `name` is for
+/* Reads the output of config_text: its canonical lines, values verbatim and of any length. `name` is for
  * messages. */
 enum status config_read_effective(struct config *config, const char *text, const char *name, struct err *err);
 
 /* One word "section.key=value" (leading "--" allowed). */
 enum status config_read_word(struct config *config, const char *word, struct err *err);
 
-/* After all input: applies the preset under the keys that were given, fills what follows from other keys
- * (head_dim, betas of the optimizer), and checks what concerns several keys. */
+/* Call after all input: applies the preset to sizes that are not given, derives values from other keys
+ * (head_dim, betas of the optimizer), and checks keys against each other. */
 enum status config_finish(struct config *config, struct err *err);
 
 enum { CONFIG_WARNINGS_MAX = 4, CONFIG_WARNING_SIZE = 200 };
-/* Settings of a finished configuration that have no effect, a sentence each; returns how many. */
+/* Settings of a finished configuration that have no effect, one sentence each; returns how many. */
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE]);
 
-/* The complete effective configuration as INI text, yours to free; config_read_effective
- * gives an equal configuration. */
+/* The complete effective configuration as INI text, which the caller frees; config_read_effective reads back
+ * an equal configuration. */
 char *config_text(const struct config *config);
 
 /* All keys with default, unit, accepted values and a sentence each: `anneal train --help-config`. */
@@ -70,8 +70,7 @@ void config_print_help(FILE *out);
 /* The accepted words of "section.key" with bars between, "adamw|lion"; "" where it has none. */
 const char *config_words(const char *key);
 
-/* The first key, as "section.key", that differs between the two although a resumed run must keep it; NULL:
- * none does. */
+/* The first key, as "section.key", that differs although a resumed run must not change it; NULL: none. */
 const char *config_changed(const struct config *before, const struct config *after);
 
 /* The value of "section.key" as text; false for an unknown key. */

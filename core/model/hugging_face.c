@@ -9,7 +9,7 @@
 
 #include "core/base/file.h"
 
-/* The older spelling, beside rope_theta: every transformers reads it, the newer ones as rope_parameters. */
+/* The older spelling, written next to rope_theta: all versions of transformers read it. */
 static json_t *rope_scaling_json(const struct model_config *c)
 {
     json_t *json =
@@ -28,7 +28,7 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
     const char *architecture = c->qk_norm    ? "Qwen3ForCausalLM"
                                : c->qkv_bias ? "Qwen2ForCausalLM"
                                              : "LlamaForCausalLM";
-    /* left out, transformers would take Llama's ids 1 and 2 and end a text at what is ordinary here */
+    /* null ids: without them transformers would use Llama's 1 and 2, ordinary tokens here */
     json_t *json = json_pack(
         "{s:[s] s:s s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:s s:s s:n s:n s:n}", "architectures",
         architecture, "model_type", type, "vocab_size", c->vocab_size, "hidden_size", c->hidden_dim,
@@ -47,7 +47,7 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
     return status;
 }
 
-/* An integer key; absent: `fallback`, or an error when that is negative. */
+/* An integer key; if absent, `fallback`, or an error if that is negative. */
 static enum status read_size(const json_t *json, const char *path, const char *key, int fallback, int *out,
                              struct err *err)
 {
@@ -134,7 +134,7 @@ enum status hugging_face_read_config(const char *path, struct model_config *out,
     file_map_close(&map);
     if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
     status = json_is_object(json) ? read_fields(json, path, &config, err)
-                                  : err_set(err, STATUS_CORRUPT, "%s: holds no JSON object", path);
+                                  : err_set(err, STATUS_CORRUPT, "%s: not a JSON object", path);
     json_decref(json);
     if (!status) *out = config;
     return status;

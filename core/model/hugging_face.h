@@ -1,21 +1,21 @@
-/* config.json, the description by which Hugging Face's transformers opens a model: written beside our
- * weights, read back to know what a folder holds. Llama, Qwen2 and Qwen3. */
+/* config.json, which Hugging Face's transformers needs to open a model: written next to exported weights,
+ * read to learn the sizes of a model in a folder. Llama, Qwen2 and Qwen3. */
 #ifndef ANNEAL_CORE_MODEL_HUGGING_FACE_H
 #define ANNEAL_CORE_MODEL_HUGGING_FACE_H
 
 #include "core/model/model.h"
 
-/* Atomic. */
+/* Replaces the file atomically. */
 enum status hugging_face_write_config(const struct model_config *config, const char *path, struct err *err);
 
-/* A missing or impossible key, an architecture or rotary scaling that we do not compute: one sentence. */
+/* STATUS_CORRUPT or STATUS_USAGE: a missing or impossible key, an unsupported model or rotary scaling. */
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err);
 
-/* Models that were imported: folders of $ANNEAL_HOME/models, which go by their names wherever the folder of a
- * model is asked for. Where the model of that name is, or would be. */
+/* The folder of an imported model, existing or not: $ANNEAL_HOME/models/NAME. Wherever a model's folder is
+ * expected, its name will do. */
 enum status imported_model_folder(const char *name, char *folder, size_t size, struct err *err);
 
-/* Whether `word` is the name of one; then its folder. */
+/* Whether `word` is the name of an imported model; if so, sets `folder`. */
 bool imported_model_find(const char *word, char *folder, size_t size);
 
 #endif

@@ -44,8 +44,8 @@ static enum status check_rope(const struct model_config *c, struct err *err)
     return err_set(
         err, STATUS_USAGE,
         "model.rope_factor = %g, low_freq_factor = %g, high_freq_factor = %g, original_len = %d: with "
-        "model.rope_scaling = %s the factor must be 1 or more, the others positive, the high one the "
-        "larger",
+        "model.rope_scaling = %s the factor must be at least 1, the others positive, high_freq_factor "
+        "above low_freq_factor",
         factor, low, high, c->rope_original_len, rope_scaling_word(c->rope_scaling));
 }
 
@@ -70,8 +70,8 @@ enum status model_config_check(const struct model_config *c, struct err *err)
         return err_set(err, STATUS_USAGE, "model.num_heads = %d is not a multiple of model.num_kv_heads = %d",
                        c->num_heads, c->num_kv_heads);
     if (c->head_dim % 2)
-        return err_set(err, STATUS_USAGE, "model.head_dim = %d: must be even, rotary positions turn pairs",
-                       c->head_dim);
+        return err_set(err, STATUS_USAGE,
+                       "model.head_dim = %d: must be even, as rotary positions rotate pairs", c->head_dim);
     if (!(c->rope_base > 0) || !(c->norm_eps > 0))
         return err_set(err, STATUS_USAGE, "model.rope_base and model.norm_eps must be positive");
     return check_rope(c, err);
@@ -82,7 +82,7 @@ double model_rotary_frequency(const struct model_config *c, int i)
     double frequency = pow(c->rope_base, -2.0 * i / c->head_dim);
     if (c->rope_scaling == ROPE_LINEAR) return frequency / c->rope_factor;
     if (c->rope_scaling != ROPE_LLAMA3) return frequency;
-    double turns = c->rope_original_len * frequency / (2 * M_PI); /* of a wave over the original length */
+    double turns = c->rope_original_len * frequency / (2 * M_PI); /* of this wave over the original length */
     double low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
     if (turns > high) return frequency;
     if (turns < low) return frequency / c->rope_factor;
@@ -92,7 +92,7 @@ double model_rotary_frequency(const struct model_config *c, int i)
 
 enum { GROUP_ALIGN = 64 };
 
-/* Appends a tensor; `packed` puts it directly behind the one before, where both are in the same arena. */
+/* Appends a tensor; `packed` puts it directly behind the previous one, if both are in the same arena. */
 static const struct param *append(struct model *model, bool packed, int place, int rows, int cols,
                                   const char *format, int layer)
 {
@@ -115,7 +115,7 @@ static size_t aligned(size_t elements)
     return (elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
 }
 
-/* Gives every parameter its place in its arena. */
+/* Assigns every parameter its offset in its arena. */
 static void lay(struct model *model)
 {
     size_t end[2] = {0, 0}; /* of the trainable arena, of the frozen one */
@@ -142,7 +142,7 @@ void model_freeze(struct model *model, bool (*frozen)(const void *context, const
     lay(model);
 }
 
-/* The newest `count` tensors, as one matrix. */
+/* The last `count` tensors, as one matrix. */
 static struct linear pack(const struct model *model, enum weight weight, int count)
 {
     struct linear w = {.weight = weight, .parts = model->params + model->param_count - count, .count = count};

@@ -1,9 +1,9 @@
 /* The model: its sizes, the presets, and a record of each parameter under its Hugging Face name.
  *
- * Trainable parameters lie in one flat arena of fp32 elements, whose offsets gradients and moments share;
- * frozen ones in an arena of their own, of the elements that the model computes with. In both, matrices come
- * first and vectors (norms, biases) after them, and q, k, v as well as gate, up are neighbours where they are
- * in the same arena, so that they are one packed product. */
+ * Trainable parameters are in one flat arena of fp32 elements; gradients and moments have the same offsets.
+ * Frozen parameters are in a second arena, in the precision of computation. In both, matrices come first,
+ * then vectors (norms, biases). q, k, v and gate, up are adjacent if they are in the same arena, so that one
+ * matrix product computes them. */
 #ifndef ANNEAL_CORE_MODEL_MODEL_H
 #define ANNEAL_CORE_MODEL_MODEL_H
 
@@ -25,7 +25,7 @@ struct model_config {
     int intermediate_dim; /* F */
     int max_seq_len;
     double rope_base;
-    enum rope_scaling rope_scaling; /* the four below: model_rotary_frequency */
+    enum rope_scaling rope_scaling; /* this and the next four: see model_rotary_frequency */
     double rope_factor;             /* linear and llama3: at least 1 */
     double rope_low_freq_factor;    /* llama3, in turns over rope_original_len */
     double rope_high_freq_factor;   /* llama3, above the low one */
@@ -39,16 +39,16 @@ struct model_config {
 /* The sizes of a preset. */
 struct model_config model_preset(enum preset preset);
 
-/* Sizes that cannot work (heads not dividing, odd head_dim, overflow) are one sentence that names the key. */
+/* STATUS_USAGE names the key of an impossible size (heads that do not divide, odd head_dim, overflow). */
 enum status model_config_check(const struct model_config *config, struct err *err);
 
-/* Radians by which pair i of a head turns from one position to the next, in fp64:
+/* Radians by which pair i of a head rotates per position, in fp64:
  *
  *     default   f(i) = base^(−2i/HS), i from 0 to HS/2 − 1
- *     linear    f(i) / factor: positions are pressed together
- *     llama3    waves shorter than original/high_freq_factor as they are, those longer than
- *               original/low_freq_factor divided by factor, between them both in proportion (Meta, "The Llama
- *               3 Herd of Models", 2024; as transformers computes it) */
+ *     linear    f(i) / factor: positions are compressed
+ *     llama3    waves shorter than original/high_freq_factor unchanged, waves longer than
+ *               original/low_freq_factor divided by factor, a blend between (Meta, "The Llama 3 Herd of
+ *               Models", 2024; computed as in transformers) */
 double model_rotary_frequency(const struct model_config *config, int i);
 
 /* Places of a layer in which parameters are used, in the order of the forward pass. */
@@ -62,28 +62,28 @@ enum layer_place {
     PLACE_DOWN,
     PLACES
 };
-/* Before all layers' is the embedding's place; behind them, as of one layer more, the final norm's and the
- * head's. */
+/* The embedding comes before all layers; the final norm and the head follow the last one, as places of layer
+ * L. */
 enum { PLACE_EMBEDDING = -1, PLACE_FINAL_NORM = 0, PLACE_HEAD = 1 };
 static inline int param_place(int layer, int place)
 {
     return layer * PLACES + place;
 }
 
-/* One tensor as Hugging Face knows it. */
+/* One tensor, under its Hugging Face name. */
 struct param {
     char name[72];
-    size_t offset, count; /* in elements of its arena; a trainable one's gradient and moments have the same */
+    size_t offset, count; /* in elements of its arena; also of its gradient and moments, if trainable */
     int rows, cols;       /* (rows, cols); a vector has rows = its length and cols = 0 */
     int place;            /* where it is used first */
-    bool packed;          /* belongs behind the one before it */
+    bool packed;          /* adjacent to the previous tensor */
     bool frozen;
 };
 
 enum weight { WEIGHT_HEAD, WEIGHT_QKV, WEIGHT_O, WEIGHT_GATE_UP, WEIGHT_DOWN, WEIGHTS };
 
-/* A projection's weight (rows, cols): one matrix, or several packed behind one another by rows, where
- * they are in the same arena. */
+/* A projection's weight (rows, cols): one matrix, or several, whose rows follow each other in memory if they
+ * are in the same arena. */
 struct linear {
     enum weight weight;        /* for profiles */
     const struct param *parts; /* (count) */
@@ -110,16 +110,16 @@ struct model {
     const struct param *embed;      /* (V, C) */
     struct linear head;             /* (V, C); the embedding when tied */
     const struct param *final_norm; /* (C) */
-    size_t elements;                /* of the trainable arena; groups start on 64 elements, gaps stay zero */
-    size_t frozen_elements;         /* of the frozen one, likewise; 0: nothing is frozen */
-    int64_t parameters;             /* of both, without the gaps */
+    size_t elements;        /* of the trainable arena; packs start at multiples of 64, gaps stay zero */
+    size_t frozen_elements; /* of the frozen arena, likewise; 0: nothing is frozen */
+    int64_t parameters;     /* in both arenas, without the gaps */
     int64_t frozen_parameters;
     int lowest; /* the first place of a trainable parameter: no gradient is needed before it */
 };
 
-/* All of it trainable. */
+/* Makes all parameters trainable. */
 enum status model_init(struct model *model, const struct model_config *config, struct err *err);
-/* Freezes the parameters that `frozen` names, and thaws the others: their places in the arenas are new. */
+/* Freezes the parameters that `frozen` selects and unfreezes all others; offsets in the arenas change. */
 void model_freeze(struct model *model, bool (*frozen)(const void *context, const struct param *param),
                   const void *context);
 void model_release(struct model *model); /* harmless on a zeroed struct */
@@ -131,8 +131,8 @@ const struct param *model_find(const struct model *model, const char *name);
 void model_initialise_param(const struct model *model, const struct param *param, uint64_t seed, size_t from,
                             size_t to, float *w);
 
-/* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, N without the input embedding unless tied; of a frozen
- * parameter 4, as its gradient is not computed. */
+/* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, with N excluding the input embedding unless tied. A
+ * frozen parameter counts 4 instead of 6, as its gradient is not computed. */
 double model_flops_per_token(const struct model *model, int seq_len);
 
 #endif

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The number of the group that has a parameter; -1: none. */
+/* The index of the group that applies to a parameter; -1: none. */
 static int find_group(const struct param_groups *groups, const char *param)
 {
     for (int i = 0; i < groups->count; i++)
@@ -14,7 +14,7 @@ static int find_group(const struct param_groups *groups, const char *param)
     return -1;
 }
 
-/* How one parameter is updated; its end is not set. */
+/* How one parameter is updated; the caller sets `end`. */
 static struct update_range range_of(const struct param_group *group, const struct param *param,
                                     double weight_decay)
 {
@@ -47,7 +47,7 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
     return count;
 }
 
-/* STATUS_USAGE: a group has no parameter. */
+/* STATUS_USAGE if a group applies to no parameter. */
 static enum status check_used(const struct param_groups *groups, const struct model *model, struct err *err)
 {
     size_t used[PARAM_GROUPS_MAX + 1] = {0}, last = model->param_count - 1;
@@ -56,8 +56,8 @@ static enum status check_used(const struct param_groups *groups, const struct mo
         if (!used[i + 1])
             return err_set(
                 err, STATUS_USAGE,
-                "param_group.%s.match = %s: matches no parameter of this model that no earlier group "
-                "has (they are named as %s, %s)",
+                "param_group.%s.match = %s: matches no parameter of this model that is left by earlier "
+                "groups (names are like %s, %s)",
                 groups->at[i].name, groups->at[i].match, model->params[0].name, model->params[last].name);
     return STATUS_OK;
 }
@@ -93,7 +93,7 @@ int param_groups_ranges(const struct param_groups *groups, const struct model *m
                             *before = n ? &out[n - 1] : NULL;
         bool alike =
             before && before->lr_scale == range.lr_scale && before->weight_decay == range.weight_decay;
-        /* the gaps between are zero and stay so in whatever range they are */
+        /* the gaps are zero and stay zero in any range */
         if (before) before->end = param->offset;
         if (!alike) out[n++] = range;
     }

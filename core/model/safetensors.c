@@ -11,7 +11,7 @@
 
 enum { HEADER_MAX = 100000000, PIECE = 1 << 20 };
 
-/* "F64", "BF16", "I32", "U8", "F8_E4M3", "BOOL" …; 0: none that is known. */
+/* Bytes of "F64", "BF16", "I32", "U8", "F8_E4M3", "BOOL" …; 0: unknown. */
 static size_t dtype_bytes(const char *dtype)
 {
     int bits = strcmp(dtype, "BOOL") == 0 ? 8 : atoi(dtype + strspn(dtype, "BFIU"));
@@ -34,7 +34,7 @@ static enum status read_entry(struct safetensors *file, const struct shard *shar
     if (json_unpack(entry, "{s:s, s:o, s:[I, I!]}", "dtype", &dtype, "shape", &shape, "data_offsets", &begin,
                     &end) != 0 ||
         !json_is_array(shape))
-        return corrupt(err, path, name, "dtype, shape or data_offsets are missing or wrong");
+        return corrupt(err, path, name, "dtype, shape or data_offsets is missing or malformed");
     size_t bytes = dtype_bytes(dtype), dims = json_array_size(shape);
     if (!bytes) return corrupt(err, path, name, "unknown dtype");
     if (dims > SAFETENSORS_DIMS_MAX) return corrupt(err, path, name, "more than 8 dimensions");
@@ -50,7 +50,7 @@ static enum status read_entry(struct safetensors *file, const struct shard *shar
     if (begin < 0 || end < begin || (size_t)end > shard->map.size - data_start)
         return corrupt(err, path, name, "data_offsets lie outside the file");
     if ((size_t)(end - begin) != bytes)
-        return corrupt(err, path, name, "data_offsets do not fit shape and dtype");
+        return corrupt(err, path, name, "data_offsets do not match shape and dtype");
     out->name = arena_strdup(&file->arena, name);
     out->dtype = arena_strdup(&file->arena, dtype);
     out->offset = data_start + (size_t)begin;
@@ -89,10 +89,10 @@ static enum status read_header(struct safetensors *file, const struct shard *sha
             return corrupt(err, path, grown[i].name, "its data overlaps another's or leaves a gap");
     return expected == shard->map.data + shard->map.size
                ? STATUS_OK
-               : corrupt(err, path, "", "bytes behind the last tensor");
+               : corrupt(err, path, "", "extra bytes after the last tensor");
 }
 
-/* Adds a file, for which file->shards has room; its path is owned by the arena. */
+/* Opens one more file; file->shards has room for it. The arena owns `path`. */
 static enum status open_shard(struct safetensors *file, char *path, struct err *err)
 {
     struct shard *shard = &file->shards[file->shard_count];
@@ -117,7 +117,7 @@ static enum status open_shard(struct safetensors *file, char *path, struct err *
 
 /* ---- the index ---- */
 
-/* Not a path, not hidden, and a safetensors file: so it is neither elsewhere nor the index itself. */
+/* A visible .safetensors file name without a path: an index can name neither other folders nor itself. */
 static bool is_shard_name(const char *name)
 {
     return *name != '.' && !strchr(name, '/') && strlen(name) <= NAME_MAX &&
@@ -128,11 +128,10 @@ static enum status open_named(struct safetensors *file, const char *folder, cons
                               const char *shard, struct err *err)
 {
     if (!shard || !is_shard_name(shard))
-        return err_set(
-            err, STATUS_CORRUPT,
-            "%s: %.80s is said to be in \"%.80s\", which is not the name of a .safetensors file in "
-            "the same folder",
-            file->path, tensor, shard ? shard : "");
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: %.80s: \"%.80s\" is not the name of a .safetensors file in "
+                       "the same folder",
+                       file->path, tensor, shard ? shard : "");
     for (size_t i = 0; i < file->shard_count; i++)
         if (strcmp(strrchr(file->shards[i].path, '/') + 1, shard) == 0) return STATUS_OK;
     return open_shard(file, arena_printf(&file->arena, "%s/%s", folder, shard), err);
@@ -153,7 +152,7 @@ static enum status open_shards(struct safetensors *file, const char *folder, jso
     }
     return file->count == json_object_size(map)
                ? STATUS_OK
-               : err_set(err, STATUS_CORRUPT, "%s: names %zu tensors, and its files hold %zu", file->path,
+               : err_set(err, STATUS_CORRUPT, "%s: lists %zu tensors, but its files hold %zu", file->path,
                          json_object_size(map), file->count);
 }
 
@@ -173,7 +172,7 @@ static enum status open_index(struct safetensors *file, const char *folder, stru
 
 /* ---- opening ---- */
 
-/* An index names files of `folder`; folder NULL: `path` is the one file. */
+/* With a folder, `path` is an index that lists files of it; with folder NULL, `path` is the only file. */
 static enum status open_path(const char *path, const char *folder, struct safetensors *out, struct err *err)
 {
     struct safetensors file = {0};
@@ -202,7 +201,7 @@ enum status safetensors_open_folder(const char *folder, struct safetensors *out,
     status = file_format_path(path, sizeof path, err, "%s/model.safetensors.index.json", folder);
     if (status || file_exists(path)) return status ? status : open_path(path, folder, out, err);
     return err_set(err, STATUS_NOT_FOUND,
-                   "%s: holds no model.safetensors and no model.safetensors.index.json", folder);
+                   "%s: has neither model.safetensors nor model.safetensors.index.json", folder);
 }
 
 void safetensors_close(struct safetensors *file)

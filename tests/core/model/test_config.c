@@ -310,9 +310,9 @@ static void a_key_that_a_file_has_twice_is_refused(void **state)
 {
     (void)state;
     expect_file_refused("[train]\nlearning_rate = 1e-3\n[eval]\nevery = 5\n[train]\nlearning_rate = 1e-4\n",
-                        "run.ini:6: train.learning_rate is set a second time");
+                        "run.ini:6: train.learning_rate is set twice");
     expect_file_refused("[param_group.norms]\nmatch = *norm*\nlr_scale = 1\nlr_scale = 2\n",
-                        "run.ini:4: param_group.norms.lr_scale is set a second time");
+                        "run.ini:4: param_group.norms.lr_scale is set twice");
 }
 
 static void a_line_that_is_no_pair_is_named_by_its_number(void **state)
@@ -403,7 +403,7 @@ static void a_trace_of_a_step_that_never_comes_is_refused(void **state)
 {
     (void)state;
     static const char *const past[] = {"train.total_steps=40", "profile.trace_step=40", NULL};
-    expect_sizes_refused(past, "profile.trace_step = 40: there is no such step with train.total_steps = 40");
+    expect_sizes_refused(past, "profile.trace_step = 40: no such step, as train.total_steps = 40");
     struct config config;
     config_init(&config);
     set(&config, "train.total_steps=40");

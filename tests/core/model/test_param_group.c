@@ -152,9 +152,9 @@ static void a_group_without_parameters_is_refused_with_names_to_match(void **sta
     add(&shadowed, "all", "*", "0", "1");
     add(&shadowed, "norms", "*norm*", "0", "1");
     expect_refused_by_model(&shadowed, "param_group.norms.match = *norm*: matches no parameter of this model "
-                                       "that no earlier group has");
+                                       "that is left by earlier groups");
     add(&strange, "x", "transformer.h.0.attn.c_attn", "0", "1");
-    expect_refused_by_model(&strange, "they are named as model.embed_tokens.weight, ");
+    expect_refused_by_model(&strange, "names are like model.embed_tokens.weight, ");
 }
 
 static void freezing_everything_is_refused(void **state)

@@ -295,9 +295,9 @@ static void data_offsets_outside_the_file_are_refused(void **state)
         expect_refused(header, 8, "data_offsets ");
     }
     expect_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 8,
-                   "do not fit shape and dtype");
+                   "do not match shape and dtype");
     expect_refused("{\"a\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
-                   "do not fit shape and dtype");
+                   "do not match shape and dtype");
 }
 
 #define U8(name, from, to, size)                                                                             \
@@ -313,8 +313,8 @@ static void overlaps_gaps_and_uncovered_bytes_are_refused(void **state)
     expect_refused("{" U8("a", "0", "8", "8") "," U8("b", "2", "4", "2") "}", 8, "overlaps");
     expect_refused("{" U8("a", "0", "3", "3") "," U8("b", "4", "8", "4") "}", 8, "leaves a gap");
     expect_refused("{" U8("a", "1", "8", "7") "}", 8, "leaves a gap");
-    expect_refused("{" U8("a", "0", "7", "7") "}", 8, "bytes behind the last tensor");
-    expect_refused("{}", 8, "bytes behind the last tensor");
+    expect_refused("{" U8("a", "0", "7", "7") "}", 8, "extra bytes after the last tensor");
+    expect_refused("{}", 8, "extra bytes after the last tensor");
     expect_accepted("{" U8("a", "0", "8", "8") "," U8("z", "0", "0", "0") "," U8("y", "8", "8", "0") "}", 8);
     expect_refused("{" U8("a", "0", "8", "8") "," U8("z", "3", "3", "0") "}", 8, "a gap");
 }

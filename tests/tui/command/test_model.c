@@ -84,7 +84,7 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
     snprintf(path, sizeof path, "%s/config.json", folder);
     stage_write(path, config, sizeof config - 1);
-    process_expect_sentence(process_run(1, "model", "info", folder, NULL), "holds no model.safetensors");
+    process_expect_sentence(process_run(1, "model", "info", folder, NULL), "has neither model.safetensors");
     write_tensors(
         &s, "model-00001-of-00002.safetensors",
         "{\"model.layers.0.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[0,64]},"
