@@ -1,5 +1,4 @@
-/* See allocator.h: the tags, what is live, the scopes and the errors. What the memory is cut from is the
- * strategies' business. */
+/* See allocator.h: tags, live bytes, scopes and errors. The strategies get the memory itself. */
 #include "core/memory/allocator.h"
 
 #include <inttypes.h>
@@ -32,7 +31,7 @@ struct allocator {
 
 /* ---- tags ---- */
 
-/* Past TAGS_MAX different names the last one stands for all further ones. */
+/* Beyond TAGS_MAX different names, all further ones count as the last one. */
 static int tag_of(struct allocator *a, const char *name)
 {
     size_t size = sizeof a->sum.tag;
@@ -51,7 +50,7 @@ static void account(struct allocator_usage *u, const struct record *r, int sign)
     if (u->live > u->peak) u->peak = u->live;
 }
 
-/* Pinned host memory is live but not of the device, so live may be above reserved. */
+/* Pinned host memory is live but not reserved on the device, so live may exceed reserved. */
 void allocator_sum(const struct allocator *a, struct allocator_usage *out)
 {
     *out = a->sum;
@@ -74,7 +73,7 @@ static void tell_usage(const struct allocator_usage *u, const char *name,
     listener->line(listener->context, line);
 }
 
-void allocator_tell(const struct allocator *a, const struct allocator_listener *listener)
+void allocator_report(const struct allocator *a, const struct allocator_listener *listener)
 {
     char line[160];
     struct allocator_usage sum;
@@ -104,7 +103,7 @@ enum status allocator_open(const struct allocator_options *options, struct alloc
     return status;
 }
 
-/* Frees the memory of this scope, or all of it where it is NULL, the newest first. */
+/* Frees the memory of this scope, or with NULL of all scopes, the newest first. */
 static void free_records(struct allocator *a, const struct allocator_scope *scope)
 {
     for (struct record **at = &a->records, *r; (r = *at);) {
@@ -159,9 +158,9 @@ size_t allocator_trim(struct allocator *a)
     return a->source.strategy->trim(&a->source);
 }
 
-/* ---- asking ---- */
+/* ---- allocating ---- */
 
-/* "weights 8.0 KiB, moments 16.0 KiB": who has what, cut where `size` ends. */
+/* "weights 8.0 KiB, moments 16.0 KiB": the live memory per tag, cut to `size`. */
 static const char *list_live(const struct allocator *a, char *buf, size_t size)
 {
     size_t used = 0;
@@ -180,8 +179,8 @@ static enum status no_room(struct allocator *a, const char *tag, size_t bytes, s
     struct allocator_usage sum;
     if (err) why = *err;
     allocator_sum(a, &sum);
-    allocator_tell(a, &a->options.full);
-    return err_set(err, STATUS_NO_MEMORY, "%s: no room for %s beside %s (%s reserved): %.240s", tag,
+    allocator_report(a, &a->options.full);
+    return err_set(err, STATUS_NO_MEMORY, "%s: no room for %s (in use: %s; reserved: %s): %.240s", tag,
                    TEXT_BYTES(bytes), list_live(a, live, sizeof live), TEXT_BYTES(sum.reserved), why.text);
 }
 
@@ -192,9 +191,9 @@ static enum status take(struct allocator_scope *scope, const char *tag, size_t b
     size_t rounded = (bytes + (bytes == 0) + ALLOCATOR_ALIGN - 1) & ~(size_t)(ALLOCATOR_ALIGN - 1);
     enum status status;
     if (rounded < bytes || bytes > PTRDIFF_MAX)
-        return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu bytes overflows", tag, bytes);
+        return err_set(err, STATUS_NO_MEMORY, "%s: a size of %zu bytes is too large", tag, bytes);
     struct record *r = calloc(1, sizeof *r);
-    if (!r) return err_no_memory(err, "the allocator's register of %s", tag);
+    if (!r) return err_no_memory(err, "the allocator's record of %s", tag);
     *r = (struct record){.block = {.bytes = rounded}, .asked = bytes, .scope = scope, .host = host};
     if (host)
         status = a->options.backend->host_alloc(a->options.device, rounded, &r->block.memory, err);
@@ -225,7 +224,7 @@ enum status allocator_alloc_host(struct allocator_scope *scope, const char *tag,
     return take(scope, tag, bytes, true, NULL, out, err);
 }
 
-/* ---- rehearsal: caching on a device that gives addresses and no memory ---- */
+/* ---- rehearsal: caching on a device that returns addresses without memory ---- */
 
 static enum status ghost_alloc(struct device *device, size_t bytes, void **out, struct err *err)
 {

@@ -28,7 +28,7 @@ static enum status basic_take(struct allocator_source *s, size_t bytes, struct s
     return status;
 }
 
-/* mem_free waits for what uses the memory. */
+/* mem_free waits for work that uses the memory. */
 static void basic_give(struct allocator_source *s, const struct allocator_block *block)
 {
     s->backend->mem_free(s->device, block->memory);
@@ -41,7 +41,7 @@ static enum status pool_take(struct allocator_source *s, size_t bytes, struct st
                              struct allocator_block *out, struct err *err)
 {
     enum status status = s->backend->pool_alloc(s->device, bytes, stream, &out->memory, err);
-    if (status == STATUS_NO_MEMORY) { /* what was freed may only be free once its stream has come there */
+    if (status == STATUS_NO_MEMORY) { /* memory may become free only once its stream gets there */
         s->backend->pool_trim(s->device);
         status = s->backend->pool_alloc(s->device, bytes, stream, &out->memory, err);
     }
@@ -77,7 +77,7 @@ static enum status arena_take(struct allocator_source *s, size_t bytes, struct s
     return STATUS_OK;
 }
 
-/* The last block goes back at once, others when all are gone: scopes that end in turn leave no gaps. */
+/* Frees the last block at once, others when all are freed: scopes that end in reverse leave no gaps. */
 static void arena_give(struct allocator_source *s, const struct allocator_block *block)
 {
     s->live -= block->bytes;
@@ -85,23 +85,23 @@ static void arena_give(struct allocator_source *s, const struct allocator_block 
     if (s->live == 0) s->used = 0;
 }
 
-/* ---- caching: segments of the device, cut into pieces ---- */
+/* ---- caching: device segments, split into pieces ---- */
 
-/* A piece of a segment. Books are kept on the host, since device memory cannot hold headers. Memory freed by
- * a stream is handed out again to that stream only, so the order of the stream protects it. Small requests
- * have segments of their own, so that none keeps a large one from being given back. */
+/* A piece of a segment. The list is on the host, since device memory cannot hold headers. Memory freed by a
+ * stream goes to that stream only, so that the order of the stream protects it. Small requests have their own
+ * segments, so that they do not keep a large one from being freed. */
 struct piece {
     unsigned char *memory;
     size_t bytes;
     bool free;
     struct piece *before, *after; /* neighbours in the segment */
     struct stream *stream;
-    bool small;                 /* the segment is of small requests */
-    struct piece *next_segment; /* of the first piece */
+    bool small;                 /* the segment is for small requests */
+    struct piece *next_segment; /* set in the first piece of a segment */
 };
 
-/* How much to ask of the device for a request: small ones share 4 MiB, medium ones 32 MiB, large ones have
- * their own, rounded to 2 MiB, the device's own granularity. */
+/* The size of a new segment for a request: small requests share 4 MiB, medium ones 32 MiB, large ones get
+ * their own, rounded to 2 MiB, the granularity of devices. */
 static size_t segment_bytes(size_t bytes)
 {
     if (bytes <= MIB) return 4 * MIB;
@@ -121,7 +121,7 @@ static struct piece *find_piece(const struct allocator_source *s, size_t bytes, 
     return best;
 }
 
-/* Gives back the segments that are free as a whole. */
+/* Frees the segments without a piece in use. */
 static size_t caching_trim(struct allocator_source *s)
 {
     size_t before = s->reserved;
@@ -139,14 +139,14 @@ static size_t caching_trim(struct allocator_source *s)
     return before - s->reserved;
 }
 
-/* A new segment, free as a whole; what it asks for shrinks to the request when the device is full. */
+/* Allocates a new segment as one free piece; if the device is full, retries with the size of the request. */
 static enum status segment_new(struct allocator_source *s, size_t bytes, struct stream *stream,
                                struct piece **out, struct err *err)
 {
     size_t size = segment_bytes(bytes);
     void *memory = NULL;
     struct piece *p = malloc(sizeof *p);
-    if (!p) return err_no_memory(err, "the allocator's books");
+    if (!p) return err_no_memory(err, "the allocator's list of pieces");
     enum status status = s->backend->mem_alloc(s->device, size, &memory, err);
     if (status == STATUS_NO_MEMORY) {
         caching_trim(s);
@@ -172,7 +172,7 @@ static enum status caching_take(struct allocator_source *s, size_t bytes, struct
     enum status status = p ? STATUS_OK : segment_new(s, bytes, stream, &p, err);
     if (status) return status;
     struct piece *rest = p->bytes > bytes ? malloc(sizeof *rest) : NULL;
-    if (rest) { /* without memory for it the rest stays with the piece */
+    if (rest) { /* without host memory for it, the rest stays in the piece */
         *rest = *p;
         rest->memory += bytes;
         rest->bytes -= bytes;
@@ -187,7 +187,7 @@ static enum status caching_take(struct allocator_source *s, size_t bytes, struct
     return STATUS_OK;
 }
 
-/* The neighbour behind a piece becomes part of it, where both are free. */
+/* Merges a piece with the next one if both are free. */
 static void merge(struct piece *p)
 {
     struct piece *right = p->after;
@@ -207,7 +207,7 @@ static void caching_give(struct allocator_source *s, const struct allocator_bloc
     if (p->before) merge(p->before);
 }
 
-/* ---- all of them ---- */
+/* ---- all strategies ---- */
 
 static const struct allocator_strategy strategies[ALLOCATOR_KINDS] = {
     [ALLOCATOR_BASIC] = {basic_take, basic_give, nothing_to_trim},

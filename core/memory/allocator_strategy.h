@@ -8,10 +8,10 @@
 
 enum { ALLOCATOR_ALIGN = 256 };
 
-/* A block that was handed out. */
+/* A block in use. */
 struct allocator_block {
     void *memory;
-    size_t bytes; /* of the request, rounded */
+    size_t bytes; /* the size of the request, rounded up */
     void *handle; /* the strategy's own */
     struct stream *stream;
 };
@@ -21,7 +21,7 @@ struct allocator_source {
     const struct allocator_strategy *strategy;
     const struct backend *backend;
     struct device *device;
-    size_t reserved;      /* bytes of the device, but for the pool */
+    size_t reserved;      /* bytes taken from the device; unused by the pool */
     unsigned char *arena; /* arena: its memory, and how much of it is used and live */
     size_t used, live;
     struct piece *segments; /* caching: the first piece of each */
@@ -36,7 +36,7 @@ struct allocator_strategy {
 
 enum status allocator_source_open(struct allocator_source *source, const struct allocator_options *options,
                                   struct err *err);
-void allocator_source_close(struct allocator_source *source); /* all that was taken has been given back */
+void allocator_source_close(struct allocator_source *source); /* after all blocks have been given back */
 size_t allocator_source_reserved(const struct allocator_source *source); /* bytes of the device */
 
 #endif

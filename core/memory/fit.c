@@ -22,8 +22,8 @@ enum status plan_bytes(const struct plan_input *input, size_t *out, struct err *
     return status;
 }
 
-/* A value of *field, a member of *input, up to `most`, whose plan is within `bytes` while that of one more is
- * not: doubles until a plan is too large, then halves the distance. 0: none fits. */
+/* The largest value found for *field, a member of *input, whose plan fits into `bytes` while the next value's
+ * does not: doubles until a plan is too large, then bisects. 0: none fits. */
 static enum status largest(struct plan_input *input, int *field, int most, size_t bytes, int *out,
                            struct err *err)
 {

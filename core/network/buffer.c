@@ -1,4 +1,4 @@
-/* See plan.h. Here: the list of buffers, and which of them a plan has where. */
+/* See plan.h. Here: the table of buffers, and which of them a plan has. */
 #include "core/network/plan.h"
 
 const char *plan_category_name(enum plan_category category)

@@ -6,7 +6,7 @@ static struct matrix activation(const struct network *net, const void *at, int c
     return matrix_view(at, precision_element(net->plan->input.precision), columns);
 }
 
-/* Columns `first` and those behind it. */
+/* The matrix without the columns before `first`. */
 static struct matrix columns_from(struct matrix m, int first)
 {
     return matrix_view((unsigned char *)m.at + (size_t)first * element_bytes(m.element), m.element, m.stride);
@@ -17,7 +17,7 @@ struct matrix linear_view(const struct network *net, const struct linear *w)
     return activation(net, parameter(net, w->parts), w->cols);
 }
 
-/* The parts from `from` on that lie behind one another, as one; *next: the one after them. */
+/* The parts from `from` on that are adjacent in memory, as one weight; *next: the part after them. */
 static struct linear run_of(const struct linear *w, int from, int *next)
 {
     struct linear run = {.parts = w->parts + from, .count = 1, .rows = w->parts[from].rows, .cols = w->cols};
@@ -67,7 +67,7 @@ void linear_backward(struct network *net, void *dx, const void *dout, const void
     }
 }
 
-/* ---- biases, which are packed as the weights are ---- */
+/* ---- biases, packed like the weights ---- */
 
 void linear_add_bias(struct network *net, void *out, int N, const struct linear *w, const struct param *bias)
 {

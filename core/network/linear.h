@@ -1,6 +1,6 @@
-/* Projections: every product of the network with a layer's weight goes through here. One may be packed of
- * several matrices: those that lie behind one another count as one; where some of them are frozen, products
- * read and write ranges of columns. A frozen weight's gradient is not computed. */
+/* Projections: every matrix product with a layer's weight goes through here. A weight may be packed from
+ * several matrices. Adjacent ones are computed as one product; if some are frozen, products read and write
+ * ranges of columns. No gradient is computed for a frozen weight. */
 #ifndef ANNEAL_CORE_NETWORK_LINEAR_H
 #define ANNEAL_CORE_NETWORK_LINEAR_H
 
@@ -9,7 +9,7 @@
 /* out (N, rows) = x (N, cols) Wᵀ */
 void linear_forward(struct network *network, void *out, const void *x, int N, const struct linear *w);
 
-/* The gradient of W += doutᵀ x, and dx (N, cols) = dout W; dx may be where x is, or NULL: nobody needs it. */
+/* The gradient of W += doutᵀ x, and dx (N, cols) = dout W. dx may alias x; NULL if dx is not needed. */
 void linear_backward(struct network *network, void *dx, const void *dout, const void *x, int N,
                      const struct linear *w);
 
@@ -19,30 +19,30 @@ void linear_add_bias(struct network *network, void *out, int N, const struct lin
 void linear_bias_backward(struct network *network, const void *dout, int N, const struct linear *w,
                           const struct param *bias, void *scratch);
 
-/* The copy of a parameter that the network computes with. */
+/* A parameter in the precision that the network computes with. */
 static inline const void *parameter(const struct network *net, const struct param *p)
 {
     const unsigned char *arena = p->frozen ? net->frozen : net->compute_weights;
     return arena + p->offset * precision_bytes(net->plan->input.precision);
 }
 
-/* NULL: it is frozen. */
+/* The gradient of a parameter; NULL if it is frozen. */
 static inline float *gradient(const struct network *net, const struct param *p)
 {
     return p->frozen ? NULL : net->gradients + p->offset;
 }
 
-/* Whether anything trainable is used in this place of the layer, or before it: then the gradient that comes
- * there from above is needed. */
+/* Whether this place of the layer, or an earlier one, uses a trainable parameter, so that the backward pass
+ * must compute the gradient here. */
 static inline bool needed(const struct network *net, int layer, int place)
 {
     return net->model->lowest <= param_place(layer, place);
 }
 
-/* All of its parts. */
+/* Whether all parts are frozen. */
 bool linear_is_frozen(const struct linear *w);
 
-/* A W of one part as an operand, (rows, cols). */
+/* A weight of one part as an operand, (rows, cols). */
 struct matrix linear_view(const struct network *network, const struct linear *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* See network.h. Here: what the network owns; the passes are in network_pass.c. */
+/* See network.h. Here: opening, closing and memory; the passes are in network_pass.c. */
 #include "core/network/network.h"
 
 #include <assert.h>
@@ -28,15 +28,15 @@ static enum status upload_rope_table(struct network *net, struct err *err)
     return status;
 }
 
-/* To the stream, for its matrix products. */
+/* Gives the stream its workspace for matrix products. */
 static void lend_workspace(struct network *net)
 {
     size_t bytes = net->plan->input.gemm_workspace;
     if (bytes) net->backend->gemm_lend(net->stream, network_at(net, BUFFER_GEMM_WORKSPACE, 0), bytes);
 }
 
-/* One category's memory, cleared; but a snapshot is not read before it is written, and its pages are the
- * system's until then. */
+/* Allocates and clears the memory of a category. A snapshot is not cleared: it is written before it is read,
+ * and untouched pages cost nothing. */
 static enum status allocate(struct network *net, enum plan_category category, struct err *err)
 {
     struct allocator_scope *root = allocator_root(net->allocator);
@@ -64,7 +64,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
         return err_set(
             err, STATUS_DEVICE,
             "model.head_dim = %d: attention on %s takes heads up to %d wide (use another device, or "
-            "narrower heads)",
+            "a smaller model.head_dim)",
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
     struct allocator_options options = {.kind = plan->input.allocator,
@@ -93,7 +93,7 @@ enum status network_renew_stream(struct network *net, struct err *err)
 {
     net->backend->stream_close(net->stream);
     net->stream = NULL;
-    allocator_trim(net->allocator); /* what is kept for later may be what was missing */
+    allocator_trim(net->allocator); /* memory cached by the allocator may be what was missing */
     enum status status =
         net->backend->stream_open(net->device, net->plan->input.precision, &net->stream, err);
     if (!status) lend_workspace(net);
@@ -103,15 +103,15 @@ enum status network_renew_stream(struct network *net, struct err *err)
 
 void network_close(struct network *net)
 {
-    if (net->stream) net->backend->stream_wait(net->stream, NULL); /* for what still uses the memory */
+    if (net->stream) net->backend->stream_wait(net->stream, NULL); /* for work that still uses the memory */
     if (net->allocator) allocator_scope_end(allocator_root(net->allocator));
     if (net->stream) net->backend->stream_close(net->stream);
     allocator_close(net->allocator);
     *net = (struct network){0};
 }
 
-/* To the nearest, ties to even, as the device casts; in place, from the front on: nothing is overwritten
- * unread. */
+/* Rounds to the nearest, ties to even, like the device's cast. In place and front to back, so that no value
+ * is overwritten before it is read. */
 static void narrow_to_bf16(float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -138,8 +138,7 @@ void network_weights_written(struct network *net)
     net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
 }
 
-/* Through the staging memory, a piece at a time: a second copy of all weights would be the most that the
- * process ever holds. */
+/* In pieces, through the staging memory: a second copy of all weights would raise the memory peak. */
 enum status network_initialise(struct network *net, uint64_t seed, struct err *err)
 {
     float *piece = network_at(net, BUFFER_STAGING, 0);

@@ -1,11 +1,11 @@
-/* The passes, one line an operation. They name buffers and never say how long a content is needed: the
- * planner records network_walk and finds out (record.h). */
+/* The passes, one line per operation. They name buffers but not lifetimes: the planner derives these from a
+ * recorded network_walk (record.h). */
 #include <string.h>
 
 #include "core/network/linear.h"
 #include "kernels/linear_cross_entropy.h"
 
-/* ---- where the calls go, and which of a step they are ---- */
+/* ---- labels of calls ---- */
 
 const char *phase_name(enum phase phase)
 {
@@ -96,7 +96,7 @@ static struct pass pass_of(struct network *net, int B, int T, float dropout)
                          .dropout = dropout};
 }
 
-/* One operation; a buffer, or that of layer l; what is computed with of a parameter, and its gradient. */
+/* Shorthands: an operation; a buffer, or layer l's; a parameter's weights for computing; its gradient. */
 #define CALL(operation, ...) p->k->operation(__VA_ARGS__, p->s)
 #define THE(buffer)          network_at(p->net, BUFFER_##buffer, 0)
 #define AT(buffer, l)        network_at(p->net, BUFFER_##buffer, l)
@@ -111,7 +111,7 @@ static void drop(const struct pass *p, void *x, int layer, int site)
     CALL(dropout, x, p->NC, p->dropout, where);
 }
 
-/* Layer l from the normalised stream to gate and up: all that its backward pass reads. */
+/* Layer l from the normalised stream to gate and up: everything that its backward pass reads. */
 static void forward_inner(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
@@ -174,7 +174,7 @@ static void logits(const struct pass *p, int row)
                    &p->net->model->head);
 }
 
-/* The activations of layer l again, to the bit, from what enters it. */
+/* Recomputes the activations of layer l from its saved input, bit for bit. */
 static void recompute(const struct pass *p, int l)
 {
     network_enter(p->net, PHASE_RECOMPUTE, l);
@@ -192,8 +192,8 @@ static void *branch_gradient(const struct pass *p, int layer, int site)
     return THE(BRANCH);
 }
 
-/* Through the feed-forward half of layer l: DX is the gradient of its output and becomes that of X_MID. The
- * gradient of GATE_UP takes its place, that of ACT the place of ACT. */
+/* Backward through the feed-forward half of layer l: DX holds the gradient of its output and becomes that of
+ * X_MID. The gradients of GATE_UP and ACT overwrite GATE_UP and ACT. */
 static void backward_feed_forward(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
@@ -211,7 +211,7 @@ static void backward_feed_forward(const struct pass *p, int l)
          AT(MLP_RSTD, l), THE(SCRATCH), p->N, p->C);
 }
 
-/* Through the attention half of layer l: DX is the gradient of X_MID and becomes that of X. */
+/* Backward through the attention half of layer l: DX holds the gradient of X_MID and becomes that of X. */
 static void backward_attention(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
@@ -314,9 +314,9 @@ void network_walk(struct network *net, float dropout)
     network_clip(net, 1);
 }
 
-/* ---- from and to host memory ---- */
+/* ---- host memory ---- */
 
-/* Batches from the host are the first; targets follow the inputs of the largest one. */
+/* Batches from the host go to slot 0; targets follow the inputs of the largest batch. */
 static int32_t *labels(struct network *net)
 {
     return network_batch(net, 0) + (size_t)net->plan->input.B * (size_t)net->plan->input.T;
@@ -359,7 +359,7 @@ void network_result(struct network *net, struct step_result *out)
     net->backend->mem_download(out, network_at(net, BUFFER_RESULT, 0), sizeof *out, net->stream);
 }
 
-/* fp32 from the bf16 in the lower half of the array, from the end on: nothing is overwritten unread. */
+/* fp32 from the bf16 in the lower half of the array, back to front so that nothing is lost. */
 static void widen_bf16(float *values, size_t n)
 {
     for (size_t i = n; i-- > 0;) {

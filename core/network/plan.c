@@ -11,10 +11,10 @@
 #include "core/network/record.h"
 #include "kernels/optimizers.h"
 
-/* STEP_CALLS_BESIDE: what a profiled step shows beside the passes: batches, the update, the result. */
+/* STEP_CALLS_BESIDE: calls of a profiled step outside of the passes: batches, update, result. */
 enum { ALIGN = 256, STEP_CALLS_BESIDE = 8 };
 
-/* More than any machine has, and little enough that sums of it are exact. */
+/* More than any machine has, and small enough that sums are exact. */
 static const double BYTES_MAX = (double)((size_t)1 << 57);
 
 static size_t pad(size_t bytes)
@@ -22,9 +22,9 @@ static size_t pad(size_t bytes)
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Each chunk passes once over the (V, C) gradient, so few large chunks move less memory; past 512 rows the
- * logits only grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels.
- * Without training there is no gradient to pass over: 64 rows do. */
+/* Each chunk reads and writes the (V, C) gradient once, so few large chunks move less memory; beyond 512 rows
+ * only the logits grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels.
+ * Without training there is no such gradient, and 64 rows are enough. */
 static int loss_chunk_rows(size_t N, int V, enum precision precision, bool training)
 {
     size_t rows = ((size_t)64 << 20) / ((size_t)V * precision_bytes(precision)) / 64 * 64;
@@ -55,11 +55,11 @@ enum status plan_reserved(const struct plan *plan, size_t *out, struct err *err)
 
 /* ---- sizes ---- */
 
-/* The size of every buffer, with `chunk` rows of logits and so much scratch. Returns all of them together, of
- * every layer, as a double: it may be more than a size_t holds. */
+/* Computes the size of every buffer for `chunk` rows of logits and `scratch` bytes. Returns their total over
+ * all layers, as a double: it may exceed size_t. */
 static double measure(struct plan *plan, int chunk, size_t scratch)
 {
-    typedef double wide; /* exact up to 2^53, and what is larger is declined */
+    typedef double wide; /* exact up to 2^53; larger plans are rejected */
     const struct plan_input *in = &plan->input;
     const struct model_config *c = &in->model->config;
     wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size,
@@ -87,7 +87,7 @@ static bool collide(const struct placement *a, const struct placement *b)
            b->offset < a->offset + a->bytes;
 }
 
-/* Of two alike the one that was named first. */
+/* Equal sizes keep their order. */
 static int largest_first(const void *a, const void *b)
 {
     const struct placement *x = *(struct placement *const *)a, *y = *(struct placement *const *)b;
@@ -95,8 +95,8 @@ static int largest_first(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lowest offset at which it collides with none of those before it: it only ever moves up, past what is in
- * its way, so no gap is passed over. */
+/* Finds the lowest offset without a conflict with the placements before. The offset only moves up, past what
+ * is in its way, so no gap is missed. */
 static void place(struct placement *const *before, size_t count, struct placement *next)
 {
     next->offset = 0;
@@ -120,7 +120,7 @@ size_t placement_solve(struct placement *at, size_t count)
     return height;
 }
 
-/* Where layers `from` to `to` have this buffer. */
+/* Records the place of this buffer for layers `from` to `to`. */
 static void put(struct plan *plan, int b, const char *name, enum plan_category category, int from, int to,
                 size_t offset)
 {
@@ -131,7 +131,7 @@ static void put(struct plan *plan, int b, const char *name, enum plan_category c
     for (int l = from; l <= to; l++) plan->places[l * BUFFERS + b] = (struct buffer_place){category, offset};
 }
 
-/* Behind all others of its category. */
+/* Places the buffer after all others of its category. */
 static void put_behind(struct plan *plan, int b, const char *name, int from, int to)
 {
     enum plan_category category = buffer_facts[b].category;
@@ -146,7 +146,7 @@ static void place_own(struct plan *plan)
             put_behind(plan, b, buffer_facts[b].name, 0, plan->input.model->config.num_layers);
 }
 
-/* Whether a place for this buffer is looked for in the workspace, where others may overlap with it. */
+/* Whether this buffer is placed in the workspace, where it may overlap others. */
 static bool is_shared(const struct plan *plan, int b)
 {
     enum buffer_kind kind = buffer_facts[b].kind;
@@ -155,7 +155,7 @@ static bool is_shared(const struct plan *plan, int b)
     return kind == BUFFER_SHARED;
 }
 
-/* The bytes that those take of the workspace, by their sizes and lifetimes. Fills `at`. */
+/* The workspace bytes of the shared buffers, from their sizes and lifetimes. Fills `at`. */
 static size_t solve_shared(const struct plan *plan, struct placement at[BUFFERS], size_t *count)
 {
     *count = 0;
@@ -177,7 +177,7 @@ static void place_shared(struct plan *plan)
     }
 }
 
-/* The activations that every layer saves, layer by layer; behind the last one, its output. */
+/* Places the activations that layers save, layer by layer; after the last layer, its output. */
 static void place_saved(struct plan *plan)
 {
     int L = plan->input.model->config.num_layers;
@@ -189,7 +189,7 @@ static void place_saved(struct plan *plan)
         }
 }
 
-/* Buffers that are not there lie where those do that stand in for them. */
+/* Buffers that the plan does not have get the place of those that replace them. */
 static void place_aliases(struct plan *plan)
 {
     for (int i = 0; i < BUFFERS * (plan->input.model->config.num_layers + 1); i++) {
@@ -203,7 +203,7 @@ static void place_aliases(struct plan *plan)
 
 /* ---- lifetimes ---- */
 
-/* Records the passes with `chunk` rows of logits at a time: sizes and lifetimes follow. */
+/* Records the passes for `chunk` rows of logits; from the record follow sizes and lifetimes. */
 static enum status record_with(struct plan *plan, struct record *record, int chunk, struct err *err)
 {
     plan->loss_chunk = chunk;
@@ -217,9 +217,9 @@ static enum status record_with(struct plan *plan, struct record *record, int chu
     return STATUS_OK;
 }
 
-/* With a chunk of rows at a time or with all of them. By itself: all of them where that makes the workspace
- * no larger than a chunk would, because they fit where the backward pass has its buffers. Then nothing is won
- * by passing over the head's gradient more than once. */
+/* Decides whether the loss computes the logits in chunks of rows or all at once. By default all at once, if
+ * that makes the workspace no larger, as the logits fit where the backward pass has its buffers: chunks would
+ * then save no memory and only read the head's gradient more often. */
 static enum status record_passes(struct plan *plan, struct record *record, struct err *err)
 {
     const struct plan_input *in = &plan->input;
@@ -238,7 +238,7 @@ static enum status record_passes(struct plan *plan, struct record *record, struc
     return record_with(plan, record, chunk, err);
 }
 
-/* Results of the record beside lifetimes. */
+/* Keeps the results of the record other than lifetimes. */
 static enum status keep(struct plan *plan, const struct record *record, struct err *err)
 {
     plan->products = arena_alloc_array(&plan->arena, record->product_count, sizeof *plan->products);
@@ -252,7 +252,7 @@ static enum status keep(struct plan *plan, const struct record *record, struct e
     return STATUS_OK;
 }
 
-/* ---- what a plan depends on ---- */
+/* ---- inputs of a plan ---- */
 
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device)
 {
@@ -277,7 +277,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
     static const int moments_of[OPTIMIZERS] = {OPTIMIZER_LIST(MOMENTS)};
     struct device_info info;
     int moments = moments_of[c->train.optimizer];
-    bool full = c->checkpoint.contents == CONTENTS_FULL; /* a snapshot holds what a checkpoint does */
+    bool full = c->checkpoint.contents == CONTENTS_FULL; /* a snapshot holds the same as a checkpoint */
     backend->device_describe(device, &info);
     struct plan_input input = {.model = model,
                                .B = (int)c->train.batch_size,

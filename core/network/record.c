@@ -1,17 +1,17 @@
-/* See record.h. An address is the buffer's number in the upper bits and, below them, where in it; of buffers
- * that layers have, one layer's bytes behind the other's. */
+/* See record.h. In an address the upper bits are the buffer's number, the lower bits the offset in it; LAYER
+ * buffers have the bytes of one layer after those of the previous one. */
 #include "core/network/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ROUGH_PIECES: of the loss, in a rough plan: a first one, one between, the last. Lifetimes are the same. */
+/* ROUGH_PIECES: chunks of the loss in a rough plan: first, middle, last. Lifetimes stay the same. */
 enum { OFFSET_BITS = 57, ROUGH_PIECES = 3 };
 _Static_assert(BUFFERS < 1 << (63 - OFFSET_BITS),
                "a buffer's number fits above the offset, and into a bit set");
 
-/* Bytes of a buffer that have been written, for this layer. */
+/* The range of a buffer that has been written, for one layer. */
 struct written {
     int layer;
     int64_t from, to;
@@ -20,8 +20,8 @@ struct written {
 struct recorder {
     struct record *record;
     struct network network;
-    struct plan plan;        /* that of the network, with addresses for places */
-    int64_t layer_bytes;     /* of the addresses of a layer */
+    struct plan plan;        /* the network's plan, with addresses instead of places */
+    int64_t layer_bytes;     /* distance between the addresses of two layers */
     struct written *written; /* (L+1, BUFFERS) */
     bool no_memory;
 };
@@ -37,8 +37,8 @@ static void note_product(struct recorder *r, struct gemm_shape shape)
         r->no_memory = true;
 }
 
-/* Layers that share a set of buffers overwrite each other's. What is written in pieces comes in order, so
- * that it is always one range. */
+/* Layers that share a buffer overwrite each other's content. Pieces are written in order, so the written part
+ * is always one range. */
 static void check_written(struct recorder *r, const struct operation_call *call, const struct operand *o,
                           enum buffer b, int layer, int64_t from)
 {
@@ -86,7 +86,7 @@ static void note(void *context, const struct operation_call *call)
     struct recorder *r = context;
     enum phase phase = r->network.where.phase;
     if (call->operation == OPERATION_gemm) note_product(r, operation_product(call));
-    for (int writes = 0; writes < 2; writes++) /* what a call reads was there before */
+    for (int writes = 0; writes < 2; writes++) /* reads come first, as a call reads what was there before */
         for (int i = 0; i < call->operand_count && !r->no_memory; i++)
             if ((call->operands[i].access == ACCESS_WRITTEN) == writes)
                 note_operand(r, call, &call->operands[i]);
@@ -95,7 +95,7 @@ static void note(void *context, const struct operation_call *call)
     r->record->flops[phase] += (double)call->flops;
 }
 
-/* A network whose buffers have an address each, and no memory. */
+/* Sets up a network whose buffers have distinct addresses but no memory. */
 static enum status spread(struct recorder *r, const struct plan *plan, struct err *err)
 {
     size_t layers = (size_t)plan->input.model->config.num_layers + 1, largest = 1;
@@ -129,8 +129,8 @@ enum status record_init(struct record *record, const struct plan *plan, struct e
     enum status status = spread(&r, plan, err);
     if (!status) {
         network_observe(&r.network, &observer);
-        /* Without dropout DX itself, and not a copy of it, is read up to the last product of a half. That
-         * makes a difference where the backward pass ends there. */
+        /* Without dropout, DX itself instead of a copy is read until the last product of a half. That makes a
+         * difference if the backward pass ends there. */
         if (plan->input.model->frozen_elements) network_walk(&r.network, 0);
         memset(record->labelled, 0, sizeof record->labelled);
         memset(record->flops, 0, sizeof record->flops);
@@ -152,12 +152,12 @@ void record_release(struct record *record)
 
 /* ---- lifetimes ---- */
 
-/* Bytes of a buffer that are needed later; none where to <= from. */
+/* The bytes of a buffer that later calls need; none if to <= from. */
 struct needed {
     int64_t from, to;
 };
 
-/* Pieces are written from the first to the last, so from here they end what is needed from behind. */
+/* Pieces are written first to last, so backwards in time each one shortens the needed range from its end. */
 static void write_over(struct needed *n, const struct touch *t)
 {
     if (t->to >= n->to && t->from < n->to) n->to = t->from;
@@ -170,7 +170,7 @@ static void read_from(struct needed *n, const struct touch *t)
     if (none || t->to > n->to) n->to = t->to;
 }
 
-/* From the last call to the first: what is needed behind a call or touched by it is there at once. */
+/* Goes from the last call to the first: buffers needed after a call, or touched by it, are live together. */
 void record_conflicts(const struct record *record, uint64_t conflicts[BUFFERS])
 {
     struct needed needed[BUFFERS] = {0};

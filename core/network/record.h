@@ -1,17 +1,17 @@
-/* One walk over the passes of a network that has no memory: the table of kernels/device/observed.h notes each
- * call, and every buffer has an address of its own that says which one it is. From the record follow the
- * lifetimes of the buffers that share places, the scratch that operations ask for, the matrix products to
- * warm up, and how many calls a profile of a step has.
+/* Runs the passes once over a network that has no memory: the table of kernels/device/observed.h records each
+ * call, and every buffer has a distinct address that identifies it. From the record follow the lifetimes of
+ * buffers that share memory, the scratch that operations need, the matrix products to warm up, and the number
+ * of calls in a step's profile.
  *
- * A content lives from the operation that writes it to the last one that reads it; a buffer that is written
- * piece by piece is live from the first piece on. What an operation of a pass reads must have been written in
- * that pass: that is asserted. */
+ * A content is live from the operation that writes it to the last one that reads it; a buffer written in
+ * pieces is live from the first piece on. Every operation must read only what the same pass has written: the
+ * record sets `problem` otherwise, and the planner asserts that it is empty. */
 #ifndef ANNEAL_CORE_NETWORK_RECORD_H
 #define ANNEAL_CORE_NETWORK_RECORD_H
 
 #include "core/network/network.h"
 
-/* One operation's access to a SHARED buffer, or to the set that layers share. */
+/* One operation's access to a SHARED buffer, or to a LAYER buffer that layers share. */
 struct touch {
     int call;
     enum buffer buffer;
@@ -23,20 +23,19 @@ struct record {
     struct touch *touches; /* in the order of the calls */
     size_t touch_count, touch_capacity;
     int calls;
-    int64_t labelled[PHASES];    /* calls that a profile shows */
-    double flops[PHASES];        /* of all calls; the largest plans have more than an int64_t holds */
-    size_t scratch_bytes;        /* the most that one operation asks for */
+    int64_t labelled[PHASES];    /* calls that appear in a profile */
+    double flops[PHASES];        /* of all calls; may exceed an int64_t */
+    size_t scratch_bytes;        /* the most that one operation needs */
     struct gemm_shape *products; /* each once */
     size_t product_count, product_capacity;
-    char problem[160]; /* an operation that reads what is not written; "": none does */
+    char problem[160]; /* an operation that reads unwritten memory; "": none */
 };
 
-/* Walks the passes of a network with this plan, whose places count for nothing; its sizes do. On failure
- * nothing is left. */
+/* Runs the passes with this plan's sizes, but not its places. On failure nothing stays allocated. */
 enum status record_init(struct record *record, const struct plan *plan, struct err *err);
 void record_release(struct record *record); /* harmless on a zeroed struct */
 
-/* For each buffer, a bit for every other one that holds what is needed while it does. */
+/* For each buffer, a bit for every other one that is live at the same time. */
 void record_conflicts(const struct record *record, uint64_t conflicts[BUFFERS]);
 
 #endif

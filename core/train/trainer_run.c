@@ -245,7 +245,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     set_resting(t, false);
     if (!status && (status = finish(t, &decision, err))) decision = decide(gather(t, status));
     *outcome = decision.outcome;
-    if (status == STATUS_NO_MEMORY) allocator_tell(t->network.allocator, &t->setup.full);
+    if (status == STATUS_NO_MEMORY) allocator_report(t->network.allocator, &t->setup.full);
     trainer_collect_save(t, true);
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
     if (device == STATUS_NO_MEMORY) rescue(t);

@@ -171,7 +171,7 @@ static void a_full_device_names_the_tag_and_who_holds_what(void **state)
         assert_int_equal(allocator_alloc(root, "weights", 40 * MIB, f.streams[0], &memory, &err), STATUS_OK);
         assert_int_equal(allocator_alloc(root, "logits", 30 * MIB, f.streams[0], &memory, &err),
                          STATUS_NO_MEMORY);
-        assert_non_null(strstr(err.text, "logits: no room for 30.0 MiB beside weights 40.0 MiB ("));
+        assert_non_null(strstr(err.text, "logits: no room for 30.0 MiB (in use: weights 40.0 MiB; "));
         assert_int_equal(rationed_close(&f), 1);
         report_has(&report, "never freed: weights, 1 block of 40.0 MiB together");
         report_close(&report);
