@@ -256,16 +256,20 @@ static enum status open_to_write(struct store *store, struct err *err)
     return status ? status : set_up(store, err);
 }
 
-enum status store_open(const char *home, bool to_read, struct store **out, struct err *err)
+enum access { TO_WRITE, TO_READ, UNTOUCHED };
+
+static enum status open_at(const char *home, enum access access, struct store **out, struct err *err)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store) return err_set(err, STATUS_NO_MEMORY, "the run store: not enough memory");
     store->lock_fd = -1;
-    store->busy_ms = STORE_BUSY_MS;
+    store->busy_ms = access == UNTOUCHED ? 0 : STORE_BUSY_MS;
     enum status status = home ? file_format_path(store->home, sizeof store->home, err, "%s", home)
                               : file_anneal_home(store->home, sizeof store->home, err);
     if (!status) status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", store->home);
-    if (!status && to_read && (file_is_read_only(store->home) || file_is_read_only(store->path)))
+    bool as_it_is = access == UNTOUCHED ||
+                    (access == TO_READ && (file_is_read_only(store->home) || file_is_read_only(store->path)));
+    if (!status && as_it_is)
         status = set_up_to_read(store, err);
     else if (!status)
         status = open_to_write(store, err);
@@ -274,6 +278,16 @@ enum status store_open(const char *home, bool to_read, struct store **out, struc
     else
         *out = store;
     return status;
+}
+
+enum status store_open(const char *home, bool to_read, struct store **out, struct err *err)
+{
+    return open_at(home, to_read ? TO_READ : TO_WRITE, out, err);
+}
+
+enum status store_open_untouched(struct store **out, struct err *err)
+{
+    return open_at(NULL, UNTOUCHED, out, err);
 }
 
 void store_close(struct store *store)

@@ -21,6 +21,10 @@ struct store;
  * one of an older anneal is refused, and whatever would write fails with one sentence. */
 enum status store_open(const char *home, bool to_read, struct store **out, struct err *err);
 
+/* The one below $ANNEAL_HOME, read as it is whether or not it may be written: nothing is created, brought up
+ * to date or waited for. A failure means that there is nothing to read right now. For completion. */
+enum status store_open_untouched(struct store **out, struct err *err);
+
 void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);

@@ -1,5 +1,5 @@
-/* anneal: the table of commands, and how the words of a command line find the one they mean; without any it
- * opens the workbench. The only file that ends the process. */
+/* anneal: how the words of a command line find the command that they mean; without any it opens the
+ * workbench. The only file that ends the process. */
 #include <assert.h>
 #include <locale.h>
 #include <stdalign.h>
@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "tui/command/command.h"
+#include "tui/command/complete.h"
 #include "tui/command/output.h"
 #include "tui/session/process.h"
 
@@ -18,39 +19,6 @@
 #endif
 
 enum { RECORD_MAX = 1024, COMMANDS_MAX = 64 };
-
-/* In the order of the help. */
-static const struct command *const commands[] = {
-    &command_watch,
-    &command_train,
-    &command_resume,
-    &command_fork,
-    &command_order,
-    &command_runs,
-    &command_show,
-    &command_compare,
-    &command_export,
-    &command_import,
-    &command_generate,
-    &command_evaluate,
-    &command_data,
-    &command_tokenizer,
-    &command_model,
-    &command_estimate,
-    &command_devices,
-    &command_bench,
-    NULL,
-};
-
-static const struct command anneal = {
-    .line = {.name = "",
-             .words = "COMMAND",
-             .notes =
-                 "`anneal` alone opens the workbench, `anneal --version` prints the version. All state lives "
-                 "in $ANNEAL_HOME."},
-    .summary = "train language models from the terminal and watch them live",
-    .subcommands = commands,
-};
 
 /* A sentence about the words names the command, and its help where it has no remedy of its own. */
 static int fail(const struct command *command, const struct err *err)
@@ -140,11 +108,12 @@ int main(int argc, char **argv)
     second_start(argv);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
     if (argc == 1) return run(&command_watch, argc, argv);
-    if (strcmp(argv[1], "--version") != 0) return dispatch(&anneal, argc, argv);
+    if (strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
+    if (strcmp(argv[1], "--version") != 0) return dispatch(&command_anneal, argc, argv);
     struct err err = {0};
     if (argc > 2)
         err_set(&err, STATUS_USAGE, "--version: takes no further word");
     else
         puts(*COMMIT ? "anneal " VERSION " (" COMMIT ")" : "anneal " VERSION);
-    return err.status || output_check(&err) ? fail(&anneal, &err) : 0;
+    return err.status || output_check(&err) ? fail(&command_anneal, &err) : 0;
 }

@@ -247,26 +247,33 @@ static void print_text(FILE *out, const char *text)
     }
 }
 
-static void print_option(FILE *out, const struct option_spec *o)
+char *options_format(const struct option_spec *o, char *buf, size_t size)
 {
-    char left[120], letter[8] = "";
-    if (!o->help) return;
+    char letter[8] = "";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     const char *gap = o->kind == OPTION_FLAG ? "" : o->kind == OPTION_MAYBE ? " [" : " ";
-    snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, o->name, gap, o->value ? o->value : "",
+    snprintf(buf, size, "%s--%s%s%s%s", letter, o->name, gap, o->value ? o->value : "",
              o->kind == OPTION_MAYBE ? "]" : "");
-    int width = columns_of(left, strlen(left));
+    return buf;
+}
+
+static void print_option(FILE *out, const struct option_spec *o)
+{
+    char left[120];
+    if (!o->help) return;
+    options_format(o, left, sizeof left);
+    int width = 2 + columns_of(left, strlen(left));
     if (width + 2 > OPTION_WIDTH)
-        fprintf(out, "%s\n%*s", left, OPTION_WIDTH, "");
+        fprintf(out, "  %s\n%*s", left, OPTION_WIDTH, "");
     else
-        fprintf(out, "%-*s", OPTION_WIDTH, left);
+        fprintf(out, "  %-*s", OPTION_WIDTH - 2, left);
     print_paragraph(out, o->help, OPTION_WIDTH, OPTION_WIDTH);
 }
 
-void options_print_help(const struct command_line *line, FILE *out)
+void options_print_usage(const struct command_line *line, FILE *out)
 {
     bool any = false;
-    fprintf(out, "usage: anneal %s", line->name);
+    fprintf(out, "anneal %s", line->name);
     if (*line->words) fprintf(out, line->least ? " %s" : " [%s]", line->words);
     for (const struct option_spec *o = line->options; o && o->kind; o++) {
         if (o->required && o->letter)
@@ -275,7 +282,14 @@ void options_print_help(const struct command_line *line, FILE *out)
             fprintf(out, " --%s %s", o->name, o->value);
         any = any || (!o->required && o->help);
     }
-    fprintf(out, "%s%s\n\n", line->settings ? " [--section.key=value ...]" : "", any ? " [options]" : "");
+    fprintf(out, "%s%s", line->settings ? " [--section.key=value ...]" : "", any ? " [options]" : "");
+}
+
+void options_print_help(const struct command_line *line, FILE *out)
+{
+    fputs("usage: ", out);
+    options_print_usage(line, out);
+    fputs("\n\n", out);
     print_text(out, line->about);
     if (line->options && line->options->kind) fputc('\n', out);
     for (const struct option_spec *o = line->options; o && o->kind; o++) print_option(out, o);

@@ -69,6 +69,11 @@ enum status options_parse(const struct command_line *line, int argc, char **argv
                           struct words *out, struct err *err);
 void words_release(struct words *words); /* harmless on a zeroed struct */
 
+/* "anneal runs [options]", without a newline. */
+void options_print_usage(const struct command_line *line, FILE *out);
+/* "-o, --output PATH". Returns buf; 120 bytes are enough. */
+char *options_format(const struct option_spec *option, char *buf, size_t size);
+
 /* The help page: usage, what the command does, its options. Lines have at most 100 columns. */
 void options_print_help(const struct command_line *line, FILE *out);
 

@@ -50,6 +50,9 @@ struct command {
  * finished. Relative paths of an existing corpus, tokenizer or model become absolute. */
 enum status train_read_config(const struct words *words, struct config *config, struct err *err);
 
+/* All commands, the subcommands of `anneal`, in the order of its help. */
+extern const struct command command_anneal;
+
 extern const struct command command_watch, command_train, command_resume, command_fork, command_order,
     command_runs, command_show, command_compare, command_export, command_import, command_generate,
     command_evaluate, command_data, command_tokenizer, command_model, command_estimate, command_devices,

@@ -243,9 +243,9 @@ static enum status fetch(const void *options, const struct words *words, struct 
 static const struct option_spec fetch_options[] = {PROGRESS_OPTION, {0}};
 
 static const struct command data_fetch =
-    COMMAND("data fetch", "NAME", 0, 1, fetch_options, "the text of a recipe", fetch, (struct options){0},
-            .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without NAME lists "
-                     "the recipes.");
+    COMMAND("data fetch", "RECIPE", 0, 1, fetch_options, "the text of a recipe", fetch, (struct options){0},
+            .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without RECIPE "
+                     "lists the recipes.");
 
 /* ---- clean ---- */
 

@@ -1,0 +1,233 @@
+/* Completion: what the binary offers for a line that is being typed, and that bash, zsh and fish show it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+/* The candidates for the words after "anneal complete", without what they mean, with blanks between. The
+ * buffer is overwritten by the next call. */
+static const char *candidates(const char *const words[])
+{
+    static char list[16000];
+    const char *arguments[12] = {"complete"};
+    size_t used = 0;
+    list[0] = '\0';
+    for (int i = 0; words[i]; i++) arguments[i + 1] = words[i];
+    struct process *process =
+        process_expect(0, process_open(&(struct process_options){.arguments = arguments}));
+    assert_string_equal(process_stderr(process), "");
+    for (const char *line = process_stdout(process); *line; line = strchr(line, '\n') + 1)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.*s", used ? " " : "",
+                                 (int)strcspn(line, "\t\n"), line);
+    process_close(process);
+    return list;
+}
+#define CANDIDATES(...) candidates((const char *const[]){__VA_ARGS__, NULL})
+
+static void commands_and_their_subcommands_are_offered(void **state)
+{
+    (void)state;
+    assert_string_equal(CANDIDATES("tr"), "train");
+    assert_string_equal(CANDIDATES("re"), "resume");
+    assert_string_equal(CANDIDATES("data", ""), "prepare info fetch clean");
+    assert_string_equal(CANDIDATES("--v"), "--version");
+    assert_string_equal(CANDIDATES("trian", ""), "");
+    assert_null(strstr(CANDIDATES(""), "complete"));
+    char *help = process_output("--help", NULL);
+    assert_null(strstr(help, "anneal complete"));
+    free(help);
+}
+
+static void an_option_is_offered_once_and_then_its_values(void **state)
+{
+    (void)state;
+    assert_string_equal(CANDIDATES("export", "--"), "--format --table --output --help");
+    assert_string_equal(CANDIDATES("export", "x", "--format=csv", "-o", "y", "-"), "--table --help");
+    assert_string_equal(CANDIDATES("export", "--format", ""), "csv long tensorboard json");
+    assert_string_equal(CANDIDATES("export", "--format=t"), "--format=tensorboard");
+    assert_string_equal(CANDIDATES("train", "--device", "c"), "cpu cuda");
+    assert_string_equal(CANDIDATES("generate", "x", "--seed", ""), "");
+    assert_string_equal(CANDIDATES("estimate", "--fit", "--js"),
+                        "--json"); /* --fit takes no word that follows */
+    assert_string_equal(CANDIDATES("runs", ""), "--filter --sort --json --help"); /* there is nothing else */
+    assert_string_equal(CANDIDATES("train", "--", "--js"), ":files");
+}
+
+static void keys_come_by_section_and_with_the_values_that_they_accept(void **state)
+{
+    (void)state;
+    assert_string_equal(CANDIDATES("train", "--me"), "--memory.");
+    assert_string_equal(CANDIDATES("train", "--memory."), "--memory.allocator= --memory.reserve=");
+    assert_string_equal(CANDIDATES("resume", "x", "--train.lea"), "--train.learning_rate=");
+    assert_string_equal(CANDIDATES("train", "--train.optimizer=a"), "--train.optimizer=adamw");
+    assert_string_equal(CANDIDATES("train", "--train.async="), "--train.async=false --train.async=true");
+    assert_string_equal(CANDIDATES("train", "--param_group.norms.l"), "--param_group.norms.lr_scale=");
+    assert_string_equal(CANDIDATES("generate", "x", "--memory."), ""); /* takes no settings */
+}
+
+static void words_are_offered_by_what_they_stand_for(void **state)
+{
+    (void)state;
+    assert_string_equal(CANDIDATES("order", "x", "c"), "continue checkpoint");
+    assert_string_equal(CANDIDATES("order", "x", "lr-factor", ""), "");
+    assert_string_equal(CANDIDATES("data", "fetch", ""), "kjv");
+    assert_string_equal(CANDIDATES("data", "prepare", "a", "k"), "kjv :files");
+    assert_string_equal(CANDIDATES("train", "--data.train="), "--data.train=kjv :files");
+    assert_string_equal(CANDIDATES("train", "--data.tokenizer="),
+                        "--data.tokenizer=bytes --data.tokenizer=bpe: :files");
+    assert_string_equal(CANDIDATES("data", "prepare", "a", "-o", ""), ":files");
+    assert_string_equal(CANDIDATES("model", "import", ""), ":folders");
+    assert_string_equal(CANDIDATES("tokenizer", "encode", "b"), "bytes :files");
+    assert_string_equal(CANDIDATES("tokenizer", "encode", "bytes", ""), ":files");
+    assert_string_equal(CANDIDATES("runs", "--sort", "best_s"), "best_step");
+}
+
+static void runs_are_offered_by_name_and_by_id(void **state)
+{
+    (void)state;
+    struct stage s;
+    char model[700];
+    stage_open(&s, "runs");
+    for (int i = 0; i < 2; i++)
+        process_close(
+            process_run(0, "train", s.config, "--device=cpu", "--name=first", "--train.total_steps=1", NULL));
+    process_close(
+        process_run(0, "train", s.config, "--device=cpu", "--name=second", "--train.total_steps=1", NULL));
+    assert_string_equal(CANDIDATES("resume", ""), "latest second first");
+    assert_string_equal(CANDIDATES("compare", "first", "s"), "second");
+    assert_string_equal(CANDIDATES("export", "--table", "evals", "f"), "first");
+    char *id = stage_query(&s, "select id from runs where name = 'second'");
+    id[strcspn(id, "\n")] = '\0';
+    assert_non_null(strstr(CANDIDATES("show", "2"), id));
+    assert_string_equal(CANDIDATES("show", id), id);
+    free(id);
+    snprintf(model, sizeof model, "%s/models/qwen", s.home);
+    assert_int_equal(file_make_folders(model, NULL), STATUS_OK);
+    assert_string_equal(CANDIDATES("generate", ""), "latest second first qwen :folders");
+    assert_string_equal(CANDIDATES("train", "--model.from=q"), "--model.from=qwen :folders");
+}
+
+static void without_a_store_nothing_is_offered_and_nothing_made(void **state)
+{
+    (void)state;
+    struct stage s;
+    char home[700];
+    stage_open(&s, "nothing");
+    snprintf(home, sizeof home, "%s/none/at all", s.folder);
+    setenv("ANNEAL_HOME", home, 1);
+    assert_string_equal(CANDIDATES("resume", ""), "");
+    assert_string_equal(CANDIDATES("generate", ""), ":folders");
+    snprintf(home, sizeof home, "%s/none", s.folder);
+    assert_false(file_exists(home));
+    stage_write(home, "no database", 11); /* no folder either */
+    assert_string_equal(CANDIDATES("resume", ""), "");
+    setenv("ANNEAL_HOME", s.home, 1);
+}
+
+/* ---- the shells ---- */
+
+/* Fails the test unless `script`, run by the shell in our folder, prints this. $1 is the binary's name, found
+ * by PATH. */
+static void expect_shell(const char *shell, const char *flag, const char *script, const char *expected)
+{
+    char path[4096], program[64], binary[2048];
+    snprintf(binary, sizeof binary, "%s", getenv("ANNEAL_BINARY"));
+    *strrchr(binary, '/') = '\0';
+    snprintf(path, sizeof path, "PATH=%s:%s", binary, getenv("PATH"));
+    snprintf(program, sizeof program, "/usr/bin/%s", shell);
+    if (!file_exists(program)) skip();
+    struct process *process =
+        process_expect(0, process_open(&(struct process_options){
+                              .program = program,
+                              .environment = (const char *const[]){path, NULL},
+                              .arguments = (const char *const[]){flag, "-c", script, NULL}}));
+    assert_string_equal(process_stdout(process), expected);
+    process_close(process);
+}
+
+/* Readline's words: "=" and ":" are words of their own. */
+static void bash_completes_a_line(void **state)
+{
+    (void)state;
+    expect_shell(
+        "bash", "--norc",
+        "source packaging/completion/anneal.bash\n"
+        "complete -p anneal\n"
+        "drive() {\n"
+        "    COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=(\"${@:3}\") COMP_CWORD=$(($# - 3))\n"
+        "    _anneal anneal \"$2\"\n"
+        "    printf '<%s>' \"${COMPREPLY[@]}\"; echo\n"
+        "}\n"
+        "drive 'anneal res' res anneal res\n"
+        "drive 'anneal  export --table ev' ev anneal export --table ev\n"
+        "drive 'anneal export --table=ev' ev anneal export --table = ev\n"
+        "drive 'anneal train --train.optimizer=' '' anneal train --train.optimizer =\n"
+        "drive 'anneal train --train.opt' --train.opt anneal train --train.opt\n"
+        "drive 'anneal train --data.tokenizer=bpe' bpe anneal train --data.tokenizer = bpe\n"
+        "drive 'anneal train --data.train=core/ba' core/ba anneal train --data.train = core/ba\n"
+        "drive 'anneal train READ' READ anneal train READ\n"
+        "drive 'anneal data ' '' anneal data ''\n",
+        "complete -F _anneal anneal\n"
+        "<resume>\n<evals>\n<evals>\n<adamw><lion>\n<--train.optimizer=>\n<bpe:>\n<core/base>\n<README.md>\n"
+        "<prepare><info><fetch><clean>\n");
+}
+
+/* The functions of zsh's own completion are replaced by ones that print what they are given. */
+static void zsh_completes_a_line(void **state)
+{
+    (void)state;
+    expect_shell("zsh", "-f",
+                 "_describe() { print -r -- ${${(P)2}%%:*} $3 }\n"
+                 "_files() { print -r -- files $@ of $PREFIX }\n"
+                 "compset() { PREFIX=${PREFIX#*=} }\n"
+                 "words=(anneal) CURRENT=1 PREFIX=\n"
+                 "source packaging/completion/_anneal >/dev/null\n"
+                 "drive() { words=($@) CURRENT=$# PREFIX=$@[-1]; _anneal }\n"
+                 "drive anneal data fet\n"
+                 "drive anneal export --table=ev\n"
+                 "drive anneal train --memory.al\n"
+                 "drive anneal model import co\n"
+                 "drive anneal train --data.val=core\n",
+                 "fetch\n--table=evals\n--memory.allocator= -S\nfiles -/ of co\nfiles of core\n");
+}
+
+static void fish_completes_a_line(void **state)
+{
+    (void)state;
+    expect_shell("fish", "--no-config",
+                 "source packaging/completion/anneal.fish\n"
+                 "for line in 'anneal data fe' 'anneal export --table=ev' 'anneal train --train.opt' \\\n"
+                 "    'anneal train --data.train=core/ba' 'anneal train READ' 'anneal order x ev'\n"
+                 "    complete -C $line | string replace -r \"\\t.*\" \"\"\n"
+                 "end\n"
+                 "true\n",
+                 "fetch\n--table=evals\n--train.optimizer=\n--data.train=core/base/\nREADME.md\n"
+                 "eval\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(commands_and_their_subcommands_are_offered, process_close_all),
+        cmocka_unit_test_teardown(an_option_is_offered_once_and_then_its_values, process_close_all),
+        cmocka_unit_test_teardown(keys_come_by_section_and_with_the_values_that_they_accept,
+                                  process_close_all),
+        cmocka_unit_test_teardown(words_are_offered_by_what_they_stand_for, process_close_all),
+        cmocka_unit_test_teardown(runs_are_offered_by_name_and_by_id, process_close_all),
+        cmocka_unit_test_teardown(without_a_store_nothing_is_offered_and_nothing_made, process_close_all),
+        cmocka_unit_test_teardown(bash_completes_a_line, process_close_all),
+        cmocka_unit_test_teardown(zsh_completes_a_line, process_close_all),
+        cmocka_unit_test_teardown(fish_completes_a_line, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
