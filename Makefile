@@ -113,10 +113,14 @@ SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 # What --check-allocations preloads; a sanitizer has a malloc of its own.
 HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 
-.PHONY: help all deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
+# The program that writes the reference, and the first of the manual pages, which stands for all of them.
+GENERATE := $(BUILD)/docs/generate
+MAN := $(BUILD)/man/anneal.1
+
+.PHONY: help all docs deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
-all: $(MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
+all: $(MAIN) $(HEAP_COUNTER) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 
 help:
 	@echo "make                build $(MAIN)"
@@ -199,6 +203,25 @@ $(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c | $(BUILD)/headers
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -ftls-model=initial-exec $(LDFLAGS) -o $@ $< -ldl
+
+# ---- the reference: written from the tables of the program ----
+# The Markdown is part of the tree, so that it can be read where the source is; the manual pages are built.
+VERSION_OF_MAN = $$($(MAIN) --version | cut -d ' ' -f 2)
+DATE_OF_MAN = $$(date -u -d "@$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)}" +%F)
+
+$(GENERATE): $(patsubst %.c,$(BUILD)/%.o,$(wildcard docs/generator/*.c)) $(LIB)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+docs: $(GENERATE)
+	@mkdir -p docs/reference
+	$(GENERATE) markdown docs/reference
+
+$(MAN): $(GENERATE) $(MAIN)
+	$(if $(V),,@echo "  MAN  $(@D)")
+	@rm -rf $(@D) && mkdir -p $(@D)
+	$(Q)$(GENERATE) man $(@D) "$(VERSION_OF_MAN)" "$(DATE_OF_MAN)"
 
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
@@ -297,7 +320,7 @@ coverage: test-deps
 	@$(MAKE) --no-print-directory COVERAGE=1 CUDA=0 run-tests || echo "make: some tests failed; the coverage counts what ran" >&2
 	@tests/coverage.sh build-coverage
 
-check: test-deps $(MAIN)
+check: test-deps $(MAIN) $(GENERATE) $(MAN)
 	@tests/check.sh
 
 # ---- packages ----

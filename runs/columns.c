@@ -17,7 +17,7 @@ struct no_record {
     char none;
 };
 
-#define TABLE(symbol, name, csv, record, since, keyed, order) typedef record record_of_##symbol;
+#define TABLE(symbol, name, csv, record, since, keyed, order, help) typedef record record_of_##symbol;
 #include "runs/columns.def"
 
 enum { LISTED, KEYED };
@@ -33,7 +33,7 @@ enum { LISTED, KEYED };
              : FIELD_TEXT, char *                                                                                      \
              : FIELD_CHARS)
 const struct table_info store_tables[TABLE_COUNT] = {
-#define TABLE(symbol, name, csv, record, since, keyed, order)                                                \
+#define TABLE(symbol, name, csv, record, since, keyed, order, help)                                          \
     {#name, csv, since, keyed, order, FIRST_##symbol, END_##symbol, sizeof(record)},
 #include "runs/columns.def"
 };
@@ -44,12 +44,13 @@ const struct table_info store_tables[TABLE_COUNT] = {
      NULL,    0},
 
 const struct column_info store_columns[COLUMN_COUNT] = {
-#define PLACE(symbol, column, since, sql)        {#column, sql, since, 0, true, true, FIELD_NONE, 0, 0, NULL, 0},
-#define FIELD(symbol, column, since, null, sql)  A_FIELD(symbol, column, since, null, true, sql)
-#define HIDDEN(symbol, column, since, null, sql) A_FIELD(symbol, column, since, null, false, sql)
-#define WORD(symbol, column, since, words, unknown, sql)                                                     \
+#define PLACE(symbol, column, since, sql)              {#column, sql, since, 0, true, true, FIELD_NONE, 0, 0, NULL, 0},
+#define FIELD(symbol, column, since, null, sql, help)  A_FIELD(symbol, column, since, null, true, sql)
+#define HIDDEN(symbol, column, since, null, sql, help) A_FIELD(symbol, column, since, null, false, sql)
+#define WORD(symbol, column, since, words, unknown, sql, help)                                               \
     {#column, sql, since, 0, true, false, FIELD_WORD, PLACED(symbol, column), words, unknown},
-#define OWN(symbol, column, since, sql) {#column, sql, since, 0, false, false, FIELD_NONE, 0, 0, NULL, 0},
+#define OWN(symbol, column, since, sql, help)                                                                \
+    {#column, sql, since, 0, false, false, FIELD_NONE, 0, 0, NULL, 0},
 #include "runs/columns.def"
 };
 

@@ -13,7 +13,7 @@
 
 /* Those with a CSV come first. */
 enum store_table {
-#define TABLE(symbol, name, csv, record, since, keyed, order) TABLE_##symbol,
+#define TABLE(symbol, name, csv, record, since, keyed, order, help) TABLE_##symbol,
 #include "runs/columns.def"
     TABLE_COUNT,
     TABLE_CSV_COUNT = TABLE_RUNS + 1 /* that is the last one with a CSV */
@@ -21,13 +21,13 @@ enum store_table {
 
 /* COLUMN_STEPS_loss, … in the order of the list; a table's are FIRST_STEPS to END_STEPS - 1. */
 enum column_id {
-#define TABLE(symbol, name, csv, record, since, keyed, order)                                                \
+#define TABLE(symbol, name, csv, record, since, keyed, order, help)                                          \
     FIRST_##symbol, BEFORE_##symbol = FIRST_##symbol - 1,
-#define PLACE(symbol, column, since, sql)                COLUMN_##symbol##_##column,
-#define FIELD(symbol, column, since, null, sql)          COLUMN_##symbol##_##column,
-#define WORD(symbol, column, since, words, unknown, sql) COLUMN_##symbol##_##column,
-#define OWN(symbol, column, since, sql)                  COLUMN_##symbol##_##column,
-#define END(symbol)                                      END_##symbol, AFTER_##symbol = END_##symbol - 1,
+#define PLACE(symbol, column, since, sql)                      COLUMN_##symbol##_##column,
+#define FIELD(symbol, column, since, null, sql, help)          COLUMN_##symbol##_##column,
+#define WORD(symbol, column, since, words, unknown, sql, help) COLUMN_##symbol##_##column,
+#define OWN(symbol, column, since, sql, help)                  COLUMN_##symbol##_##column,
+#define END(symbol)                                            END_##symbol, AFTER_##symbol = END_##symbol - 1,
 #include "runs/columns.def"
     COLUMN_COUNT
 };

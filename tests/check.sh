@@ -59,6 +59,7 @@ include_arrows() {
             may["runs"] = "core/base"
             may["tui/widget"] = "runs core/base"
             may["tui/view"] = "runs core/base tui/widget tui/keymap.def"
+            may["docs"] = "core/base core runs tui/command tui/view"
             may["tui"] = "core/base kernels tui/session tui/command"
             may["tui/session"] = "core/base kernels datasets core runs"
             may["tui/command"] = "core/base kernels datasets core runs tui/session tui/widget tui/view tui/keymap.def"
@@ -160,6 +161,21 @@ forbidden_words() {
         sed 's/$/   <- a path or host of one machine/'
 }
 
+# What `make docs` writes, as it is now.
+reference_pages() {
+    mkdir -p "$scratch/reference"
+    build/docs/generate markdown "$scratch/reference"
+    diff -r docs/reference "$scratch/reference" | sed -E 's/^diff -r (.*) .*/\1: differs from the tables of the program (make docs writes it anew)/'
+}
+
+manual_pages() {
+    local page
+    for page in build/man/*.[15]; do
+        mandoc -Tlint -W warning "$page"
+        if command -v groff >/dev/null; then groff -man -ww -K utf8 -T utf8 -z "$page"; fi
+    done
+}
+
 # ---- compilers ----
 make_flags() { # COMPILER: the flags of the Makefile, without the dependency files
     make -s --no-print-directory CC="$1" \
@@ -217,6 +233,16 @@ if [ -x build/anneal ]; then
     check 'no circle of calls between files' call_circles
 else
     skip 'no circle of calls between files' 'no build/anneal (make)'
+fi
+if [ -x build/docs/generate ]; then
+    check 'docs/reference is up to date' reference_pages
+else
+    skip 'docs/reference is up to date' 'no build/docs/generate (make)'
+fi
+if command -v mandoc >/dev/null && [ -d build/man ]; then
+    check 'manual pages' manual_pages
+else
+    skip 'manual pages' 'no mandoc (apt install mandoc) or no build/man (make)'
 fi
 if command -v gcc >/dev/null; then
     check 'every header compiles alone (gcc)' syntax_of_headers "gcc $(make_flags gcc)" ''
