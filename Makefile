@@ -373,13 +373,26 @@ release:
 
 # Libraries go where the binary looks for them: see file_of_program.
 INSTALLED_LIBS := $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
-install: $(MAIN) $(INSTALLED_LIBS)
+INSTALLED_DOCS = $(wildcard README.md CHANGELOG.md LICENSE docs/*.md docs/images/*.svg docs/reference/*.md)
+ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
+install: $(MAIN) $(INSTALLED_LIBS) $(MAN)
 	install -D -m 755 $(MAIN) "$(DESTDIR)$(PREFIX)/bin/anneal"
 	$(if $(INSTALLED_LIBS),install -D -m 644 -t "$(DESTDIR)$(PREFIX)/lib/anneal" $(INSTALLED_LIBS))
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/man/man1" $(BUILD)/man/*.1
+	install -D -m 644 -t "$(DESTDIR)$(PREFIX)/share/man/man5" $(BUILD)/man/*.5
+	install -D -m 644 packaging/completion/anneal.bash "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/anneal"
+	install -D -m 644 packaging/completion/anneal.fish "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/anneal.fish"
+	install -D -m 644 packaging/completion/_anneal "$(DESTDIR)$(ZSH_FUNCTIONS)/_anneal"
+	for file in $(INSTALLED_DOCS); do install -D -m 644 "$$file" "$(DESTDIR)$(PREFIX)/share/doc/anneal/$$file" || exit 1; done
 
+# Folders that are there for such files only are removed when they are empty; bin, lib, share and share/man stay.
 uninstall:
-	rm -f "$(DESTDIR)$(PREFIX)/bin/anneal" "$(DESTDIR)$(PREFIX)/lib/anneal/"anneal_{cuda,heap}.so
-	[ ! -d "$(DESTDIR)$(PREFIX)/lib/anneal" ] || rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/anneal"
+	rm -f "$(DESTDIR)$(ZSH_FUNCTIONS)/_anneal"
+	cd "$(DESTDIR)$(PREFIX)" 2>/dev/null || exit 0; \
+	rm -rf bin/anneal lib/anneal/anneal_{cuda,heap}.so share/man/man1/anneal{,-*}.1 share/man/man5/anneal.ini.5 \
+	  share/{bash-completion/completions/anneal,fish/vendor_completions.d/anneal.fish,doc/anneal}; \
+	rmdir lib/anneal share/doc share/man/man{1,5} share/{bash-completion{/completions,},fish{/vendor_completions.d,}} \
+	  share/zsh{/site-functions,} 2>/dev/null || :
 
 clean:
 	rm -rf build{,-san,-tsan}{,-debug}{,-coverage}

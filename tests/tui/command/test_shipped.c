@@ -61,12 +61,12 @@ static void a_shipped_corpus_needs_no_package(void **state)
 static void make_target(const char *target, const char *build, const char *root)
 {
     static const char *const environment[] = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", NULL};
-    char words[7][900];
+    char words[8][900];
     snprintf(words[0], sizeof words[0], "BUILD=%s", build);
     snprintf(words[1], sizeof words[1], "DESTDIR=%s", root);
-    for (int i = 0; i < 3; i++)
-        snprintf(words[2 + i], sizeof words[2], "%s/anneal%s", build,
-                 (const char *const[]){"", "_heap.so", "_cuda.so"}[i]);
+    for (int i = 0; i < 4; i++)
+        snprintf(words[2 + i], sizeof words[2], "%s/%s", build,
+                 (const char *const[]){"anneal", "anneal_heap.so", "anneal_cuda.so", "man/anneal.1"}[i]);
     process_close(process_expect_within(
         60, 0,
         process_open(&(struct process_options){
@@ -74,14 +74,26 @@ static void make_target(const char *target, const char *build, const char *root)
             .environment = environment,
             .arguments = (const char *const[]){target, "-s", "SAN=", "CUDA=1", "NVCC=/bin/true", words[0],
                                                words[1], "PREFIX=/opt/my own", "-o", words[2], "-o", words[3],
-                                               "-o", words[4], NULL}})));
+                                               "-o", words[4], "-o", words[5], NULL}})));
 }
 
 static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(void **state)
 {
     (void)state;
-    static const char *const names[] = {"bin/anneal", "lib/anneal/anneal_heap.so",
-                                        "lib/anneal/anneal_cuda.so"};
+    static const char *const names[] = {
+        "bin/anneal",
+        "lib/anneal/anneal_heap.so",
+        "lib/anneal/anneal_cuda.so",
+        "share/man/man1/anneal.1",
+        "share/man/man1/anneal-train.1",
+        "share/man/man5/anneal.ini.5",
+        "share/bash-completion/completions/anneal",
+        "share/zsh/site-functions/_anneal",
+        "share/fish/vendor_completions.d/anneal.fish",
+        "share/doc/anneal/LICENSE",
+        "share/doc/anneal/README.md",
+        "share/doc/anneal/docs/reference/commands.md",
+    };
     static const char *const environment[] = {"ANNEAL_CUDA_PLUGIN", NULL};
     struct stage s;
     struct err err = {0};
@@ -93,12 +105,14 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
     assert_int_equal(file_make_folders(build, &err), STATUS_OK);
     snprintf(path, sizeof path, "%s/anneal", build);
     copy_program(path);
-    for (int i = 1; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/%s", build, strrchr(names[i], '/') + 1);
+    snprintf(path, sizeof path, "%s/man", build);
+    assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    for (int i = 1; i < 6; i++) {
+        snprintf(path, sizeof path, "%s/%s%s", build, i < 3 ? "" : "man/", strrchr(names[i], '/') + 1);
         stage_write(path, "no library", 10);
     }
     make_target("install", build, root);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/opt/my own/%s", root, names[i]);
         if (!file_exists(path)) fail_msg("%s is not installed", path);
     }
@@ -117,11 +131,17 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
                                                                  "--check-allocations", NULL}}));
     assert_non_null(strstr(process_stderr(train), "cannot count heap allocations")); /* found, tried once */
     process_close(train);
+    snprintf(path, sizeof path, "%s/opt/my own/share/man/man1/other.1", root); /* somebody else's */
+    stage_write(path, "", 0);
     make_target("uninstall", build, root);
-    for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/opt/my own/%s", root, names[i]);
-        assert_false(file_exists(path));
-    }
+    struct process *left = process_expect(
+        0, process_open(&(struct process_options){
+               .program = "/bin/sh",
+               .folder = root,
+               .arguments = (const char *const[]){"-c", "cd 'opt/my own' && find * | sort", NULL}}));
+    assert_string_equal(process_stdout(left),
+                        "bin\nlib\nshare\nshare/man\nshare/man/man1\nshare/man/man1/other.1\n");
+    process_close(left);
 }
 
 int main(void)
