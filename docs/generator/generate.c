@@ -105,14 +105,24 @@ static void write_usage(struct writer *w, const struct command *command)
     writer_text(w, text);
 }
 
+/* Each word of a label is a key of its own: "?, F1". */
+static void write_key_label(struct writer *w, const struct key *key)
+{
+    char label[80];
+    const char *blank = strchr(key->label, ' ');
+    int first = (int)strcspn(key->label, " ");
+    snprintf(label, sizeof label, "%.*s%s%s", first, key->label, blank ? ", " : "", blank ? blank + 1 : "");
+    writer_item(w, label, key->help);
+}
+
 static void write_keys(struct writer *w)
 {
 #define CONTEXT_TITLE(name, title) title,
     static const char *const titles[] = {CONTEXTS(CONTEXT_TITLE)};
-    writer_heading(w, 1, "Keys");
     for (size_t i = 0; i < key_count; i++) {
-        if (i == 0 || keys[i].context != keys[i - 1].context) writer_heading(w, 2, titles[keys[i].context]);
-        writer_item(w, keys[i].label, keys[i].help);
+        if (i == 0 || keys[i].context != keys[i - 1].context)
+            writer_heading(w, w->man ? 2 : 1, titles[keys[i].context]);
+        write_key_label(w, &keys[i]);
     }
 }
 
@@ -137,7 +147,10 @@ static void write_command(struct writer *w, const struct command *command, bool 
     if (sections && o) writer_heading(w, 1, "Options");
     for (; o && o->kind; o++)
         if (o->help) writer_item(w, options_format(o, term, sizeof term), o->help);
-    if (sections && command == &command_watch) write_keys(w);
+    if (sections && command == &command_watch) {
+        writer_heading(w, 1, "Keys");
+        write_keys(w);
+    }
     write_notes(w, sections ? 1 : 0, command->line.notes);
 }
 
@@ -376,8 +389,7 @@ static void write_reference(void)
     write_columns(&w);
     close_file(w.out);
     w = open_markdown("keys", "Keys of the workbench", "`?` shows the keys of the view that is open.");
-    fputc('\n', w.out);
-    keys_print_markdown(w.out);
+    write_keys(&w);
     close_file(w.out);
 }
 

@@ -5,7 +5,6 @@
 #include "core/model/config.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
-#include "tui/view/keys.h"
 #include "tui/view/screen.h"
 
 /* The fields of the form of a new run: the keys used most. An empty field is left to the trainer; the
@@ -45,18 +44,11 @@ static void fill_defaults(struct form_field fields[OFFERED], char text[OFFERED][
     }
 }
 
-struct options {
-    bool keys;
-};
-
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     char home[4096], defaults[OFFERED][64];
     struct form_field fields[OFFERED];
-    if (((const struct options *)options)->keys) {
-        keys_print_markdown(stdout);
-        return STATUS_OK;
-    }
+    (void)options;
     fill_defaults(fields, defaults);
     struct workbench_options workbench = {.home = home,
                                           .list = &runs_view,
@@ -69,13 +61,12 @@ static enum status run(const void *options, const struct words *words, struct er
     return status ? status : screen_run(&workbench, err);
 }
 
-static const struct option_spec options[] = {
-    OPTION("keys", OPTION_FLAG, AT(keys), NULL, "prints the keys as a Markdown table"),
-    {0},
+const struct command command_watch = {
+    .line = {.name = "watch",
+             .words = "RUN",
+             .most = 1,
+             .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
+                      "name, or latest. Leaving it (q, Ctrl-C) stops no run."},
+    .summary = "open the workbench, on the list of runs or on one run",
+    .run = run,
 };
-
-const struct command command_watch =
-    COMMAND("watch", "RUN", 0, 1, options, "open the workbench, on the list of runs or on one run", run,
-            (struct options){0},
-            .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
-                     "name, or latest. Leaving it (q, Ctrl-C) stops no run.");

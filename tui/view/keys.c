@@ -43,22 +43,6 @@ bool keys_move(enum action action, size_t *at, size_t count, size_t page)
     return true;
 }
 
-void keys_print_markdown(FILE *out)
-{
-    for (int context = 0; context < CONTEXT_COUNT; context++) {
-        fprintf(out, "%s| %s | |\n| --- | --- |\n", context ? "\n" : "", context_titles[context]);
-        for (size_t i = 0; i < key_count; i++) {
-            if (keys[i].context != (enum key_context)context) continue;
-            fputs("| ", out);
-            int first = (int)strcspn(keys[i].label, " "); /* each word is one key */
-            const char *second = keys[i].label[first] ? keys[i].label + first + 1 : NULL;
-            fprintf(out, "`%.*s`", first, keys[i].label);
-            if (second) fprintf(out, " `%s`", second);
-            fprintf(out, " | %s |\n", keys[i].help);
-        }
-    }
-}
-
 /* --- hints --- */
 
 void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context)

@@ -1,12 +1,11 @@
 /* Keys and what they do: the table made from tui/keymap.def, as hints in the last row, as help over a view
- * and for the README. Codes are Unicode code points, or K_ values beyond them. */
+ * and for the manual. Codes are Unicode code points, or K_ values beyond them. */
 #ifndef ANNEAL_TUI_KEYS_H
 #define ANNEAL_TUI_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "tui/widget/grid.h"
 
@@ -58,9 +57,6 @@ enum action key_action(enum key_context context, uint32_t code);
 /* ACTION_UP … ACTION_LAST in a list: row *at of `count`, of which a page shows `page`, becomes another one.
  * False: the action does not move. */
 bool keys_move(enum action action, size_t *at, size_t count, size_t page);
-
-/* The whole map as a Markdown table for the README. */
-void keys_print_markdown(FILE *out);
 
 /* As many hints of the context as fit, "? help" and the way back first. */
 void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context);

@@ -50,22 +50,6 @@ static void a_key_with_two_codes_names_both(void **state)
     }
 }
 
-static void the_markdown_lists_every_key(void **state)
-{
-    (void)state;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    assert_non_null(out);
-    keys_print_markdown(out);
-    fclose(out);
-    size_t rows = 0;
-    for (const char *c = text; (c = strstr(c, "\n| `")) != NULL; c++) rows++;
-    assert_int_equal(rows, key_count);
-    for (size_t i = 0; i < key_count; i++) assert_non_null(strstr(text, keys[i].help));
-    free(text);
-}
-
 static void the_help_shows_every_key_of_a_context_by_scrolling(void **state)
 {
     (void)state;
@@ -156,7 +140,6 @@ int main(void)
         cmocka_unit_test(no_key_means_two_things_in_one_context),
         cmocka_unit_test(own_keys_come_before_those_of_everywhere),
         cmocka_unit_test(a_key_with_two_codes_names_both),
-        cmocka_unit_test(the_markdown_lists_every_key),
         cmocka_unit_test(the_help_shows_every_key_of_a_context_by_scrolling),
         cmocka_unit_test(the_help_has_room_for_every_word),
         cmocka_unit_test(hints_always_show_the_way_back),
