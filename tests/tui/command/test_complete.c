@@ -92,6 +92,22 @@ static void words_are_offered_by_what_they_stand_for(void **state)
     assert_string_equal(CANDIDATES("runs", "--sort", "best_s"), "best_step");
 }
 
+/* The names, sizes and times of all files of the store but SQLite's shared memory, which readers of a live
+ * database lock. Yours to free. */
+static char *list_files(const struct stage *s)
+{
+    struct process *process = process_expect(
+        0, process_open(&(struct process_options){
+               .program = "/bin/sh",
+               .folder = s->home,
+               .arguments = (const char *const[]){
+                   "-c", "find . ! -name '*-shm' -type f -printf '%p %s %T@\\n' | sort; find . | wc -l",
+                   NULL}}));
+    char *list = strdup(process_stdout(process));
+    process_close(process);
+    return list;
+}
+
 static void runs_are_offered_by_name_and_by_id(void **state)
 {
     (void)state;
@@ -103,6 +119,7 @@ static void runs_are_offered_by_name_and_by_id(void **state)
             process_run(0, "train", s.config, "--device=cpu", "--name=first", "--train.total_steps=1", NULL));
     process_close(
         process_run(0, "train", s.config, "--device=cpu", "--name=second", "--train.total_steps=1", NULL));
+    char *before = list_files(&s);
     assert_string_equal(CANDIDATES("resume", ""), "latest second first");
     assert_string_equal(CANDIDATES("compare", "first", "s"), "second");
     assert_string_equal(CANDIDATES("export", "--table", "evals", "f"), "first");
@@ -111,6 +128,10 @@ static void runs_are_offered_by_name_and_by_id(void **state)
     assert_non_null(strstr(CANDIDATES("show", "2"), id));
     assert_string_equal(CANDIDATES("show", id), id);
     free(id);
+    char *after = list_files(&s);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
     snprintf(model, sizeof model, "%s/models/qwen", s.home);
     assert_int_equal(file_make_folders(model, NULL), STATUS_OK);
     assert_string_equal(CANDIDATES("generate", ""), "latest second first qwen :folders");
