@@ -62,30 +62,28 @@ static const char run_text[] =
     "RUN is an id, the start of one, a name (the newest run of that name), or `latest`. "
     "Results go to standard output, everything else to standard error.";
 
-static const struct entry {
+struct entry {
     const char *name, *text;
-} exit_statuses[] =
-    {
-        {"0",
-         "the command did its work; also after SIGTERM, which makes training save a checkpoint and stop"},
-        {"1", "it failed; one line says why and what to do"},
-        {"2", "the command line or the configuration is wrong"},
-        {"130",
-         "it was stopped by Ctrl-C; training saves a checkpoint first, and a second Ctrl-C stops it at once"},
-        {0},
-},
-  variables[] = {
-      {"ANNEAL_HOME",
-       "folder of all runs, imported models and prepared texts (default: $XDG_DATA_HOME/anneal, else "
-       "`~/.local/share/anneal`)"},
-      {"ANNEAL_LEDGER",
-       "folder in which processes on this host reserve device memory (default: in `/dev/shm`)"},
-      {"ANNEAL_CUDA_PLUGIN", "path of the CUDA plugin, instead of the one that is installed; `none`: no GPU"},
-      {"ANNEAL_CPU_ISA", "kernels for an older processor: `baseline`, `v3` or `v4`"},
-      {"NO_COLOR", "when it is set, the workbench and the progress bar use no colours"},
-      {"COLUMNS", "width of tables that are not printed on a terminal"},
-      {"LANG, TERM", "whether charts can be drawn with braille, with blocks or with ASCII only"},
-      {0},
+};
+
+static const struct entry exit_statuses[] = {
+    {"0", "the command did its work; also after SIGTERM, which makes training save a checkpoint and stop"},
+    {"1", "it failed; one line says why and what to do"},
+    {"2", "the command line or the configuration is wrong"},
+    {"130", "Ctrl-C stopped it; training saves a checkpoint first, and a second Ctrl-C stops it at once"},
+    {0},
+};
+
+static const struct entry variables[] = {
+    {"ANNEAL_HOME", "folder of all runs, imported models and prepared texts (default: $XDG_DATA_HOME/anneal, "
+                    "else `~/.local/share/anneal`)"},
+    {"ANNEAL_LEDGER", "folder where processes of this host reserve device memory (default: in `/dev/shm`)"},
+    {"ANNEAL_CUDA_PLUGIN", "path of the CUDA plugin, instead of the installed one; `none`: no GPU"},
+    {"ANNEAL_CPU_ISA", "kernels for an older processor: `baseline`, `v3` or `v4`"},
+    {"NO_COLOR", "when it is set, the workbench and the progress bar use no colours"},
+    {"COLUMNS", "width of tables that are not printed on a terminal"},
+    {"LANG, TERM", "whether charts can be drawn with braille, with blocks or with ASCII only"},
+    {0},
 };
 
 static void write_entries(struct writer *w, const char *title, const struct entry *entries)
