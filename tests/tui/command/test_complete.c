@@ -13,6 +13,8 @@
 #include "core/base/file.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
+#include "tui/command/command.h"
+#include "tui/command/complete.h"
 
 /* The candidates for the words after "anneal complete", without what they mean, with blanks between. The
  * buffer is overwritten by the next call. */
@@ -155,6 +157,58 @@ static void without_a_store_nothing_is_offered_and_nothing_made(void **state)
     setenv("ANNEAL_HOME", s.home, 1);
 }
 
+/* ---- every command ---- */
+
+/* Words that stand for something new or endless. */
+static bool is_free(const char *name)
+{
+    static const char *const names[] = {"NAME", "TEXT", "EXPR", "VALUE", "ID...", "MEMORY"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+/* Fails unless something is offered behind `words`, what the help calls `name`. */
+static void expect_candidates(const struct command *command, const char *words, const char *name)
+{
+    char line[300], *list[12], *rest = line, *output = NULL;
+    size_t size = 0;
+    int count = 0;
+    snprintf(line, sizeof line, "%s%s ", command->line.name, words);
+    while (rest) list[count++] = strsep(&rest, " ");
+    FILE *out = open_memstream(&output, &size);
+    assert_int_equal(complete_print(count, list, out), 0);
+    fclose(out);
+    if (!*output && !is_free(name)) fail_msg("anneal %s: offers nothing for %s", command->line.name, name);
+    free(output);
+}
+
+static void expect_completed(const struct command *command)
+{
+    char names[80], words[80] = "";
+    for (const struct command *const *c = command->subcommands; c && *c; c++) expect_completed(*c);
+    if (!command->run) return;
+    snprintf(names, sizeof names, "%s", command->line.words);
+    for (char *name, *rest = names; rest && *rest && (name = strsep(&rest, " "));) {
+        name[strcspn(name, "]")] = '\0';
+        expect_candidates(command, words, name + (*name == '['));
+        strcat(words, " x");
+    }
+    for (const struct option_spec *o = command->line.options; o && o->kind; o++) {
+        snprintf(words, sizeof words, " --%s", o->name);
+        if (o->kind == OPTION_TEXT || o->kind == OPTION_ANY_TEXT) expect_candidates(command, words, o->value);
+    }
+}
+
+static void whatever_a_command_takes_is_offered(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "all");
+    process_close(process_run(0, "train", s.config, "--device=cpu", "--train.total_steps=1", NULL));
+    expect_completed(&command_anneal);
+}
+
 /* ---- the shells ---- */
 
 /* Fails the test unless `script`, run by the shell in our folder, prints this. $1 is the binary's name, found
@@ -246,6 +300,7 @@ int main(void)
         cmocka_unit_test_teardown(words_are_offered_by_what_they_stand_for, process_close_all),
         cmocka_unit_test_teardown(runs_are_offered_by_name_and_by_id, process_close_all),
         cmocka_unit_test_teardown(without_a_store_nothing_is_offered_and_nothing_made, process_close_all),
+        cmocka_unit_test_teardown(whatever_a_command_takes_is_offered, process_close_all),
         cmocka_unit_test_teardown(bash_completes_a_line, process_close_all),
         cmocka_unit_test_teardown(zsh_completes_a_line, process_close_all),
         cmocka_unit_test_teardown(fish_completes_a_line, process_close_all),
