@@ -11,13 +11,13 @@ unsigned decide_due(const struct config *c, int64_t step, bool ends_epoch)
     unsigned all = 0;
     if (due(c->eval.every, step) || (c->eval.at_epoch_end && ends_epoch)) all |= DUE_EVALUATION;
     if (due(c->sample.every, step)) all |= DUE_SAMPLE;
-    /* that of the last step is written when the run ends */
+    /* the last step's is written at the end of the run */
     if (due(c->checkpoint.every, step) && step < c->train.total_steps) all |= DUE_CHECKPOINT;
     return all;
 }
 
-/* Of weights in doubt none is saved, but where an evaluation of these very weights, which a skipped update
- * left as they were, has a finite loss: then the last step's batch was at fault. */
+/* Doubtful weights are not saved, unless an evaluation of these very weights has a finite loss (a skipped
+ * update left them unchanged): then the last step's batch was at fault. */
 static struct decision end(const struct facts *f, enum train_outcome outcome)
 {
     bool well = outcome == TRAIN_FINISHED || outcome == TRAIN_EARLY_STOPPED || outcome == TRAIN_STOPPED;

@@ -20,7 +20,7 @@ void feed_close(struct feed *f)
 {
     if (!f->network) return;
     const struct backend *be = f->network->backend;
-    if (f->stream) be->stream_close(f->stream); /* waits for what still reads the page-locked memory */
+    if (f->stream) be->stream_close(f->stream); /* waits for copies that read the page-locked memory */
     for (int i = 0; i < PLAN_HOST_BATCHES_MAX; i++)
         if (f->arrived[i]) be->event_close(f->arrived[i]);
     for (int i = 0; i < 2; i++)
@@ -37,7 +37,7 @@ int feed_take(struct feed *f, uint64_t cursor)
     int32_t *host = f->host + (size_t)slot * 2 * n; /* (2,B,T) */
     f->next = (slot + 1) % f->network->plan->host_batch_count;
     f->task->batch(f->data, TASK_TRAINING, cursor, B, &inputs, &labels);
-    /* a failure is found by whoever looks at the network's stream: it is the same device */
+    /* the network's stream reports a failure: it is the same device */
     be->event_wait(f->arrived[slot], f->stream, NULL);
     memcpy(host, inputs, n * sizeof *inputs);
     memcpy(host + n, labels, n * sizeof *labels);

@@ -1,11 +1,10 @@
-/* Batches on their way to the device: from the task through page-locked memory, over a stream of their
- * own, into one of the network's two places for a batch, while the network computes on the other.
+/* Copies batches to the device: from the task through page-locked memory, over a separate stream, into one of
+ * the network's two slots for a batch, while the network computes on the other.
  *
- * Always: a place is filled only after the work that was queued on it, and work that is queued on it comes
- * after the filling; both are ordered by the device. The host waits for nothing but a page-locked buffer of
- * its own. There are as many as two steps have batches, so that it is free where the step before the last is
- * done; of many micro-batches fewer, and the host waits where it is sixteen of them ahead of the device.
- * Nothing is allocated after feed_open. */
+ * The device orders the work: a slot is filled after the work queued on it before, and work queued later
+ * waits for the copy. The host waits only for a free page-locked buffer. There are enough of them for two
+ * steps, so that one is free when the step before the last is done; with many micro-batches at most sixteen,
+ * and the host waits when it is sixteen ahead of the device. Nothing is allocated after feed_open. */
 #ifndef ANNEAL_CORE_TRAIN_FEED_H
 #define ANNEAL_CORE_TRAIN_FEED_H
 
@@ -19,24 +18,24 @@ struct feed {
     struct network *network; /* borrowed */
     const struct task *task; /* borrowed, like its data */
     void *data;
-    struct stream *stream;                        /* owned: of the copies */
+    struct stream *stream;                        /* owned, for the copies */
     struct event *arrived[PLAN_HOST_BATCHES_MAX]; /* owned, by slot of the page-locked memory */
-    struct event *consumed[2];                    /* owned, by place */
+    struct event *consumed[2];                    /* owned, by the network's slot */
     int32_t *host;                                /* (host_batch_count,2,B,T), page-locked, of the plan */
-    int next;                                     /* slot of the next batch; its place is that modulo 2 */
+    int next; /* page-locked slot of the next batch; modulo 2, the network's slot */
 };
 
-/* For batches (B,T) as the network's plan has them. On failure feed_close is still harmless. */
+/* For batches (B,T) of the network's plan. On failure feed_close is still harmless. */
 enum status feed_open(struct feed *feed, struct network *network, const struct task *task, void *data,
                       struct err *err);
-/* Before the network; harmless on a zeroed struct. */
+/* Call before the network is closed; harmless on a zeroed struct. */
 void feed_close(struct feed *feed);
 
-/* Queues the batch at `cursor` and returns its place, for network_batch: what is queued on the network's
- * stream from here on finds it there. */
+/* Queues the copy of the batch at `cursor` and returns its slot, for network_batch: work queued on the
+ * network's stream from now on finds it there. */
 int feed_take(struct feed *feed, uint64_t cursor);
 
-/* All work on the batch in `place` is queued: the place may be filled again after it. */
+/* Call when all work on the batch in `place` is queued: the slot may be filled after that work. */
 void feed_release(struct feed *feed, int place);
 
 #endif

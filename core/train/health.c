@@ -11,19 +11,19 @@
 #include "core/base/text.h"
 
 enum {
-    FINITE_STEPS = 16,   /* end a non-finite incident */
-    SPIKE_KNOWN = 32,    /* losses before one is judged */
-    CALM_STEPS = 8,      /* end a spike */
+    FINITE_STEPS = 16,   /* that end a non-finite incident */
+    SPIKE_KNOWN = 32,    /* losses needed before one is judged */
+    CALM_STEPS = 8,      /* that end a spike */
     NEW_LEVEL = 64,      /* steps after which a spike is the new level */
-    FALL_AGAIN = 4,      /* times the plateau's share: a fall that may end it */
-    FALLING_GROUPS = 8,  /* in a row with such a fall: that do end it */
-    CALM_SPEED = 32,     /* end a low throughput */
-    NEW_SPEED = 256,     /* likewise a low throughput */
-    FIRST_STEPS = 8,     /* that count for no speed */
-    INCIDENT_SECONDS = 5 /* of training, before a machine that is slow is reported of */
+    FALL_AGAIN = 4,      /* times plateau_delta: a fall that may end a plateau */
+    FALLING_GROUPS = 8,  /* in a row with such a fall that end a plateau */
+    CALM_SPEED = 32,     /* that end a low throughput */
+    NEW_SPEED = 256,     /* steps after which a low throughput is the new speed */
+    FIRST_STEPS = 8,     /* that do not count for the speed */
+    INCIDENT_SECONDS = 5 /* of training before a slow machine is reported */
 };
 #define FAR_UP          2.0    /* times the first loss */
-#define FAR_UNKNOWING   1.5    /* times the loss of a guess */
+#define FAR_UNKNOWING   1.5    /* times the loss of guessing */
 #define DEVIATION       1.4826 /* standard deviations of a Gaussian in its median absolute deviation */
 #define LEAST_DEVIATION 0.01   /* of the median */
 
@@ -52,7 +52,7 @@ static double median(const double *values, int n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* ---- numbers that are none ---- */
+/* ---- numbers that are not finite ---- */
 
 /* The consequence, in the words of the event. */
 static const char *level_of(const struct health *h)
@@ -117,7 +117,7 @@ static void judge_spike(struct health *h, const struct step_record *s)
             h->spiking = true;
             h->spike_steps = h->calm_steps = 0;
         }
-        if (h->spiking) { /* the window stands still: the incident is not what it is measured by */
+        if (h->spiking) { /* the window is frozen, so that a spike does not count as normal */
             h->calm_steps = deviations < h->limits.loss_spike / 2 ? h->calm_steps + 1 : 0;
             if (h->calm_steps >= CALM_STEPS) h->spiking = false;
             if (h->spiking && ++h->spike_steps >= NEW_LEVEL) {
@@ -156,8 +156,8 @@ static double median_of_groups(const struct health *h, int from, int n)
     return median(means, n);
 }
 
-/* The standard error of the difference of the two halves' medians, from how much groups that follow each
- * other differ: what the loss does over many groups does not count as noise. */
+/* The standard error of the difference between the two halves' medians, estimated from differences of
+ * adjacent groups, so that trends over many groups do not count as noise. */
 static double error_of_fall(const struct health *h)
 {
     double steps[HEALTH_GROUPS - 1];
@@ -165,7 +165,7 @@ static double error_of_fall(const struct health *h)
         steps[i] = fabs(h->groups[(h->group_count + i + 1) % HEALTH_GROUPS] -
                         h->groups[(h->group_count + i) % HEALTH_GROUPS]);
     double deviation = DEVIATION * median(steps, HEALTH_GROUPS - 1) / M_SQRT2;
-    return deviation * sqrt(M_PI / 2) * sqrt(2.0 / (HEALTH_GROUPS / 2)); /* a median's, of Gaussians */
+    return deviation * sqrt(M_PI / 2) * sqrt(2.0 / (HEALTH_GROUPS / 2)); /* of a median of Gaussians */
 }
 
 static void judge_plateau(struct health *h, const struct step_record *s)
@@ -185,7 +185,7 @@ static void judge_plateau(struct health *h, const struct step_record *s)
            newer = median_of_groups(h, HEALTH_GROUPS / 2, HEALTH_GROUPS / 2);
     double least = h->limits.plateau_delta * fabs(older), fallen = older - newer;
     double error = error_of_fall(h);
-    /* what falls slowly crosses the limit again and again by chance: only a fall that lasts is one */
+    /* a slow fall crosses the limit repeatedly by chance: only a lasting one counts */
     h->falling = fallen >= FALL_AGAIN * least + 2 * error ? h->falling + 1 : 0;
     if (h->flat && h->falling >= FALLING_GROUPS) h->flat = false;
     if (h->flat || fallen + error >= least) return;
@@ -215,7 +215,7 @@ static void judge_throughput(struct health *h, const struct step_record *s)
     bool low = now < (1 - (h->slow ? drop / 2 : drop)) * usual;
     h->calm_speed = low ? 0 : h->calm_speed + 1;
     if (!low && !h->slow) {
-        h->speeds[h->speed_count++ % HEALTH_WINDOW] = leaving; /* what is usual stands still in an incident */
+        h->speeds[h->speed_count++ % HEALTH_WINDOW] = leaving; /* frozen during an incident */
         h->slow_steps = 0;
         return;
     }
@@ -226,7 +226,7 @@ static void judge_throughput(struct health *h, const struct step_record *s)
         return;
     }
     if (h->slow_steps == 1) {
-        h->slow_since = s->step - HEALTH_RECENT / 2; /* from there on half of the median's steps are slow */
+        h->slow_since = s->step - HEALTH_RECENT / 2; /* from here on half of the median's steps are slow */
         h->slow_seconds = 0;
     }
     h->slow_seconds += s->step_ms * 1e-3;
@@ -255,7 +255,7 @@ static void judge_starvation(struct health *h, const struct step_record *s, doub
         h->starving_since = 0;
         return;
     }
-    if (!h->starving_since) { /* step 0 is none of those that count */
+    if (!h->starving_since) { /* step 0 never counts */
         h->starving_since = s->step;
         h->starving_seconds = 0;
     }

@@ -10,7 +10,7 @@
 struct language_model {
     const struct config *config;
     struct split splits[2];       /* by part */
-    struct prefetch *prefetch[2]; /* the second NULL where nothing is held out */
+    struct prefetch *prefetch[2]; /* the second NULL without validation data */
 };
 
 static enum status check_vocabulary(const struct config *c, const struct corpus *corpus, struct err *err)
@@ -21,7 +21,7 @@ static enum status check_vocabulary(const struct config *c, const struct corpus 
         return err_set(err, STATUS_USAGE,
                        "model.vocab_size = %d is smaller than the tokenizer's %d (set it to at least %d)", V,
                        needed, needed);
-    /* a token outside the embedding is a read outside memory, so the header's word is not enough */
+    /* a larger token would read outside the embedding, so the header alone is not trusted */
     struct corpus_place place;
     if (!corpus_find_id(corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
@@ -29,7 +29,7 @@ static enum status check_vocabulary(const struct config *c, const struct corpus 
                    place.path, place.index, place.id, V, corpus->vocab_size);
 }
 
-/* A mean over no label is no loss: 0 would look like the best there is. */
+/* Without labels that count there is no mean loss, and 0 would look like a perfect one. */
 static enum status check_labels(const struct language_model *m, struct err *err)
 {
     const struct config *c = m->config;
@@ -46,7 +46,7 @@ static enum status check_labels(const struct language_model *m, struct err *err)
     return err_set(err, STATUS_USAGE,
                    "data.padding = %" PRId64 ": all labels of the first %" PRIu64
                    " sequence%s of %s are padding, so there is no loss to take (set data.padding to the id "
-                   "that fills sequences up, or look at the data)",
+                   "that pads sequences, or look at the data)",
                    c->data.padding, sequences, sequences == 1 ? "" : "s", where);
 }
 

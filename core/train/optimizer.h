@@ -1,7 +1,7 @@
-/* The optimizer: gradient norm (local sum, combined over the world), clipping, and one of
- * kernels/optimizers.h over the flat arenas of a network, in one launch. Which stretch of them decays how
- * much and at which rate says a table on the device; without parameter groups it has two ranges: matrices,
- * which decay, and vectors (norms, biases), which do not. Formulas are in the headers of kernels/. */
+/* The optimizer: gradient norm (a local sum, added up over the ranks), clipping, and one of
+ * kernels/optimizers.h over the flat arenas of a network, in one launch. A table on the device gives the
+ * weight decay and the rate of each range of the arenas; without parameter groups it has two ranges:
+ * matrices, which decay, and vectors (norms, biases), which do not. Formulas: headers of kernels/. */
 #ifndef ANNEAL_CORE_TRAIN_OPTIMIZER_H
 #define ANNEAL_CORE_TRAIN_OPTIMIZER_H
 
@@ -11,7 +11,7 @@
 #include "core/train/world.h"
 
 struct optimizer {
-    const struct world *world; /* whose ranks' gradients make one norm */
+    const struct world *world; /* the ranks whose gradients make one norm */
     enum optimizer_kind kind;
     double beta1, beta2;
     double eps;           /* AdamW */
@@ -19,17 +19,17 @@ struct optimizer {
     int range_count;      /* set by optimizer_lay_ranges */
 };
 
-/* Before the first step: lays the table of update ranges on the device; groups NULL: none. `weight_decay` is
- * of matrices that no group decays otherwise. */
+/* Before the first step: writes the table of update ranges to the device; groups NULL: none. `weight_decay`
+ * is for matrices that no group sets. */
 enum status optimizer_lay_ranges(struct optimizer *optimizer, struct network *network,
                                  const struct param_groups *groups, double weight_decay, struct err *err);
 
-/* One update of the weights from the network's gradients, at the learning rate of the network's control. The
- * clip state of the step's result reports the norm, the scale that was applied (0: the norm was not finite
- * and nothing was changed) and how many updates there were; nobody waits for it. */
+/* Queues one update of the weights from the network's gradients, at the learning rate of the network's
+ * control. The clip state of the step's result has the norm, the applied scale (0: the norm was not finite
+ * and nothing was changed) and the number of updates so far. */
 void optimizer_step(const struct optimizer *optimizer, struct network *network);
 
-/* So many updates there were before the next one; 0 in a new network. */
+/* Sets how many updates there were so far; 0 in a new network. */
 void optimizer_resume(struct network *network, int64_t updates);
 
 #endif

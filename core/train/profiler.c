@@ -1,4 +1,4 @@
-/* See profiler.h. Mark i stands before span i, mark `count` after the last. */
+/* See profiler.h. Mark i is before span i, mark `count` after the last span. */
 #include "core/train/profiler.h"
 
 #include <math.h>
@@ -7,19 +7,19 @@
 
 struct profiler {
     struct profiler_options options;
-    struct stream *stream;    /* of the step under way, borrowed */
-    struct network *network;  /* that is observed, borrowed; NULL: none */
-    struct observer observer; /* of it */
+    struct stream *stream;    /* of the current step, borrowed */
+    struct network *network;  /* the observed one, borrowed; NULL: none */
+    struct observer observer; /* of this network */
     int64_t steps;            /* begun in this profiler's life */
     int64_t step;             /* the one profiled last */
     bool pending;             /* it has not been collected */
     bool full;                /* there was no room for its last marks */
-    int phase;                /* of the named range that is open, with one of an operation in it; -1: none */
+    int phase;                /* of the open named range, which contains an operation's; -1: none */
     struct event **marks;     /* (capacity + 1) */
     struct span *spans;       /* (capacity) */
     int count, capacity;
     struct profile_record *rows;        /* (row_capacity + 1): the last for what is unattributed */
-    int row_count, row_capacity, found; /* found: the row that was asked for last */
+    int row_count, row_capacity, found; /* found: the last row found */
 };
 
 enum status profiler_open(const struct profiler_options *options, struct profiler **out, struct err *err)
@@ -68,7 +68,7 @@ bool profiler_is_held_up(const struct profiler *p)
     return p && p->pending && is_due(p);
 }
 
-/* For the vendor's tools: the ranges that are open end, but that of the phase which goes on (-1: none). */
+/* For the vendor's tools: ends the open ranges, except that of the phase that goes on (-1: none). */
 static void end_ranges(struct profiler *p, int next)
 {
     if (p->phase < 0) return;
@@ -131,8 +131,8 @@ void profiler_end(struct profiler *p)
 
 /* ---- reading ---- */
 
-/* The row of a span, made where there is none; NULL: no room. Micro-batches repeat their operations, so the
- * row is most often the one behind the last that was found. */
+/* The row of a span, added if there is none; NULL: no room. Micro-batches repeat their operations, so the row
+ * is usually the one after the last row found. */
 static struct profile_record *row_of(struct profiler *p, const struct span *span)
 {
     const char *phase = phase_name(span->phase);
@@ -149,7 +149,7 @@ static struct profile_record *row_of(struct profiler *p, const struct span *span
     return &p->rows[p->found];
 }
 
-/* False where a mark could not be read: the stream failed. */
+/* False if a mark cannot be read: the stream failed. */
 static bool read_times(struct profiler *p)
 {
     double at = 0;

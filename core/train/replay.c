@@ -5,10 +5,10 @@
 
 #include "core/base/clock.h"
 
-/* The first step loads code and prepares products; a few after it are measured, and the fastest counts. */
+/* The first step loads code and prepares products; the next few are measured, and the fastest counts. */
 enum { MEASURED_STEPS = 3 };
 
-/* Of the device's time: where the host needs more to queue a step, the device soon waits for it. */
+/* Share of the device's time. If the host needs more to queue a step, the device soon waits for it. */
 static const double HOST_SHARE = 0.5;
 
 static void pass(void *context)
@@ -28,7 +28,7 @@ enum status replay_open(struct replay *r, struct network *network, const struct 
                         enum replay_mode mode, float dropout, struct err *err)
 {
     const struct backend *be = network->backend;
-    /* where a call returns when its work is done, queueing is the work */
+    /* on a synchronous device, queueing takes as long as the work */
     if (mode == REPLAY_AUTO && !be->queues) mode = REPLAY_OFF;
     *r = (struct replay){.network = network,
                          .optimizer = optimizer,
@@ -101,7 +101,7 @@ void replay_micro_batch(struct replay *r, int place, bool graph)
     pass(r);
     r->host_seconds = fmin(r->host_seconds, clock_monotonic() - start);
     be->event_record(r->end, stream);
-    r->measured = r->steps; /* of a step's micro-batches the first: the others may wait behind it */
+    r->measured = r->steps; /* only the first micro-batch of a step: others may wait behind it */
 }
 
 void replay_update(struct replay *r, bool graph)

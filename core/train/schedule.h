@@ -7,10 +7,8 @@
 
 #include "core/model/config.h"
 
-/* SCHEDULE_CONSTANT         lr
- * SCHEDULE_WARMUP_CONSTANT  lr·(s+1)/W, then lr
- * SCHEDULE_COSINE           warm-up, then lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W)))
- * SCHEDULE_LINEAR           warm-up, then straight from lr to lr_min
+/* SCHEDULE_CONSTANT         lr SCHEDULE_WARMUP_CONSTANT  lr·(s+1)/W, then lr SCHEDULE_COSINE warm-up, then
+ * lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W))) SCHEDULE_LINEAR           warm-up, then linear from lr to lr_min
  * SCHEDULE_INVERSE_SQRT     lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1 */
 struct schedule {
     enum schedule_kind kind;
@@ -18,7 +16,7 @@ struct schedule {
     int64_t warmup, total;
 };
 
-/* The plan of a finished configuration. */
+/* The schedule of a finished configuration. */
 struct schedule schedule_of(const struct config *config);
 
 double schedule_lr(const struct schedule *schedule, int64_t step);

@@ -16,7 +16,7 @@ struct trace {
     FILE *out; /* into text */
     char *text;
     size_t size;
-    int stream; /* of the newest activity; -1: none */
+    int stream; /* of the last activity; -1: none */
     struct json_out json;
 };
 
@@ -40,13 +40,13 @@ static void put_time(struct json_out *event, const char *name, int64_t ns)
     json_out_raw(event, name, number);
 }
 
-/* G a second. */
+/* 10^9 per second. */
 static void put_rate(struct json_out *event, const char *name, int64_t count, int64_t nanoseconds)
 {
     if (count > 0 && nanoseconds > 0) json_out_real(event, name, (double)count / (double)nanoseconds);
 }
 
-/* A complete event; bytes and flops below 0: it has none. */
+/* A complete event; bytes and flops below 0: none. */
 static void put_event(struct trace *t, const char *name, const char *category, int process, int thread,
                       int64_t start, int64_t end, int64_t bytes, int64_t flops)
 {
@@ -78,7 +78,7 @@ static int64_t end_of(const struct span *span)
     return llround((span->start_us + span->time_us) * 1e3);
 }
 
-/* The end of the group of spans that begins with `first`, at most `count`. */
+/* The end of the group of spans that begins at `first`, at most `count`. */
 static int group_end(const struct span *spans, int first, int count, bool same_layer)
 {
     int i = first + 1;
@@ -150,7 +150,7 @@ void trace_activity(void *trace, const struct activity *a)
     bool kernel = a->kind == ACTIVITY_KERNEL;
     char name[32];
     if (end < start) return;      /* before the step */
-    if (a->stream != t->stream) { /* naming one again does no harm */
+    if (a->stream != t->stream) { /* naming one twice is harmless */
         snprintf(name, sizeof name, "stream %d", a->stream);
         put_name(t, "thread_name", PROCESS_DEVICE, a->stream, name);
         t->stream = a->stream;

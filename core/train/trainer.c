@@ -13,9 +13,8 @@
 
 /* ---- opening ---- */
 
-/* Refuses plans that can never fit: more than the device has, or more page-locked memory than a GPU's host
- * can give, which no other device and no waiting mends. What the device has free is whoever reserves'
- * question. */
+/* Rejects plans that can never fit: more than the device has, or more page-locked memory than a GPU's host
+ * can give; no waiting and no other device helps. The reservation checks how much of the device is free. */
 static enum status check_memory(const struct trainer *t, struct err *err)
 {
     size_t host = 0;
@@ -28,16 +27,15 @@ static enum status check_memory(const struct trainer *t, struct err *err)
     for (int i = 0; i < PLAN_CATEGORIES; i++)
         if (plan_category_is_host((enum plan_category)i)) host += t->plan.category_bytes[i];
     if (t->plan.input.host_counts || available <= 0 || host <= (size_t)available) return STATUS_OK;
-    return err_set(
-        err, STATUS_BUSY,
-        "training on %s needs %s of the host's memory, %s of it are free (end what else runs here, or "
-        "set checkpoint.background = false)",
-        t->device.short_name, TEXT_BYTES(host), TEXT_BYTES(available));
+    return err_set(err, STATUS_BUSY,
+                   "training on %s needs %s of host memory, but %s are free (end other programs, or "
+                   "set checkpoint.background = false)",
+                   t->device.short_name, TEXT_BYTES(host), TEXT_BYTES(available));
 }
 
 /* The state of warming up. */
 struct warming {
-    const struct progress *progress; /* NULL: nobody looks */
+    const struct progress *progress; /* NULL: no progress is shown */
     struct allocator *allocator;
 };
 
@@ -59,8 +57,8 @@ static enum status on_warm_scratch(void *context, size_t bytes, void **out, stru
     return allocator_alloc(allocator_root(w->allocator), "warming up", bytes, NULL, out, err);
 }
 
-/* Before the large allocations: code that is loaded and algorithms that are tried want memory, too. What is
- * tried on is given back to the device, whatever the network's allocator will be. */
+/* Comes before the large allocations, because loading code and trying algorithms takes memory, too. All
+ * memory of the trials goes back to the device, whatever the network's allocator will be. */
 static enum status warm_up(struct trainer *t, struct err *err)
 {
     const struct backend *be = t->setup.backend;
@@ -119,7 +117,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
-    if (!status) trainer_report_used(t); /* at once: until then it counts as still to come, and as taken */
+    if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
     if (!status)
         status = setup->weights ? checkpoint_load_weights(setup->weights, &t->network, err)
                                 : network_initialise(&t->network, (uint64_t)c->train.seed, err);
@@ -148,7 +146,7 @@ void trainer_close(struct trainer *t)
     free(t);
 }
 
-/* After a checkpoint's numbers have been loaded: what the configuration says, and the corpus. */
+/* After a checkpoint's numbers are loaded: applies the configuration, finds the place in the corpus. */
 static enum status take_position(struct trainer *t, const struct train_state *saved, struct err *err)
 {
     struct early_stopping wanted = t->state.stopping;
@@ -180,13 +178,13 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
     if (!status && thawed)
         trainer_event(
             t, "warning",
-            "%s, which was frozen when the checkpoint was saved, and all that was frozen with it begin "
+            "%s, which was frozen when the checkpoint was saved, and all that were frozen with it begin "
             "with moments of zero",
             thawed->name);
     return status;
 }
 
-/* Moments are zero when a network is opened. */
+/* A new network's moments are zero. */
 enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, struct err *err)
 {
     struct train_state saved;

@@ -1,10 +1,10 @@
-/* The trainer's state, and what each part offers those that come after it. Private to trainer*.c. Parts use
- * only those before them:
+/* The trainer's state, and what each part offers the later ones. Private to trainer*.c. Parts use only
+ * earlier parts:
  *
- *     report    what is reported beside the records: events, memory, health, evaluations, samples
+ *     report    all reports but step records: events, memory, health, evaluations, samples
  *     step      one optimizer step, its profile and its trace
  *     save      checkpoints
- *     run       the loop: gathers facts, has decide.h decide, and carries out
+ *     run       the loop: gathers facts, calls decide, carries out the decision
  *     trainer   opening and closing */
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
 #define ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
@@ -28,9 +28,9 @@ enum { SAMPLE_BYTES_MAX = 16384 };
 /* A step that is queued and not yet reported. */
 struct flight {
     int64_t step;
-    uint64_t cursor; /* after it */
+    uint64_t cursor; /* the position after it */
     double lr, start;
-    double labels; /* of its loss, at least 1 */
+    double labels; /* that its loss averages over, at least 1 */
 };
 
 struct trainer {
@@ -45,13 +45,13 @@ struct trainer {
     struct schedule schedule;
     struct optimizer optimizer;
     struct train_state state;               /* after the last step that was reported */
-    char computed_with[CHECKPOINT_MACHINE]; /* what the checkpoint was that it goes on from; "": not known */
+    char computed_with[CHECKPOINT_MACHINE]; /* the machine of the checkpoint it continues from; "": unknown */
 
     /* ---- report ---- */
-    int64_t last_memory_step; /* when what is held was reported last */
+    int64_t last_memory_step; /* of the last memory report */
     struct health health;
-    double waited;   /* seconds for batches, by the last step reported */
-    bool not_finite; /* a number was not, and health.on_nan = stop */
+    double waited;   /* seconds waited for batches, at the last reported step */
+    bool not_finite; /* a number was not finite, and health.on_nan = stop */
     struct generator generator;
     bool samples; /* the corpus has a tokenizer, and the generator is open */
     char *sample_bytes, *sample_text;
@@ -59,37 +59,37 @@ struct trainer {
     double evaluated_loss;
 
     /* ---- step ---- */
-    struct profiler *profiler;  /* NULL: off */
-    struct profiler *profiling; /* the same while a step is queued that is profiled; else NULL */
-    bool counts;                /* heap allocations, in the step under way */
-    int64_t heap_allocations, device_allocations; /* before it */
-    bool trace_ordered, tracing;                  /* the next step by an order; a step is being traced */
-    int64_t trace_order;                          /* its id: it waits for its answer */
-    struct trace *trace;                          /* NULL: there was no memory for it */
-    struct err trace_problem;                     /* why something is missing in it; status ok: nothing is */
+    struct profiler *profiler;                    /* NULL: off */
+    struct profiler *profiling;                   /* the same while a profiled step is queued; else NULL */
+    bool counts;                                  /* heap allocations are counted in the current step */
+    int64_t heap_allocations, device_allocations; /* before the current step */
+    bool trace_ordered, tracing;                  /* an order wants the next step; a step is being traced */
+    int64_t trace_order;                          /* the id of that order, which is not answered yet */
+    struct trace *trace;                          /* NULL: there was no memory */
+    struct err trace_problem;                     /* why the trace is incomplete; status ok: it is complete */
     struct feed feed;
     struct replay replay;
     struct flight flights[PLAN_FLIGHTS]; /* by step modulo PLAN_FLIGHTS, as the next two */
     struct event *landed[PLAN_FLIGHTS];  /* its result is on the host */
     struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
     int in_flight;
-    double reported_at;   /* of clock_monotonic */
-    int64_t finite_steps; /* reported so far, whose loss and gradient were finite */
+    double reported_at;   /* by clock_monotonic */
+    int64_t finite_steps; /* reported steps whose loss and gradient were finite */
 
     /* ---- save ---- */
-    struct save_job job;            /* the newest */
-    bool held;                      /* it is not started before a finite gradient speaks for its weights, */
-    int64_t held_at;                /* that is before there are more finite steps than these */
-    int64_t saved_step;             /* of the newest checkpoint; -1: none, or it failed */
-    int64_t unsaved, unsaved_since; /* checkpoints in a row that could not be written, and the first's step */
-    struct err unsaved_reason;      /* of the one that was reported */
+    struct save_job job; /* the last one */
+    bool held;           /* it waits for a finite gradient, which shows that its weights are good: */
+    int64_t held_at;     /* it starts when finite_steps exceeds this */
+    int64_t saved_step;  /* of the last checkpoint; -1: none, or it failed */
+    int64_t unsaved, unsaved_since; /* failed checkpoints in a row, and the step of the first */
+    struct err unsaved_reason;      /* of the one reported */
 
     /* ---- run ---- */
     struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
-    bool resting;       /* the observer knows of the pause */
+    bool resting;       /* the pause is reported */
 };
 
-/* Steps done when all that are queued are. */
+/* Steps done when all queued steps are. */
 static inline int64_t trainer_queued(const struct trainer *t)
 {
     return t->state.step + t->in_flight;
@@ -100,28 +100,28 @@ static inline int64_t trainer_queued(const struct trainer *t)
 /* A line of the run's history, at the current step. */
 void trainer_event(struct trainer *trainer, const char *level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Once the device has failed nothing that comes from it counts; each answer repeats the first fault. */
+/* Once the device has failed, its results do not count; every call returns the first failure. */
 enum status trainer_device_status(struct trainer *trainer, struct err *err);
-/* Reports a problem beside training; a failed device ends it, and has its own sentence there. */
+/* Reports a problem that does not end training; a failed device does end it, with an error of its own. */
 void trainer_tolerate(struct trainer *trainer, const char *level, const struct err *problem);
 
-/* The memory of every tag, planned and real, and how much the device has given in all. Allocates nothing. */
+/* Reports the memory of every tag, planned and real, and device memory in all. Allocates nothing. */
 void trainer_report_memory(struct trainer *trainer);
-void trainer_report_used(struct trainer *trainer); /* only how much the device has given */
+void trainer_report_used(struct trainer *trainer); /* only the device memory taken */
 
 /* Judges a step that has just been reported, and reports events. */
 void trainer_judge_step(struct trainer *trainer, const struct step_record *record);
-/* Whether the newest step reported had a gradient or loss that is not finite. The update before may have
- * ruined the weights, though they are finite: until a finite gradient shows that it has not, only what is
- * ordered is saved, and nothing older goes for it. */
+/* Whether the last reported step had a non-finite gradient or loss. Then the update before may have ruined
+ * the weights, even if they are finite. Until a finite gradient shows that it has not, only ordered
+ * checkpoints are saved, and no older one is removed for them. */
 bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 
 enum status trainer_open_samples(struct trainer *trainer, struct err *err);
 void trainer_close_samples(struct trainer *trainer);
-/* After the steps have settled. Evaluates; one that is ordered takes no patience. True: its loss is the
- * lowest so far. */
+/* Evaluates; call after the steps have settled. An ordered evaluation takes no patience. Returns whether its
+ * loss is the lowest so far. */
 bool trainer_evaluate(struct trainer *trainer, bool ordered);
-enum status trainer_sample(struct trainer *trainer, struct err *err); /* none without a tokenizer */
+enum status trainer_sample(struct trainer *trainer, struct err *err); /* nothing without a tokenizer */
 
 /* ---- trainer_step.c ---- */
 
@@ -129,33 +129,34 @@ enum status trainer_sample(struct trainer *trainer, struct err *err); /* none wi
 void trainer_answer_trace(struct trainer *trainer, int64_t step, const char *result);
 enum status trainer_open_steps(struct trainer *trainer, struct err *err);
 void trainer_close_steps(struct trainer *trainer); /* harmless on a zeroed struct */
-/* Whether the last step queued takes the last example of an epoch: by the position alone, so that a run
- * resumed in the midst of an epoch ends it where the uninterrupted one does. */
+/* Whether the last queued step takes the last example of an epoch: depends on the position alone, so that a
+ * run resumed within an epoch ends it where an uninterrupted run does. */
 bool trainer_ends_epoch(const struct trainer *trainer);
-/* Queues one optimizer step, and reports the observer of all that are known to have happened. On a failure of
- * the device nothing is reported of what did not. */
+/* Queues one optimizer step, and reports all steps known to have happened. After a device failure nothing is
+ * reported that did not happen. */
 enum status trainer_step(struct trainer *trainer, struct err *err);
-/* Waits for the steps that are queued and reports them, until at most `left` are under way; with 0 the state
- * is that of the device. On a failure the rest never happened. */
+/* Waits for queued steps and reports them, until at most `left` remain queued; with 0 the trainer's state is
+ * the device's. After a failure the rest never happened. */
 enum status trainer_settle(struct trainer *trainer, int left, struct err *err);
 
 /* ---- trainer_save.c: the steps have settled ---- */
 
 bool trainer_weights_are_finite(struct trainer *trainer);
-/* Takes a snapshot and goes on, or in the foreground writes it; one that is being written is waited for.
- * `kind` is static text. What is written in the background begins when a finite gradient is reported, or when
- * somebody waits for it. A failure is no reason to end the run: it is reported when it is the first, or has
- * another cause than the one before; the next that is written reports how many were not. */
+/* Takes a snapshot for a background write, or writes in the foreground; first waits for a write in progress.
+ * `kind` is static text. A background write starts when a finite gradient is reported, or when somebody waits
+ * for it. A failure does not end the run: it is reported if it is the first or has a new cause; the next
+ * successful one reports how many failed. */
 void trainer_try_save(struct trainer *trainer, const char *kind);
-/* Returns when it is on disk, or why it is not. */
+/* Returns when the checkpoint is on disk, or why it is not. */
 enum status trainer_save_now(struct trainer *trainer, const char *kind, struct err *err);
-/* After steps were reported: starts to write a snapshot that a finite gradient speaks for, and reports how
- * one ended; a failure is tolerated. `wait`: decides what is held and returns when nothing is written. */
+/* Call after steps were reported: starts to write a snapshot that a finite gradient has confirmed, and
+ * reports a finished write; a failure is tolerated. `wait`: decides about a held snapshot and waits for the
+ * write. */
 void trainer_collect_save(struct trainer *trainer, bool wait);
-/* No step will follow soon: the snapshot that is held is written, or given up where the weights are in doubt,
- * which an event reports. */
+/* When no step follows soon: writes the held snapshot, or drops it with an event if its weights are in
+ * doubt. */
 void trainer_decide_save(struct trainer *trainer);
-/* When no other will be written: how many were not, of those that were not reported. */
+/* Call when no other checkpoint will be written: reports failures that were not reported yet. */
 void trainer_report_unsaved(struct trainer *trainer);
 
 #endif

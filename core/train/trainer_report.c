@@ -1,6 +1,5 @@
-/* The trainer's reports beside its records of steps: events, what training really holds beside what was
- * planned, its health, judged from each step as it is reported, and between steps evaluations, judged by
- * early stopping, and samples of text. */
+/* The trainer's reports other than step records: events, real and planned memory, health, judged from each
+ * reported step, and between steps evaluations, which early stopping judges, and samples of text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +38,7 @@ void trainer_tolerate(struct trainer *t, const char *level, const struct err *pr
 
 /* ---- memory: when a segment starts, with evaluations and checkpoints, and every hundred steps ---- */
 
-/* The plan's category of that name; PLAN_CATEGORIES: none has it. */
+/* The plan's category of that name; PLAN_CATEGORIES: none. */
 static int category_of(const char *tag)
 {
     int i = 0;
@@ -181,7 +180,7 @@ enum status trainer_sample(struct trainer *t, struct err *err)
         size_t n;
         const char *piece = tokenizer_token_bytes(t->setup.corpus->tokenizer,
                                                   generator_next(&t->generator, &sampling, i), &n);
-        if (used + n > SAMPLE_BYTES_MAX / 4) break; /* cleaning may make three bytes of one */
+        if (used + n > SAMPLE_BYTES_MAX / 4) break; /* cleaning may turn one byte into three */
         memcpy(t->sample_bytes + used, piece, n);
         used += n;
     }

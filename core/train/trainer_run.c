@@ -1,4 +1,4 @@
-/* The loop: gathers the facts, has decide.h decide, and carries out what is decided, until the end. */
+/* The loop: gathers the facts, calls decide, and carries out the decision, until the end. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static bool patience_is_used_up(const struct trainer *t)
     return e->patience > 0 && e->used >= e->patience;
 }
 
-/* Those of rank 0: `failure` is why training cannot go on. */
+/* The facts of rank 0; `failure` is why training cannot go on. */
 static const struct facts *gather(struct trainer *t, enum status failure)
 {
     struct facts *f = &t->facts;
@@ -43,7 +43,7 @@ static void ask(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
     t->facts.ordered = o->next_order(o->context, trainer_queued(t), &t->facts.order);
-    if (t->facts.ordered) return; /* there may be more */
+    if (t->facts.ordered) return; /* one at a time */
     t->facts.asked = true;
     if (o->leave(o->context)) t->facts.leave = true;
 }
@@ -72,7 +72,7 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
         break;
     case ORDER_SAMPLE:
         if (!t->samples)
-            snprintf(result, size, "there is no tokenizer to write text with");
+            snprintf(result, size, "there is no tokenizer to decode text");
         else if (trainer_sample(t, &err))
             snprintf(result, size, "%s", err.text);
         break;
@@ -101,7 +101,7 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
     return true;
 }
 
-/* One that the device failed in the midst of is not answered: it has not been carried out. */
+/* If the device fails during an order, the order was not carried out and is not answered. */
 static enum status obey(struct trainer *t, struct err *err)
 {
     struct train_observer *o = &t->setup.observer;
@@ -188,12 +188,13 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
 
 /* ---- the end ---- */
 
-/* The last checkpoint, where the weights are worth one. Those from before stay, all the same. */
+/* Writes the last checkpoint, if the weights are worth one. Earlier ones stay in any case. */
 static enum status save_last(struct trainer *t, const struct decision *end, struct err *err)
 {
     enum status status = trainer_device_status(t, err);
     if (status || t->saved_step == t->state.step) return status;
-    if (!end->save && end->outcome != TRAIN_DIVERGED && end->outcome != TRAIN_NOT_FINITE) /* they say it */
+    if (!end->save && end->outcome != TRAIN_DIVERGED &&
+        end->outcome != TRAIN_NOT_FINITE) /* these are reported already */
         trainer_event(t, "error",
                       "no checkpoint at step %" PRId64
                       ": its gradient is not finite, the weights may be ruined; those from before stay",
@@ -213,8 +214,7 @@ static enum status finish(struct trainer *t, const struct decision *end, struct 
     return save_last(t, end, err);
 }
 
-/* Where the device had no memory left for a launch, nothing has changed since the last step that was
- * reported. */
+/* After a launch failed for lack of device memory, the state is that of the last reported step: saves it. */
 static void rescue(struct trainer *t)
 {
     struct err problem = {0};
@@ -250,7 +250,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
     if (device == STATUS_NO_MEMORY) rescue(t);
     trainer_report_unsaved(t);
-    if (status == STATUS_NO_MEMORY && !device) { /* the host's, which is not the device's to say */
+    if (status == STATUS_NO_MEMORY && !device) { /* host memory: another device would not help */
         status = err->status = STATUS_FAILED;
         *outcome = TRAIN_FAILED;
     }

@@ -1,9 +1,9 @@
-/* The trainer's checkpoints: when one is good, who writes it, and what is reported when it is there.
+/* The trainer's checkpoints: when to write one, who writes it, and the report when it is written.
  *
- * In the background a checkpoint is a snapshot, taken between two steps, and a job for a thread, which gets
- * it when the next step's gradient is finite: only that shows that the update before the snapshot has not
- * ruined the weights. How the job ends is reported between two later steps, or when somebody has to know. One
- * is written at a time. In the foreground, and where no step follows, finite weights have to be enough. */
+ * A background checkpoint is a snapshot, taken between two steps, and a job for a thread. The job starts when
+ * the next step's gradient is finite: only that shows that the update before the snapshot did not ruin the
+ * weights. Its result is reported between two later steps, or when it is needed. One checkpoint is written at
+ * a time. In the foreground, and if no step follows, finite weights have to be enough. */
 #include "core/train/trainer_parts.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 #include "core/base/clock.h"
 
-/* A norm that overflows counts as not finite, too: such weights are lost all the same. */
+/* A norm that overflows counts as not finite, too: such weights are useless as well. */
 bool trainer_weights_are_finite(struct trainer *t)
 {
     struct network *net = &t->network;
@@ -24,10 +24,10 @@ bool trainer_weights_are_finite(struct trainer *t)
     return isfinite((float)sqrt(squares));
 }
 
-/* The checkpoint of `step` could not be written, which is no reason to end the run. */
+/* The checkpoint of `step` could not be written; the run goes on. */
 static void tolerate_save(struct trainer *t, int64_t step, const struct err *problem)
 {
-    if (trainer_device_status(t, NULL)) return; /* it ends the run, and says so there */
+    if (trainer_device_status(t, NULL)) return; /* a failed device ends the run and is reported there */
     bool same = problem->status == t->unsaved_reason.status && problem->system == t->unsaved_reason.system;
     if (t->unsaved++ == 0) t->unsaved_since = step;
     if (t->unsaved > 1 && same) return;
@@ -39,7 +39,7 @@ static void report_recovery(struct trainer *t, int64_t step)
 {
     if (t->unsaved)
         trainer_event(t, "info",
-                      "checkpoints are written again: that of step %" PRId64 " is there, %" PRId64
+                      "checkpoints are written again: step %" PRId64 " is saved; %" PRId64
                       " since step %" PRId64 " could not be written",
                       step, t->unsaved, t->unsaved_since);
     t->unsaved = 0;
@@ -53,7 +53,7 @@ void trainer_report_unsaved(struct trainer *t)
     t->unsaved = 0;
 }
 
-/* Reports the outcome of the job. A failed one leaves its step without a checkpoint. */
+/* Reports the outcome of the job. After a failure its step has no checkpoint. */
 static enum status report(struct trainer *t, struct err *err)
 {
     const struct save_job *job = &t->job;
@@ -82,13 +82,13 @@ static void start_held(struct trainer *t)
     save_start(&t->job);
 }
 
-/* A finite gradient of the weights of the snapshot speaks for them. */
+/* Confirms a held snapshot after a finite gradient of its weights. */
 static void confirm_held(struct trainer *t)
 {
     if (t->finite_steps > t->held_at) start_held(t);
 }
 
-/* The snapshot of weights that may be ruined would only push good checkpoints out. */
+/* A snapshot of ruined weights would only replace good checkpoints. */
 void trainer_decide_save(struct trainer *t)
 {
     confirm_held(t);
@@ -115,7 +115,7 @@ void trainer_collect_save(struct trainer *t, bool wait)
     if (save_collect(&t->job, wait) && report(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
 }
 
-/* For the one before, whose failure is reported and is no reason against this one. */
+/* Waits for the previous write, whose failure is reported and does not stop this one. */
 static void wait_for_turn(struct trainer *t)
 {
     double start = clock_monotonic();
@@ -129,7 +129,7 @@ static void wait_for_turn(struct trainer *t)
                   t->state.step, CLOCK_DURATION(seconds));
 }
 
-/* Every checkpoint is good: one of ruined weights would push the good ones out. */
+/* Only good weights are saved: ruined ones would replace the good checkpoints. */
 static enum status save_checkpoint(struct trainer *t, const char *kind, struct err *err)
 {
     const struct config *c = t->setup.config;
@@ -174,6 +174,6 @@ enum status trainer_save_now(struct trainer *t, const char *kind, struct err *er
 {
     enum status status = save_checkpoint(t, kind, err);
     if (status) return status;
-    start_held(t); /* whoever asks takes the weights as they are */
+    start_held(t); /* the caller takes the weights as they are */
     return save_collect(&t->job, true) ? report(t, err) : STATUS_OK;
 }

@@ -1,15 +1,15 @@
-/* One optimizer step: micro-batches, update, the record that reports of it, and how it is looked at.
+/* One optimizer step: micro-batches, update, its record, and its observation.
  *
- * A step is queued without waiting for the one before. What it leaves (struct step_result) is copied to
- * page-locked memory behind it; it is reported as soon as it is known to have happened, at the latest when
- * the next one is queued. So at most two steps are under way, and of a device that works while it is reported
- * (a GPU) the host never keeps it waiting. The trainer's state is always that of the last step reported.
+ * A step is queued without waiting for the previous one. Its result (struct step_result) is then copied to
+ * page-locked memory; the step is reported as soon as it is known to have happened, at the latest when the
+ * next one is queued. So at most two steps are queued, and a device that works asynchronously (a GPU) never
+ * waits for the host. The trainer's state is always that of the last reported step.
  *
- * What looks at steps changes no bit of them: the profile of some, operation by operation; the trace of one,
- * with what the device saw of it; and a check that steps allocate nothing, on the heap by the trainer's own
- * thread, of device and page-locked memory where the device gives it. What comes between two steps
- * (evaluations, samples, saves, the recording of graphs) and what the observer does when one is reported are
- * no part of a step. One that is traced may use the heap. */
+ * Observing a step changes no bit of it. There is the profile of some steps, operation by operation; the
+ * trace of one, with the device's own records; and a check that steps allocate nothing, neither on the heap
+ * by the trainer's thread nor device or page-locked memory. Work between two steps (evaluations, samples,
+ * saves, the recording of graphs) and the observer's work for a report are not part of a step. A traced step
+ * may use the heap. */
 #include "core/train/trainer_parts.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static enum status check_allocations(struct trainer *t, struct err *err)
     t->counts = false;
     int64_t heap = heap_allocations() - t->heap_allocations,
             device = t->setup.backend->allocations(t->setup.device) - t->device_allocations;
-    bool first = t->replay.steps <= 1; /* it may: code is loaded, buffers of libraries are made */
+    bool first = t->replay.steps <= 1; /* allowed: it loads code and creates buffers of libraries */
     if (first || (heap == 0 && device == 0)) return STATUS_OK;
     return err_set(err, STATUS_FAILED,
                    "--check-allocations: step %" PRId64 " made %" PRId64 " heap allocation%s and %" PRId64
@@ -74,13 +74,13 @@ static enum status open_watch(struct trainer *t, struct err *err)
     if (t->setup.check_allocations && !heap_counts())
         return err_set(err, STATUS_USAGE,
                        "--check-allocations: cannot count heap allocations without " HEAP_COUNTER
-                       " beside the program (build it with make, for glibc and without a sanitizer)");
+                       " next to the program (build it with make, for glibc and without a sanitizer)");
     return t->setup.config->profile.every ? open_profiler(t, err) : STATUS_OK;
 }
 
 static void close_watch(struct trainer *t)
 {
-    if (t->trace) trace_close(t->trace, NULL, NULL); /* the device failed in the midst of it */
+    if (t->trace) trace_close(t->trace, NULL, NULL); /* the device failed during the trace */
     profiler_close(t->profiler);
 }
 
@@ -90,7 +90,7 @@ static void begin_trace(struct trainer *t, int64_t step)
 {
     struct err *problem = &t->trace_problem;
     if (!trace_is_due(t, step)) return;
-    if (trainer_device_status(t, NULL)) return; /* earlier steps that are queued are not this one */
+    if (trainer_device_status(t, NULL)) return; /* earlier queued steps do not belong to the trace */
     t->tracing = true;
     *problem = (struct err){0};
     if (!t->profiler) open_profiler(t, problem);
@@ -113,7 +113,7 @@ void trainer_answer_trace(struct trainer *t, int64_t step, const char *result)
     t->trace_ordered = false;
 }
 
-/* Fills `name`: an earlier life of the run may have traced the same step, and that stays. */
+/* Fills `name`: an earlier segment may have traced the same step, and its file stays. */
 static enum status write_trace(struct trainer *t, int64_t step, char name[48], struct err *err)
 {
     struct trace *trace = t->trace;
@@ -203,9 +203,9 @@ bool trainer_ends_epoch(const struct trainer *t)
     return cursor / epoch != (cursor - taken) / epoch;
 }
 
-/* Whether the next step waits for this one: where it is asked for, where a step is measured or traced by
- * itself, where both are profiled (there is one set of marks), and where a skipped update ends the run or
- * may, so that no step follows the last. */
+/* Whether the next step waits for this one: by configuration, if a step is measured or traced alone, if both
+ * are profiled (there is one set of marks), and if a skipped update ends the run or may end it, so that no
+ * step follows the last. */
 static bool in_lockstep(const struct trainer *t)
 {
     return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 ||
@@ -226,12 +226,12 @@ static void queue_step(struct trainer *t, struct flight *f)
     f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
     begin_trace(t, f->step);
     t->profiling = profiler_begin(t->profiler, f->step, net->stream, net, t->tracing);
-    bool graph = t->replay.update && !t->profiling; /* not where it is looked at by operation */
+    bool graph = t->replay.update && !t->profiling; /* not while operations are profiled */
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
-    /* of the whole step, however it is cut into micro-batches; where none counts there is no gradient */
+    /* of the whole step, however many micro-batches; if no label counts, there is no gradient */
     f->labels = fmax(1, (double)t->task->labels(t->data, TASK_TRAINING, f->cursor, sequences));
-    int64_t batch_bytes =
-        4 * (int64_t)sizeof(int32_t) * c->train.batch_size * c->train.seq_len; /* two, twice */
+    int64_t batch_bytes = 4 * (int64_t)sizeof(int32_t) * c->train.batch_size *
+                          c->train.seq_len; /* inputs and labels, host and device */
     network_clear(net);
     for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
         if (t->profiling) profiler_mark(t->profiling, PHASE_DATA, -1, "batch", batch_bytes, 0);
@@ -254,7 +254,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     be->event_record(t->landed[at], net->stream);
 }
 
-/* The record of the oldest step under way, which has happened. */
+/* Reports the oldest queued step, which has happened. */
 static void report(struct trainer *t)
 {
     const struct config *c = t->setup.config;
@@ -262,7 +262,7 @@ static void report(struct trainer *t)
     const struct flight *f = &t->flights[t->state.step % PLAN_FLIGHTS];
     const struct step_result *result = &t->results[t->state.step % PLAN_FLIGHTS];
     int64_t tokens = c->train.accumulation_steps * c->train.batch_size * c->train.seq_len;
-    /* from the end of the step before where this one was queued by then: what the device needs for a step */
+    /* from the previous step's end, if this one was queued by then: the device's time per step */
     double now = clock_monotonic(), seconds = now - fmax(f->start, t->reported_at);
     struct step_record record = {.step = f->step, .loss = result->loss_sum / f->labels, .lr = f->lr};
     t->reported_at = now;
@@ -290,7 +290,7 @@ static void report(struct trainer *t)
     if (t->counts) heap_watch(true);
 }
 
-/* Waits for steps and reports each until at most `left` are under way. After a failure the rest are lost. */
+/* Waits for steps and reports each until at most `left` remain queued. After a failure the rest are lost. */
 enum status trainer_settle(struct trainer *t, int left, struct err *err)
 {
     const struct backend *be = t->setup.backend;
@@ -314,7 +314,7 @@ static enum status advance(struct trainer *t, struct err *err)
     queue_step(t, &t->flights[trainer_queued(t) % PLAN_FLIGHTS]);
     status = be->stream_check(t->network.stream, err);
     if (status) {
-        trainer_settle(t, 0, NULL); /* the one before may well have happened */
+        trainer_settle(t, 0, NULL); /* the previous one may have happened */
         return status;
     }
     t->in_flight++;

@@ -348,7 +348,7 @@ static void a_full_disk_is_told_once_and_again_when_it_is_no_longer_full(void **
     assert_string_equal(s.story.last_level, "info");
     assert_string_equal(
         s.story.last_event,
-        "checkpoints are written again: that of step 8 is there, 3 since step 2 could not be written");
+        "checkpoints are written again: step 8 is saved; 3 since step 2 could not be written");
     session_close(&s);
 }
 

@@ -134,7 +134,8 @@ static void a_configuration_that_is_none_names_file_and_line(void **state)
     snprintf(sentence, sizeof sentence, "%s:2: must be [section], key = value or ; comment", s.config);
     expect_refused(&s, 2, "--train.total_steps=3", sentence);
     stage_write(s.config, "\0\1\2\3", 4);
-    expect_refused(&s, 2, "--train.total_steps=3", "tiny.ini: not a configuration file (it must be INI text)");
+    expect_refused(&s, 2, "--train.total_steps=3",
+                   "tiny.ini: not a configuration file (it must be INI text)");
     struct process *p = process_run(1, "train", "/nowhere/my.ini", NULL);
     process_expect_sentence(p, "/nowhere/my.ini: cannot open: No such file or directory");
     p = process_run(2, "train", s.folder, NULL);
