@@ -1,5 +1,4 @@
-/* See checkpoint.h. Here: the folders: which there are, which of them are whole, which go, and copies of
- * them. */
+/* See checkpoint.h. Here: the folders: finding and verifying checkpoints, removing old ones, and copies. */
 #define XXH_STATIC_LINKING_ONLY
 #include "core/checkpoint/checkpoint.h"
 
@@ -17,9 +16,9 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 
-enum { PIECE = 1 << 16, LARGE = 64 << 20 /* is not read for a quick look */ };
+enum { PIECE = 1 << 16, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
-/* All but `checksums`. */
+/* All files except `checksums`. */
 enum { MODEL, OPTIMIZER, CONFIG, TOKENIZER, TOKENIZER_CONFIG, TRAINER, FILES };
 static const char *const files[FILES] = {"model.safetensors", "optimizer.safetensors", "config.json",
                                          "tokenizer.json",    "tokenizer_config.json", "trainer.json"};
@@ -53,7 +52,7 @@ static enum status hash_file(const char *path, uint64_t *hash, int64_t *bytes, s
     *hash = XXH64_digest(&state);
     enum status status = STATUS_OK;
     if (st.st_mode && !regular)
-        status = err_set(err, STATUS_CORRUPT, "%s: is no file", path);
+        status = err_set(err, STATUS_CORRUPT, "%s: not a file", path);
     else if (n < 0)
         status = err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot read: %s", path,
                          strerror(errno));
@@ -84,7 +83,7 @@ static enum status damaged(const char *folder, const char *what, struct err *err
     return err_set(err, STATUS_CORRUPT, "%s: the checkpoint is damaged: %s", folder, what);
 }
 
-/* Of a large file of numbers only its header, and that it is as long as that says. */
+/* A quick check of a large file reads its header and compares the length with it. */
 static enum status check_file(const char *folder, int which, uint64_t expected, bool quick, struct err *err)
 {
     char path[CHECKPOINT_PATH];
@@ -102,8 +101,8 @@ static enum status check_file(const char *folder, int which, uint64_t expected, 
     return status || hash == expected ? status : damaged(folder, files[which], err);
 }
 
-/* Every file that a model needs is listed, and every listed file has its checksum; `quick`: those that are
- * not large. */
+/* Checks that every file a model needs is listed and that the checksum of every listed file is right;
+ * `quick`: of files that are not large. */
 static enum status verify(const char *folder, bool quick, struct err *err)
 {
     static const bool needed[FILES] = {[MODEL] = true, [CONFIG] = true, [TRAINER] = true};
@@ -125,7 +124,7 @@ static enum status verify(const char *folder, bool quick, struct err *err)
         if ((status = check_file(folder, which, expected, quick, err))) return status;
         seen[which] = true;
     }
-    /* moments that are there and not listed: it was full, and its list was cut off */
+    /* a file that is present but not listed: the list was cut off */
     for (int i = 0; i < FILES; i++)
         if (!seen[i] && (needed[i] || (i == OPTIMIZER && checkpoint_is_full(folder))))
             return damaged(folder, files[i], err);
@@ -142,7 +141,7 @@ bool checkpoint_looks_damaged(const char *folder)
 {
     enum status status = verify(folder, true, NULL);
     bool wrong = status == STATUS_CORRUPT || status == STATUS_NOT_FOUND;
-    return wrong && file_is_folder(folder); /* it may have been pruned meanwhile */
+    return wrong && file_is_folder(folder); /* it may have been removed meanwhile */
 }
 
 /* ---- finding ---- */
@@ -174,7 +173,7 @@ static int newest_first(const struct dirent **a, const struct dirent **b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The steps of all step-N folders, newest first, yours to free; NULL when there are none. */
+/* The steps of all step-N folders, newest first, which the caller frees; NULL if there are none. */
 static int64_t *list_steps(const char *parent, size_t *count)
 {
     struct dirent **entries = NULL;
@@ -216,7 +215,7 @@ int64_t checkpoint_passed_over(const char *parent, const char *found)
     int64_t *steps = list_steps(parent, &count), newest = count ? steps[0] : -1;
     free(steps);
     if (newest <= checkpoint_step(found)) return -1;
-    /* a trainer at work may just have added one, which is not damaged */
+    /* a running trainer may have just added one, which is not damaged */
     return verify(join_step(path, parent, "", newest), false, NULL) ? newest : -1;
 }
 
@@ -229,7 +228,7 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found)
     for (size_t i = 0; i < count && steps[i] > good; i++) {
         if (!verify(join_step(path, parent, "", steps[i]), false, NULL)) continue;
         snprintf(aside, sizeof aside, "%s.damaged", path);
-        file_remove_tree(aside, NULL); /* of an earlier time */
+        file_remove_tree(aside, NULL); /* left from an earlier time */
         moved += rename(path, aside) == 0;
     }
     free(steps);
@@ -254,11 +253,11 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
     for (size_t i = 0; i < count; i++) {
         if (steps[i] > written) continue;
         if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
-        /* at once: one that is half removed would look damaged */
+        /* rename first: a half-removed one would look damaged */
         rename(join_step(path, parent, "", steps[i]), join_step(gone, parent, ".", steps[i]));
     }
     free(steps);
-    /* those, and what a killed trainer left half-written; its own process is the only writer */
+    /* these, and unfinished ones of a killed trainer; this process is the only writer */
     DIR *folder = opendir(parent);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
         if (strncmp(entry->d_name, ".step-", 6) == 0)
@@ -266,24 +265,24 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
     if (folder) closedir(folder);
 }
 
-/* ---- putting one in its place ---- */
+/* ---- publishing ---- */
 
 enum status checkpoint_publish(const char *temporary, const char *final, struct err *err)
 {
     bool replace = file_exists(final);
     int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, final, replace ? RENAME_EXCHANGE : 0);
-    if (failed && replace && errno == EINVAL) /* a file system without exchange: a moment without either */
+    if (failed && replace && errno == EINVAL) /* without RENAME_EXCHANGE neither exists for a moment */
         failed = file_remove_tree(final, NULL) || rename(temporary, final);
     if (failed)
-        return err_set(err, STATUS_IO, "%s: cannot put the checkpoint in its place: %s", final,
+        return err_set(err, STATUS_IO, "%s: cannot move the checkpoint to its place: %s", final,
                        strerror(errno));
     if (replace) file_remove_tree(temporary, NULL);
     file_sync_folder_of(final);
     return STATUS_OK;
 }
 
-/* Links where `linked` and the file system can, and copies otherwise. Leaves a missing file out: verifying an
- * adopted checkpoint finds it, and of an exported model only config.json must be there. */
+/* Links if `linked` and the file system allow it, else copies. Skips a missing file: verification of an
+ * adopted checkpoint reports it, and an exported model needs only config.json. */
 static enum status hand_over(const char *folder, const char *temporary, const char *name, bool linked,
                              int64_t *bytes, struct err *err)
 {
@@ -315,7 +314,7 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
     return status;
 }
 
-/* All shards as one file. */
+/* Writes all shards as one file. */
 static enum status join_shards(const char *folder, const char *to, int64_t *bytes, struct err *err)
 {
     struct safetensors shards;
@@ -328,7 +327,7 @@ static enum status join_shards(const char *folder, const char *to, int64_t *byte
     return status;
 }
 
-/* Copies, so that changes to them cannot reach the run. */
+/* Copies instead of linking, so that changes to the copy cannot reach the run. */
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
 {
     static const char *const names[] = {"model.safetensors",       "config.json",
@@ -339,8 +338,7 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
     while (length > 1 && to[length - 1] == '/') length--;
     snprintf(temporary, sizeof temporary, "%.*s.tmp-%ld", length, to, (long)getpid());
     if (rmdir(to) != 0 && errno != ENOENT)
-        return err_set(err, STATUS_USAGE, "%s: is there already (name a folder that is not, or is empty)",
-                       to);
+        return err_set(err, STATUS_USAGE, "%s: exists already (name a new or an empty folder)", to);
     *bytes = 0;
     enum status status = file_make_folders(temporary, err);
     if (!status && !file_exists(checkpoint_join(path, folder, files[MODEL])))

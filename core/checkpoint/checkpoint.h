@@ -1,8 +1,8 @@
-/* Checkpoints: the state of a training run in a folder "step-N" that Hugging Face opens as it is:
- * model.safetensors, config.json, tokenizer.json, tokenizer_config.json and trainer.json, which says how far
- * training is. A full one also holds the optimizer's moments, in optimizer.safetensors: only such a one can
- * be resumed. The file `checksums` (XXH64 of each of them) is written last, inside a temporary folder that is
- * then renamed: a folder that is incomplete or damaged is never offered. */
+/* Checkpoints: the state of a training run in a folder "step-N" that Hugging Face opens directly:
+ * model.safetensors, config.json, tokenizer.json, tokenizer_config.json and trainer.json, the trainer's
+ * state. A full checkpoint also has optimizer.safetensors, the optimizer's moments: only a full one can be
+ * resumed. The file `checksums` (XXH64 of each file) is written last, in a temporary folder that is then
+ * renamed: incomplete or damaged folders are never used. */
 #ifndef ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 
@@ -19,153 +19,149 @@
 
 enum { CHECKPOINT_MACHINE = 80 };
 
-/* The state that training needs beside weights and moments. */
+/* The state that training needs in addition to weights and moments. */
 struct train_state {
     int64_t step;             /* steps done; the next one to run */
     int64_t updates;          /* of the weights: steps less the skipped ones */
     uint64_t cursor;          /* training sequences consumed */
     int64_t tokens;           /* tokens trained on */
-    double lr_factor;         /* by order; 1 normally */
+    double lr_factor;         /* set by an order; normally 1 */
     int64_t skipped_in_a_row; /* updates skipped because of a non-finite norm */
     struct early_stopping stopping;
-    int64_t best_saved; /* newest step that was the best and of which a checkpoint was written; -1: none */
+    int64_t best_saved; /* last best step with a written checkpoint; -1: none */
     struct corpus_mark corpus;
-    char machine[CHECKPOINT_MACHINE]; /* threads and kernels that computed it; "": not known */
+    char machine[CHECKPOINT_MACHINE]; /* threads and kernels that computed it; "": unknown */
 };
 
-/* Where a checkpoint's numbers lie, and how to read them. */
+/* The numbers of a checkpoint, and how to read them. */
 struct checkpoint_source {
     const struct model *model;
-    const float *weights; /* (elements) of what is trainable, where `fetch` finds it */
+    const float *weights; /* (elements) trainable, readable by `fetch` */
     const void *frozen;   /* (frozen_elements), of `frozen_element` */
     enum element frozen_element;
     const float *moments[2]; /* (elements) each */
-    int moment_count;        /* 0: the checkpoint holds weights alone */
+    int moment_count;        /* 0: weights only */
     safetensors_fetch *fetch;
     void *context;
 };
 
-/* Straight from the network, which must not train on meanwhile. */
+/* Reads directly from the network, which must not train meanwhile. */
 struct checkpoint_source checkpoint_of_network(struct network *network, bool full);
 
-/* Copies what checkpoint_of_network gave into the plan's snapshot, from which any thread may then read until
- * the next is taken. STATUS_DEVICE: the device has failed. */
+/* Copies the source of checkpoint_of_network into the plan's snapshot, which any thread may read until the
+ * next snapshot is taken. STATUS_DEVICE: the device has failed. */
 enum status checkpoint_take_snapshot(struct network *network, struct checkpoint_source *source,
                                      struct err *err);
 
-/* Writes PARENT/step-N, N = state->step, replacing one of that name. `tokenizer` may be NULL. *bytes is the
+/* Writes PARENT/step-N, N = state->step, replacing an existing one. `tokenizer` may be NULL. *bytes is the
  * size of all files. On failure nothing new is left behind and no older checkpoint is touched. */
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
                             const struct train_state *state, const struct tokenizer *tokenizer,
                             int64_t *bytes, struct err *err);
 
-/* Instead of a step: the newest, and the newest of those that are full. */
+/* Instead of a step: the newest checkpoint, or the newest full one. */
 enum { CHECKPOINT_NEWEST = -1, CHECKPOINT_NEWEST_FULL = -2 };
 
 /* The path of the complete, undamaged checkpoint of that step below `parent`, or of the newest.
- * STATUS_NOT_FOUND when there is none; where all are damaged, what is wrong with the newest. */
+ * STATUS_NOT_FOUND if there is none; if all are damaged, the error describes the newest. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
 
-/* Whether a folder is there and no whole checkpoint, as far as can be seen in no time, whatever its size: of
- * model and moments above 64 MiB only header and length are looked at. */
+/* Whether a folder exists and is not a whole checkpoint, from a check that takes no time: of model and
+ * moments above 64 MiB it reads only header and length. */
 bool checkpoint_looks_damaged(const char *folder);
 
-/* The newest step-N folder below `parent`, where it is newer than `found`, which checkpoint_find gave for the
- * newest, and damaged; else -1. */
+/* The newest step-N folder below `parent` if it is damaged and newer than `found`, the newest that
+ * checkpoint_find finds; else -1. */
 int64_t checkpoint_passed_over(const char *parent, const char *found);
 
-/* The steps of all that are there, oldest first, as text: "10, 20, 30"; "none". Cut where `size` ends. */
+/* The steps of all checkpoints, oldest first, as text: "10, 20, 30"; "none". Cut to `size`. */
 void checkpoint_list(const char *parent, char *buf, size_t size);
 
-/* Gives `parent` the checkpoint in `folder`, another run's step-N, under the same name: the same files where
- * the file system can link them, copies elsewhere. Files of a checkpoint are never changed, so neither run
- * can spoil it for the other. */
+/* Adds the checkpoint in `folder`, another run's step-N, to `parent` under the same name: hard links if the
+ * file system can, else copies. Files of a checkpoint are never changed, so neither run affects the other. */
 enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
 
-/* Copies what Hugging Face reads of a model (weights, as one file, config.json, the tokenizer) into a new
- * folder `to`. One that is there already is refused, unless it is empty; on failure none is left. */
+/* Copies the files of a model that Hugging Face reads (weights as one file, config.json, tokenizer) to a new
+ * or empty folder `to`; any other folder is an error. On failure the folder is removed. */
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
 
-/* The same of a checkout of others, once it has been checked: an architecture that is not computed, and every
- * tensor that is missing, not known, of another shape, or not F32, BF16 or F16, is refused before anything is
- * written. */
+/* Like checkpoint_export, for models from elsewhere, which are checked first: before anything is written it
+ * rejects an architecture that is not supported, and every tensor that is missing, unknown, of another shape,
+ * or not F32, BF16 or F16. */
 enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err);
 
-/* Whether a folder that checkpoint_find gave holds moments. */
+/* Whether a folder from checkpoint_find has moments. */
 bool checkpoint_is_full(const char *folder);
 
-/* Uploads the weights that safetensors_open_folder finds in FOLDER. A model that differs is refused, naming
- * the field of its configuration or the tensor. F32, or BF16 and F16, as others write them. Host memory: 1
- * MiB, whatever the size. */
+/* Uploads the weights that safetensors_open_folder finds in FOLDER: F32, BF16 or F16. A different model is an
+ * error that names the field of its configuration or the tensor. Needs 1 MiB of host memory. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
-/* How far training was. */
+/* Reads the trainer's state. */
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);
 
-/* All of a full one, for resuming. *thawed: the first parameter that was frozen when it was saved and is not
- * now, so that its moments begin at zero; NULL: none. May be NULL. */
+/* Loads a full checkpoint, for resuming. *thawed (may be NULL): the first parameter that was frozen when it
+ * was saved and is trainable now, so that its moments start at zero; NULL: none. */
 enum status checkpoint_load(const char *folder, struct network *network, struct train_state *state,
                             const struct param **thawed, struct err *err);
 
-/* The step of a folder "…/step-N"; -1: it is not named so. */
+/* The step of a folder "…/step-N"; -1: any other name. */
 int64_t checkpoint_step(const char *folder);
 
-/* Renames every step-N folder newer than `found`, from which a run goes on, and damaged, to
- * step-N.damaged: it counts for nothing any more, and nobody but its user removes it. How many were. Only for
- * the process that holds the run's lock. */
+/* Renames every damaged step-N folder newer than `found`, from which a run continues, to step-N.damaged; such
+ * folders are ignored, and only the user removes them. Returns how many. Only with the run's lock held. */
 int checkpoint_set_damaged_aside(const char *parent, const char *found);
 
-/* Removes all step-N folders below `parent` up to that of `written`, the newest, but the `keep` newest of
- * them and the one of `best_step` (-1: none), and what a killed trainer left half-written. `written` itself
- * always stays, and folders of later steps, which an earlier life of the run left, neither count nor go. Only
- * for the process that holds the run's lock. What cannot be removed is left. */
+/* Removes step-N folders below `parent` up to `written`, the newest, except the `keep` newest of them and the
+ * one of `best_step` (-1: none); also unfinished folders of a killed trainer. `written` always stays; folders
+ * of later steps, left by an earlier segment of the run, neither count nor are removed. Only for the process
+ * that holds the run's lock. Ignores errors. */
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step);
 
-/* A checkpoint to be written: here and now, or by a thread of its own while training goes on, from memory
- * that nobody changes meanwhile. Between save_start and save_collect it belongs to the thread. */
+/* A checkpoint to write: now, or by a thread while training goes on, from memory that does not change
+ * meanwhile. Between save_start and save_collect the job belongs to the thread. */
 struct save_job {
-    const char *folder; /* of all checkpoints; borrowed, like all pointers here, until the job has ended */
+    const char *folder; /* of all checkpoints; like all pointers here, borrowed until the job ends */
     const char *kind;   /* why it is written; static text */
     struct checkpoint_source source;
     struct train_state state;
     const struct tokenizer *tokenizer; /* may be NULL */
-    int64_t keep;                      /* the newest ones that stay; and that of state.best_saved */
+    int64_t keep;                      /* how many of the newest stay, besides state.best_saved */
     bool prune;                        /* false: all older ones stay */
-    void (*before)(void *context);     /* called before anything is written, by whoever writes */
+    void (*before)(void *context);     /* called before anything is written, by the writing thread */
     void *context;
 
-    /* how it ended */
+    /* the result */
     enum status status;
-    struct err err;   /* where status says so */
+    struct err err;   /* unless status is 0 */
     int64_t bytes;    /* of all files */
-    double wall_time; /* Unix seconds, when it was in its place */
+    double wall_time; /* Unix seconds, when it was renamed to its place */
 
-    bool started, threaded; /* private: and not collected; by a thread */
+    bool started, threaded; /* private: started and not collected; runs in a thread */
     pthread_t thread;
 };
 
-/* Writes the checkpoint and prunes older ones, here and now. */
+/* Writes the checkpoint and removes older ones, in this thread. */
 void save_carry_out(struct save_job *job);
 
-/* Has a thread do it; where none can be had it is done when this returns. Only a job that is not started. */
+/* Starts a thread for a job that is not started yet; without threads the job is done on return. */
 void save_start(struct save_job *job);
 
-/* Whether a job that was started has ended: true once for each; `wait`: waits until it has. */
+/* Whether a started job has ended: returns true once per job. `wait`: waits for the end. */
 bool save_collect(struct save_job *job, bool wait);
 
-/* ---- the folder of a checkpoint, for those who fill one: private to checkpoint*.c ---- */
+/* ---- the folder of a checkpoint, private to checkpoint*.c ---- */
 
-/* Room for more than the longest path: a folder's that is too long is refused by the system, never cut. */
+/* Room for more than the longest path: the system rejects a folder that is too long; it is never cut. */
 enum { CHECKPOINT_PATH = PATH_MAX + 64 };
 
 /* FOLDER/NAME in `path`, which it returns. */
 char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name);
 
-/* Writes `checksums`, the list of what the files in the folder hash to; *bytes is their size. */
+/* Writes `checksums`, the hashes of the files in the folder; *bytes is their size. */
 enum status checkpoint_seal(const char *folder, int64_t *bytes, struct err *err);
 
-/* Makes `temporary` visible as `final`; a folder of that name is exchanged for it in one step, so that at no
- * moment neither is there. */
+/* Renames `temporary` to `final`. An existing folder is exchanged, so that one of the two always exists. */
 enum status checkpoint_publish(const char *temporary, const char *final, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* See checkpoint.h. Here: what is in a checkpoint, both ways: numbers, from wherever they lie and into a
- * network piece by piece, nothing from a folder that does not fit the model; and the trainer's state. */
+/* See checkpoint.h. Here: reading and writing the contents of a checkpoint: the numbers, piece by piece and
+ * only if they match the model; and the trainer's state. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 /* Kinds of numbers, by the prefix of their tensors' names: weights and both moments. */
 static const char *const prefixes[] = {"", "m.", "v."};
 
-/* ---- where numbers lie ---- */
+/* ---- sources of numbers ---- */
 
-/* A failed device delivers NaN, which is never written into a checkpoint. */
+/* A failed device returns NaN, which is never written into a checkpoint. */
 static enum status fetch_from_device(void *context, void *host, const void *data, size_t bytes,
                                      struct err *err)
 {
@@ -50,7 +50,7 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
     return source;
 }
 
-/* To its place in the snapshot, which it returns. */
+/* Copies an arena to its place in the snapshot, which it returns. */
 static const void *copy_arena(struct network *net, enum buffer to, const void *from, size_t bytes)
 {
     void *copy = network_at(net, to, 0);
@@ -73,8 +73,7 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
 
 /* ---- the trainer's state ---- */
 
-/* A member of trainer.json. Versions before may not have written the optional ones; a real that is not finite
- * is left out. */
+/* A member of trainer.json. Older files may lack optional ones; a real that is not finite is omitted. */
 static const struct member {
     const char *name;
     enum { COUNT, WHOLE, REAL } kind; /* a count is not negative */
@@ -148,9 +147,10 @@ enum status checkpoint_load_state(const char *folder, struct train_state *out, s
     const char *machine = json_string_value(json_object_get(json, "computed_with"));
     snprintf(s.machine, sizeof s.machine, "%s", machine ? machine : "");
     json_decref(json);
-    if (bad) return err_set(err, STATUS_CORRUPT, "%s: %s is missing, or no such number", path, bad);
+    if (bad) return err_set(err, STATUS_CORRUPT, "%s: %s is missing or not a valid number", path, bad);
     if (isnan(s.stopping.reference)) s.stopping.reference = s.stopping.best;
-    if (s.best_saved == INT64_MIN) s.best_saved = s.stopping.best_step; /* every best was taken for saved */
+    if (s.best_saved == INT64_MIN)
+        s.best_saved = s.stopping.best_step; /* older versions assumed that every best was saved */
     *out = s;
     return STATUS_OK;
 }
@@ -170,7 +170,7 @@ static struct safetensor describe(const struct checkpoint_source *source, int ki
                                .bytes = p->count * element_bytes(element)};
 }
 
-/* Numbers of the kinds from `first` to `last`; moments of what is trainable. */
+/* Writes the kinds of numbers from `first` to `last`; moments only of trainable parameters. */
 static enum status write_numbers(const char *path, const struct checkpoint_source *source, int first,
                                  int last, struct err *err)
 {
@@ -192,8 +192,8 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     return status;
 }
 
-/* Take the tokenizer.json beside it as it is: without this transformers picks the tokenizer class of the
- * architecture, which splits text in its own way and adds tokens behind the vocabulary. */
+/* Tells transformers to use the tokenizer.json in the same folder as it is. Otherwise it picks the tokenizer
+ * class of the architecture, which splits text differently and adds tokens to the vocabulary. */
 static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
                                        "  \"clean_up_tokenization_spaces\": false\n}\n";
 
@@ -267,9 +267,9 @@ bool save_collect(struct save_job *job, bool wait)
     return true;
 }
 
-/* ---- loading: does it fit ---- */
+/* ---- loading: checks ---- */
 
-/* max_seq_len is left out: no weight depends on it, and a resumed run may raise it. */
+/* max_seq_len is not compared: no weight depends on it, and a resumed run may raise it. */
 static enum status check_model(const char *folder, const struct model_config *wanted, struct err *err)
 {
     struct model_config saved;
@@ -295,16 +295,15 @@ static enum status check_model(const char *folder, const struct model_config *wa
                            folder, fields[i].name, fields[i].saved, fields[i].wanted);
     for (int i = 0; i < wanted->head_dim / 2; i++)
         if (model_rotary_frequency(&saved, i) != model_rotary_frequency(wanted, i))
-            return err_set(
-                err, STATUS_USAGE,
-                "%s: was saved with other rotary frequencies than this model's (set model.rope_scaling "
-                "and the keys that belong to it as they are in its config.json)",
-                folder);
+            return err_set(err, STATUS_USAGE,
+                           "%s: was saved with other rotary frequencies than this model's (set model.rope_* "
+                           "as in its config.json)",
+                           folder);
     return STATUS_OK;
 }
 
-/* The tensor of a parameter, NULL where there is none. Ours are F32; weights of others may be shorter,
- * moments may not. */
+/* Finds the tensor of a parameter; NULL if there is none. Our weights and all moments are F32; weights from
+ * elsewhere may be BF16 or F16. */
 static enum status find_tensor(const struct safetensors *file, int kind, const struct param *p,
                                const struct safetensor **out, struct err *err)
 {
@@ -323,7 +322,7 @@ static enum status find_tensor(const struct safetensors *file, int kind, const s
     return STATUS_OK;
 }
 
-/* A parameter that was frozen when the checkpoint was saved has no moments in it, neither m nor v. */
+/* A parameter that was frozen when the checkpoint was saved has neither m nor v in it. */
 static bool has_moments(const struct safetensors *file, const struct param *p)
 {
     const struct safetensor *t;
@@ -332,8 +331,7 @@ static bool has_moments(const struct safetensors *file, const struct param *p)
     return t != NULL;
 }
 
-/* Whether a tensor that the model has no place for says nothing new: rotary frequencies, and the embedding
- * once more, as the head that it is tied to. */
+/* Whether a tensor without a parameter is redundant: rotary frequencies, or the tied embedding as head. */
 static bool is_known(const struct safetensors *file, const struct safetensor *t, const struct model *model)
 {
     if (model_find(model, t->name) || strstr(t->name, "rotary_emb.inv_freq")) return true;
@@ -373,7 +371,7 @@ enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes
 
 /* ---- loading ---- */
 
-/* IEEE 754 binary16, which binary32 holds exactly. */
+/* IEEE 754 binary16 to binary32, exactly. */
 static float from_half(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
@@ -387,7 +385,7 @@ static float from_half(uint16_t half)
     return value;
 }
 
-/* Not through the mapping: a disk that fails, or a file cut meanwhile, is then an error and not a signal. */
+/* Reads instead of mapping: a failing disk or a truncated file is then an error instead of a signal. */
 static enum status read_at(int fd, unsigned char *to, size_t bytes, size_t offset, const char *path,
                            struct err *err)
 {
@@ -396,7 +394,7 @@ static enum status read_at(int fd, unsigned char *to, size_t bytes, size_t offse
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0)
             return err_set(err, STATUS_IO, "%s: cannot read: %s", path,
-                           n ? strerror(errno) : "it became shorter meanwhile");
+                           n ? strerror(errno) : "the file became shorter meanwhile");
         to += n;
         offset += (size_t)n;
         bytes -= (size_t)n;
@@ -404,8 +402,8 @@ static enum status read_at(int fd, unsigned char *to, size_t bytes, size_t offse
     return STATUS_OK;
 }
 
-/* (count) numbers of two bytes, which lie in the second half of the memory that they are widened into: one is
- * read before what it becomes reaches its place. */
+/* Widens `count` two-byte numbers in place: they are in the second half of the memory, so each one is read
+ * before another result overwrites it. */
 static void widen(float *out, const unsigned char *from, size_t count, bool half)
 {
     for (size_t i = 0; i < count; i++) {
@@ -417,7 +415,7 @@ static void widen(float *out, const unsigned char *from, size_t count, bool half
     }
 }
 
-/* Through the plan's staging memory; `to` NULL: to the parameter itself. */
+/* Uploads through the plan's staging memory, to `to`, or if that is NULL to the parameter itself. */
 static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
                                  float *to, struct err *err)
 {
@@ -436,7 +434,7 @@ static enum status upload_tensor(const struct safetensor *t, struct network *net
             continue;
         }
         net->backend->mem_upload(to + at, piece, n * sizeof *piece, net->stream);
-        status = net->backend->stream_wait(net->stream, err); /* before the piece is written again */
+        status = net->backend->stream_wait(net->stream, err); /* before the staging memory is reused */
     }
     close(fd);
     return status;
@@ -449,7 +447,7 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     const struct safetensor *t;
     enum status status = check_model(folder, &model->config, err);
     if (!status) status = safetensors_open_folder(folder, &file, err);
-    if (!status) status = check_weights(&file, model, err); /* all, before the first is copied */
+    if (!status) status = check_weights(&file, model, err); /* checks all before copying any */
     for (size_t i = 0; !status && i < model->param_count; i++) {
         status = find_tensor(&file, 0, &model->params[i], &t, err);
         if (!status) status = upload_tensor(t, net, &model->params[i], NULL, err);
@@ -459,7 +457,7 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     return status;
 }
 
-/* The moment of that kind, of what is trainable and has one; the others stay zero. */
+/* Loads one kind of moment, for trainable parameters that have it; the others stay zero. */
 static enum status load_moment(const struct safetensors *file, struct network *net, int kind,
                                const struct param **thawed, struct err *err)
 {

@@ -1,6 +1,6 @@
-/* See generate.h. Each token is a forward pass over the whole context, rounded up to one of few lengths: what
- * comes after a token does not change it, and a device that prepares its matrix products for each number of
- * rows would otherwise prepare new ones for every token. */
+/* See generate.h. Each token is a forward pass over the whole context, padded to one of few lengths. Later
+ * positions do not change earlier ones, and a device that prepares matrix products for each number of rows
+ * would otherwise prepare new ones for every token. */
 #include "core/generate/generate.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ enum status generator_start(struct generator *g, const char *prompt, struct err 
         g->context[g->length++] = (int32_t)list.ids[i];
     }
     if (!status && g->length == 0)
-        status = err_set(err, STATUS_USAGE, "prompt: the tokenizer knows none of it");
+        status = err_set(err, STATUS_USAGE, "prompt: the tokenizer has no token for any of it");
     token_list_release(&list);
     return status;
 }
@@ -88,8 +88,8 @@ static uint32_t draw(struct generator *g, const struct sampling *sampling, int V
     return g->candidates[kept ? kept - 1 : 0].token;
 }
 
-/* 16, 32, 64, … up to an eighth of T, then the multiples of that: at most twice the length, and for long
- * ones, which cost most, little more than it. */
+/* 16, 32, 64, … up to an eighth of T, then multiples of that: at most twice the length, and only a little
+ * more for long contexts, which cost most. */
 static int padded_length(int length, int T)
 {
     int step = (T + 7) / 8, padded = 16;

@@ -10,7 +10,7 @@
 struct sampling {
     double temperature; /* 0: always the likeliest token */
     int top_k;          /* 0: all */
-    double top_p; /* in (0, 1]; 1: all. The smallest set of likeliest tokens whose probability reaches it */
+    double top_p; /* in (0, 1]; 1: all. Smallest set of likeliest tokens that reaches this probability */
     uint64_t seed;
 };
 
@@ -18,9 +18,9 @@ struct sampling {
 struct generator {
     struct network *network;           /* borrowed */
     const struct tokenizer *tokenizer; /* borrowed */
-    float *logits;                     /* (V), of the network's host memory */
+    float *logits;                     /* (V), in the network's host memory */
     struct candidate *candidates;      /* (V), scratch; owned */
-    int32_t *context;                  /* (T), of the network's host memory */
+    int32_t *context;                  /* (T), in the network's host memory */
     int length;                        /* tokens in context */
 };
 
@@ -28,7 +28,7 @@ enum status generator_open(struct generator *generator, struct network *network,
                            const struct tokenizer *tokenizer, struct err *err);
 void generator_close(struct generator *generator); /* harmless on a zeroed struct */
 
-/* Starts anew with `prompt` (its last T tokens where it is longer). An empty prompt starts from a newline. */
+/* Starts with a new `prompt`, of which the last T tokens count. An empty prompt starts from a newline. */
 enum status generator_start(struct generator *generator, const char *prompt, struct err *err);
 
 /* Draws the `index`-th token (from 0) and appends it; a context of T tokens drops its older half. The draw is

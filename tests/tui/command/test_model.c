@@ -153,7 +153,7 @@ static void an_exported_model_stands_on_its_own(void **state)
     assert_true(st.st_ino != original.st_ino && st.st_size == original.st_size);
     free(id);
     process_expect_sentence(process_run(2, "model", "export", "base", "-o", folder, NULL),
-                            "/mine: is there already (name a folder that is not, or is empty)");
+                            "/mine: exists already (name a new or an empty folder)");
     process_expect_sentence(process_run(1, "model", "export", "base", "-o", "/proc/mine", NULL),
                             "/proc/mine");
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
