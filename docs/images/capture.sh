@@ -3,9 +3,10 @@
 #
 #     docs/images/capture.sh [RUN]          RUN: an id, a name or `latest` (the default), of $ANNEAL_HOME
 #
-# The workbench runs in tmux at 110 x 34 characters, and what it shows goes through ansi_to_svg.py. A run that still trains
+# The workbench runs in tmux at 110 x 38 characters, and what it shows goes through ansi_to_svg.py. A run that still trains
 # makes the best picture; the one of the README is taken at about four fifths of
-#     anneal train --name demo --train.batch_size=4 --train.total_steps=1000 --eval.every=50
+#     anneal train --name demo --train.batch_size=4 --train.total_steps=600 --train.warmup_steps=50 \
+#         --train.learning_rate=6e-4 --eval.every=50 --sample.every=50
 set -eu
 cd "$(dirname "$0")/../.."
 run=${1:-latest}
@@ -13,7 +14,7 @@ socket=anneal-capture-$$
 screen=$(mktemp)
 trap 'tmux -L "$socket" kill-server 2>/dev/null; rm -f "$screen"' EXIT
 
-tmux -L "$socket" -f /dev/null new-session -d -x 110 -y 34 \
+tmux -L "$socket" -f /dev/null new-session -d -x 110 -y 38 \
     "env LANG=C.UTF-8 TERM=tmux-256color build/anneal watch $(printf %q "$run") || sleep 5" \; set -g status off
 for ((tries = 0; tries < 100; tries++)); do # until its charts are drawn
     tmux -L "$socket" capture-pane -e -p >"$screen"
