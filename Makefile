@@ -128,6 +128,7 @@ help:
 	@echo "make test           install what is missing, build, run the whole test suite"
 	@echo "make test-long      the same with the soak and crash tests at full length, before a release"
 	@echo "make run-tests      the test suite without installing anything"
+	@echo "make docs           write docs/reference anew, from the tables of the program; make check compares it"
 	@echo "make check          layout, include arrows, warnings of clang"
 	@echo "make coverage       which lines the test suite runs: a table by folder, and build-coverage/html/"
 	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
