@@ -47,7 +47,8 @@ run_one() {
         printf 'left behind: process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline")" >>"$at.left"
         kill -9 "$pid"
     done 2>/dev/null
-    echo "$code $(((${EPOCHREALTIME/./} - start) / 100000))" >"$at.result"
+    echo "$code $(((${EPOCHREALTIME/./} - start) / 100000))" >"$at.result.part"
+    mv "$at.result.part" "$at.result" # whole as soon as it is there
     rm -rf "$at.dir"
     echo "$name"
 }
