@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <glob.h>
 #include <limits.h>
@@ -17,7 +18,7 @@
 #include "datasets/recipe.h"
 #include "datasets/token_file.h"
 
-enum { LOOK_BYTES = 64 << 10 };
+enum { LOOK_BYTES = 64 << 10, BINARY_BYTES = 8000 };
 
 /* Files being gathered, and where recipes put theirs. */
 struct gathering {
@@ -67,6 +68,48 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
+/* ---- binary files ---- */
+
+/* As git tells them: a NUL among the first bytes. */
+static bool is_binary(const char *path)
+{
+    unsigned char head[BINARY_BYTES];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n =
+        fd < 0 ? 0
+               : read(fd, head, sizeof head); /* a file that cannot be read fails later, with a sentence */
+    if (fd >= 0) close(fd);
+    return n > 0 && memchr(head, '\0', (size_t)n);
+}
+
+/* Drops the binary files among the inputs from `first` on, which a folder or a pattern has brought. */
+static enum status skip_binary(struct gathering *g, size_t first, const char *name)
+{
+    struct inputs *inputs = g->inputs;
+    size_t kept = first, count = inputs->count;
+    if (!g->cache && !g->texts) return STATUS_OK;
+    for (size_t i = first; i < count; i++) {
+        char *path = inputs->paths[i];
+        if ((!g->texts && token_file_named(path)) || !is_binary(path)) {
+            inputs->paths[kept++] = path;
+            continue;
+        }
+        if (!inputs->skipped++)
+            inputs->first_skipped = path;
+        else
+            free(path);
+    }
+    inputs->count = kept;
+    if (kept > first || count == first) return STATUS_OK;
+    return err_set(
+        g->err, STATUS_FAILED,
+        "%.200s: %zu file%s, and none of them is text: each has a NUL byte among its first %d bytes "
+        "(name text files, or token files that end with .tok or .bin)",
+        name, count - first, text_plural((int64_t)(count - first)), BINARY_BYTES);
+}
+
+/* ---- folders and patterns ---- */
+
 /* All files of a folder. Links to files are followed, links to folders are not: they may lead in circles. */
 static enum status add_files(struct gathering *g, char *folder)
 {
@@ -104,7 +147,7 @@ static enum status add_folder(struct gathering *g, char *folder)
         else if (!text_ends_with(inputs->paths[i], ".json"))
             other = inputs->paths[i];
     }
-    if (g->texts || !tokens) return STATUS_OK;
+    if (g->texts || !tokens) return skip_binary(g, first, folder);
     if (other)
         return err_set(g->err, STATUS_USAGE,
                        "%s: holds token files (%s) and others (%s): name those to train on, as with *.tok",
@@ -145,6 +188,7 @@ static int by_bytes(const void *a, const void *b)
 static enum status add_pattern(struct gathering *g, const char *pattern)
 {
     glob_t found = {0};
+    size_t first = g->inputs->count;
     enum status status = STATUS_OK;
     if (glob(pattern, GLOB_NOSORT, NULL, &found))
         status = err_set(g->err, STATUS_NOT_FOUND, "%s: no file matches this pattern", pattern);
@@ -152,7 +196,7 @@ static enum status add_pattern(struct gathering *g, const char *pattern)
         qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
     for (size_t i = 0; !status && i < found.gl_pathc; i++) status = add_name(g, found.gl_pathv[i]);
     globfree(&found);
-    return status;
+    return status ? status : skip_binary(g, first, pattern);
 }
 
 /* ---- what they are, together ---- */
@@ -236,6 +280,7 @@ void inputs_close(struct inputs *inputs)
 {
     for (size_t i = 0; i < inputs->count; i++) free(inputs->paths[i]);
     free(inputs->paths);
+    free(inputs->first_skipped);
     *inputs = (struct inputs){0};
 }
 
@@ -275,6 +320,17 @@ static void tell(const struct progress *progress, bool warning, const char *sent
     progress->note(progress->context, warning, clean);
 }
 
+static void note_skipped(const struct inputs *texts, const struct progress *progress)
+{
+    char sentence[2 * PATH_MAX];
+    if (texts->skipped == 1)
+        snprintf(sentence, sizeof sentence, "%s: skipped, it is a binary file", texts->first_skipped);
+    else
+        snprintf(sentence, sizeof sentence, "skipped %zu binary files: %s and %zu more", texts->skipped,
+                 texts->first_skipped, texts->skipped - 1);
+    tell(progress, true, sentence);
+}
+
 void inputs_note(const struct inputs *texts, const struct progress *progress)
 {
     char sentence[2 * PATH_MAX];
@@ -290,6 +346,7 @@ void inputs_note(const struct inputs *texts, const struct progress *progress)
         snprintf(sentence, sizeof sentence, "reading %zu files, %s", texts->count, TEXT_BYTES(bytes));
         tell(progress, false, sentence);
     }
+    if (texts->skipped) note_skipped(texts, progress);
     if (!binary) return;
     int used = snprintf(sentence, PATH_MAX, "%s: looks binary, not like text", texts->paths[first]);
     if (binary > 1)

@@ -479,7 +479,7 @@ static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them
 
 /* ---- inputs ---- */
 
-static void a_binary_file_among_texts_is_named_and_read(void **state)
+static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(void **state)
 {
     (void)state;
     struct stage s;
@@ -506,17 +506,34 @@ static void a_binary_file_among_texts_is_named_and_read(void **state)
     process_expect_sentence(p, "/texts/image: looks binary, not like text");
     assert_non_null(strstr(process_stdout(p), "bytes_per_token"));
 
+    char *all = stage_read(token_file);
     snprintf(path, sizeof path, "%s/zero\nbytes", folder); /* a name is not trusted with the terminal */
     stage_write(path, "ab\0cd", 5);
-    snprintf(path, sizeof path, "%s/tokenizer.json", s.folder);
-    process_expect_sentence(
-        process_run(0, "tokenizer", "train", folder, "--vocab=300", "-o", path, "--progress=none", NULL),
-        "image: looks binary, not like text, as do 1 more of the 4 files");
-    p = process_run(0, "train", s.config, setting, "--progress=none", NULL);
-    process_expect_sentence(p, "as do 1 more of the 4 files");
-    snprintf(path, sizeof path, "%s/zero\nbytes", folder);
+    p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
+    assert_non_null(strstr(process_stderr(p), "/texts/zero bytes: skipped, it is a binary file"));
+    assert_non_null(strstr(process_stderr(p), "/texts/image: looks binary"));
+    char *without = stage_read(token_file);
+    assert_string_equal(all, without); /* its first bytes, the number of tokens */
+    free(all);
+    free(without);
     p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
     process_expect_sentence(p, "zero bytes: looks binary");
+
+    snprintf(path, sizeof path, "%s/image", folder);
+    noise[2999] = '\0'; /* within the first 8,000 bytes */
+    stage_write(path, noise, sizeof noise);
+    snprintf(path, sizeof path, "%s/tokenizer.json", s.folder);
+    p = process_run(0, "tokenizer", "train", folder, "--vocab=300", "-o", path, "--progress=none", NULL);
+    process_expect_sentence(p, "skipped 2 binary files: ");
+    process_expect_sentence(p, "/texts/image and 1 more");
+    process_expect_sentence(process_run(0, "train", s.config, setting, "--progress=none", NULL),
+                            "skipped 2 binary files: ");
+    snprintf(setting, sizeof setting, "--data.train=%s/[iz]*", folder);
+    process_expect_sentence(process_run(1, "train", s.config, setting, NULL),
+                            "/texts/[iz]*: 2 files, and none of them is text");
+    snprintf(setting, sizeof setting, "--data.train=%s/[ail]*", folder);
+    process_expect_sentence(process_run(0, "train", s.config, setting, "--progress=none", NULL),
+                            "/texts/image: skipped, it is a binary file");
 }
 
 /* ---- latest ---- */
@@ -559,7 +576,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_dash_is_standard_output_and_no_file),
         TEST(an_output_never_replaces_the_text_it_is_made_from),
-        TEST(a_binary_file_among_texts_is_named_and_read),
+        TEST(a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read),
         TEST(an_empty_word_is_refused_by_what_it_is_for),
         TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
         TEST(latest_is_the_newest_run_and_no_name),
