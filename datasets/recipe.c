@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <xxhash.h>
 
 #include "core/base/file.h"
 
@@ -102,6 +103,44 @@ const struct recipe *recipe_find(const char *name)
     return NULL;
 }
 
+/* The checksum of the text at `path` as 16 digits. */
+static enum status sum_text(const char *path, char sum[17], struct err *err)
+{
+    struct file_map map;
+    enum status status = file_map_open(path, &map, err);
+    if (status) return status;
+    snprintf(sum, 17, "%016llx", (unsigned long long)XXH3_64bits(map.data, map.size));
+    file_map_close(&map);
+    return STATUS_OK;
+}
+
+/* Whether the text is the one that was made: somebody may have written another over it. */
+static enum status check_text(const struct recipe *recipe, const char *path, const char *sum_path,
+                              struct err *err)
+{
+    char now[17];
+    struct file_map made;
+    if (!file_exists(sum_path)) return STATUS_OK;
+    enum status status = sum_text(path, now, err);
+    if (!status) status = file_map_open(sum_path, &made, err);
+    if (status) return status;
+    bool same = made.size >= 16 && memcmp(made.data, now, 16) == 0;
+    file_map_close(&made);
+    if (same) return STATUS_OK;
+    return err_set(
+        err, STATUS_CORRUPT,
+        "%.300s: is not the text that the recipe %s made, it was changed (move it away, and it is made "
+        "again; to train on it, move it and name it)",
+        path, recipe->name);
+}
+
+static enum status write_sum(const char *path, const char *sum_path, struct err *err)
+{
+    char sum[17];
+    enum status status = sum_text(path, sum, err);
+    return status ? status : file_write_atomic(sum_path, sum, 16, err);
+}
+
 enum status recipe_fetch(const struct recipe *recipe, const char *folder, const struct progress *progress,
                          char *path, size_t size, struct err *err)
 {
@@ -111,13 +150,15 @@ enum status recipe_fetch(const struct recipe *recipe, const char *folder, const 
     if (status) return status;
     if (snprintf(path, size, "%s/%s.txt", folder, recipe->name) >= (int)size)
         return err_set(err, STATUS_USAGE, "%s: the path is too long", folder);
-    if (file_exists(path)) return STATUS_OK;
-    char name[80], shipped[PATH_MAX]; /* as a bundle has it */
-    snprintf(name, sizeof name, "../share/anneal/%s.txt", recipe->name);
-    if (!file_of_program(name, shipped, sizeof shipped, NULL) && file_exists(shipped))
-        return file_copy(shipped, path, err);
-    if ((status = recipe->make(progress, &text, &n, err))) return status;
-    status = file_write_atomic(path, text, n, err);
-    free(text);
-    return status;
+    char name[80], shipped[PATH_MAX], sum_path[PATH_MAX + 8];
+    snprintf(sum_path, sizeof sum_path, "%s.xxh3", path);
+    if (file_exists(path)) return check_text(recipe, path, sum_path, err);
+    snprintf(name, sizeof name, "../share/anneal/%s.txt", recipe->name); /* as a bundle has it */
+    if (!file_of_program(name, shipped, sizeof shipped, NULL) && file_exists(shipped)) {
+        status = file_copy(shipped, path, err);
+    } else if (!(status = recipe->make(progress, &text, &n, err))) {
+        status = file_write_atomic(path, text, n, err);
+        free(text);
+    }
+    return status ? status : write_sum(path, sum_path, err);
 }

@@ -22,8 +22,10 @@ extern const struct recipe recipes[];
 const struct recipe *recipe_find(const char *name); /* NULL: none of that name */
 
 /* Makes sure the recipe's text lies in `folder`/NAME.txt (folder is made when missing) and puts that path
- * into `path`. A text that is there already is left as it is. The file appears whole or not at all. It is a
- * copy of ../share/anneal/NAME.txt of the program's folder, where a bundle has that, else it is made. */
+ * into `path`. A text that is there already is left as it is: STATUS_CORRUPT when it is not the one that was
+ * made, by the checksum in NAME.txt.xxh3 (one made before checksums were kept has none, and is taken as it
+ * is). The file appears whole or not at all. It is a copy of ../share/anneal/NAME.txt of the program's
+ * folder, where a bundle has that, else it is made. */
 enum status recipe_fetch(const struct recipe *recipe, const char *folder, const struct progress *progress,
                          char *path, size_t size, struct err *err);
 

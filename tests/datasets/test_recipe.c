@@ -58,12 +58,26 @@ static void the_bible_is_whole_and_readable(void **state)
     assert_int_equal(blank, 2 * KJV_CHAPTERS - 1);
     assert_int_equal(lines - blank - KJV_CHAPTERS, KJV_VERSES);
     free(text);
-    /* A text that is there is left as it is. */
-    scratch_write(path, "mine", 4);
+    /* A text that is there is left as it is, but another one is not taken for the Bible. */
     assert_ok(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err), &err);
+    scratch_write(path, "mine", 4);
+    assert_int_equal(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err),
+                     STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "kjv.txt: is not the text that the recipe kjv made"));
     text = scratch_read(path, NULL);
     assert_string_equal(text, "mine");
     free(text);
+    assert_int_equal(unlink(path), 0);
+    assert_ok(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err), &err);
+    size_t again;
+    free(scratch_read(path, &again));
+    assert_int_equal(again, n);
+    /* one from before checksums were kept has none */
+    scratch_write(path, "mine", 4);
+    char sum[4200];
+    snprintf(sum, sizeof sum, "%s.xxh3", path);
+    assert_int_equal(unlink(sum), 0);
+    assert_ok(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err), &err);
 }
 
 static enum status layout(const char *raw, size_t raw_n, char **text, size_t *n, struct err *err)
