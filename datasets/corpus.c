@@ -45,7 +45,7 @@ static enum status open_files(char *const *paths, size_t count, struct corpus *c
         struct token_file *file = &corpus->files[corpus->file_count];
         if ((status = token_file_open(paths[corpus->file_count], file, err))) return status;
         corpus->file_count++;
-        token_file_measure(file);
+        if ((status = token_file_measure(file, err))) return status;
         corpus->tokens += file->count;
         if (file->bound > INT32_MAX)
             return err_set(err, STATUS_CORRUPT, "%s: holds the id %" PRIu64 ", which no vocabulary has",

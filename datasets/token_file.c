@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "core/base/text.h"
 
@@ -22,6 +23,8 @@ static const struct {
     [TOKEN_FORMAT_SHARD_32] = {"llm.c shard, 32 bits", 20240801, {1, 7}, 1024, 4},
 };
 
+enum { PIECE_BYTES = 4 << 20 }; /* of the checksum */
+
 bool token_file_named(const char *path)
 {
     return text_ends_with(path, ".tok") || text_ends_with(path, ".bin");
@@ -34,21 +37,28 @@ const char *token_format_name(enum token_format format)
 
 /* ---- reading ---- */
 
+static bool is_checksum(const char *word)
+{
+    return strlen(word) == 16 && strspn(word, "0123456789abcdef") == 16;
+}
+
 static bool copy_sidecar(json_t *root, struct token_file *file, json_int_t *tokens)
 {
     json_int_t vocab = 0;
-    const char *tokenizer = "", *tokenizer_file = "", *checksum = "0000000000000000";
-    if (json_unpack(root, "{s?I, s?s, s?s, s?I, s?s}", "tokens", tokens, "tokenizer", &tokenizer,
-                    "tokenizer_file", &tokenizer_file, "vocab_size", &vocab, "tokenizer_checksum",
-                    &checksum) != 0 ||
+    const char *tokenizer = "", *tokenizer_file = "", *checksum = "0000000000000000", *sum = NULL;
+    if (json_unpack(root, "{s?I, s?s, s?s, s?I, s?s, s?s}", "tokens", tokens, "tokenizer", &tokenizer,
+                    "tokenizer_file", &tokenizer_file, "vocab_size", &vocab, "tokenizer_checksum", &checksum,
+                    "checksum", &sum) != 0 ||
         strlen(tokenizer) >= sizeof file->tokenizer ||
         strlen(tokenizer_file) >= sizeof file->tokenizer_file || vocab < 0 || vocab > INT32_MAX ||
-        strlen(checksum) != 16 || strspn(checksum, "0123456789abcdef") != 16)
+        !is_checksum(checksum) || (sum && !is_checksum(sum)))
         return false;
     strcpy(file->tokenizer, tokenizer);
     strcpy(file->tokenizer_file, tokenizer_file);
     file->vocab_size = (uint32_t)vocab;
     file->tokenizer_checksum = strtoull(checksum, NULL, 16);
+    file->summed = sum;
+    file->checksum = sum ? strtoull(sum, NULL, 16) : 0;
     return true;
 }
 
@@ -68,11 +78,12 @@ static enum status read_sidecar(struct token_file *file, struct err *err)
         return err_set(err, STATUS_CORRUPT, "%s: line %d: %s (prepare the token file again)", path,
                        where.line, where.text);
     if (!copy_sidecar(root, file, &tokens))
-        status = err_set(err, STATUS_CORRUPT,
-                         "%s: is not an object in which \"tokens\" and \"vocab_size\" are whole numbers, "
-                         "\"tokenizer\" and \"tokenizer_file\" texts of less than 256 bytes and "
-                         "\"tokenizer_checksum\" 16 hexadecimal digits (prepare the token file again)",
-                         path);
+        status = err_set(
+            err, STATUS_CORRUPT,
+            "%s: is not an object in which \"tokens\" and \"vocab_size\" are whole numbers, "
+            "\"tokenizer\" and \"tokenizer_file\" texts of less than 256 bytes and "
+            "\"tokenizer_checksum\" and \"checksum\" 16 hexadecimal digits (prepare the token file again)",
+            path);
     else if ((uint64_t)tokens != file->count)
         status = err_set(err, STATUS_CORRUPT,
                          "%s: belongs to another token file: it speaks of %lld tokens, %s has %llu (prepare "
@@ -147,23 +158,45 @@ void token_file_close(struct token_file *file)
     *file = (struct token_file){0};
 }
 
-void token_file_measure(struct token_file *file)
+/* The largest id of a piece of the file, [from, from + n). */
+static uint32_t largest_of(const struct token_file *file, uint64_t from, uint64_t n)
 {
-    const uint16_t *narrow = file->narrow;
-    const uint32_t *tokens = file->tokens;
     uint16_t largest_narrow = 0;
     uint32_t largest = 0;
-    uint64_t count = file->count;
-    if (narrow) {
-#pragma omp parallel for simd reduction(max : largest_narrow) schedule(static) if (count > 1000000)
-        for (uint64_t i = 0; i < count; i++)
-            largest_narrow = narrow[i] > largest_narrow ? narrow[i] : largest_narrow;
-        largest = largest_narrow;
-    } else {
-#pragma omp parallel for simd reduction(max : largest) schedule(static) if (count > 1000000)
-        for (uint64_t i = 0; i < count; i++) largest = tokens[i] > largest ? tokens[i] : largest;
+    if (file->narrow) {
+        const uint16_t *ids = file->narrow + from;
+#pragma omp simd reduction(max : largest_narrow)
+        for (uint64_t i = 0; i < n; i++) largest_narrow = ids[i] > largest_narrow ? ids[i] : largest_narrow;
+        return largest_narrow;
     }
-    file->bound = count ? (uint64_t)largest + 1 : 0;
+    const uint32_t *ids = file->tokens + from;
+#pragma omp simd reduction(max : largest)
+    for (uint64_t i = 0; i < n; i++) largest = ids[i] > largest ? ids[i] : largest;
+    return largest;
+}
+
+/* Piece by piece, so that all cores share the work and each piece is read from memory once. */
+enum status token_file_measure(struct token_file *file, struct err *err)
+{
+    uint64_t width = formats[file->format].width, size = PIECE_BYTES / width;
+    uint64_t pieces = (file->count + size - 1) / size, *sums = malloc((pieces + 1) * sizeof *sums);
+    uint32_t largest = 0;
+    const unsigned char *ids = file->narrow ? (const void *)file->narrow : (const void *)file->tokens;
+    if (!sums) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory to read it", file->path);
+#pragma omp parallel for reduction(max : largest) schedule(static) if (pieces > 1)
+    for (uint64_t p = 0; p < pieces; p++) {
+        uint64_t from = p * size, n = file->count - from < size ? file->count - from : size;
+        uint32_t here = largest_of(file, from, n);
+        largest = here > largest ? here : largest;
+        sums[p] = file->summed ? XXH3_64bits(ids + from * width, n * width) : 0;
+    }
+    uint64_t checksum = XXH3_64bits(sums, pieces * sizeof *sums);
+    free(sums);
+    file->bound = file->count ? (uint64_t)largest + 1 : 0;
+    if (!file->summed || checksum == file->checksum) return STATUS_OK;
+    return err_set(err, STATUS_CORRUPT,
+                   "%s: is damaged: its tokens are not those that were written (prepare it again)",
+                   file->path);
 }
 
 bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *index)
@@ -179,38 +212,75 @@ bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *in
 
 /* ---- writing ---- */
 
+static void free_checksum(struct token_writer *writer)
+{
+    XXH3_freeState(writer->piece);
+    XXH3_freeState(writer->pieces);
+    writer->piece = writer->pieces = NULL;
+}
+
 enum status token_writer_open(struct token_writer *writer, const char *path, struct err *err)
 {
     *writer = (struct token_writer){0};
     if (file_is_folder(path))
         return err_set(err, STATUS_USAGE, "%s: is a folder (name a file to write)", path);
+    writer->piece = XXH3_createState();
+    writer->pieces = XXH3_createState();
+    if (!writer->piece || !writer->pieces) {
+        token_writer_abort(writer);
+        return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory to write it", path);
+    }
+    XXH3_64bits_reset(writer->piece);
+    XXH3_64bits_reset(writer->pieces);
     enum status status = file_out_open(&writer->out, path, err);
-    if (status) return status;
-    status = file_write_all(fileno(writer->out.stream), &writer->count, sizeof writer->count, path, err);
+    if (!status)
+        status = file_write_all(fileno(writer->out.stream), &writer->count, sizeof writer->count, path, err);
     if (status) token_writer_abort(writer);
     return status;
+}
+
+static void end_piece(struct token_writer *writer)
+{
+    uint64_t sum = XXH3_64bits_digest(writer->piece);
+    if (writer->in_piece) XXH3_64bits_update(writer->pieces, &sum, sizeof sum);
+    XXH3_64bits_reset(writer->piece);
+    writer->in_piece = 0;
+}
+
+static void add_to_checksum(struct token_writer *writer, const unsigned char *bytes, uint64_t n)
+{
+    for (uint64_t part; n; bytes += part, n -= part) {
+        part = PIECE_BYTES - writer->in_piece < n ? PIECE_BYTES - writer->in_piece : n;
+        XXH3_64bits_update(writer->piece, bytes, part);
+        if ((writer->in_piece += part) == PIECE_BYTES) end_piece(writer);
+    }
 }
 
 enum status token_writer_append(struct token_writer *writer, const uint32_t *tokens, uint64_t count,
                                 struct err *err)
 {
     writer->count += count;
+    add_to_checksum(writer, (const unsigned char *)tokens, count * sizeof *tokens);
     return file_write_all(fileno(writer->out.stream), tokens, count * sizeof *tokens, writer->out.path, err);
 }
 
 void token_writer_abort(struct token_writer *writer)
 {
+    free_checksum(writer);
     if (writer->out.stream) file_out_close(&writer->out, STATUS_INTERRUPTED, 0, NULL);
 }
 
-static enum status write_sidecar(const struct token_writer *writer, const struct token_sidecar *sidecar,
+static enum status write_sidecar(struct token_writer *writer, const struct token_sidecar *sidecar,
                                  const char *path, struct err *err)
 {
-    char checksum[17];
+    char checksum[17], sum[17];
+    end_piece(writer);
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)sidecar->tokenizer_checksum);
-    json_t *root = json_pack("{s:I, s:s, s:s*, s:I, s:s}", "tokens", (json_int_t)writer->count, "tokenizer",
-                             sidecar->tokenizer, "tokenizer_file", sidecar->tokenizer_file, "vocab_size",
-                             (json_int_t)sidecar->vocab_size, "tokenizer_checksum", checksum);
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits_digest(writer->pieces));
+    json_t *root =
+        json_pack("{s:I, s:s, s:s*, s:I, s:s, s:s}", "tokens", (json_int_t)writer->count, "tokenizer",
+                  sidecar->tokenizer, "tokenizer_file", sidecar->tokenizer_file, "vocab_size",
+                  (json_int_t)sidecar->vocab_size, "tokenizer_checksum", checksum, "checksum", sum);
     if (!root)
         return err_set(err, STATUS_USAGE, "the tokenizer's name is not UTF-8: %.100s (rename its file)",
                        sidecar->tokenizer);
@@ -234,6 +304,7 @@ enum status token_writer_commit(struct token_writer *writer, const struct token_
         status = err_set(err, STATUS_IO, "%s: cannot write: %s", writer->out.path, strerror(errno));
     else
         status = write_sidecar(writer, sidecar, beside, err);
+    free_checksum(writer);
     if (status) return file_out_close(&writer->out, status, 0, err);
     status = file_out_close(&writer->out, STATUS_OK, 0, err);
     if (status) unlink(beside);

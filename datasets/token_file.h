@@ -6,10 +6,11 @@
  *                     (https://github.com/karpathy/llm.c, dev/data/data_common.py, which writes 7)
  *
  * The content says which it is, not the name. Ids stay in the mapping as wide as they are: nothing is copied.
- * A sidecar "FILE.json" names the tokenizer, its vocabulary size and checksum, and repeats the token count:
+ * A sidecar "FILE.json" names the tokenizer, its vocabulary size and checksum, and repeats the token count,
+ * with a checksum of the ids: XXH3 (64 bits) of the XXH3 of each 4 MiB of them.
  *
  *     {"tokens": 1263204, "tokenizer": "bpe:2048", "tokenizer_file": "corpus.tokenizer.json",
- *      "vocab_size": 2048, "tokenizer_checksum": "0123456789abcdef"}
+ *      "vocab_size": 2048, "tokenizer_checksum": "0123456789abcdef", "checksum": "0123456789abcdef"}
  *
  * `tokenizer_file` is relative to the folder of the token file. A file without a sidecar is fine. */
 #ifndef ANNEAL_DATASETS_TOKEN_FILE_H
@@ -31,6 +32,8 @@ struct token_file {
     uint64_t count;
     enum token_format format;
     uint64_t bound;              /* the largest id + 1, once token_file_measure has looked; else 0 */
+    bool summed;                 /* the sidecar has a checksum of the ids */
+    uint64_t checksum;           /* then this one */
     uint32_t vocab_size;         /* from the sidecar; 0 without one */
     uint64_t tokenizer_checksum; /* from the sidecar; 0 without one */
     char tokenizer[256];         /* from the sidecar: "bytes", "bpe:2048", a path; "" without one */
@@ -54,7 +57,10 @@ static inline uint32_t token_file_id(const struct token_file *file, uint64_t i)
     return file->narrow ? file->narrow[i] : file->tokens[i];
 }
 
-void token_file_measure(struct token_file *file); /* reads all of it */
+/* Reads all of it: sets bound. STATUS_CORRUPT when the ids are not those of the sidecar's checksum;
+ * STATUS_NO_MEMORY.
+ */
+enum status token_file_measure(struct token_file *file, struct err *err);
 
 /* Whether an id is `least` or more: the first one's place in *index. Reads a file that is not measured. */
 bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *index);
@@ -72,6 +78,9 @@ struct token_sidecar {
 struct token_writer {
     struct file_out out;
     uint64_t count;
+    struct XXH3_state_s *piece,
+        *pieces;       /* of the checksum: of the piece being written, and of those before */
+    uint64_t in_piece; /* bytes */
 };
 enum status token_writer_open(struct token_writer *writer, const char *path, struct err *err);
 enum status token_writer_append(struct token_writer *writer, const uint32_t *tokens, uint64_t count,

@@ -33,7 +33,7 @@ static void sixteen_bit_ids_are_read_where_they_lie(void **state)
     uint64_t index;
     assert_true(token_file_find(&file, 50257, &index));
     assert_int_equal(index, 3);
-    token_file_measure(&file);
+    token_file_measure(&file, NULL);
     assert_int_equal(file.bound, 65536);
     assert_false(token_file_find(&file, 65536, &index));
     token_file_close(&file);
@@ -53,7 +53,7 @@ static void thirty_two_bit_ids_are_read_in_both_versions(void **state)
         assert_null(file.narrow);
         assert_int_equal(file.count, 3);
         assert_memory_equal(file.tokens, wide, sizeof wide);
-        token_file_measure(&file);
+        token_file_measure(&file, NULL);
         assert_int_equal(file.bound, 4294967296);
         token_file_close(&file);
     }
@@ -65,7 +65,7 @@ static void a_measured_file_is_not_read_again(void **state)
     uint32_t tokens[] = {5, 9, 2};
     struct token_file file = {.tokens = tokens, .count = 3};
     uint64_t index;
-    token_file_measure(&file);
+    token_file_measure(&file, NULL);
     tokens[0] = 1000;
     assert_false(token_file_find(&file, 10, &index));
 }

@@ -62,7 +62,7 @@ static void what_is_written_comes_back(void **state)
         assert_int_equal(file.tokenizer_checksum, tokenizer_checksum(tokenizer));
         assert_string_equal(file.tokenizer, "bytes");
         assert_string_equal(file.tokenizer_file, "");
-        token_file_measure(&file);
+        token_file_measure(&file, NULL);
         assert_int_equal(file.bound, count ? 256 : 0);
         token_file_close(&file);
         token_file_close(&file); /* harmless */
