@@ -16,17 +16,11 @@ enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON };
 struct request {
     enum format format;
     int table;        /* -1: not given; ALL */
-    const char *path; /* NULL: standard output */
+    const char *path; /* without slashes at its end; NULL: standard output */
+    bool folder;      /* it ends with a slash, or is a folder */
     const char **ids;
     size_t count;
 };
-
-/* Whether -o means a folder: by its slash, or because it is one. */
-static bool is_folder(const char *path)
-{
-    size_t length = path ? strlen(path) : 0;
-    return length && (path[length - 1] == '/' || file_is_folder(path));
-}
 
 /* The path of one result: "-" for standard output, -o itself, or a file of this name in that folder, which is
  * made. */
@@ -53,7 +47,7 @@ static void report_written(enum status status, const char *path)
 static enum status export_tables(struct store *store, const struct request *request, struct err *err)
 {
     char path[PATH_MAX];
-    bool all = request->table == ALL, folder = all || is_folder(request->path);
+    bool all = request->table == ALL, folder = all || request->folder;
     int first = all || request->table < 0 ? TABLE_STEPS : request->table, end = all ? ALL : first + 1;
     enum status status = STATUS_OK;
     for (int i = first; !status && i < end; i++) {
@@ -75,7 +69,7 @@ static struct metric_choice metrics_of(const struct request *request)
 static enum status export_metrics(struct store *store, const struct request *request, struct err *err)
 {
     char path[PATH_MAX];
-    enum status status = choose_path(request, is_folder(request->path), "metrics", ".csv", path, err);
+    enum status status = choose_path(request, request->folder, "metrics", ".csv", path, err);
     if (!status) status = export_long(store, request->ids, request->count, metrics_of(request), path, err);
     report_written(status, path);
     return status;
@@ -100,7 +94,7 @@ static enum status export_document(struct store *store, const struct request *re
                                    struct err *err)
 {
     char path[PATH_MAX];
-    bool folder = request->count > 1 || is_folder(request->path);
+    bool folder = request->count > 1 || request->folder;
     enum status status = choose_path(request, folder, id, ".json", path, err);
     if (!status) status = export_json(store, id, path, err);
     report_written(status, path);
@@ -157,14 +151,21 @@ struct options {
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
+    char path[PATH_MAX];
     struct request request = {.format = (enum format)o->format,
                               .table = o->table,
-                              .path = o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
+                              .path = o->output && strcmp(o->output, "-") != 0 ? path : NULL};
+    size_t length = o->output ? strlen(o->output) : 0;
+    while (length > 1 && o->output[length - 1] == '/') length--;
+    enum status status =
+        file_format_path(path, sizeof path, err, "%.*s", (int)length, o->output ? o->output : "");
+    if (status) return status;
+    request.folder = request.path && (o->output[length] == '/' || file_is_folder(path));
     const char *why = contradiction(&request, words->count);
     if (why) return err_set(err, STATUS_USAGE, "%s", why);
     struct arena arena = {0};
     struct store *store = NULL;
-    enum status status = store_open(NULL, true, &store, err);
+    status = store_open(NULL, true, &store, err);
     if (!status) status = find_runs(store, words, &arena, &request, err);
     if (!status) status = export_all(store, &request, err);
     store_close(store);
@@ -190,16 +191,19 @@ static const struct option_spec options[] = {
     {0},
 };
 
-const struct command command_export =
-    COMMAND("export", "RUN...", 0, -1, options, "write what was recorded as CSV or JSON", run, defaults,
-            .about = "Writes what was recorded, with exact numbers.",
-            .notes = "RUN is an id, the start of one, a name, or latest; several runs share a file, told "
-                     "apart by the column run, and have a folder or file each with tensorboard and json. "
-                     "Without a RUN, --table runs writes all runs. csv holds every segment of a resumed "
-                     "run; the other formats hold each step once, as its newest segment recorded it. "
-                     "`anneal import` reads csv and tensorboard files back.\n"
-                     "\n"
-                     "  anneal export latest > steps.csv\n"
-                     "  anneal export kjv --table all -o results/\n"
-                     "  anneal export kjv job --format long -o both.csv\n"
-                     "  anneal export kjv --format tensorboard -o scalars/");
+const struct command command_export = COMMAND(
+    "export", "RUN...", 0, -1, options, "write what was recorded as CSV or JSON", run, defaults,
+    .about = "Writes what was recorded, with exact numbers.",
+    .notes = "RUN is an id, the start of one, a name, or latest; several runs share a file, told "
+             "apart by the column run, and have a folder or file each with tensorboard and json. "
+             "Without a RUN, --table runs writes all runs. csv holds every segment of a resumed "
+             "run; the other formats hold each step once, as its newest segment recorded it. "
+             "`anneal import` reads csv and tensorboard files back.\n"
+             "\n"
+             "Steps count from 0. An evaluation, a sample and a checkpoint carry the number of steps done: "
+             "those at 100 come after step 99.\n"
+             "\n"
+             "  anneal export latest > steps.csv\n"
+             "  anneal export kjv --table all -o results/\n"
+             "  anneal export kjv job --format long -o both.csv\n"
+             "  anneal export kjv --format tensorboard -o scalars/");
