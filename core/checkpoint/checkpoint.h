@@ -90,6 +90,12 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
  * or not F32, BF16 or F16. */
 enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err);
 
+/* Checks that the tensors are those of a model of these sizes. STATUS_USAGE names the first one that is
+ * missing, unknown or of another shape. */
+struct safetensors;
+enum status checkpoint_check_weights(const struct safetensors *file, const struct model_config *config,
+                                     struct err *err);
+
 /* Whether a folder from checkpoint_find has moments. */
 bool checkpoint_is_full(const char *folder);
 

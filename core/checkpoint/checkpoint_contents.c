@@ -354,18 +354,25 @@ static enum status check_weights(const struct safetensors *file, const struct mo
     return status;
 }
 
+enum status checkpoint_check_weights(const struct safetensors *file, const struct model_config *config,
+                                     struct err *err)
+{
+    struct model model = {0};
+    enum status status = model_init(&model, config, err);
+    if (!status) status = check_weights(file, &model, err);
+    model_release(&model);
+    return status;
+}
+
 enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     struct model_config config;
-    struct model model = {0};
     struct safetensors file = {0};
     enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &config, err);
-    if (!status) status = model_init(&model, &config, err);
     if (!status) status = safetensors_open_folder(folder, &file, err);
-    if (!status) status = check_weights(&file, &model, err);
+    if (!status) status = checkpoint_check_weights(&file, &config, err);
     safetensors_close(&file);
-    model_release(&model);
     return status ? status : checkpoint_export(folder, to, bytes, err);
 }
 

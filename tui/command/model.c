@@ -155,6 +155,9 @@ static enum status run_info(const void *options, const struct words *words, stru
         show_config(&out, &d);
         show_tensors(&out, &d);
         status = output_end(&out, err);
+        if (!d.config_problem.status &&
+            checkpoint_check_weights(&d.weights, &d.config.model.sizes, &d.config_problem))
+            output_warn("config.json and the tensors contradict each other: %s", d.config_problem.text);
     }
     safetensors_close(&d.weights);
     return status;
