@@ -87,15 +87,24 @@ static const struct command *find(const struct command *const *list, const char 
     return NULL;
 }
 
+/* The help of the command that `words` lead to, as "train" or "data prepare". */
+static int help(const struct command *command, char **words)
+{
+    struct err err = {0};
+    for (const struct command *next; *words; words++, command = next) {
+        if (command->run) err_set(&err, STATUS_USAGE, "has no command \"%.80s\"", *words);
+        if (command->run || !(next = find(command->subcommands, *words, &err))) return fail(command, &err);
+    }
+    print_help(command);
+    return output_check(&err) ? fail(command, &err) : 0;
+}
+
 static int dispatch(const struct command *command, int argc, char **argv)
 {
     struct err err = {0};
     const struct command *next = NULL;
     if (command->run) return run(command, argc, argv);
-    if (argc > 1 && asks_for_help(argv[1])) {
-        print_help(command);
-        return output_check(&err) ? fail(command, &err) : 0;
-    }
+    if (argc > 1 && asks_for_help(argv[1])) return help(command, argv + 2);
     if (argc > 1)
         next = find(command->subcommands, argv[1], &err);
     else
@@ -109,10 +118,11 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
     if (argc == 1) return run(&command_watch, argc, argv);
     if (strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
-    if (strcmp(argv[1], "--version") != 0) return dispatch(&command_anneal, argc, argv);
+    if (strcmp(argv[1], "--version") != 0 && strcmp(argv[1], "version") != 0)
+        return dispatch(&command_anneal, argc, argv);
     struct err err = {0};
     if (argc > 2)
-        err_set(&err, STATUS_USAGE, "--version: takes no further word");
+        err_set(&err, STATUS_USAGE, "%.80s: takes no further word", argv[1]);
     else
         puts(*COMMIT ? "anneal " VERSION " (" COMMIT ")" : "anneal " VERSION);
     return err.status || output_check(&err) ? fail(&command_anneal, &err) : 0;
