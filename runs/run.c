@@ -90,7 +90,7 @@ bool run_is_alive(struct store *store, const char *id)
 /* ---- creating ---- */
 
 /* Letters, digits, '.', '_' and '-' stay; runs of anything else become one '-'; never empty, never hidden. */
-static void clean_name(const char *name, char *buf, size_t size)
+void run_name_clean(const char *name, char *buf, size_t size)
 {
     size_t n = 0;
     for (; name && *name && n + 1 < size; name++) {
@@ -194,7 +194,7 @@ enum status run_begin(struct store *store, const struct run_new *run, double cre
     time_t seconds = (time_t)created_at;
     struct tm local;
     id[0] = '\0';
-    clean_name(run->name, name, sizeof name);
+    run_name_clean(run->name, name, sizeof name);
     if (run_name_check(name, err)) return STATUS_USAGE;
     if (!localtime_r(&seconds, &local) || !strftime(time_text, sizeof time_text, "%Y%m%d-%H%M%S", &local))
         return err_set(err, STATUS_FAILED, "run %s: its time %.3g is none", name, created_at);
