@@ -35,7 +35,8 @@ static const struct option_spec *find_letter(const struct command_line *line, ch
     return letter == 'h' ? &help_option : NULL;
 }
 
-static enum status unknown(const struct parser *p, const char *word)
+/* The option that was probably meant; NULL: no idea. */
+static const char *nearest_option(const struct parser *p, const char *word)
 {
     const char *names[65];
     char plain[80];
@@ -44,9 +45,16 @@ static enum status unknown(const struct parser *p, const char *word)
         names[count++] = o->name;
     names[count++] = help_option.name;
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word + dashes, "="), word + dashes);
-    const char *nearest = text_nearest(plain, names, count);
-    return err_set(p->err, STATUS_USAGE, "unknown option %.80s%s%s%s", word,
-                   nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "");
+    return text_nearest(plain, names, count);
+}
+
+static enum status unknown(const struct parser *p, const char *word)
+{
+    const char *nearest = nearest_option(p, word);
+    if (nearest)
+        return err_set(p->err, STATUS_USAGE, "unknown option %.80s (did you mean --%s?)", word, nearest);
+    return err_set(p->err, STATUS_USAGE, "unknown option %.80s%s", word,
+                   p->line->settings ? "; a key of the configuration is set with --section.key=value" : "");
 }
 
 /* Whether a value is the choice: the same word, or for "cuda:N" a number of at most three digits after the
@@ -131,7 +139,9 @@ static enum status take_long(struct parser *p, const char *word)
     size_t length = strcspn(name, "=");
     const struct option_spec *o = find_option(p->line, name, length);
     if (o) return take(p, o, name[length] ? name + length + 1 : NULL);
-    if (!p->line->settings || !memchr(name, '.', length)) return unknown(p, word);
+    bool setting =
+        memchr(name, '.', length) || (name[length] && !nearest_option(p, word)); /* or meant as one */
+    if (!p->line->settings || !setting) return unknown(p, word);
     if (!name[length]) return err_set(p->err, STATUS_USAGE, "%.80s: must be --section.key=value", word);
     p->out->settings[p->out->setting_count++] = word;
     return STATUS_OK;

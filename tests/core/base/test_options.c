@@ -131,7 +131,8 @@ static void what_cannot_be_meant_is_named(void **state)
         const char *text, *sentence;
     } cases[] = {
         {"a --colour red", "unknown option --colour (did you mean --color?)"},
-        {"a --color red --xyzzy", "unknown option --xyzzy"},
+        {"a --color red --xyzzy",
+         "unknown option --xyzzy; a key of the configuration is set with --section.key=value"},
         {"a --color red --hepl", "unknown option --hepl (did you mean --help?)"},
         {"a --color red -x", "unknown option -x"},
         {"a --color pink", "--color pink: must be red|green|blue"},
