@@ -77,27 +77,66 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
 
 /* ---- cutting ---- */
 
+static enum status begin(struct split *split, const struct corpus *corpus, struct err *err)
+{
+    split->runs = calloc(corpus->file_count, sizeof *split->runs);
+    return split->runs ? STATUS_OK : err_no_memory(err, "cutting %zu token files", corpus->file_count);
+}
+
+/* The split's part of `count` sequences of a file from token `start` on. */
+static void add_run(struct split *split, const struct token_file *file, uint64_t start, uint64_t count,
+                    uint64_t islands, bool has_islands)
+{
+    uint64_t sequences = has_islands ? islands : count - islands;
+    if (!sequences) return;
+    split->runs[split->run_count++] = (struct split_run){.wide = file->narrow ? NULL : file->tokens + start,
+                                                         .narrow = file->narrow ? file->narrow + start : NULL,
+                                                         .first = split->sequences,
+                                                         .count = count,
+                                                         .islands = islands,
+                                                         .has_islands = has_islands};
+    split->sequences += sequences;
+}
+
+/* How many sequences that follow on each other `tokens` tokens hold. */
+static uint64_t sequences_in(uint64_t tokens, uint64_t T)
+{
+    return tokens ? (tokens - 1) / T : 0;
+}
+
 /* Tokens [from, to) of all files, counted through. */
-static enum status cut(struct split *split, const struct corpus *corpus, uint64_t from, uint64_t to,
-                       struct err *err)
+static void cut(struct split *split, const struct corpus *corpus, uint64_t from, uint64_t to)
 {
     uint64_t before = 0, T = (uint64_t)split->seq_len;
-    split->runs = calloc(corpus->file_count, sizeof *split->runs);
-    if (!split->runs) return err_no_memory(err, "cutting %zu token files", corpus->file_count);
     for (size_t i = 0; i < corpus->file_count; before += corpus->files[i++].count) {
         const struct token_file *file = &corpus->files[i];
         uint64_t start = from > before ? from - before : 0, end = to > before ? to - before : 0;
         if (end > file->count) end = file->count;
         if (start >= end) continue;
         split->token_count += end - start;
-        if (end - start <= T) continue;
-        split->runs[split->run_count++] =
-            (struct split_run){.wide = file->narrow ? NULL : file->tokens + start,
-                               .narrow = file->narrow ? file->narrow + start : NULL,
-                               .first = split->sequences};
-        split->sequences += (end - start - 1) / T;
+        add_run(split, file, start, sequences_in(end - start, T), 0, false);
     }
-    return STATUS_OK;
+}
+
+/* Both splits of VAL_BLOCKS. Fractions of a sequence are carried from file to file. */
+static void cut_blocks(struct split *train, struct split *held, const struct corpus *corpus, double fraction)
+{
+    uint64_t T = (uint64_t)train->seq_len, before = 0;
+    for (size_t i = 0; i < corpus->file_count; i++) {
+        const struct token_file *file = &corpus->files[i];
+        uint64_t count = sequences_in(file->count, T), after = before + count;
+        uint64_t wanted =
+            (uint64_t)(fraction * (double)after + 0.5) - (uint64_t)(fraction * (double)before + 0.5);
+        bool few = wanted <= count / 2; /* the islands are for validation */
+        uint64_t islands = few ? wanted : count - wanted;
+        uint64_t most = (file->count - (file->count > 0)) / (2 * T + 2); /* island, stretch, two changes */
+        if (islands > most) islands = most;
+        count = sequences_in(file->count - 2 * islands, T);
+        add_run(train, file, 0, count, islands, !few);
+        add_run(held, file, 0, count, islands, few);
+        train->token_count += file->count;
+        before = after;
+    }
 }
 
 static enum status check_length(const struct split *split, const char *what, const char *remedy,
@@ -112,25 +151,65 @@ static enum status check_length(const struct split *split, const char *what, con
         split->token_count > (uint64_t)split->seq_len ? " from one file" : "", remedy);
 }
 
-enum status split_corpus(const struct corpus *corpus, double val_fraction, int seq_len, uint64_t seed,
-                         enum shuffle shuffle, struct split *train, struct split *validation, struct err *err)
+/* Both have sequences. */
+static enum status check_blocks(const struct split *train, const struct split *held, double fraction,
+                                struct err *err)
 {
-    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1}, held = head;
+    uint64_t sequences = train->sequences + held->sequences;
+    if (!sequences) return check_length(train, "training", "", err);
+    if (train->sequences && held->sequences) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "the corpus is too short: %llu sequence%s of seq_len %d, and val_fraction %g leaves none of "
+        "them for %s (give more text, a %s val_fraction or a smaller seq_len)",
+        (unsigned long long)sequences, sequences == 1 ? "" : "s", train->seq_len, fraction,
+        held->sequences ? "training" : "validation", held->sequences ? "smaller" : "larger");
+}
+
+/* The last `tokens` tokens are held out. */
+static enum status cut_tail(struct split *train, struct split *held, const struct corpus *corpus,
+                            uint64_t tokens, struct err *err)
+{
+    cut(train, corpus, 0, corpus->tokens - tokens);
+    cut(held, corpus, corpus->tokens - tokens, corpus->tokens);
+    enum status status = check_length(train, "training", "", err);
+    return status ? status : check_length(held, "validation", ", a larger val_fraction", err);
+}
+
+static enum status cut_both(struct split *train, struct split *held, const struct corpus *corpus,
+                            enum val_split val_split, double fraction, struct err *err)
+{
     const struct corpus *own = corpus->validation;
-    held.shuffle = SHUFFLE_NONE;
+    enum status status = begin(train, corpus, err);
+    if (!status) status = begin(held, own ? own : corpus, err);
+    if (status) return status;
+    if (!own && fraction > 0 && val_split == VAL_TAIL) {
+        uint64_t tail = (uint64_t)((double)corpus->tokens * fraction);
+        if (tail > corpus->tokens) tail = corpus->tokens; /* only where a double cannot hold the count */
+        return cut_tail(train, held, corpus, tail, err);
+    }
+    if (!own && fraction > 0) {
+        held->shuffle = SHUFFLE_STRIDE;
+        cut_blocks(train, held, corpus, fraction);
+        return check_blocks(train, held, fraction, err);
+    }
+    cut(train, corpus, 0, corpus->tokens);
+    if (own) cut(held, own, 0, own->tokens);
+    status = check_length(train, "training", "", err);
+    return status || !own ? status : check_length(held, "validation", "", err);
+}
+
+enum status split_corpus(const struct corpus *corpus, enum val_split val_split, double val_fraction,
+                         int seq_len, uint64_t seed, enum shuffle shuffle, struct split *train,
+                         struct split *validation, struct err *err)
+{
+    struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1},
+                 held = {.seq_len = seq_len, .shuffle = SHUFFLE_NONE, .padding = -1};
     if (seq_len < 1)
         return err_set(err, STATUS_USAGE, "seq_len: %d is not a length (give 1 or more tokens)", seq_len);
     if (!(val_fraction >= 0 && val_fraction < 1))
         return err_set(err, STATUS_USAGE, "val_fraction: %g is not in [0, 1)", val_fraction);
-    uint64_t tail = own ? 0 : (uint64_t)((double)corpus->tokens * val_fraction);
-    if (tail > corpus->tokens) tail = corpus->tokens; /* only where a double cannot hold the count */
-    enum status status = cut(&head, corpus, 0, corpus->tokens - tail, err);
-    if (!status)
-        status = own ? cut(&held, own, 0, own->tokens, err)
-                     : cut(&held, corpus, corpus->tokens - tail, corpus->tokens, err);
-    if (!status) status = check_length(&head, "training", "", err);
-    if (!status && (own || val_fraction > 0))
-        status = check_length(&held, "validation", own ? "" : ", a larger val_fraction", err);
+    enum status status = cut_both(&head, &held, corpus, val_split, val_fraction, err);
     if (!status) {
         *train = head;
         *validation = held;
@@ -160,12 +239,23 @@ static const struct split_run *run_of(const struct split *split, uint64_t sequen
     return &split->runs[low];
 }
 
+/* Where in a run the split's sequence `i` of it begins, in tokens. Before a sequence of a stretch lie the
+ * islands k with (2k+1)·count/(2·islands) - k <= i. */
+static uint64_t offset_in(const struct split_run *run, uint64_t i, uint64_t T)
+{
+    unsigned __int128 count = run->count, islands = run->islands, between = count - islands;
+    if (run->has_islands) return (uint64_t)((2 * i + 1) * count / (2 * islands)) * T + 2 * i + 1;
+    unsigned __int128 reach = 2 * islands * (i + 1);
+    uint64_t before = reach > count ? (uint64_t)((reach - count + 2 * between - 1) / (2 * between)) : 0;
+    return (i + before) * T + 2 * before;
+}
+
 /* The run of sequence number `number`, counted over all epochs, and where in it the sequence begins. */
 static const struct split_run *find_sequence(const struct split *split, uint64_t number, uint64_t *offset)
 {
     uint64_t place = split_permute(split, number / split->sequences, number % split->sequences);
     const struct split_run *run = run_of(split, place);
-    *offset = (place - run->first) * (uint64_t)split->seq_len;
+    *offset = offset_in(run, place - run->first, (uint64_t)split->seq_len);
     return run;
 }
 

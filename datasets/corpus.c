@@ -197,6 +197,40 @@ enum status corpus_open(const char *train, const char *tokenizer, const char *ca
     return status;
 }
 
+static int64_t size_of_tokenizer(const char *word)
+{
+    struct tokenizer *tokenizer;
+    int64_t size = tokenizer_learned_size(word);
+    if (size || tokenizer_open(word, &tokenizer, NULL)) return size;
+    size = tokenizer_vocab_size(tokenizer);
+    tokenizer_close(tokenizer);
+    return size;
+}
+
+/* The vocabulary of the first file whose sidecar names one. */
+static int64_t size_in_sidecars(const struct inputs *inputs)
+{
+    uint32_t size = 0;
+    for (size_t i = 0; i < inputs->count && !size; i++) {
+        struct token_file file;
+        if (token_file_open(inputs->paths[i], &file, NULL)) continue;
+        size = file.vocab_size;
+        token_file_close(&file);
+    }
+    return size;
+}
+
+int64_t corpus_vocabulary(const char *train, const char *tokenizer)
+{
+    struct inputs inputs = {0};
+    int64_t size = 0;
+    bool tokens = inputs_open(train, NULL, NULL, &inputs, NULL) == STATUS_OK && inputs.tokens;
+    if (tokens) size = size_in_sidecars(&inputs);
+    if (!size && !(tokens && tokenizer_learned_size(tokenizer))) size = size_of_tokenizer(tokenizer);
+    inputs_close(&inputs);
+    return size;
+}
+
 enum status corpus_open_validation(struct corpus *corpus, const char *word, const char *cache,
                                    const struct progress *progress, struct err *err)
 {

@@ -35,6 +35,10 @@ enum status corpus_open(const char *train, const char *tokenizer, const char *ca
                         const struct progress *progress, struct corpus *out, struct err *err);
 void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
 
+/* The tokens that the vocabulary of such a corpus will have, as far as names and sidecars tell it, without
+ * reading the corpus; 0: they do not, or cannot be read. */
+int64_t corpus_vocabulary(const char *train, const char *tokenizer);
+
 /* Opens `word` (as data.train) as what `corpus` is validated on. Texts are encoded with the corpus's
  * tokenizer; token files of another tokenizer, or with an id that the corpus's vocabulary has not, are an
  * error. */

@@ -54,7 +54,9 @@ static enum status unknown(const struct parser *p, const char *word)
     if (nearest)
         return err_set(p->err, STATUS_USAGE, "unknown option %.80s (did you mean --%s?)", word, nearest);
     return err_set(p->err, STATUS_USAGE, "unknown option %.80s%s", word,
-                   p->line->settings ? "; a key of the configuration is set with --section.key=value" : "");
+                   p->line->settings && word[1] == '-'
+                       ? "; a key of the configuration is set with --section.key=value"
+                       : "");
 }
 
 /* Whether a value is the choice: the same word, or for "cuda:N" a number of at most three digits after the

@@ -11,7 +11,8 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/hugging_face.h"
-#include "datasets/tokenizer.h"
+#include "core/model/key_names.h"
+#include "datasets/corpus.h"
 
 /* A BOOL is a CHOICE between two words. */
 enum kind { KIND_INT, KIND_REAL, KIND_TEXT, KIND_CHOICE, KIND_BOOL = KIND_CHOICE };
@@ -188,14 +189,9 @@ static struct param_group *find_group(const struct param_groups *groups, const c
 
 static enum status unknown_key(const char *full, struct err *err)
 {
-    const char *names[KEY_COUNT], *dot = strrchr(full, '.'), *nearest;
-    for (size_t i = 0; i < KEY_COUNT; i++)
-        names[i] = group_part(full) ? group_keys[i % GROUP_KEYS].name : keys[i].full;
-    nearest = text_nearest(group_part(full) && dot ? dot + 1 : full, names, KEY_COUNT);
-    for (size_t i = 0; !nearest && i < KEY_COUNT; i++)
-        if (strcmp(keys[i].name, dot ? dot + 1 : full) == 0) nearest = keys[i].full;
+    const char *key = key_name_suggest(full);
     return err_set(err, STATUS_USAGE, "unknown key %.100s (%s%s%sanneal train --help-config lists them)",
-                   full, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
+                   full, key ? "did you mean " : "", key ? key : "", key ? "? " : "");
 }
 
 /* Sets a key of a group; a new name adds a group at the end. */
@@ -333,8 +329,15 @@ enum status config_read_file(struct config *config, const char *path, struct err
     return line < 0 ? err_no_memory(err, "reading %s", path) : STATUS_OK;
 }
 
+/* Keys whose default is not what runs did that were recorded before the key existed. */
+static const struct {
+    const char *key, *value;
+} older[] = {{"data.val_split", "tail"}};
+
 enum status config_read_effective(struct config *config, const char *text, const char *name, struct err *err)
 {
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+        parse_value(config, find_key(older[i].key), older[i].key, older[i].value, NULL);
     char section[64] = "", full[160], *copy = strdup(text), *rest = copy;
     enum status status = copy ? STATUS_OK : err_no_memory(err, "reading %s", name);
     for (char *line; !status && (line = strsep(&rest, "\n"));) {
@@ -401,19 +404,15 @@ static enum status read_base(struct config *config, struct err *err)
     return status ? err_prefix(err, "model.from") : STATUS_OK;
 }
 
-/* How many tokens data.tokenizer has, or is to learn; 0: unknown here, and opening it reports why. */
-static int64_t tokenizer_size(const char *word)
+/* The preset's vocabulary is for a corpus whose tokenizer is not known. */
+static void follow_tokenizer(struct config *config)
 {
-    struct tokenizer *tokenizer;
-    int64_t size = tokenizer_learned_size(word);
-    if (size || tokenizer_open(word, &tokenizer, NULL)) return size;
-    size = tokenizer_vocab_size(tokenizer);
-    tokenizer_close(tokenizer);
-    return size;
+    if (*is_set(config, "model.vocab_size") || *config->model.from) return;
+    int64_t size = corpus_vocabulary(config->data.train, config->data.tokenizer);
+    if (size > 0 && size <= 1 << 24) config->model.sizes.vocab_size = (int)size;
 }
 
-/* Derives values that are not given from other keys. A tokenizer larger than the preset's vocabulary sets
- * model.vocab_size, unless that is given. */
+/* Derives values that are not given from other keys. */
 static enum status derive(struct config *config, struct err *err)
 {
 #define BETA2(KIND, name, moments, beta2, flops) [OPTIMIZER_##KIND] = beta2,
@@ -421,10 +420,7 @@ static enum status derive(struct config *config, struct err *err)
     struct model_config *sizes = &config->model.sizes;
     bool from = *config->model.from;
     if (!*is_set(config, "train.beta2")) config->train.beta2 = beta2_of[config->train.optimizer];
-    if (!*is_set(config, "model.vocab_size") && !from) {
-        int64_t size = tokenizer_size(config->data.tokenizer);
-        if (size > sizes->vocab_size && size <= 1 << 24) sizes->vocab_size = (int)size;
-    }
+    follow_tokenizer(config);
     if (*is_set(config, "model.num_heads") && !*is_set(config, "model.num_kv_heads"))
         sizes->num_kv_heads = sizes->num_heads;
     if (*is_set(config, "model.head_dim") || (from && !*is_set(config, "model.hidden_dim"))) return STATUS_OK;
@@ -478,6 +474,16 @@ enum status config_finish(struct config *config, struct err *err)
     if (!status) status = derive(config, err);
     if (!status) status = model_config_check(&config->model.sizes, err);
     return status ? status : check_together(config, err);
+}
+
+void config_vocabulary_note(const struct config *config, char *buf, size_t size)
+{
+    int of_preset = model_preset(config->model.preset).vocab_size;
+    bool set = config->set[find_key("model.vocab_size") - keys];
+    *buf = '\0';
+    if (set || *config->model.from || config->model.sizes.vocab_size == of_preset) return;
+    snprintf(buf, size, "%d, the tokenizer's size; preset %s has %d (model.vocab_size sets another)",
+             config->model.sizes.vocab_size, preset_word(config->model.preset), of_preset);
 }
 
 int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE])

@@ -45,8 +45,9 @@ void config_init(struct config *config);
 /* Reads INI text from a file. */
 enum status config_read_file(struct config *config, const char *path, struct err *err);
 
-/* Reads the output of config_text: its canonical lines, values verbatim and of any length. `name` is for
- * messages. */
+/* Reads the output of config_text, also that of an earlier version: its canonical lines, values verbatim and
+ * of any length. A key that the text lacks keeps its default, or the value that runs had before the key
+ * existed. `name` is for messages. */
 enum status config_read_effective(struct config *config, const char *text, const char *name, struct err *err);
 
 /* One word "section.key=value" (leading "--" allowed). */
@@ -55,6 +56,11 @@ enum status config_read_word(struct config *config, const char *word, struct err
 /* Call after all input: applies the preset to sizes that are not given, derives values from other keys
  * (head_dim, betas of the optimizer), and checks keys against each other. */
 enum status config_finish(struct config *config, struct err *err);
+
+/* Where the vocabulary of a finished configuration comes from, if neither the preset nor a key says so: "256,
+ * the tokenizer's size; preset tiny has 32000 ..."; else "". */
+enum { CONFIG_NOTE_SIZE = 120 };
+void config_vocabulary_note(const struct config *config, char *buf, size_t size);
 
 enum { CONFIG_WARNINGS_MAX = 4, CONFIG_WARNING_SIZE = 200 };
 /* Settings of a finished configuration that have no effect, one sentence each; returns how many. */

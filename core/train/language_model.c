@@ -68,8 +68,9 @@ static enum status lm_open(const struct config *c, const struct corpus *corpus, 
     m->config = c;
     enum status status = check_vocabulary(c, corpus, err);
     if (!status)
-        status = split_corpus(corpus, c->data.val_fraction, (int)c->train.seq_len, (uint64_t)c->train.seed,
-                              c->data.shuffle, &m->splits[TASK_TRAINING], &m->splits[TASK_VALIDATION], err);
+        status = split_corpus(corpus, c->data.val_split, c->data.val_fraction, (int)c->train.seq_len,
+                              (uint64_t)c->train.seed, c->data.shuffle, &m->splits[TASK_TRAINING],
+                              &m->splits[TASK_VALIDATION], err);
     for (int part = 0; part < 2; part++) m->splits[part].padding = c->data.padding;
     if (!status && c->data.padding >= 0) status = check_labels(m, err);
     for (int part = 0; !status && part < 2; part++)

@@ -110,11 +110,12 @@ static double open_source(struct source *s, bool cold)
     for (size_t i = 0; i < s->count; i++) {
         if (cold) drop(s->paths[i]);
         stop_on(token_file_open(s->paths[i], &s->files[i], &err), &err);
-        if (!cold) token_file_measure(&s->files[i]);
+        if (!cold) token_file_measure(&s->files[i], NULL);
         count_pages((void *)s->files[i].map.data, s->files[i].map.size, &pages, &in);
         corpus.tokens += s->files[i].count;
     }
-    stop_on(split_corpus(&corpus, 0.01, T, 1337, SHUFFLE_RANDOM, &s->train, &s->validation, &err), &err);
+    stop_on(split_corpus(&corpus, VAL_TAIL, 0.01, T, 1337, SHUFFLE_RANDOM, &s->train, &s->validation, &err),
+            &err);
     return (double)in / (double)pages;
 }
 

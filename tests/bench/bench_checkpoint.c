@@ -146,9 +146,10 @@ struct cost {
 static struct cost run(const struct corpus *corpus, struct device *device, const char *folder,
                        const char *background, const char *every)
 {
-    static const char *const words[] = {"model.preset=tiny", "train.batch_size=1",  "train.seq_len=32",
-                                        "eval.every=0",      "sample.every=0",      "data.val_fraction=0",
-                                        "checkpoint.keep=1", "train.precision=fp32"};
+    static const char *const words[] = {
+        "model.preset=tiny",   "model.vocab_size=32000", "train.batch_size=1",
+        "train.seq_len=32",    "eval.every=0",           "sample.every=0",
+        "data.val_fraction=0", "checkpoint.keep=1",      "train.precision=fp32"};
     struct config config;
     struct watch watch = {0};
     struct trainer *trainer;

@@ -167,7 +167,7 @@ static void several_files_are_one_corpus(void **state)
     assert_string_equal(strrchr(place.path, '/'), "/b.bin");
     assert_int_equal(place.index, 7);
     assert_int_equal(place.id, 8);
-    assert_ok(split_corpus(&corpus, 0, 3, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
+    assert_ok(split_corpus(&corpus, VAL_TAIL, 0, 3, 1, SHUFFLE_NONE, &train, &validation, &err), &err);
     assert_int_equal(train.sequences, 2 + 3 + 1);
     split_release(&train);
     split_release(&validation);

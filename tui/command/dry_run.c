@@ -169,21 +169,27 @@ static void print_arithmetic(struct output *out, const struct training_session *
                        "precision", precision_name(plan->input.precision), "optimizer",
                        optimizer_kind_word(c->train.optimizer), "corpus_tokens", (int64_t)s->corpus.tokens,
                        "train_sequences", sequences, "validation_sequences", validation);
+        OUTPUT_MEMBERS(out, "validation", training_session_validation(s), "vocab_size",
+                       c->model.sizes.vocab_size);
         OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens", tokens * steps,
                        "steps_per_epoch", epoch, "epochs", (double)steps / epoch);
         OUTPUT_MEMBERS(out, "evaluations", evaluations, "sequences_per_evaluation", evaluated, "checkpoints",
                        checkpoints, "checkpoint_bytes", checkpoint_bytes, "samples", samples);
         return;
     }
+    char vocabulary[CONFIG_NOTE_SIZE];
+    config_vocabulary_note(c, vocabulary, sizeof vocabulary);
     output_line(out, "model", "%s parameters: %d layers of width %d, %d heads, vocabulary %d",
                 TEXT_COUNT(plan->input.model->parameters), (int)c->model.sizes.num_layers,
                 (int)c->model.sizes.hidden_dim, (int)c->model.sizes.num_heads,
                 (int)c->model.sizes.vocab_size);
+    if (*vocabulary) output_line(out, "vocabulary", "%s", vocabulary);
     output_line(out, "device", "%s, %s, %s", s->choice.info.name, precision_name(plan->input.precision),
                 optimizer_kind_word(c->train.optimizer));
     output_line(out, "data", "%s tokens: %s sequences of %d to train on, %s to validate on",
                 TEXT_COUNT((double)s->corpus.tokens), TEXT_COUNT((double)sequences), (int)c->train.seq_len,
                 TEXT_COUNT((double)validation));
+    output_line(out, "validation", "%s", training_validation_words(training_session_validation(s)));
     output_line(out, "steps", "%d of %d sequences (%s tokens): %s tokens, %.2f epochs of %.1f steps",
                 (int)steps, (int)batch, TEXT_COUNT((double)tokens), TEXT_COUNT((double)(tokens * steps)),
                 (double)steps / epoch, epoch);

@@ -209,11 +209,14 @@ static enum status print(const struct estimate *e, const struct words *words, st
 {
     struct output out;
     bool json = e->options->json, any = strcmp(e->options->device, "auto") == 0;
+    char vocabulary[CONFIG_NOTE_SIZE];
+    config_vocabulary_note(&e->config, vocabulary, sizeof vocabulary);
     output_begin(&out, json);
     OUTPUT_MEMBERS(&out, "device", e->info.short_name, "parameters", e->model.parameters, "batch_size",
                    e->input.B, "seq_len", e->input.T, "optimizer",
                    optimizer_kind_word(e->config.train.optimizer), "precision",
-                   precision_name(e->input.precision));
+                   precision_name(e->input.precision), "vocab_size", e->model.config.vocab_size);
+    if (!json && *vocabulary) output_line(&out, "vocabulary", "%s", vocabulary);
     OUTPUT_MEMBERS(&out, "total_bytes", (int64_t)e->plan.total_bytes, "reserved_bytes", (int64_t)e->reserved,
                    "overhead_bytes", e->overhead);
     if (json)

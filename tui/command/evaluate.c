@@ -109,7 +109,8 @@ static enum status cut_sequences(struct evaluation *e, const struct options *o, 
                        o->length, longest, longest);
     e->T = o->length ? (int)o->length : most < LENGTH_MAX ? most : LENGTH_MAX;
     if ((uint64_t)e->T > longest) e->T = (int)longest;
-    enum status status = split_corpus(&e->corpus, 0, e->T, 0, SHUFFLE_NONE, &e->split, &e->none, err);
+    enum status status =
+        split_corpus(&e->corpus, VAL_TAIL, 0, e->T, 0, SHUFFLE_NONE, &e->split, &e->none, err);
     if (!status) e->tail = predictable - e->split.sequences * (uint64_t)e->T;
     return status;
 }

@@ -84,12 +84,16 @@ static void begin(void *context, const struct training_session *s)
     const struct plan *plan = trainer_plan(s->trainer);
     int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps,
             parameters = plan->input.model->parameters, tokens = (int64_t)s->corpus.tokens,
-            planned = (int64_t)plan->total_bytes;
-    const char *device = s->choice.info.name;
+            planned = (int64_t)plan->total_bytes,
+            held = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
+    const char *device = s->choice.info.name, *validation = training_session_validation(s);
+    char vocabulary[CONFIG_NOTE_SIZE];
+    config_vocabulary_note(&s->config, vocabulary, sizeof vocabulary);
     report->session = s;
     if (begin_json(report, "run")) {
         JSON_MEMBERS(&report->json, "run", s->id, "pid", getpid(), "device", device, "parameters", parameters,
                      "corpus_tokens", tokens, "planned_bytes", planned, "step", step, "total_steps", total);
+        JSON_MEMBERS(&report->json, "validation_sequences", held, "validation", validation);
         end_json(report);
     }
     progress_bar_say(&report->bar, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
@@ -97,6 +101,12 @@ static void begin(void *context, const struct training_session *s)
     report->bar.log = &s->log;
     progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
                      TEXT_COUNT(parameters), TEXT_COUNT(tokens), TEXT_BYTES(planned), device);
+    if (*vocabulary) progress_bar_say(&report->bar, "vocabulary: %s", vocabulary);
+    if (held)
+        progress_bar_say(&report->bar, "validation text: %" PRId64 " sequence%s %s", held, text_plural(held),
+                         training_validation_words(validation));
+    else
+        progress_bar_say(&report->bar, "validation text: %s", training_validation_words(validation));
     if (step > 0) progress_bar_say(&report->bar, "goes on after step %" PRId64 " of %" PRId64, step, total);
 }
 

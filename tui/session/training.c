@@ -163,11 +163,22 @@ static enum status create_run(struct training_session *s, struct err *err)
 
 /* ---- training ---- */
 
+/* A name that was changed so that it can be typed, and be a folder's. */
+static void report_name(struct training_session *s)
+{
+    char name[RUN_NAME_MAX - 8];
+    run_name_clean(s->options->name, name, sizeof name);
+    if (s->options->name && strcmp(name, s->options->name) != 0)
+        training_session_event(s, -1, "info",
+                               "the run is called %s: a name holds letters, digits, _, . and hyphens", name);
+}
+
 static void introduce(struct training_session *s)
 {
     const struct config *c = &s->config;
     open_log(s);
     s->watcher->begin(s->watcher->context, s);
+    report_name(s);
     if (!s->corpus.tokenizer)
         training_session_event(
             s, -1, "warning",

@@ -246,6 +246,20 @@ enum status training_session_open_trainer(struct training_session *s, struct err
     return status;
 }
 
+const char *training_session_validation(const struct training_session *s)
+{
+    static const char *const of_split[] = {[VAL_BLOCKS] = "blocks", [VAL_TAIL] = "tail"};
+    if (!trainer_sequences(s->trainer, TASK_VALIDATION)) return "none";
+    return *s->config.data.val ? "data.val" : of_split[s->config.data.val_split];
+}
+
+const char *training_validation_words(const char *validation)
+{
+    if (strcmp(validation, "blocks") == 0) return "evenly spread over the corpus (data.val_split = blocks)";
+    if (strcmp(validation, "tail") == 0) return "at the end of the corpus (data.val_split = tail)";
+    return strcmp(validation, "data.val") == 0 ? "of data.val" : "none (data.val_fraction = 0)";
+}
+
 void training_session_stop_metrics(struct training_session *s)
 {
     struct err err;

@@ -61,6 +61,10 @@ void training_session_close_trainer(struct training_session *s);
 /* Tells the ledger that the trainer has what was reserved, and for which run. */
 void training_session_hold(struct training_session *s);
 
+/* Which text is validated on: "blocks", "tail", "data.val" or "none"; and the same in words. */
+const char *training_session_validation(const struct training_session *s);
+const char *training_validation_words(const char *validation);
+
 /* Ends the device's metrics. One that hangs when it is asked does not hold up the end: an event says so. */
 void training_session_stop_metrics(struct training_session *s);
 

@@ -12,12 +12,14 @@
 #include "core/model/config.h"
 #include "core/model/model.h"
 
+/* With a tokenizer that is not known, so that the preset's vocabulary counts. */
 static void set_preset(struct config *config, const char *name)
 {
     char word[64];
     snprintf(word, sizeof word, "model.preset=%s", name);
     config_init(config);
     assert_int_equal(config_read_word(config, word, NULL), STATUS_OK);
+    assert_int_equal(config_read_word(config, "data.tokenizer=/nowhere/tokenizer.json", NULL), STATUS_OK);
     assert_int_equal(config_finish(config, NULL), STATUS_OK);
 }
 
@@ -47,22 +49,32 @@ static void every_preset_has_its_table_sizes(void **state)
     assert_int_equal(PRESETS, 4);
 }
 
-static void a_vocabulary_that_is_not_set_follows_a_larger_tokenizer(void **state)
+static void a_vocabulary_that_is_not_set_follows_the_tokenizer(void **state)
 {
     (void)state;
     static const struct {
         const char *words[4];
         int vocabulary;
-    } cases[] = {{{"model.preset=shakespeare", "data.tokenizer=bpe:2048"}, 2048},
-                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000"}, 5000},
-                 {{"model.preset=shakespeare", "data.tokenizer=bytes"}, 2048},
-                 {{"model.preset=tiny", "data.tokenizer=bpe:5000"}, 32000},
-                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000", "model.vocab_size=3000"}, 3000},
-                 {{"model.preset=shakespeare", "data.tokenizer=bpe:2000000000"}, 2048},
-                 {{"model.preset=shakespeare", "data.tokenizer=/nowhere/tokenizer.json"}, 2048},
+        const char *note;
+    } cases[] = {{{"model.preset=shakespeare", "data.tokenizer=bpe:2048"}, 2048, ""},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000"},
+                  5000,
+                  "5000, the tokenizer's size; preset shakespeare has 2048 (model.vocab_size sets another)"},
+                 {{"model.preset=shakespeare", "data.tokenizer=bytes"},
+                  256,
+                  "256, the tokenizer's size; preset shakespeare has 2048 (model.vocab_size sets another)"},
+                 {{"model.preset=tiny", "data.tokenizer=bpe:5000"},
+                  5000,
+                  "5000, the tokenizer's size; preset tiny has 32000 (model.vocab_size sets another)"},
+                 {{"model.preset=tiny", "data.tokenizer=bytes", "model.vocab_size=300"}, 300, ""},
+                 {{"model.preset=tiny", "data.tokenizer=bytes", "model.vocab_size=32000"}, 32000, ""},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:5000", "model.vocab_size=3000"}, 3000, ""},
+                 {{"model.preset=shakespeare", "data.tokenizer=bpe:2000000000"}, 2048, ""},
+                 {{"model.preset=shakespeare", "data.tokenizer=/nowhere/tokenizer.json"}, 2048, ""},
                  {{"model.preset=shakespeare", "data.tokenizer=tests/fixtures/tokenizer/trained.json",
                    "model.vocab_size=9"},
-                  9}};
+                  9,
+                  ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct config config;
         struct err err = {0};
@@ -70,7 +82,10 @@ static void a_vocabulary_that_is_not_set_follows_a_larger_tokenizer(void **state
         for (int w = 0; w < 4 && cases[i].words[w]; w++)
             if (config_read_word(&config, cases[i].words[w], &err)) fail_msg("%s", err.text);
         if (config_finish(&config, &err)) fail_msg("%s", err.text);
+        char note[CONFIG_NOTE_SIZE];
+        config_vocabulary_note(&config, note, sizeof note);
         assert_int_equal(config.model.sizes.vocab_size, cases[i].vocabulary);
+        assert_string_equal(note, cases[i].note);
     }
 }
 
@@ -95,7 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tiny_preset_has_the_published_number_of_parameters),
-        cmocka_unit_test(a_vocabulary_that_is_not_set_follows_a_larger_tokenizer),
+        cmocka_unit_test(a_vocabulary_that_is_not_set_follows_the_tokenizer),
         cmocka_unit_test(a_stored_vocabulary_stays_beside_a_larger_tokenizer),
         cmocka_unit_test(every_preset_has_its_table_sizes),
     };

@@ -182,6 +182,7 @@ void session_open(struct session *s, const char *name, const struct backend *bac
                                         "train.learning_rate=0.01",
                                         "train.threads=1",
                                         "train.precision=fp32",
+                                        "data.val_split=tail",
                                         NULL};
     struct err err = {0};
     *s = (struct session){.backend = backend ? backend : cpu_backend()};

@@ -263,6 +263,7 @@ static const struct row {
     {"model.qk_norm", "true", MEMORY | HELD | SWAPPED, "", FRESH, 0, NULL},
     {"model.qkv_bias", "true", MEMORY | HELD | LEARNS, "", FRESH, 0, NULL},
     {"data.val_fraction", "0.3", EPOCHS | SWAPPED, EVALUATES, FRESH, 0, NULL},
+    {"data.val_split", "blocks", EPOCHS | SWAPPED, EVALUATES, FRESH, 0, NULL},
     {"data.shuffle", "random", SWAPPED, "", FRESH, 0, NULL},
     {"data.padding", "101", SWAPPED, "", FRESH, 0, NULL},
     {"train.batch_size", "3", MEMORY | HELD | TOKENS | EPOCHS | SWAPPED, "", FRESH, 0, NULL},

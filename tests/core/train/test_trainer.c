@@ -529,13 +529,17 @@ static void validation_tokens_are_never_trained_on(void **state)
     backend.embedding_forward = watched_embedding_forward;
     backend.embedding_backward = watched_embedding_backward;
     backend.cross_entropy_fused = watched_cross_entropy;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         struct session s;
         memset(&watched, 0, sizeof watched);
         session_open(&s, "held-out", &backend,
-                     WORDS("data.val_fraction=0.25", "train.total_steps=60", "eval.every=30", shuffles[i]),
+                     WORDS("data.val_fraction=0.25", "train.total_steps=60", "eval.every=30", shuffles[i % 3],
+                           i < 3 ? "data.val_split=tail" : "data.val_split=blocks"),
                      800);
-        for (int k = 600; k < 800; k++) s.tokens[k] = VALIDATION_TOKEN;
+        for (int k = 600; i < 3 && k < 800; k++) s.tokens[k] = VALIDATION_TOKEN;
+        for (int k = 0; i >= 3 && k < 12;
+             k++) /* sequences 2, 6, 10, … of 48, apart by a token from each other */
+            for (int t = 0; t <= 16; t++) s.tokens[(4 * k + 2) * 16 + 2 * k + 1 + t] = VALIDATION_TOKEN;
         session_start(&s, false);
         assert_int_equal(session_run(&s), TRAIN_FINISHED);
         assert_true(s.story.steps[59].epoch > 3); /* every training sequence was seen, the last one, too */

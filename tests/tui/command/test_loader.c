@@ -96,7 +96,10 @@ static void a_run_on_shards_resumes_bit_for_bit_from_another_folder(void **state
     process_expect_sentence(p, "the corpus has changed: as many tokens, but other ones");
     process_close(p);
 
-    epoch = stage_query(&s, "select printf('%.9f', max(epoch)) from steps");
+    train_on_shards(&s, "tail", "--data.val_split=tail", NULL);
+    epoch =
+        stage_query(&s, "select printf('%.9f', max(epoch)) from steps s, runs r where r.id = s.run_id and "
+                        "r.name = 'tail'");
     /* 160 sequences taken, of as many as the files hold below the tenth that is held out */
     char *text = stage_read(s.corpus), wanted[32];
     size_t tokens = strlen(text), kept = tokens - (size_t)((double)tokens * 0.1);
@@ -121,7 +124,7 @@ static void validation_data_of_its_own_is_validated_on(void **state)
     stage_write(path, text, sizeof text);
     snprintf(word, sizeof word, "--data.val=%s", path);
     train_on_shards(&s, "apart", "--data.val=val.txt", "--data.val_fraction=0");
-    train_on_shards(&s, "tail", "--data.val_fraction=0.1", NULL);
+    train_on_shards(&s, "tail", "--data.val_split=tail", NULL);
     char *apart = stage_query(
         &s, "select min(val_loss) from evals e, runs r where r.id = e.run_id and r.name = 'apart'");
     char *tail = stage_query(

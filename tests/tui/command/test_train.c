@@ -314,6 +314,7 @@ static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **stat
         {"--data.train=kjv", "data.train = kjv: the run was trained with "},
         {"--data.tokenizer=bpe:300", "data.tokenizer = bpe:300: the run was trained with bytes"},
         {"--data.val_fraction=0.2", "data.val_fraction = 0.2: the run was trained with 0.1"},
+        {"--data.val_split=tail", "data.val_split = tail: the run was trained with blocks"},
         {"--data.shuffle=none", "data.shuffle = none: the run was trained with stride"},
     };
     struct stage s;

@@ -1,0 +1,333 @@
+/* The real binary as a newcomer uses it: what a run says of its vocabulary and its validation text, what was
+ * recorded before a key existed, and words that other programs have taught. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+static void remove_line(const struct stage *s, const char *key)
+{
+    char path[800], line[100];
+    snprintf(path, sizeof path, "%s", s->config);
+    char *text = stage_read(path);
+    snprintf(line, sizeof line, "\n%s = ", key);
+    char *at = strstr(text, line);
+    assert_non_null(at);
+    char *end = strchr(at + 1, '\n');
+    memmove(at, end, strlen(end) + 1);
+    stage_write(path, text, strlen(text));
+    free(text);
+}
+
+static json_t *lines_of(const char *command, const struct stage *s, const char *a, const char *b)
+{
+    char *text = process_output(command, s->config, "--json", a, b, NULL);
+    json_t *json = json_loads(text, 0, NULL);
+    if (!json) fail_msg("%s", text);
+    free(text);
+    return json;
+}
+
+/* ---- the vocabulary ---- */
+
+static void the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "vocabulary");
+    remove_line(&s, "vocab_size");
+    json_t *estimate = lines_of("estimate", &s, "--model.preset=tiny", NULL),
+           *dry = lines_of("train", &s, "--model.preset=tiny", "--dry-run");
+    assert_int_equal(stage_int(estimate, "vocab_size"), 256);
+    assert_int_equal(stage_int(dry, "vocab_size"), 256);
+    struct process *p = process_run(0, "train", s.config, "--model.preset=tiny", NULL);
+    assert_non_null(strstr(process_stderr(p), "vocabulary: 256, the tokenizer's size; preset tiny has 32000 "
+                                              "(model.vocab_size sets another)"));
+    char *rows = stage_query(&s, "select parameters from runs; select value from params where name = "
+                                 "'model.vocab_size'");
+    char wanted[60];
+    snprintf(wanted, sizeof wanted, "%lld\n256", (long long)stage_int(dry, "parameters"));
+    assert_string_equal(rows, wanted);
+    free(rows);
+    assert_int_equal(stage_int(estimate, "parameters"), stage_int(dry, "parameters"));
+    json_decref(estimate);
+    json_decref(dry);
+    /* a resumed run has what it was trained with, and nothing to say about it */
+    p = process_run(0, "resume", "latest", "--train.total_steps=41", NULL);
+    assert_null(strstr(process_stderr(p), "vocabulary"));
+    dry = lines_of("train", &s, "--model.vocab_size=300", "--dry-run");
+    assert_int_equal(stage_int(dry, "vocab_size"), 300);
+    json_decref(dry);
+    process_expect_sentence(
+        process_run(2, "train", s.config, "--model.vocab_size=200", NULL),
+        "model.vocab_size = 200 is smaller than the tokenizer's 256 (set it to at least 256)");
+}
+
+/* Token files bring a tokenizer of their own, which data.tokenizer says nothing about; without one the preset
+ * counts. */
+static void token_files_bring_their_vocabulary(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[800], setting[840], sidecar[820];
+    stage_open(&s, "token-files");
+    remove_line(&s, "vocab_size");
+    remove_line(&s, "tokenizer");
+    snprintf(path, sizeof path, "%s/own.tok", s.folder);
+    snprintf(setting, sizeof setting, "--data.train=%s", path);
+    process_close(
+        process_run(0, "data", "prepare", s.corpus, "-t", "bpe:300", "-o", path, "--progress=none", NULL));
+    json_t *estimate = lines_of("estimate", &s, setting, NULL),
+           *dry = lines_of("train", &s, setting, "--dry-run");
+    assert_int_equal(stage_int(estimate, "vocab_size"), 300);
+    assert_int_equal(stage_int(dry, "vocab_size"), 300);
+    json_decref(estimate);
+    json_decref(dry);
+    snprintf(sidecar, sizeof sidecar, "%s.json", path);
+    assert_int_equal(remove(sidecar), 0);
+    estimate = lines_of("estimate", &s, setting, "--model.preset=tiny");
+    assert_int_equal(stage_int(estimate, "vocab_size"), 32000);
+    json_decref(estimate);
+}
+
+/* ---- the validation text ---- */
+
+static void a_run_says_which_text_it_is_validated_on(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting, *word, *words;
+    } cases[] = {
+        {"--data.val_split=blocks", "blocks", "evenly spread over the corpus (data.val_split = blocks)"},
+        {"--data.val_split=tail", "tail", "at the end of the corpus (data.val_split = tail)"},
+        {"--data.val_fraction=0", "none", "validation text: none (data.val_fraction = 0)"},
+    };
+    struct stage s;
+    char line[800];
+    stage_open(&s, "validation");
+    snprintf(line, sizeof line, "--data.val=%s", s.corpus);
+    for (int i = 0; i < 4; i++) {
+        const char *setting = i < 3 ? cases[i].setting : line,
+                   *words = i < 3 ? cases[i].words : "of data.val";
+        json_t *dry = lines_of("train", &s, setting, "--dry-run");
+        assert_string_equal(stage_text(dry, "validation"), i < 3 ? cases[i].word : "data.val");
+        json_decref(dry);
+        char *page = process_output("train", s.config, setting, "--dry-run", NULL);
+        assert_non_null(strstr(page, i == 2 ? "none (data.val_fraction = 0)" : words));
+        free(page);
+        struct process *p = process_run(0, "train", s.config, setting, "--train.total_steps=2", NULL);
+        assert_non_null(strstr(process_stderr(p), words));
+        process_close(p);
+    }
+}
+
+static void resume_and_fork_of_blocks_go_on_bit_for_bit(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history whole, parts;
+    stage_open(&s, "blocks");
+    process_close(process_run(0, "train", s.config, "--name=whole", "--progress=none",
+                              "--train.schedule=constant", NULL));
+    process_close(process_run(0, "train", s.config, "--name=parts", "--progress=none",
+                              "--train.schedule=constant", "--train.total_steps=20", NULL));
+    process_close(process_run(0, "resume", "parts", "--train.total_steps=40", "--progress=none", NULL));
+    history_read("whole", &whole);
+    history_read("parts", &parts);
+    history_expect_equal(&whole, &parts);
+    history_release(&whole);
+    history_release(&parts);
+    process_close(process_run(0, "fork", "whole", "--step=30", "--name=forked", "--progress=none", NULL));
+    char *losses =
+        stage_query(&s, "select count(distinct val_loss) from evals e, runs r where r.id = e.run_id and "
+                        "e.step = 40 and r.name in ('whole', 'forked')");
+    assert_string_equal(losses, "1");
+    free(losses);
+    process_expect_sentence(
+        process_run(2, "fork", "whole", "--data.val_split=tail", NULL),
+        "data.val_split = tail: the run was trained with blocks, a forked run must keep that");
+}
+
+/* A run that was recorded before data.val_split existed: its stored configuration has no such line. */
+static void a_run_from_before_the_key_keeps_its_tail(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "older");
+    process_close(process_run(0, "train", s.config, "--name=new", "--progress=none",
+                              "--train.schedule=constant", "--data.val_split=tail", NULL));
+    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none",
+                              "--train.schedule=constant", "--data.val_split=tail", "--train.total_steps=20",
+                              NULL));
+    store_fixture_sql(s.home, "update runs set config = replace(config, 'val_split = tail' || char(10), '')"
+                              " where name = 'old';"
+                              "delete from params where name = 'data.val_split'");
+    char *left = stage_query(&s, "select instr(config, 'val_split') from runs where name = 'old'");
+    assert_string_equal(left, "0");
+    free(left);
+    process_expect_sentence(process_run(2, "resume", "old", "--data.val_split=blocks", NULL),
+                            "data.val_split = blocks: the run was trained with tail");
+    char *text = process_output("generate", "old", "--prompt=the", "--max-tokens=2", NULL);
+    free(text);
+    process_close(
+        process_run(0, "fork", "old", "--name=forked", "--train.total_steps=40", "--progress=none", NULL));
+    process_close(process_run(0, "resume", "old", "--train.total_steps=40", "--progress=none", NULL));
+    char *losses =
+        stage_query(&s, "select count(*), count(distinct val_loss) from evals e, runs r where r.id = "
+                        "e.run_id and e.step = 40");
+    assert_string_equal(losses, "3|1");
+    free(losses);
+    text = stage_query(
+        &s, "select value from params p, runs r where r.id = p.run_id and r.name = 'forked' and p.name "
+            "= 'data.val_split'");
+    assert_string_equal(text, "tail");
+    free(text);
+}
+
+/* ---- words ---- */
+
+static void version_and_help_are_words_too(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2][4] = {
+        {{"version"}, {"--version"}},
+        {{"help"}, {"--help"}},
+        {{"help", "train"}, {"train", "--help"}},
+        {{"help", "data"}, {"data", "--help"}},
+        {{"help", "data", "prepare"}, {"data", "prepare", "--help"}},
+        {{"data", "help", "info"}, {"data", "info", "--help"}},
+    };
+    struct stage s;
+    stage_open(&s, "help");
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char *texts[2];
+        for (int k = 0; k < 2; k++)
+            texts[k] = process_output(pairs[i][k][0], pairs[i][k][1], pairs[i][k][2], NULL);
+        assert_true(*texts[0]);
+        assert_string_equal(texts[0], texts[1]);
+        free(texts[0]);
+        free(texts[1]);
+    }
+    process_expect_sentence(process_run(2, "help", "trian", NULL),
+                            "no command \"trian\"; did you mean \"train\"?");
+    process_expect_sentence(process_run(2, "help", "train", "more", NULL), "train: has no command \"more\"");
+    process_expect_sentence(process_run(2, "version", "2", NULL), "version: takes no further word");
+}
+
+static void a_key_as_other_programs_call_it_suggests_ours(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "aliases");
+    process_expect_sentence(process_run(2, "train", "--train.lr=1e-3", NULL),
+                            "unknown key train.lr (did you mean train.learning_rate?");
+    process_expect_sentence(process_run(2, "train", "--lr=1e-3", NULL),
+                            "unknown key lr (did you mean train.learning_rate?");
+    process_expect_sentence(
+        process_run(2, "train", "--lr", "1e-3", NULL),
+        "unknown option --lr; a key of the configuration is set with --section.key=value");
+    process_expect_sentence(process_run(2, "train", "--nme=x", NULL),
+                            "unknown option --nme=x (did you mean --name?)");
+    process_expect_sentence(process_run(2, "runs", "--lr=1e-3", NULL),
+                            "unknown option --lr=1e-3 (see anneal runs");
+}
+
+static void a_name_that_is_changed_is_reported(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "names");
+    struct process *p =
+        process_run(0, "train", s.config, "--name=my long run", "--train.total_steps=2", NULL);
+    assert_non_null(strstr(process_stderr(p), "the run is called my-long-run"));
+    p = process_run(0, "train", s.config, "--name=my-short.run_2", "--train.total_steps=2", NULL);
+    assert_null(strstr(process_stderr(p), "is called"));
+    char *names = stage_query(&s, "select name from runs order by name");
+    assert_string_equal(names, "my-long-run\nmy-short.run_2");
+    free(names);
+}
+
+static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "kept");
+    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", "--checkpoint.every=5",
+                              "--checkpoint.keep=2", "--eval.every=0", "--data.val_fraction=0", NULL));
+    process_expect_sentence(
+        process_run(1, "fork", "base", "--step=10", NULL),
+        "there is no checkpoint of step 10, or no longer: checkpoint.keep = 2 keeps the newest ones "
+        "and the best (there are: 35, 40)");
+}
+
+static void an_export_into_a_folder_prints_paths_that_can_be_pasted(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700];
+    stage_open(&s, "slashes");
+    process_close(
+        process_run(0, "train", s.config, "--name=base", "--progress=none", "--train.total_steps=12", NULL));
+    static const char *const formats[] = {"csv", "long", "tensorboard", "json"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(folder, sizeof folder, "%s/results-%d//", s.folder, i);
+        struct process *p = process_run(0, "export", "base", "--format", formats[i], "-o", folder, NULL);
+        snprintf(folder, sizeof folder, "wrote %s/results-%d/", s.folder, i);
+        assert_non_null(strstr(process_stderr(p), folder));
+        assert_null(strstr(process_stderr(p), "//"));
+        process_close(p);
+    }
+}
+
+static void a_model_folder_that_contradicts_itself_is_warned_of(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[700], path[800];
+    stage_open(&s, "contradiction");
+    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", NULL));
+    snprintf(folder, sizeof folder, "%s/model", s.folder);
+    process_close(process_run(0, "model", "export", "base", "-o", folder, NULL));
+    struct process *p = process_run(0, "model", "info", folder, NULL);
+    assert_string_equal(process_stderr(p), "");
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    char *text = stage_read(path), *size = strstr(text, "\"intermediate_size\": 48");
+    assert_non_null(size);
+    memcpy(size + 21, "64", 2);
+    stage_write(path, text, strlen(text));
+    free(text);
+    p = process_run(0, "model", "info", folder, NULL);
+    process_expect_sentence(p, "warning: config.json and the tensors contradict each other: ");
+    process_expect_sentence(p, "gate_proj.weight is (48, 32), this model needs (64, 32)");
+    assert_non_null(strstr(process_stdout(p), "Tensors"));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training),
+        TEST(token_files_bring_their_vocabulary),
+        TEST(a_run_says_which_text_it_is_validated_on),
+        TEST(resume_and_fork_of_blocks_go_on_bit_for_bit),
+        TEST(a_run_from_before_the_key_keeps_its_tail),
+        TEST(version_and_help_are_words_too),
+        TEST(a_key_as_other_programs_call_it_suggests_ours),
+        TEST(a_name_that_is_changed_is_reported),
+        TEST(a_step_that_keep_has_removed_names_the_key_and_what_is_left),
+        TEST(an_export_into_a_folder_prints_paths_that_can_be_pasted),
+        TEST(a_model_folder_that_contradicts_itself_is_warned_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
