@@ -16,11 +16,17 @@ enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON };
 struct request {
     enum format format;
     int table;        /* -1: not given; ALL */
-    const char *path; /* without slashes at its end; NULL: standard output */
-    bool folder;      /* it ends with a slash, or is a folder */
+    const char *path; /* NULL: standard output */
     const char **ids;
     size_t count;
 };
+
+/* Whether -o means a folder: by its slash, or because it is one. */
+static bool is_folder(const char *path)
+{
+    size_t length = path ? strlen(path) : 0;
+    return length && (path[length - 1] == '/' || file_is_folder(path));
+}
 
 /* The path of one result: "-" for standard output, -o itself, or a file of this name in that folder, which is
  * made. */
@@ -47,7 +53,7 @@ static void report_written(enum status status, const char *path)
 static enum status export_tables(struct store *store, const struct request *request, struct err *err)
 {
     char path[PATH_MAX];
-    bool all = request->table == ALL, folder = all || request->folder;
+    bool all = request->table == ALL, folder = all || is_folder(request->path);
     int first = all || request->table < 0 ? TABLE_STEPS : request->table, end = all ? ALL : first + 1;
     enum status status = STATUS_OK;
     for (int i = first; !status && i < end; i++) {
@@ -69,7 +75,7 @@ static struct metric_choice metrics_of(const struct request *request)
 static enum status export_metrics(struct store *store, const struct request *request, struct err *err)
 {
     char path[PATH_MAX];
-    enum status status = choose_path(request, request->folder, "metrics", ".csv", path, err);
+    enum status status = choose_path(request, is_folder(request->path), "metrics", ".csv", path, err);
     if (!status) status = export_long(store, request->ids, request->count, metrics_of(request), path, err);
     report_written(status, path);
     return status;
@@ -94,7 +100,7 @@ static enum status export_document(struct store *store, const struct request *re
                                    struct err *err)
 {
     char path[PATH_MAX];
-    bool folder = request->count > 1 || request->folder;
+    bool folder = request->count > 1 || is_folder(request->path);
     enum status status = choose_path(request, folder, id, ".json", path, err);
     if (!status) status = export_json(store, id, path, err);
     report_written(status, path);
@@ -151,21 +157,14 @@ struct options {
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    char path[PATH_MAX];
     struct request request = {.format = (enum format)o->format,
                               .table = o->table,
-                              .path = o->output && strcmp(o->output, "-") != 0 ? path : NULL};
-    size_t length = o->output ? strlen(o->output) : 0;
-    while (length > 1 && o->output[length - 1] == '/') length--;
-    enum status status =
-        file_format_path(path, sizeof path, err, "%.*s", (int)length, o->output ? o->output : "");
-    if (status) return status;
-    request.folder = request.path && (o->output[length] == '/' || file_is_folder(path));
+                              .path = o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
     const char *why = contradiction(&request, words->count);
     if (why) return err_set(err, STATUS_USAGE, "%s", why);
     struct arena arena = {0};
     struct store *store = NULL;
-    status = store_open(NULL, true, &store, err);
+    enum status status = store_open(NULL, true, &store, err);
     if (!status) status = find_runs(store, words, &arena, &request, err);
     if (!status) status = export_all(store, &request, err);
     store_close(store);
