@@ -61,8 +61,8 @@ struct run_new {
     int64_t parent_step;
 };
 
-/* The name that a run gets that is to be called `name`: every stretch of other characters than letters, digits,
- * _ and . is one hyphen. NULL: "run". */
+/* The name that a run gets that is to be called `name`: every stretch of other characters than letters,
+ * digits, _ and . is one hyphen. NULL: "run". */
 void run_name_clean(const char *name, char *buf, size_t size);
 
 /* Whether a run may have this name. */

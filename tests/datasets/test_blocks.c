@@ -87,7 +87,7 @@ static void no_token_is_in_both_splits_and_none_is_lost(void **state)
                     const uint64_t *counts = files == 1 ? &count : several[count % 3];
                     struct numbered *n = numbered_new(counts, files);
                     struct split train, held;
-                    uint64_t all = 0, read = 0;
+                    uint64_t all = 0;
                     if (!split_corpus(&n->corpus, VAL_BLOCKS, fractions[i], T, count,
                                       (enum shuffle)(count % 3), &train, &held, NULL)) {
                         uint64_t both = train.sequences + held.sequences, changes = 0;
@@ -98,7 +98,6 @@ static void no_token_is_in_both_splits_and_none_is_lost(void **state)
                         for (size_t f = 0; f < files; f++)
                             all += counts[f] ? (counts[f] - 1) / (uint64_t)T : 0;
                         for (uint64_t t = 0; t < FILES * MOST; t++) {
-                            read += n->kind[t] != 0;
                             changes += t && n->kind[t] && n->kind[t - 1] && n->kind[t] != n->kind[t - 1];
                         }
                         /* a change of split costs a token; the rest of a file is shorter than a sequence */

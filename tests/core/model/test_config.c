@@ -242,69 +242,6 @@ static void an_unknown_key_names_the_nearest(void **state)
     expect_file_refused("seed = 4\n", "run.ini:1: unknown key seed");
 }
 
-static void a_name_that_other_programs_use_suggests_the_key(void **state)
-{
-    (void)state;
-    static const char *const names[][2] = {
-        {"train.lr", "train.learning_rate"},
-        {"lr", "train.learning_rate"},
-        {"optimizer.lr", "train.learning_rate"},
-        {"train.batch", "train.batch_size"},
-        {"train.bs", "train.batch_size"},
-        {"train.steps", "train.total_steps"},
-        {"train.max_steps", "train.total_steps"},
-        {"train.max_iters", "train.total_steps"},
-        {"eval.steps", "eval.every"},
-        {"model.n_layer", "model.num_layers"},
-        {"model.n_head", "model.num_heads"},
-        {"gpt.n_embd", "model.hidden_dim"},
-        {"model.block_size", "train.seq_len"},
-        {"train.context_length", "train.seq_len"},
-        {"train.wd", "train.weight_decay"},
-        {"train.grad_clip", "train.max_grad_norm"},
-        {"train.warmup", "train.warmup_steps"},
-        {"param_group.norms.lr", "lr_scale"},
-        {"param_group.norms.wd", "weight_decay"},
-        {"checkpoint.save_total_limit", "checkpoint.keep"},
-        {NULL, NULL},
-    };
-    for (size_t i = 0; names[i][1]; i++) {
-        char word[80], wanted[80];
-        snprintf(word, sizeof word, "--%s=1", names[i][0]);
-        snprintf(wanted, sizeof wanted, "unknown key %s (did you mean %s?", names[i][0], names[i][1]);
-        expect_word_refused(word, wanted);
-    }
-    expect_file_refused("[train]\nlr = 1e-3\n",
-                        "run.ini:2: unknown key train.lr (did you mean train.learning_rate?");
-}
-
-/* A suggestion must be good: every alias leads to a key that there is, and none is a key itself. */
-static void every_alias_leads_to_a_key(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *key, *words;
-    } aliases[] = {
-#define ALIASES(key, words) {key, words},
-#include "core/model/config.def"
-    };
-    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
-        char words[256], value[CONFIG_TEXT_MAX], full[128];
-        struct config config;
-        config_init(&config);
-        snprintf(words, sizeof words, "%s", aliases[i].words);
-        bool group = strncmp(aliases[i].key, "param_group.", 12) == 0;
-        if (!group) assert_true(config_get(&config, aliases[i].key, value, sizeof value));
-        for (char *rest = words, *word; (word = strsep(&rest, " "));) {
-            assert_true(*word);
-            snprintf(full, sizeof full, "%.*s%s",
-                     strchr(word, '.') || group ? 0 : (int)strcspn(aliases[i].key, ".") + 1, aliases[i].key,
-                     word);
-            if (!group && config_get(&config, full, value, sizeof value)) fail_msg("%s is a key", full);
-        }
-    }
-}
-
 static void a_key_in_the_wrong_section_is_told_the_right_one(void **state)
 {
     (void)state;
@@ -640,8 +577,6 @@ int main(void)
         cmocka_unit_test(beta2_follows_the_optimizer_unless_given),
         cmocka_unit_test(an_unknown_key_names_the_nearest),
         cmocka_unit_test(a_key_in_the_wrong_section_is_told_the_right_one),
-        cmocka_unit_test(a_name_that_other_programs_use_suggests_the_key),
-        cmocka_unit_test(every_alias_leads_to_a_key),
         cmocka_unit_test(a_configuration_stored_before_a_key_existed_means_what_it_meant),
         cmocka_unit_test(a_bad_value_names_what_is_accepted),
         cmocka_unit_test(a_text_that_is_too_long_is_refused_whole),
