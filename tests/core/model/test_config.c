@@ -318,8 +318,8 @@ static void a_key_that_a_file_has_twice_is_refused(void **state)
 static void a_line_that_is_no_pair_is_named_by_its_number(void **state)
 {
     (void)state;
-    expect_file_refused("[train]\nseed = 1\nwhat is this\n", "run.ini:3: neither");
-    expect_file_refused("[train\nseed = 1\n", "run.ini:1: neither");
+    expect_file_refused("[train]\nseed = 1\nwhat is this\n", "run.ini:3: must be [section]");
+    expect_file_refused("[train\nseed = 1\n", "run.ini:1: must be [section]");
 }
 
 static void a_line_longer_than_the_buffer_is_refused_not_cut(void **state)
@@ -350,7 +350,7 @@ static void files_that_are_no_configuration_are_refused(void **state)
     struct err err = {0};
     config_init(&config);
     assert_int_equal(read_bytes(&config, "[train]\nseed\0= 1\n", 17, &err), STATUS_USAGE);
-    expect_text(&err, "is not a configuration file");
+    expect_text(&err, "not a configuration file");
     assert_int_equal(config_read_file(&config, "no/such/file.ini", &err), STATUS_NOT_FOUND);
     expect_text(&err, "no/such/file.ini: cannot open");
     assert_int_equal(config_read_file(&config, "tests", &err), STATUS_USAGE);
