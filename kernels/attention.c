@@ -1,14 +1,14 @@
-/* CPU twin of attention, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations a
+/* CPU twin of attention, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations per
  * score forward, 10·HS backward, half of all scores each; tiles above the diagonal are skipped.
  *
  * Forward: a task is one tile of queries of one head. Scores are computed transposed (keys in rows, queries
- * in lanes), so that the softmax runs down the columns without sums across lanes, and the only operand to
- * transpose is q, once.
+ * in lanes), so that the softmax runs down the columns without sums across lanes, and only q has to be
+ * transposed, once.
  *
- * Backward: a task is one key/value head, its key tiles in turn, and for each the query tiles below it: dk
- * and dv stay in cache, dq is added up in memory. Where that makes too few tasks for the threads, dk/dv and
- * dq become two passes with a task per tile: 7 products instead of 5. Each sum has the same order either way,
- * so the bits are the same. */
+ * Backward: a task is one key/value head: all its key tiles, and for each the query tiles below it. dk and dv
+ * stay in cache, dq is accumulated in memory. If that gives fewer tasks than threads, dk/dv and dq are
+ * computed in two passes with a task per tile: 7 products instead of 5. Sums have the same order in both, so
+ * the bits are the same. */
 
 #include <math.h>
 #include <omp.h>
@@ -59,7 +59,7 @@ static inline int tile_rows(const struct problem *p, int tile)
     return left < TILE ? left : TILE;
 }
 
-/* Threads that get work: as many as attention_workspace has scratch for. */
+/* Threads that work: at most as many as attention_workspace has scratch for. */
 static inline int worker_count(long tasks)
 {
     return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
@@ -67,9 +67,9 @@ static inline int worker_count(long tasks)
 
 /* ---- forward ---- */
 
-/* One step of the online softmax over scores (columns, TILE): keys in rows, queries in lanes. On return they
- * are exp(score − max); max, total and keep (TILE each) belong to the queries, keep is the factor for earlier
- * sums. */
+/* One step of the online softmax over scores (columns, TILE): keys in rows, queries in lanes. On return
+ * scores hold exp(score − max); max, total and keep (TILE each) are per query, and keep is the factor for
+ * earlier sums. */
 static void softmax_step(float *scores, int columns, bool diagonal, float *max, float *total, float *keep)
 {
     float top[TILE];
@@ -166,7 +166,7 @@ struct backward_scratch {
     float *keys, *keys_t, *values_t; /* of key tile j */
     float *q, *dout;                 /* of query tile i */
     float *dk, *dv;                  /* sums for key tile j */
-    float *dq;                       /* what key tile j adds to dq of query tile i */
+    float *dq;                       /* the part of key tile j in dq of query tile i */
 };
 
 static struct backward_scratch backward_carve(float *at, int width)
@@ -217,7 +217,7 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
         float D = (float)simd_dot(dr, out, NULL, p->HS), l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t],
               scale = p->scale;
-        for (int v = 0; v < seen; v += 16) /* whole vectors; what is past `seen` becomes 0 below */
+        for (int v = 0; v < seen; v += 16) /* whole vectors; elements past `seen` become 0 below */
 #pragma omp simd
             for (int c = v; c < v + 16; c++) {
                 float e = simd_exp_softmax(prob[c] * scale - l);
@@ -255,7 +255,7 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
     }
 }
 
-/* dk and dv of key tile j; with_dq also adds the tile's part to the dq of all later rows. */
+/* dk and dv of key tile j; with_dq: also adds the tile's part to dq of all later rows. */
 static void backward_key_tile(const struct problem *p, const struct backward_scratch *s, int b, int kv, int j,
                               bool with_dq)
 {

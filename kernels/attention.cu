@@ -1,25 +1,24 @@
-/* CUDA twin of attention in fp32 (and on a stream in TF32: a plain variant to judge the others by; bf16
- * goes to attention_bf16_*.cu), for head widths up to 256: tiles of TILE queries by TILE keys, 256 threads as
- * 16 × 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j; a tile's row is
- * padded to an odd number of floats, so the 16 rows that a half-warp reads at once lie in 16 banks. The wider
- * the head, the smaller the tiles: what a block holds must fit in SHARED_MOST.
+/* CUDA twin of attention in fp32 and, as a plain reference for other variants, in TF32 (bf16:
+ * attention_bf16_*.cu), for head widths up to 256: tiles of TILE queries by TILE keys, 256 threads as 16 ×
+ * 16, each with (TILE/16)² scores. Thread (y, x) has rows y + 16·i and columns x + 16·j. A tile's row is
+ * padded to an odd number of floats, so that the 16 rows that a half-warp reads at once are in 16 banks.
+ * Wider heads use smaller tiles: a block's data must fit in SHARED_MOST.
  *
- * Forward: a block is one tile of queries of one head; it walks the key tiles up to the diagonal with an
- * online softmax whose row statistics live in registers, replicated over the 16 threads of a row. Backward in
- * two passes, so that no sum needs atomics: a block a key tile and key/value head for dk and dv, over the
- * group's query heads, and a block a query tile and head for dq: 7 products instead of 5. */
+ * Forward: a block is one tile of queries of one head; it loops over the key tiles up to the diagonal with an
+ * online softmax whose row statistics are in registers, replicated over the 16 threads of a row. Backward:
+ * two passes, so that no sum needs atomics: a block per key tile and key/value head computes dk and dv over
+ * the group's query heads, and a block per query tile and head computes dq: 7 products instead of 5. */
 #include "kernels/attention.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
 
-/* Floats from a row of a tile in shared memory to the next. */
+/* Floats between two rows of a tile in shared memory. */
 __host__ __device__ static constexpr int padded(int HS)
 {
     return HS | 1;
 }
 
-/* tile (TILE, stride) = TILE rows of HS floats that lie `step` floats apart, of which `rows` exist; zeros for
- * the rest. */
+/* tile (TILE, stride) = TILE rows of HS floats, `step` floats apart; rows past `rows` are zeros. */
 template <int TILE>
 __device__ static inline void tile_load(shared_pointer<float> tile, const float *from, size_t step, int rows,
                                         int HS, int stride, float scale)
@@ -85,7 +84,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     shared_pointer<float> queries = shared, keys = shared + TILE * stride,
                           scores = shared + 2 * TILE * stride;
     int y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
-    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* the longest first */
+    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* longest tiles first */
     int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV), t0 = tile * TILE;
     size_t step = p.qkv_step();
     float sum[R][D], max[R], total[R];
@@ -263,7 +262,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     sums_store<R, D>(dqkv + p.qkv(b, t0, h), step, p.T - t0, dq, p.HS, y, x);
 }
 
-/* Of a block: so many tiles of rows, and the tile of weights. */
+/* Bytes of shared memory per block: `tiles` tiles of rows and the tile of weights. */
 static constexpr size_t shared_bytes(int tiles, int tile, int stride)
 {
     return (size_t)(tiles * tile * stride + tile * (tile + 1)) * sizeof(float);

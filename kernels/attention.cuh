@@ -37,7 +37,7 @@ static inline struct attention_shape attention_shape_of(int B, int T, int NH, in
 
 enum { PRODUCT_WARPS = 4, PRODUCT_EACH = 8 };
 
-/* D (B,NH,T) = dout · out, a warp a row; in the same order however the rows lie. */
+/* D (B,NH,T) = dout · out, a warp per row; the order of the sum does not depend on the alignment. */
 template <typename T, int W>
 __global__ void attention_row_products(float *__restrict__ products, const T *__restrict__ dout,
                                        const T *__restrict__ out, struct attention_shape p)
@@ -67,8 +67,8 @@ static inline void attention_products(float *products, const void *dout, const v
     });
 }
 
-/* In bf16 on tensor cores: what attention.cu calls on a stream in that precision. HS is 1 to 256, any
- * alignment of the tensors is right; HS a multiple of 8 on 16-byte boundaries is fast. */
+/* bf16 on tensor cores: attention.cu calls these for a bf16 stream. HS is 1 to 256. Tensors may have any
+ * alignment; HS a multiple of 8 with 16-byte alignment is fast. */
 void attention_bf16_forward(void *out, float *lse, const void *qkv, int B, int T, int NH, int NKV, int HS,
                             struct stream *stream);
 void attention_bf16_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,

@@ -1,13 +1,13 @@
-/* Shared by both directions of attention on tensor cores: the problem's shape, tiles in shared memory,
- * and the two products of which all of it is made. Private to attention_bf16_*.cu.
+/* Shared by both directions of attention on tensor cores: the problem's shape, tiles in shared memory, and
+ * the two matrix products that all of it uses. Private to attention_bf16_*.cu.
  *
- * A block is four warps, a warp has 16·MT rows of the block's tile. A tile in shared memory is rows of D
- * bf16, D the head width rounded up to a width there is code for; columns from HS on and rows that do not
- * exist are zero, which adds nothing to any product. Its 16-byte chunks are swapped within a row by a
- * function of the row, so that the eight rows of a matrix that ldmatrix reads lie in all 32 banks.
+ * A block is four warps; a warp has 16·MT rows of the block's tile. A tile in shared memory is rows of D
+ * bf16, where D is the head width rounded up to an instantiated width; columns from HS on and missing rows
+ * are zero, so that they add nothing to a product. The 16-byte chunks of a row are permuted by a function of
+ * the row, so that the eight rows that ldmatrix reads for one matrix are in all 32 banks.
  *
- * A product of tiles leaves each thread the sums in the layout of mma's d, and d's layout, rounded to bf16,
- * is that of its a: scores become weights without leaving the registers. */
+ * A product leaves the sums in the register layout of mma's d. Rounded to bf16, that is the layout of mma's
+ * a: scores become weights without leaving the registers. */
 #ifndef ANNEAL_KERNELS_ATTENTION_BF16_CUH
 #define ANNEAL_KERNELS_ATTENTION_BF16_CUH
 
@@ -24,22 +24,22 @@ struct attention_bf16_shape : attention_shape {
     bool pairs;  /* rows are whole pairs on a boundary of 4 bytes */
 };
 
-/* Where chunk `chunk` of a row lies in a tile. */
+/* The offset of chunk `chunk` of a row in a tile. */
 template <int D> __device__ static inline int tile_at(int row, int chunk)
 {
     static_assert(D % 32 == 0, "rows are a multiple of 64 bytes");
-    /* rows of an odd multiple of 64 bytes: two neighbours lie in different halves of the banks already */
+    /* with rows of an odd multiple of 64 bytes, neighbours are in different halves of the banks anyway */
     return row * D + (chunk ^ (D % 64 == 0 ? row & 7 : row >> 1 & 3)) * 8;
 }
 
-/* tile (ROWS, D) = ROWS rows of HS that lie `step` apart, of which `rows` exist, at least one. By the whole
- * block; readable after copy_commit, copy_wait and a barrier. */
+/* Copies tile (ROWS, D) = ROWS rows of HS, `step` apart in memory; only `rows` of them exist, at least one.
+ * Called by the whole block; readable after copy_commit, copy_wait and a barrier. */
 template <int D, int ROWS>
 __device__ static inline void tile_copy(shared_pointer<bf16> tile, const bf16 *from, size_t step, int rows,
                                         const struct attention_bf16_shape &p)
 {
     enum { LANES = D % 64 == 0 ? 8 : 4, PASS = THREADS / LANES };
-    static_assert(ROWS % PASS == 0 && PASS % 8 == 0, "a thread's chunks are swapped alike in all its rows");
+    static_assert(ROWS % PASS == 0 && PASS % 8 == 0, "a thread's chunks are permuted alike in all its rows");
     if (p.chunks) {
         int r = (int)threadIdx.x / LANES, c = (int)threadIdx.x % LANES;
         shared_pointer<bf16> to = tile + tile_at<D>(r, c);
@@ -59,17 +59,16 @@ __device__ static inline void tile_copy(shared_pointer<bf16> tile, const bf16 *f
     }
 }
 
-/* The use that the 16 × 16 elements from (row, column) on, both multiples of 16, are loaded for: LEFT, as
- * mma's a; else as two of its b side by side, in [0] [1] and [2] [3], by which a is multiplied row by row
- * (RIGHT_ROWS) or column by column (RIGHT_COLUMNS). Each b is a pair of neighbours because mma wants its
- * registers so. */
+/* How a product uses the 16 × 16 elements from (row, column) on, both multiples of 16: LEFT: as mma's a;
+ * otherwise as two of mma's b next to each other, in [0] [1] and [2] [3], whose rows (RIGHT_ROWS) or columns
+ * (RIGHT_COLUMNS) are multiplied with a. mma needs the registers of each b to be adjacent. */
 enum operand { LEFT, RIGHT_ROWS, RIGHT_COLUMNS };
 
 template <int D, enum operand USE>
 __device__ static inline void fragment_load(uint32_t (&f)[4], shared_pointer<bf16> tile, int row, int column)
 {
-    /* tile_at of the lane's row and chunk, taken apart so that the lane's share is computed once: the column
-     * flips bits of it within the chunks that are swapped, and adds beyond them */
+    /* tile_at of the lane's row and chunk, split so that the lane's part is computed once: the column flips
+     * bits of it within the permuted chunks, and is added beyond them */
     enum { SWAPPED = D % 64 == 0 ? 64 : 32 };
     int lane = (int)threadIdx.x % 32;
     int own = USE == RIGHT_ROWS ? tile_at<D>(lane % 8 + lane / 16 * 8, lane / 8 % 2)
@@ -88,7 +87,7 @@ template <int A, int B> __device__ static inline void zero(float (&s)[A][B][4])
             for (int k = 0; k < 4; k++) s[i][j][k] = 0;
 }
 
-/* s += the warp's rows of a, from row_a on, times the first 8·NT rows of b, one by one; UNROLL steps of 16
+/* s += the warp's rows of a, from row_a on, times the first 8·NT rows of b, row by row; UNROLL steps of 16
  * columns at a time, as many as registers allow. */
 template <int D, int UNROLL, int MT, int NT>
 __device__ static inline void rows_product(float (&s)[MT][NT][4], shared_pointer<bf16> a, int row_a,
@@ -130,7 +129,7 @@ __device__ static inline void rows_product(float (&s)[MT][NT][4], const uint32_t
         }
 }
 
-/* sum += w, rounded to bf16, times the first 8·NT rows of b, of which 8·DT columns from `column` on. */
+/* sum += w, rounded to bf16, times the first 8·NT rows of b, restricted to 8·DT columns from `column` on. */
 template <int D, int MT, int NT, int DT>
 __device__ static inline void weighted_sum(float (&sum)[MT][DT][4], const float (&w)[MT][NT][4],
                                            shared_pointer<bf16> b, int column)
@@ -157,8 +156,8 @@ __device__ static inline void weighted_sum(float (&sum)[MT][DT][4], const float 
     }
 }
 
-/* s = -infinity where a query does not see a key: its weight becomes 0. `ahead` is the
- * position of s's first row less that of its first column; queries are in rows, or, TRANSPOSED, keys. */
+/* s = -infinity where a query does not see a key, so that its weight becomes 0. `ahead` is the position of
+ * the first row of s minus that of its first column; rows are queries, or keys if TRANSPOSED. */
 template <bool TRANSPOSED, int MT, int NT>
 __device__ static inline void causal_mask(float (&s)[MT][NT][4], int ahead)
 {
@@ -196,7 +195,7 @@ __device__ static inline void row_store(bf16 *to, const float (&sum)[DT][4], int
     }
 }
 
-/* Calls launch.operator()<D>() for the least width that there is code for and HS fits into. */
+/* Calls launch.operator()<D>() for the smallest instantiated width D >= HS. */
 template <typename Launch> static inline void by_width(int HS, Launch launch)
 {
     if (HS <= 32)
@@ -213,7 +212,7 @@ template <typename Launch> static inline void by_width(int HS, Launch launch)
         launch.template operator()<256>();
 }
 
-/* Of a problem whose tensors lie at these addresses. */
+/* The shape of a problem whose tensors are at these addresses. */
 static inline struct attention_bf16_shape attention_bf16_shape_of(int B, int T, int NH, int NKV, int HS,
                                                                   const void *const (&tensors)[4])
 {

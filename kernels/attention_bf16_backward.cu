@@ -1,21 +1,21 @@
-/* The backward half of attention in bf16, in two passes, so that no sum needs atomics and each runs in one
- * order: over key tiles for dk and dv, over query tiles for dq. Both compute the probabilities again: 7
- * products instead of 5, 14·HS operations a score, which makes it compute-bound.
+/* The backward half of attention in bf16, in two passes, so that no sum needs atomics and each has a fixed
+ * order: one over key tiles for dk and dv, one over query tiles for dq. Both recompute the probabilities: 7
+ * products instead of 5, 14·HS operations per score, which makes it compute-bound.
  *
- * The pass over key tiles computes scores transposed, keys in rows: p and ds are then the left operands of
- * the products for dv and dk as they leave the tensor cores, and nothing passes through shared memory. A
- * block is a tile of keys of one key/value head; it walks the query tiles from the diagonal on, for each
- * query head of the group in turn. The pass over query tiles is built like the forward.
+ * The pass over key tiles computes scores transposed, keys in rows: p and ds leave the tensor cores as the
+ * left operands of the products for dv and dk, without passing through shared memory. A block is a tile of
+ * keys of one key/value head; it loops over the query tiles from the diagonal on, for each query head of the
+ * group. The pass over query tiles is structured like the forward.
  *
- * Tiles: up to D 64, two fragments of rows a warp (MT 2), which halves what shared memory has to deliver.
- * Above, dk and dv take D registers a thread with MT 1 already, and above D 128 they no longer fit: SPLIT 2
- * blocks share a key tile, each with half of the columns of dk and dv, and both compute p and ds. 32 rows of
- * the other side at a time keep p and ds in registers, and leave room for two blocks a multiprocessor of
- * compute capability 8.0; D 256 takes 16. The product for ds over keys is unrolled by two only: all of it at
- * once spills for D 64. Known distance: wgmma and TMA on sm_90a. */
+ * Tiles: up to D 64, two fragments of rows per warp (MT 2), which halves the traffic of shared memory. Above,
+ * dk and dv take D registers per thread with MT 1 already, and above D 128 they no longer fit: SPLIT 2 blocks
+ * share a key tile, each with half of the columns of dk and dv, and both compute p and ds. Steps of 32 rows
+ * of the other side keep p and ds in registers and leave room for two blocks per multiprocessor of compute
+ * capability 8.0; D 256 uses 16. The product for ds over keys is unrolled by two only, because full unrolling
+ * spills for D 64. Not used yet: wgmma and TMA on sm_90a. */
 #include "kernels/attention_bf16.cuh"
 
-/* Where a block of the pass over keys is: query tile t0 of head h. */
+/* The position of a block in the pass over keys: query tile t0 of head h. */
 struct queries_place {
     int h, t0;
 };
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(THREADS)
     enum { BN = 16 * MT * WARPS, NT = BM / 8, DT = D / SPLIT / 8 };
     static_assert(BN % BM == 0, "the first query tile begins with the key tile");
     SHARED_DYNAMIC(bf16, shared);
-    SHARED_ARRAY(float, statistics, 2 * 2 * BM); /* a stage: lse, D */
+    SHARED_ARRAY(float, statistics, 2 * 2 * BM); /* per stage: lse, D */
     shared_pointer<bf16> keys = shared, values = keys + BN * D, queries = values + BN * D,
                          gradients = queries + 2 * BM * D;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(THREADS)
             int i = (int)threadIdx.x % BM, second = (int)threadIdx.x / BM;
             const float *from = second ? products : lse;
             bool there =
-                i < rows; /* with 0 for both and rows of zeros, a row that is not there adds nothing */
+                i < rows; /* with 0 for both and rows of zeros, a missing row adds nothing */
             copy_async4(statistics + (stage * 2 * BM + (int)threadIdx.x),
                         from + first + (there ? (unsigned)i : 0), there);
         }
@@ -126,9 +126,9 @@ __global__ void __launch_bounds__(THREADS)
     shared_pointer<bf16> queries = shared, gradients = queries + BM * D, keys = gradients + BM * D,
                          values = keys + 2 * BN * D;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int t0 = (int)(gridDim.x - 1 - blockIdx.x) * BM; /* the longest first */
+    int t0 = (int)(gridDim.x - 1 - blockIdx.x) * BM; /* longest tiles first */
     int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV);
-    int end = t0 + BM < p.T ? t0 + BM : p.T, row = t0 + warp * 16 * MT; /* the warp's first */
+    int end = t0 + BM < p.T ? t0 + BM : p.T, row = t0 + warp * 16 * MT; /* the warp's first row */
     size_t step = p.qkv_step();
     float scale = p.scale * LOG2_E;
     float dq[MT][DT][4], shift[MT][2], product[MT][2];
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(THREADS)
         }
 }
 
-/* MT, BM and SPLIT of the pass over keys; MT and BN of the one over queries. */
+/* MT, BM and SPLIT for the pass over keys; MT and BN for the pass over queries. */
 template <int D, int KEYS_MT, int BM, int SPLIT, int QUERIES_MT, int BN>
 static void backward_launch(bf16 *dqkv, const bf16 *dout, const float *lse, const float *products,
                             const bf16 *qkv, struct attention_bf16_shape p, struct stream *stream)

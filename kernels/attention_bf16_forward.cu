@@ -1,13 +1,14 @@
-/* The forward half of attention in bf16: a block is one tile of BM queries of one head, a warp 16·MT of its
- * rows. It walks the key tiles up to the diagonal in ascending order, with an online softmax whose statistics
- * live in registers; keys and values of the next tile arrive while it computes, with one barrier a tile.
- * 4·HS operations a score, and BM of them a byte, mostly from the second-level cache: compute-bound.
+/* The forward half of attention in bf16: a block is one tile of BM queries of one head, a warp has 16·MT of
+ * its rows. It loops over the key tiles up to the diagonal in ascending order, with an online softmax whose
+ * statistics are in registers; keys and values of the next tile are loaded while it computes, with one
+ * barrier per tile. 4·HS operations per score, and BM of them per byte, mostly from the second-level cache:
+ * compute-bound.
  *
- * Tiles: two fragments of rows a warp (MT 2, BM 128) let each ldmatrix of keys or values feed four products
- * instead of two; with MT 1 shared memory is as long busy as the tensor cores. That needs D registers a
- * thread for the sums: above D 128 MT is 1. BN is what is left for the scores, and leaves room for two blocks
- * a multiprocessor of compute capability 8.0. The queries stay in registers up to D 64. Known distance: wgmma
- * and TMA on sm_90a. */
+ * Tiles: with two fragments of rows per warp (MT 2, BM 128) each ldmatrix of keys or values feeds four
+ * products instead of two; with MT 1 shared memory is busy as long as the tensor cores. MT 2 needs D
+ * registers per thread for the sums: above D 128 MT is 1. BN fits the scores into the remaining registers,
+ * and leaves room for two blocks per multiprocessor of compute capability 8.0. The queries stay in registers
+ * up to D 64. Not used yet: wgmma and TMA on sm_90a. */
 #include "kernels/attention_bf16.cuh"
 
 template <int D, int MT, int BN>
@@ -19,9 +20,9 @@ __global__ void __launch_bounds__(THREADS)
     SHARED_DYNAMIC(bf16, shared);
     shared_pointer<bf16> queries = shared, keys = shared + BM * D, values = keys + 2 * BN * D;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* the longest first */
+    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* longest tiles first */
     int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV), t0 = tile * BM;
-    int end = t0 + BM < p.T ? t0 + BM : p.T, row = t0 + warp * 16 * MT; /* the warp's first */
+    int end = t0 + BM < p.T ? t0 + BM : p.T, row = t0 + warp * 16 * MT; /* the warp's first row */
     size_t step = p.qkv_step();
     float scale = p.scale * LOG2_E; /* scores in powers of two */
     float sum[MT][DT][4], top[MT][2], total[MT][2];

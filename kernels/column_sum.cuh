@@ -1,6 +1,6 @@
-/* Sums down the columns of an (N, C) term into a weight's gradient: partial sums of fixed chunks of rows, one
- * block for 128 columns of a chunk, then their total in fp64. The chunks are those of partition.h, so the
- * workspace is the CPU's. */
+/* Adds the column sums of an (N, C) term to a weight's gradient: partial sums of fixed chunks of rows, one
+ * block per 128 columns of a chunk, then their total in fp64. The chunks are those of partition.h, so the
+ * workspace is the same as on the CPU. */
 #ifndef ANNEAL_KERNELS_COLUMN_SUM_CUH
 #define ANNEAL_KERNELS_COLUMN_SUM_CUH
 

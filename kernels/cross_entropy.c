@@ -1,8 +1,8 @@
 /* CPU twin of cross-entropy. A row (V floats) is read once and, in the fused form, rewritten while it is
  * still in the second-level cache.
  *
- * The row is cut into blocks. Each block's exponentials are taken relative to the block's own maximum, so one
- * pass suffices and exp is computed once an element; afterwards a block only needs a factor to become
+ * The row is processed in blocks. Each block's exponentials are relative to the block's own maximum, so one
+ * pass suffices and exp is computed once per element; afterwards a block needs only a factor to become
  * probabilities. */
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* CUDA twin of cross-entropy. Memory-bound: a block a row, which it reads once with an online softmax; the
- * fused form reads it again, from the second-level cache, and writes it; 16 bytes a thread where V and the
- * addresses allow. Each thread sums at most V / 256 exponentials in fp32, the threads' sums are added in
+/* CUDA twin of cross-entropy. Memory-bound: one block per row, which it reads once with an online softmax;
+ * the fused form reads it again, from the second-level cache, and writes it; 16 bytes per thread if V and the
+ * addresses allow. Each thread sums at most V / 256 exponentials in fp32; the threads' sums are added in
  * fp64. */
 #include "kernels/element.cuh"
 
@@ -17,17 +17,17 @@ template <int W, typename T> __device__ static inline double row_lse(const T *ro
             max = top;
         }
         for (int k = 0; k < W; k++)
-            if (x.at[k] != -INFINITY) total += expf(x.at[k] - max); /* NaN comes here and stays */
+            if (x.at[k] != -INFINITY) total += expf(x.at[k] - max); /* NaN propagates */
     }
     float top = block_max(max);
-    /* one infinite logit is no distribution; a thread without a finite one has nothing to add */
+    /* an infinite logit gives NaN; a thread without a finite logit adds nothing */
     double share = top == INFINITY    ? (double)NAN
                    : max == -INFINITY ? (double)total
                                       : total * exp((double)max - top);
     return log(block_sum(share)) + top;
 }
 
-/* The losses, and where GRADIENT the gradient over the logits. */
+/* The losses; if GRADIENT, also the gradient, which overwrites the logits. */
 template <bool GRADIENT, typename T, int W>
 __global__ void cross_entropy_rows(float *losses, T *logits, const int32_t *__restrict__ targets,
                                    const struct step_control *control, int V)
@@ -41,11 +41,11 @@ __global__ void cross_entropy_rows(float *losses, T *logits, const int32_t *__re
         return;
     }
     float aimed = element_load(row + target);
-    __syncwarp(); /* where a block is one warp, row_lse has no barrier between this and the first write */
+    __syncwarp(); /* if a block is one warp, row_lse has no barrier between this and the first write */
     double lse = row_lse<W>(row, V);
     if (threadIdx.x == 0) losses[n] = (float)(lse - aimed);
     if constexpr (!GRADIENT) return;
-    /* exp(x − lse) from an fp32 difference would lose what lse has beyond fp32: the rest is a factor */
+    /* lse has more bits than fp32: the part beyond fp32 becomes a factor of exp(x − lse) */
     float loss_scale = control->loss_scale, base = (float)lse,
           factor = loss_scale * expf((float)(base - lse));
     for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) {

@@ -1,10 +1,10 @@
-/* The elements of tensors: fp32 or bf16 in memory, always float in a register. A kernel is written once, as a
- * template over the element type T and over W, the elements that a thread takes at once; dispatch chooses
+/* The elements of tensors: fp32 or bf16 in memory, always float in a register. A kernel is a template over
+ * the element type T and over W, the number of elements that a thread processes at once; dispatch chooses
  * both for a launch. Private to the .cu files.
  *
- * Always: loads widen exactly, stores round to nearest, ties to even; a vector path reads and writes 16
- * bytes at a time (4 floats or 8 bf16) and is taken only where every tensor starts on a 16-byte boundary and
- * the width of a row is a multiple of W. Where it is not, W is 1 and any alignment of T will do. */
+ * Loads widen exactly, stores round to nearest, ties to even. A vector path reads and writes 16 bytes at a
+ * time (4 floats or 8 bf16); it needs every tensor to start on a 16-byte boundary and rows whose width is a
+ * multiple of W. Otherwise W is 1, and any alignment of T will do. */
 #ifndef ANNEAL_KERNELS_ELEMENT_CUH
 #define ANNEAL_KERNELS_ELEMENT_CUH
 
@@ -38,7 +38,7 @@ __device__ static inline void element_store(bf16 *p, float x)
     *p = __float2bfloat16_rn(x);
 }
 
-/* x as a T holds it. */
+/* x rounded to T. */
 template <typename T> __device__ static inline float element_round(float x)
 {
     if constexpr (sizeof(T) == 2) return __bfloat162float(__float2bfloat16_rn(x));
@@ -58,7 +58,7 @@ template <typename T, int W> struct alignas(sizeof(T) * (size_t)W) element_pack 
 
 template <typename T, int W> constexpr int PIECE = W * sizeof(T) > 16 ? (int)(16 / sizeof(T)) : W;
 
-/* A GPU faults where a piece does not lie on a boundary of its size; the simulator's processor would not. */
+/* A GPU faults if a piece is not aligned to its size; the simulator's processor would not. */
 template <typename T, int P> __device__ static inline void piece_check(const T *p)
 {
 #ifdef ANNEAL_CUDA_SIM
@@ -81,8 +81,8 @@ template <int W, typename T> __device__ static inline floats<W> load(const T *p)
     return out;
 }
 
-/* *to = piece in one instruction: of a structure that may alias what was read, the compiler makes a store an
- * element. */
+/* *to = piece in one instruction: for a struct that may alias what was read, the compiler would emit a store
+ * per element. */
 template <typename T, int P> __device__ static inline void piece_store(T *to, const element_pack<T, P> &piece)
 {
 #ifndef ANNEAL_CUDA_SIM
@@ -131,10 +131,10 @@ static inline bool all_aligned16(std::initializer_list<const void *> tensors)
     return true;
 }
 
-/* Calls launch.template operator()<T, W>(): T by the stream's precision; W 4 floats or WIDE bf16 where the
- * tensors (of T and of float alike; NULL is any) and the width of their rows allow, else 1. width 0: the
- * tensors are flat, and the kernel looks after a tail itself. WIDE 4 is for kernels that mostly move floats:
- * neighbours then lie side by side in every access. */
+/* Calls launch.template operator()<T, W>(), with T by the stream's precision; W is 4 floats or WIDE bf16 if
+ * the tensors (of T and of float; NULL counts as aligned) and the width of their rows allow, else 1. width 0:
+ * the tensors are flat, and the kernel handles the tail itself. WIDE 4 is for kernels that mostly move
+ * floats, so that neighbouring threads access neighbouring memory. */
 template <int WIDE = 8, typename Launch>
 static inline void dispatch(const struct stream *stream, int width,
                             std::initializer_list<const void *> tensors, Launch launch)
@@ -153,7 +153,7 @@ static inline void dispatch(const struct stream *stream, int width,
     }
 }
 
-/* The same for kernels that take one element a thread: launch.template operator()<T>(). */
+/* The same for kernels with one element per thread: launch.template operator()<T>(). */
 template <typename Launch> static inline void dispatch_scalar(const struct stream *stream, Launch launch)
 {
     if (stream->precision == PRECISION_BF16)

@@ -1,12 +1,12 @@
-/* CPU twins of what treats every element alike, with the bias, SwiGLU and dropout. Memory-bound, but for
- * dropout: ten rounds of Philox per four elements, vectorised over blocks. */
+/* CPU twins of the element-wise operations, and of bias, SwiGLU and dropout. Memory-bound, except dropout:
+ * ten rounds of Philox per four elements, vectorised over blocks. */
 #include <string.h>
 
 #include "core/base/philox.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 
-/* The elements are fp32 already. */
+/* CPU elements are fp32 already. */
 void cast(void *out, const float *x, size_t n, struct stream *stream)
 {
     if (out != x && n > 0) memcpy(out, x, n * sizeof *x);

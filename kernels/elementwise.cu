@@ -1,7 +1,7 @@
-/* CUDA twins of what treats every element alike, with the bias, SwiGLU and dropout, which gives the CPU's
- * bits. Memory-bound: every tensor is read or written once, 16 bytes a thread where the width and the
- * addresses allow (a cast to bf16 writes 8; the sums down the columns of a bias move an element); in dropout
- * a thread makes the Philox block of each four of its elements. */
+/* CUDA twins of the element-wise operations, and of bias, SwiGLU and dropout, which gives the CPU's bits.
+ * Memory-bound: every tensor is read or written once, 16 bytes per thread if the width and the addresses
+ * allow (a cast to bf16 writes 8; the column sums of a bias move single elements); in dropout a thread
+ * computes the Philox block of each four of its elements. */
 #include "core/base/philox.h"
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
@@ -161,7 +161,7 @@ struct dropout_mask {
     }
 };
 
-/* A thread takes EACH elements, a multiple of WORDS. */
+/* A thread processes EACH elements, a multiple of WORDS. */
 template <typename T, int W, int EACH>
 __global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask, const struct step_control *control)
 {
@@ -187,7 +187,7 @@ __global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask, const
 
 void dropout(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream)
 {
-    struct dropout_mask mask = {}; /* the rest is the control's */
+    struct dropout_mask mask = {}; /* the rest comes from the control */
     mask.threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
     if (mask.threshold == 0 || n == 0) return;
     mask.scale = (float)(1.0 / (1.0 - (double)probability));

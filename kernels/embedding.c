@@ -1,7 +1,7 @@
-/* CPU twin of the embedding. Memory-bound: C floats in and out a token.
+/* CPU twin of the embedding. Memory-bound: C floats in and out per token.
  *
- * The backward pass splits columns, not tokens, between threads: every thread walks all tokens in order, so
- * repeated tokens never race and their order of addition is fixed; 16 columns are a cache line. */
+ * The backward pass divides columns, not tokens, among threads: every thread processes all tokens in order,
+ * so repeated tokens never race and their order of addition is fixed; 16 columns are a cache line. */
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* CUDA twin of the embedding. Forward is memory-bound: C elements in and out a token, 16 bytes a
- * thread where C and the addresses allow.
+/* CUDA twin of the embedding. Forward is memory-bound: C elements in and out per token, 16 bytes per thread
+ * if C and the addresses allow.
  *
- * Backward without atomics and without workspace: the block of token n's first appearance owns that row. It
- * looks through the tokens that follow, 256 at a time, lists the positions that match in ascending order, and
- * each of its threads adds one column of those rows up. So a row's summands are added in the order of the CPU
- * twin, to the same bits. Costs (distinct tokens) · N comparisons, spread over all blocks; columns are split
- * over blockIdx.y, so that one very frequent token does not hold up the rest. */
+ * Backward uses no atomics and no workspace: the block of a token's first position owns the row. It searches
+ * the following tokens, 256 at a time, lists the matching positions in ascending order, and each of its
+ * threads sums one column of those rows. So a row's summands are added in the order of the CPU twin, to the
+ * same bits. This costs (distinct tokens) · N comparisons, spread over all blocks; columns are divided over
+ * blockIdx.y, so that one very frequent token does not delay the rest. */
 #include "kernels/element.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(BLOCK)
     SHARED_ARRAY(int, seen, WARPS);
     int first = (int)blockIdx.x, token = tokens[first], warp = (int)threadIdx.x / 32,
         lane = (int)threadIdx.x % 32;
-    for (int start = 0; start < first; start += BLOCK) { /* not the first of its kind: another block's row */
+    for (int start = 0; start < first; start += BLOCK) { /* a repetition: another block owns the row */
         int n = start + (int)threadIdx.x;
         bool same = n < first && tokens[n] == token;
         bool any = __any_sync(0xffffffffu, same);

@@ -1,8 +1,8 @@
 /* CPU twin of gemm, on OpenBLAS.
  *
- * Why not OpenBLAS's own threads: they run a team of their own size per call, and a libgomp whose team size
- * changes allocates; and many of our products are too small for them. Inside a parallel region OpenBLAS uses
- * one thread, so here each thread computes one tile of out. */
+ * OpenBLAS's own threads are not used: they run a team of a different size per call, and a libgomp whose team
+ * size changes allocates; and many of our products are too small for them. Inside a parallel region OpenBLAS
+ * uses one thread, so here each thread computes one tile of out. */
 
 #include <assert.h>
 #include <cblas.h>
@@ -11,8 +11,8 @@
 
 #include "kernels/device/cpu_device.h"
 
-/* Cuts (M,N) into rows × columns tiles, rows · columns = threads, so that the operands which every tile has
- * to pack, M/rows + N/columns, are least. Tile edges are multiples of 16. */
+/* Divides (M,N) into rows × columns tiles, rows · columns = threads, with the least sum of the operands that
+ * every tile has to pack, M/rows + N/columns. Tile edges are multiples of 16. */
 static void grid_choose(int M, int N, int threads, int *rows, int *columns)
 {
     double best = -1;
@@ -52,7 +52,7 @@ static size_t at(struct matrix view, int row, int column)
     return (size_t)row * (size_t)view.stride + (size_t)column;
 }
 
-/* out's tile (+)= op(a)[:, k0:k0+K] b, with b's part for it where `b` says. */
+/* out's tile (+)= op(a)[:, k0:k0+K] b, where `b` points to that part of b. */
 static void multiply(const struct product *p, struct tile t, int k0, int K, const float *b, int ldb, bool add)
 {
     const float *a = (const float *)p->a.at + (p->transpose_a ? at(p->a, k0, t.m0) : at(p->a, t.m0, k0));
@@ -61,9 +61,9 @@ static void multiply(const struct product *p, struct tile t, int k0, int K, cons
                 b, ldb, add ? 1.0f : 0.0f, (float *)p->out.at + at(p->out, t.m0, t.n0), p->out.stride);
 }
 
-enum { PANEL = 96 }; /* squared as floats 36 KiB: a thread's stack, and its L2 */
+enum { PANEL = 96 }; /* a square of floats is 36 KiB: fits a thread's stack and its L2 */
 
-/* b is bf16: a panel of it at a time becomes fp32. */
+/* b is bf16: converts it to fp32 panel by panel. */
 static void multiply_widened(const struct product *p, struct tile t)
 {
     float panel[PANEL * PANEL];

@@ -1,21 +1,20 @@
-/* CUDA twin of gemm, on cuBLASLt, and warming products up. In fp32: CUBLAS_COMPUTE_32F, no tensor-core
- * rounding; in tf32: the same elements on tensor cores; in bf16: bf16 operands, fp32 sums, out as its view
- * says.
+/* CUDA twin of gemm, on cuBLASLt, and the warming up of products. fp32: CUBLAS_COMPUTE_32F, no tensor-core
+ * rounding; tf32: the same elements on tensor cores; bf16: bf16 operands, fp32 sums, out as its view says.
  *
- * cuBLASLt is column-major, and a row-major matrix is its own transpose there: the row-major product out =
- * op(a) op(b) is outᵀ = op(b)ᵀ op(a)ᵀ, so the operands change places and nothing is copied.
+ * cuBLASLt is column-major, where a row-major matrix is its own transpose: the row-major product out = op(a)
+ * op(b) is outᵀ = op(b)ᵀ op(a)ᵀ, so the operands change places and nothing is copied.
  *
- * Descriptors and the chosen algorithm are kept per device for each shape, precision, alignment of the
- * operands (16 bytes at most: more offers no further algorithm) and workspace: after a shape's first product
- * a call is one cublasLtMatmul, and nothing is ever allocated. Which algorithm: the fastest one measured, for
- * the shapes that gemm_warm was told; for any other the one that the heuristics put first, without measuring,
- * because that is the same one in the next process. Only reductions in a fixed order are allowed.
+ * Descriptors and the chosen algorithm are cached per device for each shape, precision, alignment of the
+ * operands (16 bytes at most: more enables no further algorithm) and workspace: after a shape's first product
+ * a call is one cublasLtMatmul, and nothing is ever allocated. The algorithm is the fastest one measured, for
+ * shapes given to gemm_warm; for any other shape it is the heuristics' first choice, unmeasured, because that
+ * is the same in the next process. Only reductions in a fixed order are allowed.
  *
- * Two algorithms may round differently, so what was measured is kept: a resumed run on the same device and
- * library takes its choices from a file, named after both, of records that are only appended or replaced in
- * place. Whoever has it open keeps other processes waiting (flock) until what was missing has been measured
- * and written. The file is opened as hostile: a key that is not asked for means nothing, cuBLASLt checks an
- * algorithm before it is tried, and half a record at the end is written over. */
+ * Two algorithms may round differently, so measured choices are stored: a resumed run on the same device and
+ * library reads them from a file, named after both, whose records are only appended or replaced in place. The
+ * process that has the file open locks it (flock), and others wait until it has measured and written the
+ * missing choices. The file is not trusted: unknown keys are ignored, cuBLASLt checks an algorithm before it
+ * is tried, and half a record at the end is overwritten. */
 #include "kernels/device/cuda_device.cuh"
 
 extern "C" {
@@ -32,20 +31,20 @@ extern "C" {
 #include <sys/file.h>
 #include <unistd.h>
 
-/* WARM_MAX of the entries may be held by warming; the others serve shapes that nobody announced. */
+/* Warming may hold WARM_MAX of the entries; the others are for shapes that were not announced. */
 enum { GEMM_ENTRIES = 256, GEMM_WARM_MAX = 192, GEMM_CANDIDATES = 8 };
 
-/* The product that an algorithm is chosen for; compared and stored as bytes. */
+/* The key of a product with its own algorithm; compared and stored as bytes. */
 struct gemm_key {
     int32_t M, N, K, out_stride, a_stride, b_stride;
     uint8_t transpose_a, transpose_b, accumulate;
     uint8_t precision, out_element, a_element, b_element;
     uint8_t alignment;  /* of all operands in bytes: 2, 4, 8 or 16 */
-    uint64_t workspace; /* bytes that it may use */
+    uint64_t workspace; /* bytes that the product may use */
 };
 static_assert(sizeof(struct gemm_key) == 40, "a key has no padding");
 
-/* Descriptors lie in the entry itself: preparing one allocates nothing, and there is nothing to destroy. */
+/* Descriptors are members of the entry: preparing one allocates nothing and needs no destructor. */
 struct gemm_entry {
     struct gemm_key key; /* M 0: free */
     bool warmed;         /* stays until the next warming */
@@ -56,7 +55,7 @@ struct gemm_entry {
 
 struct gemm_cache {
     struct gemm_entry entries[GEMM_ENTRIES];
-    unsigned next_out; /* which entry makes room when all are taken */
+    unsigned next_out; /* the entry to replace when all are in use */
 };
 
 enum status gemm_cache_open(struct device *device, struct err *err)
@@ -80,7 +79,7 @@ size_t gemm_workspace(struct device *device)
 
 void gemm_lend(struct stream *stream, void *workspace, size_t bytes)
 {
-    size_t most = gemm_workspace(stream->device); /* more would make other keys, and no faster products */
+    size_t most = gemm_workspace(stream->device); /* more would change the keys without faster products */
     stream->workspace = bytes > 0 ? workspace : NULL;
     stream->workspace_bytes = bytes < most ? bytes : most;
 }
@@ -100,7 +99,7 @@ static struct gemm_key key_of(const struct gemm_shape *s, enum precision precisi
     return key;
 }
 
-/* Which elements go together: the table of operations.def. */
+/* Whether the elements are a row of gemm's table in operations.def. */
 static bool elements_fit(const struct gemm_key *key)
 {
     uint8_t in = (uint8_t)precision_element((enum precision)key->precision);
@@ -113,7 +112,7 @@ static cudaDataType_t data_type(uint8_t element)
     return element == ELEMENT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* Fills the descriptors for key. In cuBLASLt's words its A is our b and its B our a. */
+/* Fills the descriptors for key. cuBLASLt's A is our b, and its B is our a. */
 static cublasStatus_t entry_prepare(struct gemm_entry *e, const struct gemm_key *key)
 {
     uint64_t M = (uint64_t)key->M, N = (uint64_t)key->N, K = (uint64_t)key->K;
@@ -140,8 +139,8 @@ static cublasStatus_t entry_prepare(struct gemm_entry *e, const struct gemm_key 
     return status;
 }
 
-/* Whether an algorithm may run: it keeps to the workspace, and adds up in one order. INPLACE promises that
- * parts are added one after the other, not in which order; OUTPUT_TYPE rounds each part to bf16. */
+/* Whether an algorithm may be used: it fits the workspace and adds in a fixed order. INPLACE promises that
+ * parts are added one after the other, but not in which order; OUTPUT_TYPE rounds each part to bf16. */
 static bool allowed(const struct gemm_entry *e, const cublasLtMatmulHeuristicResult_t *result,
                     const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -173,7 +172,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *out, const struct
     return status;
 }
 
-/* The same of an algorithm from outside, if cuBLASLt knows it for these descriptors and on this device. */
+/* The same for an algorithm from the file, if cuBLASLt accepts it for these descriptors on this device. */
 static bool accepted(struct gemm_entry *e, cublasLtHandle_t blas, const cublasLtMatmulAlgo_t *algorithm)
 {
     cublasLtMatmulHeuristicResult_t result = {};
@@ -207,7 +206,7 @@ static cublasStatus_t entry_run(struct gemm_entry *e, struct stream *stream, voi
                           out, &e->out, &e->algorithm, workspace, e->key.workspace, stream->queue);
 }
 
-/* The entry that holds key, or one to fill, which is never a warmed one: not all entries are. */
+/* The entry of key, or one to fill, never a warmed one: not all entries are warmed. */
 static struct gemm_entry *entry_place(struct gemm_cache *cache, const struct gemm_key *key)
 {
     struct gemm_entry *free_one = NULL;
@@ -244,11 +243,11 @@ static cublasStatus_t entry_for(struct device *device, const struct gemm_key *ke
     return status;
 }
 
-/* cuBLASLt's refusal of a product, which has then not run: only some of them mean that CUDA has failed. */
+/* Handles a product that cuBLASLt rejected and did not run: only some errors mean that CUDA has failed. */
 static void product_failed(struct stream *stream, const char *why, cublasStatus_t status)
 {
     const char *at = "cublasLtMatmul";
-    cudaError_t error = cudaGetLastError(); /* what it left behind: no later launch shall find it */
+    cudaError_t error = cudaGetLastError(); /* clears the error, so that no later launch reports it */
     if (status == CUBLAS_STATUS_ALLOC_FAILED || error == cudaErrorMemoryAllocation)
         stream_decline(stream, at, why, true);
     else if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
@@ -285,7 +284,7 @@ struct choice {
 };
 static_assert(sizeof(struct choice) == 104, "a record has no padding");
 
-/* Opens the device's file and waits for its lock, as long as the watch says so. */
+/* Opens the device's file and waits for its lock, as long as the watch allows. */
 static enum status choices_open(const struct cudaDeviceProp *p, const struct warm_watch *watch, int count,
                                 int *file, bool *go_on, struct err *err)
 {
@@ -307,7 +306,7 @@ static enum status choices_open(const struct cudaDeviceProp *p, const struct war
     return STATUS_OK;
 }
 
-/* Where the file has the record for key, or room for one; false: it has none. */
+/* Finds the offset of key's record in the file, or of room for one; false: there is no record. */
 static bool choice_find(int file, const struct gemm_key *key, struct choice *out, off_t *at)
 {
     for (*at = 0; pread(file, out, sizeof *out, *at) == sizeof *out; *at += sizeof *out)
@@ -317,26 +316,26 @@ static bool choice_find(int file, const struct gemm_key *key, struct choice *out
 
 /* ---- warming up ----
  *
- * Scratch is as large as the largest product's operands and the workspace, which the memory plan holds
- * anyway: a device on which it does not fit is too small for the training. */
+ * Scratch is as large as the largest product's operands plus the workspace, which the memory plan needs
+ * anyway: a device without room for it is too small for the training. */
 
-/* The least of RUNS times, each of as many products as take ENOUGH together, at most REPEATS. */
+/* Time per product: the least of RUNS, each of as many products as take ENOUGH together, at most REPEATS. */
 enum { RUNS = 5, REPEATS = 20, ALIGN = 256 };
 static constexpr double ENOUGH = 200; /* microseconds */
 
 struct warming {
     struct stream *stream;
     const struct warm_watch *watch;
-    unsigned char *scratch; /* borrowed: operands, and behind them the workspace */
+    unsigned char *scratch; /* borrowed: operands, then the workspace */
     size_t operands;        /* bytes */
     cudaEvent_t from, to;
     void *at[3];      /* the operands of the product: out, a, b */
     int file;         /* of choices; -1: none */
-    enum status kept; /* whether choices are kept, and why not */
+    enum status kept; /* whether choices are stored, and why not */
     struct err why;
 };
 
-/* Of out, a and b, with the gaps behind their rows. */
+/* The bytes of out, a and b, with the gaps between rows. */
 static void operand_bytes(const struct gemm_shape *s, size_t out[3])
 {
     const struct gemm_layout layouts[] = {s->out, s->a, s->b};
@@ -347,14 +346,14 @@ static void operand_bytes(const struct gemm_shape *s, size_t out[3])
     }
 }
 
-/* An error of the device is the stream's fault from here on: nothing touches the device any more. */
+/* An error of the device becomes the stream's fault: nothing uses the device afterwards. */
 static enum status cuda_fail(struct stream *stream, const char *at, cudaError_t error, struct err *err)
 {
     stream_fault(stream, at, cudaGetErrorString(error));
     return stream_check(stream, err);
 }
 
-/* Small finite numbers everywhere: what was in the memory could slow some algorithms down. */
+/* Small finite numbers everywhere: leftover values could slow some algorithms down. */
 static enum status scratch_open(struct warming *w, const struct gemm_shape *shapes, int count,
                                 struct err *err)
 {
@@ -372,8 +371,8 @@ static enum status scratch_open(struct warming *w, const struct gemm_shape *shap
     return error == cudaSuccess ? STATUS_OK : cuda_fail(w->stream, "preparing matrix products", error, err);
 }
 
-/* Runs the entry `times` times and waits. *microseconds: of one; negative where cuBLASLt refuses. An error of
- * the device is sticky: it ends the warming. */
+/* Runs the entry `times` times and waits. *microseconds: per product; negative if cuBLASLt rejects it. An
+ * error of the device is sticky: it ends the warming. */
 static enum status run(struct warming *w, struct gemm_entry *e, int times, double *microseconds,
                        struct err *err)
 {
@@ -386,12 +385,12 @@ static enum status run(struct warming *w, struct gemm_entry *e, int times, doubl
     if (error == cudaSuccess) error = cudaEventSynchronize(w->to);
     if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, w->from, w->to);
     if (error != cudaSuccess) return cuda_fail(w->stream, "trying a matrix product", error, err);
-    cudaGetLastError(); /* what a refused launch left behind is not the next one's */
+    cudaGetLastError(); /* clears the error of a rejected launch */
     *microseconds = blas == CUBLAS_STATUS_SUCCESS ? 1e3 * (double)milliseconds / times : -1;
     return STATUS_OK;
 }
 
-/* The time of one product with the entry's algorithm; negative where it does not run. */
+/* The time of one product with the entry's algorithm; negative if it does not run. */
 static enum status measure(struct warming *w, struct gemm_entry *e, double *least, struct err *err)
 {
     double once = -1;
@@ -406,8 +405,8 @@ static enum status measure(struct warming *w, struct gemm_entry *e, double *leas
     return status;
 }
 
-/* The fastest of the candidates becomes the entry's algorithm; false: none of them runs. One alone only loads
- * its code. */
+/* Chooses the fastest of the candidates as the entry's algorithm; false: none of them runs. A single
+ * candidate only has its code loaded. */
 static enum status fastest(struct warming *w, struct gemm_entry *e, const cublasLtMatmulAlgo_t *candidates,
                            int count, bool *found, struct err *err)
 {
@@ -426,7 +425,7 @@ static enum status fastest(struct warming *w, struct gemm_entry *e, const cublas
     return STATUS_OK;
 }
 
-/* Gives an entry the file's algorithm for its product, or a new one, which is kept. */
+/* Gives an entry the file's algorithm for its product, or a new one, which is stored. */
 static enum status decide(struct warming *w, struct gemm_entry *e, const struct gemm_key *key,
                           struct err *err)
 {
@@ -462,7 +461,7 @@ static enum status warm_one(struct warming *w, const struct gemm_shape *shape, s
     struct gemm_key key = key_of(shape, w->stream->precision, 16, gemm_workspace(device));
     struct gemm_entry *e = entry_place(device->gemm, &key);
     size_t bytes[3];
-    if (e->warmed) return STATUS_OK; /* named twice */
+    if (e->warmed) return STATUS_OK; /* listed twice */
     operand_bytes(shape, bytes);
     w->at[0] = w->scratch;
     w->at[1] = w->scratch + bytes[0];
@@ -477,10 +476,10 @@ static void warming_close(struct warming *w)
 {
     if (w->file >= 0) {
         fdatasync(w->file);
-        flock(w->file, LOCK_UN); /* a fork may hold it, too */
+        flock(w->file, LOCK_UN); /* a forked process may hold it, too */
         close(w->file);
     }
-    if (w->stream->device->lost) return; /* what is left is left to the end of the process */
+    if (w->stream->device->lost) return; /* the rest is freed at the end of the process */
     if (w->from != NULL) cudaEventDestroy(w->from);
     if (w->to != NULL) cudaEventDestroy(w->to);
 }
@@ -508,7 +507,7 @@ enum status gemm_warm(struct stream *stream, const struct gemm_shape *shapes, in
     warming_close(&w);
     if (!status && w.kept) {
         err_prefix(&w.why,
-                   "cuda: the choice of matrix products' algorithms is not kept, and a resumed run may "
+                   "cuda: the choice of matrix products' algorithms is not stored, so a resumed run may "
                    "round differently");
         watch->warning(watch->context, w.why.text);
     }

@@ -1,7 +1,7 @@
 /* The fused head and loss of linear_cross_entropy.h, for any device. */
 #include "kernels/linear_cross_entropy.h"
 
-/* Row `start` and those behind it of a tensor with C columns. */
+/* The rows from `start` on of a tensor with C columns. */
 static struct matrix rows_from(const void *tensor, int start, int C, enum precision precision)
 {
     enum element element = precision_element(precision);

@@ -1,7 +1,7 @@
 /* The language-model head and its loss in one: logits = x weightᵀ, losses = cross-entropy(logits, targets),
- * and the gradients, without ever holding (N,V). Works in chunks of rows against any backend: per chunk one
- * GEMM for the logits, the loss with dlogits written over them, and two GEMMs for the gradients. (After Hsu
- * et al., "Liger Kernel", 2024.) This file mentions no device.
+ * and the gradients, without ever storing (N,V). Works in chunks of rows on any backend: per chunk one GEMM
+ * for the logits, the loss with dlogits written over them, and two GEMMs for the gradients. (After Hsu et
+ * al., "Liger Kernel", 2024.)
  *
  * x (N,C), weight (V,C), targets (N) as in operations.def, chunk_rows >= 1. A chunk reads and writes all of
  * dweight, so larger chunks move less memory. Measured at V 32,000, C 256, GFLOP/s on one core of a Zen 5
@@ -11,10 +11,10 @@
 
 #include "kernels/device/backend.h"
 
-/* losses (N) =, dx (N,C) =, dweight (V,C) +=, in a stream of this precision; both gradients are those of
- * loss_scale · Σ losses, the scale that of `control` in device memory. dx NULL, dweight NULL: that gradient
- * is not computed. control NULL: neither is, only the losses. workspace: chunk_rows rows of V logits on the
- * device. Nothing aliases. */
+/* losses (N) =, dx (N,C) =, dweight (V,C) +=, in a stream of this precision. Both gradients are of loss_scale
+ * · Σ losses, with loss_scale of `control` in device memory. dx NULL or dweight NULL: that gradient is not
+ * computed. control NULL: only the losses are. workspace: chunk_rows rows of V logits on the device. Nothing
+ * aliases. */
 void linear_cross_entropy(const struct backend *backend, float *losses, void *dx, float *dweight,
                           const void *x, struct matrix weight, const int32_t *targets,
                           const struct step_control *control, int chunk_rows, void *workspace, int N, int C,

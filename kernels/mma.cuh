@@ -1,15 +1,14 @@
-/* The PTX instructions behind the tensor-core kernels, a function each; compute capability 8.0 and newer.
+/* The PTX instructions of the tensor-core kernels, one function each; compute capability 8.0 and newer.
  *
- * All of them are of one warp: every lane must call mma_bf16 and fragment_load, with the tile's position
- * equal in all lanes. The layouts of the fragments are those of the PTX ISA (sections "Matrix fragments for
- * mma.m16n8k16" and "ldmatrix"); with g = lane / 4 and c = lane % 4 · 2, a register holds two bf16, the lower
- * half first:
+ * All of them work per warp: every lane must call mma_bf16 and fragment_load, with the same position of the
+ * tile. The layouts of the fragments are defined in the PTX ISA (sections "Matrix fragments for mma.m16n8k16"
+ * and "ldmatrix"); with g = lane / 4 and c = lane % 4 · 2, a register holds two bf16, the lower half first:
  *
  *     a (16 × 16): rows g, g + 8, g, g + 8; columns c, c, c + 8, c + 8 and the next
  *     b (16 × 8):  rows c and c + 1, c + 8 and c + 9 of column g
  *     d (16 × 8):  [0] [1] row g, columns c and c + 1; [2] [3] row g + 8
  *
- * The simulator of tests/cuda_sim has the same functions in tensor_core.h, and checks each use. */
+ * The simulator of tests/cuda_sim implements the same functions in tensor_core.h and checks each use. */
 #ifndef ANNEAL_KERNELS_MMA_CUH
 #define ANNEAL_KERNELS_MMA_CUH
 
@@ -31,9 +30,9 @@ __device__ static inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], ui
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Four 8 × 8 matrices of bf16 from shared memory, one a register: lane l names row l % 8 of matrix l / 8, 16
- * bytes on a 16-byte boundary. Lane l gets of each matrix elements c and c + 1 of row g; TRANSPOSED, rows c
- * and c + 1 of column g. */
+/* Loads four 8 × 8 matrices of bf16 from shared memory, one per register: lane l gives the address of row l %
+ * 8 of matrix l / 8, 16 bytes on a 16-byte boundary. Lane l gets elements c and c + 1 of row g of each
+ * matrix; TRANSPOSED: rows c and c + 1 of column g. */
 template <bool TRANSPOSED>
 __device__ static inline void matrices_load(uint32_t (&f)[4], shared_pointer<__nv_bfloat16> row)
 {
@@ -51,8 +50,8 @@ __device__ static inline void matrices_load(uint32_t (&f)[4], shared_pointer<__n
 }
 
 /* Asynchronous copies from global to shared memory, 16 bytes past the first-level cache or 4 bytes, both
- * sides on a boundary of that size. Zeros instead where not `there`: `from` is not read then. What was copied
- * may be read once the thread that asked for it has waited, by other threads after a barrier behind that. */
+ * sides aligned to that size. If not `there`, writes zeros and does not read `from`. The copying thread may
+ * read the result after copy_wait, other threads after a barrier behind that. */
 __device__ static inline void copy_async16(shared_pointer<__nv_bfloat16> to, const __nv_bfloat16 *from,
                                            bool there)
 {
@@ -75,13 +74,13 @@ __device__ static inline void copy_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until at most PENDING of the thread's latest groups are under way. */
+/* Waits until at most PENDING of the thread's latest groups are unfinished. */
 template <int PENDING> __device__ static inline void copy_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-/* 2^x within 2 units in the last place, 0 for -infinity, results below the normal range flushed. */
+/* 2^x within 2 units in the last place, 0 for -infinity, subnormal results flushed to zero. */
 __device__ static inline float exp2_approx(float x)
 {
     float y;

@@ -1,5 +1,5 @@
-/* CPU twins of the optimizers. Memory-bound: AdamW reads 4 floats and writes 3 a parameter, Lion reads 3 and
- * writes 2. `weights` is left alone: the stream is fp32, where it is w itself. */
+/* CPU twins of the optimizers. Memory-bound: per parameter AdamW reads 4 floats and writes 3, Lion reads 3
+ * and writes 2. `weights` is not written: CPU streams are fp32, where it is w itself. */
 #include "kernels/optimizers.h"
 
 #include <math.h>

@@ -1,13 +1,13 @@
-/* CUDA twins of the optimizers. Memory-bound: AdamW reads 4 floats and writes 3 a parameter, Lion reads 3 and
- * writes 2, and the bf16 weight where there is one; 16 bytes a thread and array (8 of bf16) where all start
- * at such an address. The clipping scale and what follows from the learning rate are read on the device. A
- * thread searches the table of ranges once, for its first element; the table, 16 bytes an entry, is read by
- * every thread and stays in the caches. */
+/* CUDA twins of the optimizers. Memory-bound: per parameter AdamW reads 4 floats and writes 3, Lion reads 3
+ * and writes 2, and a bf16 weight if there is one; 16 bytes per thread and array (8 of bf16) if all addresses
+ * are aligned to that. The clipping scale and the factors derived from the learning rate are read on the
+ * device. A thread searches the table of ranges once, for its first element; the table, 16 bytes per entry,
+ * is read by every thread and stays in the caches. */
 #include "kernels/element.cuh"
 
 enum { BLOCK = 256 };
 
-/* The range of element i, below the end of the last: the first whose end lies behind it. */
+/* The range of element i, which is before the last end: the first range whose end is behind i. */
 __device__ static inline const struct update_range *range_of(const struct update_range *ranges,
                                                              int range_count, size_t i)
 {
@@ -28,8 +28,7 @@ __device__ static inline float kept(const struct update_range *range, float lr)
     return (float)(1.0 - (double)(lr * range->lr_scale) * range->weight_decay);
 }
 
-/* How an optimizer updates an element, with what it needs of its parameters and, once it has entered a range,
- * of that. */
+/* The rule of an optimizer for one element, with its parameters and those of the current range. */
 struct adamw {
     enum { MOMENTS = 2 };
     float beta1, rest1, beta2, rest2, eps, rate, keep, correct2;
@@ -62,7 +61,7 @@ struct lion {
     }
 };
 
-/* weights (n): where T is bf16, w as rounded to it; else not touched. */
+/* weights (n): w rounded to bf16 if T is bf16, else not written. */
 template <typename Rule, typename T, int W>
 __global__ void optimizer_update(float *__restrict__ w, T *__restrict__ weights, float *__restrict__ m,
                                  float *__restrict__ v, const float *__restrict__ g, size_t n,
@@ -85,7 +84,7 @@ __global__ void optimizer_update(float *__restrict__ w, T *__restrict__ weights,
         if constexpr (TWO) store<W>(v + i, c);
         return;
     }
-    for (size_t stop = i + W < n ? i + W : n; i < stop; i++) { /* the last piece, or one of two ranges */
+    for (size_t stop = i + W < n ? i + W : n; i < stop; i++) { /* the last piece, or a piece of two ranges */
         if (i >= range->end) {
             range = range_of(ranges, range_count, i);
             rule.enter(range, control);
@@ -107,7 +106,7 @@ static void optimizer_launch(float *w, void *weights, float *m, float *v, const 
     });
 }
 
-/* Once, as the CPU twin does it: computing powers in double for each parameter is too slow. */
+/* Once per step, like the CPU twin: computing powers in double for each parameter is too slow. */
 __global__ static void adamw_prepare(struct step_control *control, const struct clip_state *clip,
                                      double beta1, double beta2)
 {

@@ -1,14 +1,14 @@
-/* Every optimizer, once: a word of train.optimizer, how many moments it keeps of a parameter, train.beta2
- * where that is not set, and its FLOPs a parameter. The slot is NAME_step; see operations.def for what all of
- * them have in common. With ĝ = g · clip.scale, s and weight_decay those of the element's range:
+/* Every optimizer, listed once: its word in train.optimizer, its number of moments per parameter, the default
+ * of train.beta2, and its FLOPs per parameter. The slot is NAME_step; operations.def has the common part of
+ * the contract. With ĝ = g · clip.scale, s and weight_decay those of the element's range:
  *
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019):
  *
  *     m ← β₁ m + (1 − β₁) ĝ,    v ← β₂ v + (1 − β₂) ĝ²
  *     w ← w − s · lr · ( (m / (1 − β₁ᵗ)) / (sqrt(v / (1 − β₂ᵗ)) + eps) + weight_decay · w )
  *
- * t is clip->updates, at least 1; control->rate and root are overwritten with what follows from them:
- * lr / (1 − β₁ᵗ), 1 / sqrt(1 − β₂ᵗ), worked out in double.
+ * t is clip->updates, at least 1; control->rate and root are overwritten with lr / (1 − β₁ᵗ) and 1 / sqrt(1 −
+ * β₂ᵗ), computed in double.
  *
  * Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023), sign(0) = 0:
  *

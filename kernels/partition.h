@@ -1,15 +1,15 @@
-/* How work is cut, on every device, and the workspace that this takes: what is added up in which order
- * follows from the shape alone, never from threads or multiprocessors, so results do not depend on them. The
- * planner asks for the sizes, in bytes, before anything is allocated. */
+/* How work is divided, on every device, and the workspace for that. The order of additions depends on the
+ * shape alone, never on threads or multiprocessors, so results do not depend on them either. The planner uses
+ * the sizes, in bytes, before anything is allocated. */
 #ifndef ANNEAL_KERNELS_PARTITION_H
 #define ANNEAL_KERNELS_PARTITION_H
 
 #include <stddef.h>
 
-/* Row reductions (weight gradients of norms and biases) add up partial sums of at most so many chunks. */
+/* Row reductions (weight gradients of norms and biases) add up partial sums of at most this many chunks. */
 #define ROW_CHUNKS_MAX 64
 
-/* Rows a chunk: at least 16, so that small problems do not drown in partial sums. */
+/* Rows per chunk: at least 16, to limit the partial sums of small problems. */
 static inline int row_chunk_rows(int rows)
 {
     int each = (rows + ROW_CHUNKS_MAX - 1) / ROW_CHUNKS_MAX;
@@ -22,7 +22,7 @@ static inline int row_chunk_count(int rows)
     return (int)(((long)rows + each - 1) / each);
 }
 
-/* Of the sums down `columns` columns. */
+/* Workspace for the sums of `columns` columns. */
 static inline size_t row_chunk_workspace(int rows, int columns)
 {
     return (size_t)row_chunk_count(rows) * (size_t)columns * sizeof(float);
@@ -41,7 +41,7 @@ static inline size_t reduce_workspace(size_t n)
     return reduce_chunk_count(n) * sizeof(double);
 }
 
-/* The CPU's attention works in square tiles of scores; at most so many threads work on it at once, each in
+/* The CPU's attention works in square tiles of scores, with at most ATTENTION_WORKERS_MAX threads, each with
  * its own scratch. */
 #define ATTENTION_TILE        64
 #define ATTENTION_WORKERS_MAX 64
@@ -51,7 +51,7 @@ static inline int attention_tiles(int T)
     return (T + ATTENTION_TILE - 1) / ATTENTION_TILE;
 }
 
-/* HS rounded up to whole vectors of any instruction set. */
+/* HS rounded up to whole vectors, for any instruction set. */
 static inline int attention_width(int HS)
 {
     return (HS + 15) / 16 * 16;
@@ -64,7 +64,7 @@ static inline size_t attention_worker_floats(int HS)
 }
 
 /* The forward pass has a task per tile and query head, the backward pass up to one more per key/value head; a
- * GPU takes a float a row. */
+ * GPU needs one float per row. */
 static inline size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
 {
     size_t tasks = (size_t)B * (size_t)(NH + NKV) * (size_t)attention_tiles(T);

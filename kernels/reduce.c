@@ -1,11 +1,11 @@
-/* CPU twin of the sums. Memory-bound: every element is read once. One fp64 partial sum a chunk, added up in
+/* CPU twin of the sums. Memory-bound: every element is read once. One fp64 partial sum per chunk, added in
  * order. */
 
 #include <math.h>
 
 #include "kernels/device/cpu_device.h"
 
-/* Inlined for each value of `squares`, which the loop does not ask for then. */
+/* Inlined for each value of `squares`, so that the loop does not test it. */
 __attribute__((always_inline)) static inline double total_of(const float *x, size_t n, bool squares,
                                                              double *partial, int threads)
 {

@@ -1,6 +1,6 @@
 /* CUDA twin of the sums. Memory-bound: every element is read once. A block of 256 threads sums one chunk of
- * partition.h in fp64, each thread every 256th element; one more block sums the chunks; the clip state is one
- * thread's work. */
+ * partition.h in fp64, each thread every 256th element; another block sums the chunks; one thread computes
+ * the clip state. */
 #include "kernels/device/cuda_device.cuh"
 
 enum { BLOCK = 256 };

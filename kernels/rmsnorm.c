@@ -6,7 +6,7 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/simd.h"
 
-/* The one place that writes out: forward and recomputation agree to the bit because they share it. */
+/* Forward and recomputation share this function, so that both write the same bits. */
 static inline void row_scale(float *out, const float *x, const float *weight, float rstd, int C)
 {
 #pragma omp simd
@@ -33,7 +33,7 @@ void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x
     for (int n = 0; n < N; n++) {
         size_t at = (size_t)n * C;
         float *row = sum + at;
-        if (delta != NULL) { /* else sum is x */
+        if (delta != NULL) { /* otherwise sum is x */
             const float *a = x + at, *b = delta + at;
 #pragma omp simd
             for (int c = 0; c < C; c++) row[c] = a[c] + b[c];

@@ -1,12 +1,12 @@
-/* CUDA twin of RMSNorm. Memory-bound; a block of 32 to 256 threads a row, so that narrow rows still fill
- * the multiprocessors, 16 bytes a thread where C and the addresses allow. A row is read from memory once and
+/* CUDA twin of RMSNorm. Memory-bound; one block of 32 to 256 threads per row, so that narrow rows still fill
+ * the multiprocessors, 16 bytes per thread if C and the addresses allow. A row is read from memory once and
  * again from the first-level cache. Each thread's squares are summed in fp32 (at most C / 32 of them), the
- * threads' in fp64. Backward reads dout and x a second time for dweight: 6 elements instead of 4, for sums
- * without atomics. */
+ * threads' sums in fp64. Backward reads dout and x twice, the second time for dweight: 6 elements instead of
+ * 4, for sums without atomics. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 
-/* The one place that writes out: forward and recomputation agree to the bit because they share it. */
+/* Forward and recomputation share this function, so that both write the same bits. */
 template <typename T, int W>
 __device__ static inline void row_scale(T *out, const T *x, const T *weight, float rstd, int C)
 {
@@ -22,7 +22,7 @@ __device__ static inline float rstd_of(float squares, int C, float eps)
     return 1.0f / sqrtf((float)(block_sum((double)squares) / C + (double)eps));
 }
 
-/* delta NULL: the norm of x; else of sum = x + delta, as rounded to T. */
+/* delta NULL: the norm of x; else of sum = x + delta, rounded to T. */
 template <typename T, int W>
 __global__ void rmsnorm_rows(T *sum, T *out, float *rstd, const T *x, const T *delta, const T *weight, int C,
                              float eps)

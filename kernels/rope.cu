@@ -1,8 +1,8 @@
 /* CUDA twin of the rotary embedding. Memory-bound: the query and key heads are read and written once. Plain
- * rotation takes 16 bytes of each half of a head a thread where HS and the addresses allow, else a pair of
- * elements; with QK-norm a warp takes a head, so that the sum of squares stays in registers. Whatever the
- * elements, nothing between a load and the store of the result is rounded to them. The weights' gradients are
- * summed in the row chunks of partition.h, before dqkv is overwritten. */
+ * rotation processes 16 bytes of each half of a head per thread if HS and the addresses allow, else a pair of
+ * elements; with QK-norm a warp processes a head, so that the sum of squares stays in registers. Results are
+ * rounded only when they are stored, for any element type. The weights' gradients are summed in the row
+ * chunks of partition.h, before dqkv is overwritten. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 
@@ -21,7 +21,7 @@ struct rope_shape {
     }
 };
 
-/* (a, b) turned by the angle; direction −1 turns back. */
+/* Rotates (a, b) by the angle; direction −1 rotates back. */
 __device__ static inline void turn(float *a, float *b, float cosine, float sine, float direction)
 {
     float c = cosine, s = direction * sine, x1 = *a, x2 = *b;
@@ -29,7 +29,7 @@ __device__ static inline void turn(float *a, float *b, float cosine, float sine,
     *b = x2 * c + x1 * s;
 }
 
-/* W pairs of a head a thread. */
+/* W pairs of a head per thread. */
 template <typename T, int W>
 __global__ void rope_pairs(T *qkv, const float *__restrict__ cos_sin, struct rope_shape p, float direction)
 {
@@ -42,7 +42,7 @@ __global__ void rope_pairs(T *qkv, const float *__restrict__ cos_sin, struct rop
     T *low = qkv + p.head(n, h) + i, *high = low + half;
     floats<W> a = load<W>(low), b = load<W>(high);
     const float *angles = cos_sin + p.angles(n) + 2 * i;
-    floats<W> first = load<W>(angles), second = load<W>(angles + W); /* cosine and sine by turns */
+    floats<W> first = load<W>(angles), second = load<W>(angles + W); /* cosine and sine alternate */
     auto angle = [&](int j) { return j < W ? first.at[j] : second.at[j - W]; };
     for (int k = 0; k < W; k++) turn(&a.at[k], &b.at[k], angle(2 * k), angle(2 * k + 1), direction);
     store<W>(low, a);
@@ -79,7 +79,7 @@ __device__ static inline struct pair pair_turned(const T *head, const float *ang
     return d;
 }
 
-/* out may be qkv: a lane writes only what it alone has read, after the sum has passed through all lanes. */
+/* out may be qkv: a lane writes only elements that it alone has read, after the sum over all lanes. */
 template <typename T>
 __global__ void qk_norm_forward(T *out, float *rstd, const T *qkv, const T *__restrict__ q_weight,
                                 const T *__restrict__ k_weight, const float *__restrict__ cos_sin,
@@ -113,7 +113,7 @@ __global__ void qk_norm_forward(T *out, float *rstd, const T *qkv, const T *__re
     if (lane == 0) rstd[(size_t)n * (unsigned)normed + (unsigned)h] = r;
 }
 
-/* The gradient is turned back twice, so that what lies between the passes need not be stored. */
+/* Each of two passes rotates the gradient back, so that nothing has to be stored between them. */
 template <typename T>
 __global__ void qk_norm_dx(T *dqkv, const T *__restrict__ qkv, const float *__restrict__ rstd,
                            const T *__restrict__ q_weight, const T *__restrict__ k_weight,
@@ -141,9 +141,9 @@ __global__ void qk_norm_dx(T *dqkv, const T *__restrict__ qkv, const float *__re
     }
 }
 
-/* partial (chunks, 2, HS): what a chunk of rows adds to dq_weight and dk_weight. blockIdx.x: which of the
- * two, blockIdx.y: the chunk. Of the chunk's heads, row by row, a warp takes every WEIGHT_WARPS-th and a lane
- * a pair of elements of each; then the warps' sums are added up. */
+/* partial (chunks, 2, HS): the part of a chunk of rows in dq_weight and dk_weight. blockIdx.x selects one of
+ * the two, blockIdx.y the chunk. Of the chunk's heads, row by row, a warp processes every WEIGHT_WARPS-th, a
+ * lane a pair of elements of each; then the warps' sums are added. */
 template <typename T>
 __global__ void __launch_bounds__(WEIGHT_WARPS * 32)
     qk_norm_dweight(float *partial, const T *__restrict__ dqkv, const T *__restrict__ qkv,
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(WEIGHT_WARPS * 32)
         sums[warp * 64 + lane] = low;
         sums[warp * 64 + 32 + lane] = high;
         __syncthreads();
-        if (warp < 2 && i < half) { /* the first warp adds up the low ones, the second the high */
+        if (warp < 2 && i < half) { /* the first warp adds the low ones, the second the high ones */
             float total = 0;
             for (int w = 0; w < WEIGHT_WARPS; w++) total += sums[w * 64 + warp * 32 + lane];
             out[warp * half + i] = total;

@@ -1,8 +1,8 @@
-/* Elementary functions and sums for the CPU twins. The functions are written so that `#pragma omp simd` loops
- * over them become vector code on every instruction set: no branches, no calls, no tables. Private to
+/* Elementary functions and sums for the CPU twins. The functions have no branches, calls or tables, so that
+ * compilers turn `#pragma omp simd` loops over them into vector code on every instruction set. Private to
  * kernels/.
  *
- * Always: NaN in gives NaN out; nothing here relies on -ffast-math. */
+ * NaN in gives NaN out; nothing here relies on -ffast-math. */
 #ifndef ANNEAL_KERNELS_SIMD_H
 #define ANNEAL_KERNELS_SIMD_H
 
@@ -26,7 +26,7 @@ static inline float simd_float(uint32_t bits)
 }
 
 /* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6,
- * fitted for least greatest relative error. Gives exp(r), and n in the low bits of *shifted. */
+ * fitted for the least maximum relative error. Gives exp(r), and n in the low bits of *shifted. */
 static inline float simd_exp_reduced(float x, float *shifted)
 {
     const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */
@@ -58,8 +58,8 @@ static inline float simd_exp(float x)
     return p * scale1 * scale2;
 }
 
-/* exp(x) to within 1.5 ulp for x <= 88, as a softmax needs it: below -87, where exp is under 2e-38, it is 0.
- * Half the instructions of simd_exp. */
+/* exp(x) to within 1.5 ulp for x <= 88, for a softmax: 0 below -87, where exp is under 2e-38. Half the
+ * instructions of simd_exp. */
 static inline float simd_exp_softmax(float x)
 {
     float shifted;
@@ -76,8 +76,8 @@ static inline float simd_sigmoid(float x)
 
 /* ---- sums and maxima across lanes ----
  *
- * Written with vectors, because compilers add up the lanes of an `omp simd reduction` one after the other,
- * and the rows here are short: a head has 64 elements. */
+ * Written with vectors, because compilers add the lanes of an `omp simd reduction` one after the other, and
+ * the rows here are short: a head has 64 elements. */
 
 #if defined(__AVX512F__)
 #define SIMD_LANES 16
@@ -123,7 +123,7 @@ static inline simd_vector simd_greater(simd_vector a, simd_vector b)
     return (simd_vector)((wins & (bits)a) | (~wins & (bits)b));
 }
 
-/* The greatest of x (n) that is a number, and -infinity if there is none. */
+/* The maximum of x (n) without NaNs; -infinity if there are only NaNs. */
 static inline float simd_max(const float *x, int n)
 {
     simd_vector top[2] = {{0}, {0}};
@@ -164,7 +164,7 @@ static inline float simd_dot_block(const float *a, const float *b, const float *
     return simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
-/* The same over any n: fp32 inside blocks of 1,024 elements, fp64 across them. */
+/* The same for any n: fp32 inside blocks of 1,024 elements, fp64 across them. */
 static inline double simd_dot(const float *a, const float *b, const float *c, int n)
 {
     double total = 0;

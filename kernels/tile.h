@@ -1,9 +1,9 @@
-/* Products of small tiles that lie in the first- or second-level cache: the inner loops of attention. Private
+/* Products of small tiles that are in the first- or second-level cache: the inner loops of attention. Private
  * to the CPU twins.
  *
- * tile_multiply computes four rows by TILE_VECTORS vectors of the result at a time: with AVX-512 or NEON's 32
- * registers 16 of them hold sums, with 16 registers 8 do, which is what two multiply-adds a cycle of latency
- * four need. Per step it loads TILE_VECTORS vectors of b and broadcasts four numbers of a. */
+ * tile_multiply computes four rows by TILE_VECTORS vectors of the result at a time: 16 sums in registers with
+ * the 32 registers of AVX-512 or NEON, 8 sums with 16 registers, enough to hide a latency of four cycles with
+ * two multiply-adds per cycle. Per step it loads TILE_VECTORS vectors of b and four numbers of a. */
 #ifndef ANNEAL_KERNELS_TILE_H
 #define ANNEAL_KERNELS_TILE_H
 
@@ -21,9 +21,9 @@
 #define TILE_VECTORS 2
 #endif
 
-/* Which part of a product on the diagonal of a causal mask matters. Row r of the result stands for the same
- * position as column r or step r; computing is cut off at multiples of four rows and 16 columns, so a little
- * more is done. */
+/* The part of a product on the diagonal of a causal mask that is needed. Row r of the result has the same
+ * position as column r or step r. Computing stops at multiples of four rows and 16 columns, so more is
+ * computed. */
 enum tile_part {
     TILE_ALL,
     TILE_COLUMNS_TO_ROW,   /* columns n <= r */

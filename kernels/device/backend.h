@@ -1,17 +1,16 @@
 /* The backend: one flat table of functions per device. The network, the planner and the trainer in core/ are
  * written once against this table and never mention a device.
  *
- * Always: every slot is filled; work is ordered by the stream it is given; nothing allocates once
- * device_open and the first call of each slot have returned; results are deterministic on one device and
- * build. Each operation is listed in kernels/operations.def with its contract (formula, shapes, what
- * accumulates, what may alias).
+ * Every slot is filled; work is ordered by its stream; nothing allocates after device_open and the first call
+ * of each slot; results are deterministic on one device and build. kernels/operations.def lists each
+ * operation with its contract (formula, shapes, accumulation, aliasing).
  *
- * Shapes: B sequences, T tokens a sequence, N = B·T rows, C hidden width, NH query heads, NKV key/value
+ * Shapes: B sequences, T tokens per sequence, N = B·T rows, C hidden width, NH query heads, NKV key/value
  * heads, HS head width, F feed-forward width, V vocabulary. Tensors are row-major.
  *
  * Element types: a tensor given as `void *` holds elements of the stream's precision, fp32 or bf16; one given
  * as `float *` is fp32 in every precision: statistics, losses, parameter gradients, moments, master weights.
- * Sums are accumulated in fp32 or wider, whatever the elements are. */
+ * Sums are accumulated in fp32 or wider, for all element types. */
 #ifndef ANNEAL_KERNELS_DEVICE_BACKEND_H
 #define ANNEAL_KERNELS_DEVICE_BACKEND_H
 
@@ -38,7 +37,7 @@ static inline size_t precision_bytes(enum precision precision)
     return precision == PRECISION_BF16 ? 2 : 4;
 }
 
-/* As what numbers lie in memory. */
+/* The type of numbers in memory. */
 enum element { ELEMENT_FP32, ELEMENT_BF16 };
 
 static inline size_t element_bytes(enum element element)
@@ -46,15 +45,14 @@ static inline size_t element_bytes(enum element element)
     return element == ELEMENT_BF16 ? 2 : 4;
 }
 
-/* Of the tensors of a stream that computes in this precision. */
+/* The elements of tensors in a stream of this precision. */
 static inline enum element precision_element(enum precision precision)
 {
     return precision == PRECISION_BF16 ? ELEMENT_BF16 : ELEMENT_FP32;
 }
 
-/* An operand of a matrix product: rows of elements, each row `stride` elements behind the one before, in
- * memory of the device. Nobody reads or writes what lies between the end of a row and the next one, so a
- * view can be a range of columns. */
+/* An operand of a matrix product: rows of elements in device memory, each `stride` elements after the
+ * previous one. Gaps between rows are neither read nor written, so a view can be a range of columns. */
 struct matrix {
     void *at;
     enum element element;
@@ -69,26 +67,26 @@ static inline struct matrix matrix_view(const void *at, enum element element, in
 
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
-struct graph;  /* opaque: recorded work of a stream, to be queued again as one piece */
+struct graph;  /* opaque: recorded work of a stream, which can be queued again as one unit */
 struct event;  /* opaque: a mark between two pieces of a stream's work */
 
 /* A device's description of itself, for `anneal devices`, the run's record and the workbench's header. */
 struct device_info {
     char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
-    char computes[80];       /* with what its numbers are computed: "2 threads, AVX-512, OpenBLAS SkylakeX" */
+    char computes[80];       /* what computes its numbers: "2 threads, AVX-512, OpenBLAS SkylakeX" */
     char short_name[16];     /* "cpu", "cuda:0": the `device` column of runs */
     char uuid[48];           /* "GPU-…", the same for every process of the host; "": a CPU */
-    int64_t available_bytes; /* of it, what may still be taken; 0: unknown */
+    int64_t available_bytes; /* still free; 0: unknown */
     int64_t total_bytes;     /* memory of the device */
-    /* operations a second, two for a multiply-add, of matrix products in each precision, by what is known of
-     * the chip; 0: unknown, or the device does not compute in it */
+    /* operations per second of matrix products in each precision, two per multiply-add, from the published
+     * peaks of the chip; 0: unknown, or the device does not compute in this precision */
     double peak_flops[PRECISIONS];
-    enum precision best; /* what to train in, unless told */
-    bool has_display;    /* a screen hangs on it: others draw with its memory */
-    int max_head_dim;    /* the widest head that its attention knows; 0: any */
+    enum precision best; /* the default precision for training */
+    bool has_display;    /* drives a screen, so that other programs use its memory */
+    int max_head_dim;    /* the widest head that its attention supports; 0: any */
 };
 
-/* One matrix product, as the slot gemm is called for it: all but where its operands lie. */
+/* A matrix product as passed to the slot gemm, without the addresses of its operands. */
 struct gemm_layout {
     enum element element;
     int stride;
@@ -108,43 +106,44 @@ static inline bool gemm_shape_same(const struct gemm_shape *a, const struct gemm
            a->b.stride == b->b.stride;
 }
 
-/* The observer of warming up, and where warming up keeps its findings. */
+/* Receives the progress of warming up, and says where to store the choices made. */
 struct warm_watch {
-    const char *folder; /* for choices that the next process should make again; NULL: they are not kept */
+    const char *folder; /* stores choices, so that the next process makes the same; NULL: not stored */
     void *context;
     bool (*progress)(void *context, int done, int total); /* matrix products; false asks to stop */
-    void (*warning)(void *context, const char *sentence); /* something is odd, and warming goes on */
-    /* device memory to try products on, 256-aligned; the caller of warm takes it back when that returns */
+    void (*warning)(void *context,
+                    const char *sentence); /* reports a problem that does not end the warming */
+    /* device memory for trying products, 256-aligned; the caller of gemm_warm frees it after that returns */
     enum status (*scratch)(void *context, size_t bytes, void **out, struct err *err);
 };
 
-/* Device-resident: what differs from step to step. Operations read it from there, so that work which was
- * recorded once (struct graph) is right for every step. */
+/* In device memory: the values that differ from step to step. Operations read them from there, so that
+ * recorded work (struct graph) is correct for every step. */
 struct step_control {
-    uint64_t seed;              /* of dropout */
+    uint64_t seed;              /* for dropout */
     uint32_t step, micro_batch; /* likewise */
-    float loss_scale; /* of the loss whose gradients the step adds up: 1 / labels that count, in all of it */
+    float loss_scale;           /* 1 / (labels that count in the whole step) */
     float lr;
-    float rate, root; /* worked out by adamw_step, from lr and the updates so far */
+    float rate, root; /* computed by adamw_step from lr and the updates so far */
 };
 
-/* Identifies one dropout mask; the mask is a pure function of the control's seed, step and micro_batch, of
- * layer and site, and of the element's index. */
+/* Identifies one dropout mask, a pure function of the control's seed, step and micro_batch, of layer and
+ * site, and of the element's index. */
 struct dropout_site {
     const struct step_control *control; /* device memory */
     uint16_t layer;                     /* 0 for the embedding */
     uint16_t site;                      /* 0 embedding, 1 attention output projection, 2 down projection */
 };
 
-/* Device-resident result of clip_norm, read by the optimizers: no host round trip. */
+/* In device memory: the result of clip_norm, read by the optimizers: no host round trip. */
 struct clip_state {
     float norm;  /* L2 norm over all gradients */
     float scale; /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
-    int64_t updates; /* how often the scale was not 0, this time included: the t of AdamW's corrections */
+    int64_t updates; /* number of updates with a scale other than 0, this one included: AdamW's t */
 };
 
-/* How the optimizers update a stretch of the flat arena: elements from the end of the range before, or 0, up
- * to `end`. A sorted table of these lies in device memory; its last range ends at n. */
+/* How the optimizers update a range of the flat arena: elements from the previous range's end, or 0, up to
+ * `end`. A sorted table of ranges is in device memory; the last one ends at n. */
 struct update_range {
     size_t end;
     float lr_scale;     /* times the step's learning rate */
@@ -159,18 +158,18 @@ struct optimizer_params {
 
 enum activity_kind { ACTIVITY_KERNEL, ACTIVITY_UPLOAD, ACTIVITY_DOWNLOAD, ACTIVITY_COPY, ACTIVITY_FILL };
 
-/* Something that a device did, as its own tools saw it. */
+/* Something that a device did, as recorded by its own tools. */
 struct activity {
-    const char *name; /* of a kernel, as the source has it; "upload", "fill", …; borrowed for the call */
+    const char *name; /* a kernel's name in the source; "upload", "fill", …; borrowed for the call */
     enum activity_kind kind;
     int64_t start_ns; /* since activity_begin returned */
     int64_t duration_ns;
-    int stream;    /* what has the same number ran one after the other */
+    int stream;    /* activities of one stream do not overlap */
     int64_t bytes; /* moved by a copy or fill; 0 for a kernel */
 };
 
-/* The parameters of a slot, from its operands in operations.def: lists of them are walked by two macros that
- * call each other in turn. */
+/* The parameters of a slot, from its operands in operations.def: two macros that call each other walk the
+ * list of operands. */
 #define PARAMETERS(operands)         OPERANDS_END(PARAMETER_A operands)
 #define OPERANDS_END(...)            OPERANDS_ENDED(__VA_ARGS__)
 #define OPERANDS_ENDED(...)          __VA_ARGS__##_END
@@ -188,104 +187,103 @@ struct activity {
 #define PARAMETER_COUNT(name, type)        type name,
 #define PARAMETER_VALUE(name, type)        type name,
 
-enum { DEVICE_FIRST = -1 }; /* the first that can be used */
+enum { DEVICE_FIRST = -1 }; /* the first usable device */
 
 struct backend {
     const char *name; /* "cpu", "cuda" */
     bool queues;      /* a call returns before its work is done; false: each runs to its end */
 
     /* --- device and memory --- */
-    /* The device with this number, from 0, or DEVICE_FIRST; STATUS_USAGE where there is none with it.
-     * threads: of a CPU, 0: all cores. All calls come from the thread that opened it. */
+    /* Opens the device with this number, from 0, or DEVICE_FIRST; STATUS_USAGE if there is none. threads: of
+     * a CPU; 0: all cores. All calls must come from the thread that opened it. */
     enum status (*device_open)(int index, int threads, struct device **out, struct err *err);
-    /* A device that has failed for good is left to the end of the process: closing it, and freeing and
-     * closing what belongs to it, frees the host's memory and does not touch the device again. */
+    /* After a permanent failure, closing the device, and freeing or closing anything of it, frees only host
+     * memory; the rest is left to the end of the process. */
     void (*device_close)(struct device *device);
     void (*device_describe)(struct device *device, struct device_info *out);
     enum status (*mem_alloc)(struct device *device, size_t bytes, void **out,
                              struct err *err); /* 256-aligned */
     void (*mem_free)(struct device *device, void *memory);
-    /* from the device's pool, 256-aligned: for work queued on the stream from here on; pool_free gives it
-     * back after what is queued there. A stream NULL: for users that wait for the device */
+    /* from the device's pool, 256-aligned, for work queued on the stream afterwards; pool_free returns it
+     * after the work queued so far. stream NULL: for users that wait for the device */
     enum status (*pool_alloc)(struct device *device, size_t bytes, struct stream *stream, void **out,
                               struct err *err);
     void (*pool_free)(struct device *device, void *memory, size_t bytes, struct stream *stream);
     size_t (*pool_reserved)(struct device *device); /* bytes that the pool holds, in use or not */
-    void (*pool_trim)(struct device *device);       /* gives back what is not in use */
-    /* by how many bytes, or a multiple of them, the pool grows for a request that finds no room in it:
-     * measured, where the device does not say; 1: by what is asked for */
+    void (*pool_trim)(struct device *device);       /* returns unused memory to the device */
+    /* the pool grows by this many bytes, or a multiple, for a request that does not fit: measured if the
+     * device does not document it; 1: by the size of the request */
     size_t (*pool_unit)(struct device *device);
-    /* host memory that copies need not stage: page-locked on CUDA; 256-aligned */
+    /* host memory for direct copies: page-locked on CUDA; 256-aligned */
     enum status (*host_alloc)(struct device *device, size_t bytes, void **out, struct err *err);
     void (*host_free)(struct device *device, void *memory);
-    /* How often, ever and by any thread, the device has been asked for memory: by mem_alloc, pool_alloc,
-     * host_alloc, and graph_open where a graph lies in it. */
+    /* How often any thread has asked the device for memory so far: by mem_alloc, pool_alloc, host_alloc, and
+     * by graph_open if the graph takes memory. */
     int64_t (*allocations)(struct device *device);
 
     /* --- streams --- */
-    /* fails for a precision that the device does not compute in */
+    /* fails for an unsupported precision */
     enum status (*stream_open)(struct device *device, enum precision precision, struct stream **out,
                                struct err *err);
     void (*stream_close)(struct stream *stream);
-    /* Until idle; reports the stream's first fault, after which nothing more was run on it. STATUS_DEVICE:
-     * the device has failed and is lost to this process, with everything in its memory; or it cannot do what
-     * was asked, so that the work is another device's. STATUS_NO_MEMORY: it had no memory left to launch
-     * something; what was done before that stands, and another stream of the device may read it. */
+    /* Waits until the stream is idle; returns its first fault, after which nothing ran on it. STATUS_DEVICE:
+     * the device has failed, and its memory is lost to this process; or it cannot do this work, but another
+     * device may. STATUS_NO_MEMORY: a launch found no memory; earlier work is valid, and another stream of
+     * the device may read it. */
     enum status (*stream_wait)(struct stream *stream, struct err *err);
-    /* the same of what is known by now; does not wait */
+    /* the same without waiting */
     enum status (*stream_check)(struct stream *stream, struct err *err);
 
-    /* what is queued from here on waits until the event, as last recorded, has happened */
+    /* work queued from now on waits for the event as last recorded */
     void (*stream_after)(struct stream *stream, struct event *event);
 
-    /* --- events: how long the device worked between two marks --- */
+    /* --- events: the device's time between two marks --- */
     enum status (*event_open)(struct device *device, struct event **out, struct err *err);
     void (*event_close)(struct event *event);
-    /* marks the work so far; an earlier mark of this event is forgotten */
+    /* marks the work so far, and replaces an earlier mark of this event */
     void (*event_record)(struct event *event, struct stream *stream);
-    /* milliseconds from one mark to a later one of the same stream; waits for the later one. NaN where the
-     * stream failed */
+    /* milliseconds between two marks of one stream; waits for the later one. NaN if the stream failed */
     double (*event_elapsed)(struct event *from, struct event *to);
-    /* whether there is nothing to wait for: the device has come to the mark, none was made, or it failed */
+    /* whether there is nothing to wait for: the mark is reached or was never made, or the device failed */
     bool (*event_done)(struct event *event);
-    /* Until the device has come to the mark, which was made on this stream. STATUS_OK: it has, whatever
-     * became of later work; else the stream's fault, as stream_wait reports it. */
+    /* Waits for the mark, which was made on this stream. STATUS_OK: it is reached, whatever happened to later
+     * work; else the stream's fault, as from stream_wait. */
     enum status (*event_wait)(struct event *event, struct stream *stream, struct err *err);
 
-    /* --- graphs: a stream's work recorded once and queued again as one piece --- */
-    /* Keeps what `work` queues on the stream without running it; work may not wait, use ordinary host memory,
-     * or touch another stream. STATUS_FAILED: this cannot be recorded; nothing ran and the stream is as
-     * before. */
+    /* --- graphs: a stream's work, recorded once and queued again as one unit --- */
+    /* Records the work that `work` queues on the stream without running it; work may not wait, use ordinary
+     * host memory, or touch another stream. STATUS_FAILED: it cannot be recorded; nothing ran and the stream
+     * is unchanged. */
     enum status (*graph_open)(struct stream *stream, void (*work)(void *context), void *context,
                               struct graph **out, struct err *err);
-    void (*graph_run)(struct graph *graph, struct stream *stream); /* queues it; `context` must live on */
+    void (*graph_run)(struct graph *graph, struct stream *stream); /* `context` must still exist */
     void (*graph_close)(struct graph *graph);                      /* NULL is harmless */
 
-    /* --- what the device did, for the trace of a step; one recording in a process at a time --- */
-    /* Records from here on. STATUS_NOT_FOUND: this machine lacks what that takes, and the sentence names it.
-     * A device whose calls run on the host records nothing and does not fail: there is no more to see. */
+    /* --- the device's activity, for the trace of a step; one recording per process at a time --- */
+    /* Starts recording. STATUS_NOT_FOUND: a library is missing, which the error names. A device whose calls
+     * run on the host records nothing and succeeds. */
     enum status (*activity_begin)(struct device *device, struct err *err);
-    /* After waiting for the streams: gives what was recorded to `each`, in no order, and frees it. Harmless
-     * without activity_begin. Fails where something is missing; the rest has been given. */
+    /* Call after waiting for the streams: passes the records to `each`, in no order, and frees them. Harmless
+     * without activity_begin. Fails if records are missing, after passing the others. */
     enum status (*activity_end)(struct device *device,
                                 void (*each)(void *context, const struct activity *activity), void *context,
                                 struct err *err);
-    /* A named range on this thread, for the vendor's tools; nested. Nothing where none listens. */
+    /* A named range on this thread, for the vendor's tools; nested. No effect without a tool. */
     void (*range_push)(const char *name);
     void (*range_pop)(void);
 
     /* --- matrix products --- */
-    /* bytes of scratch that products would like to have; 0: none needed */
+    /* bytes of scratch that fast products need; 0: none */
     size_t (*gemm_workspace)(struct device *device);
-    /* From now on the stream's products may use `workspace` (256-aligned); the lender keeps it, and takes it
-     * back by lending NULL and 0 or by closing the stream. Without any, products that need scratch are done
-     * in another way. */
+    /* Lets the stream's products use `workspace` (256-aligned) from now on. The caller owns it, and takes it
+     * back by lending NULL and 0 or by closing the stream. Without it, products that need scratch use another
+     * algorithm. */
     void (*gemm_lend)(struct stream *stream, void *workspace, size_t bytes);
-    /* Before the large allocations of a training: loads code and chooses how each of these products is done
-     * in this stream's precision, with gemm_workspace bytes and operands at multiples of 16 bytes, so that
-     * the first step finds nothing left to do. Replaces what an earlier call prepared. Fails where scratch
-     * for the largest product does not fit, where a product cannot be done, or when the watch says stop
-     * (STATUS_INTERRUPTED). A CPU has nothing to do and reports nothing. */
+    /* Before the large allocations of a training: loads code and chooses an algorithm for each of these
+     * products in this stream's precision, with gemm_workspace bytes and operands at multiples of 16 bytes,
+     * so that the first step has nothing left to prepare. Replaces earlier preparations. Fails if scratch for
+     * the largest product does not fit, if a product is not supported, or if the watch stops it
+     * (STATUS_INTERRUPTED). On a CPU it does nothing. */
     enum status (*gemm_warm)(struct stream *stream, const struct gemm_shape *shapes, int count,
                              const struct warm_watch *watch, struct err *err);
 
@@ -294,7 +292,7 @@ struct backend {
 #include "kernels/operations.def"
 };
 
-/* The slots that are functions, but for the operations; SLOT(name) for each, in order. */
+/* All function slots except operations: SLOT(name) for each, in order. */
 /* clang-format off */
 #define BACKEND_SLOTS(SLOT)                                                                               \
     SLOT(device_open) SLOT(device_close) SLOT(device_describe)                                            \

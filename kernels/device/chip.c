@@ -1,5 +1,5 @@
-/* See chip.h. Figures from NVIDIA's data sheets and architecture white papers; where those give them with
- * sparsity, half of it. */
+/* See chip.h. Figures from NVIDIA's data sheets and architecture white papers; half of a figure that is given
+ * with sparsity. */
 #include "kernels/device/chip.h"
 
 #include <ctype.h>
@@ -7,12 +7,12 @@
 #include <string.h>
 
 struct published {
-    const char *model;   /* a word sequence of the driver's name */
-    int multiprocessors; /* of the whole chip: a MIG slice or a cut-down namesake has fewer */
+    const char *model;   /* words of the driver's name */
+    int multiprocessors; /* of the whole chip: a MIG slice or a smaller chip of the same name has fewer */
     double teraflops[PRECISIONS];
 };
 
-/* In order: the more special name first. */
+/* In this order: the more specific name first. */
 static const struct published table[] = {
     {"A100", 108, {19.5, 156, 312}},        {"A30", 56, {10.3, 82, 165}},
     {"A10", 72, {31.2, 62.5, 125}},         {"A40", 84, {37.4, 74.8, 149.7}},
@@ -24,7 +24,7 @@ static const struct published table[] = {
     {"GH200", 132, {66.9, 494.7, 989.4}},
 };
 
-/* `words` stands in `name` with no letter or digit at either end. */
+/* Whether `name` contains `words`, with no letter or digit at either end. */
 static bool names(const char *name, const char *words)
 {
     size_t n = strlen(words);
@@ -33,7 +33,7 @@ static bool names(const char *name, const char *words)
     return false;
 }
 
-/* Operations a clock of one multiprocessor. GeForce chips of 8.6 and 8.9 run tensor cores at half the rate
+/* Operations per clock of one multiprocessor. GeForce chips of 8.6 and 8.9 run tensor cores at half the rate
  * when they accumulate in fp32. */
 static bool rates(const struct chip *chip, double out[PRECISIONS])
 {

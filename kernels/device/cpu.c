@@ -1,7 +1,7 @@
 /* The CPU table, and its device, memory and streams. Compiled once per instruction set, like every CPU twin;
  * see cpu_select.c for how one is chosen.
  *
- * A stream runs each call to its end before it returns, so waiting is free and nothing can fail later. */
+ * A call runs to its end before it returns, so waiting is free and nothing can fail later. */
 #include <cblas.h>
 #include <errno.h>
 #include <omp.h>
@@ -34,14 +34,14 @@ static enum status device_open(int index, int threads, struct device **out, stru
     if (threads < 0 || threads > CPU_THREADS_MAX)
         return err_set(err, STATUS_USAGE, "cpu: cannot use %d threads (give 1 to %d, or 0 for all cores)",
                        threads, CPU_THREADS_MAX);
-    if (threads == 0) threads = omp_get_max_threads(); /* all cores, or what OMP_NUM_THREADS says */
+    if (threads == 0) threads = omp_get_max_threads(); /* all cores, or OMP_NUM_THREADS */
     if (threads > CPU_THREADS_MAX) threads = CPU_THREADS_MAX;
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL) return err_no_memory(err, "the CPU's handle");
     device->threads = threads;
-    /* With one thread no active parallel region surrounds gemm's call, so OpenBLAS needs to know. Releases
-     * before 0.3.29 do as they are told here, and set OpenMP's number too, which the next device still needs;
-     * later ones start a team of OpenMP's number, which gemm therefore sets for its own region. */
+    /* With one thread no active parallel region surrounds gemm's call, so OpenBLAS must be told. Releases
+     * before 0.3.29 follow this call, but also set OpenMP's number, which the next device still needs; later
+     * ones start a team of OpenMP's number, which gemm therefore sets for its own region. */
     int all = omp_get_max_threads();
     openblas_set_num_threads(1);
     omp_set_num_threads(all);
@@ -49,7 +49,7 @@ static enum status device_open(int index, int threads, struct device **out, stru
     return STATUS_OK;
 }
 
-/* "model name : AMD EPYC 9B14" of /proc/cpuinfo; other processors than x86 do not have the line. */
+/* "model name : AMD EPYC 9B14" of /proc/cpuinfo; only x86 has this line. */
 static void processor_name(char *buf, size_t size)
 {
     snprintf(buf, size, "CPU");
@@ -82,8 +82,8 @@ static void device_describe(struct device *device, struct device_info *out)
     out->total_bytes = memory_total();
 }
 
-/* Tensors are read in short pieces far apart (a head's rows, a GEMM's panels); with small pages the processor
- * spends a tenth of the time and more looking up addresses. */
+/* Tensors are read in short pieces far apart (a head's rows, a GEMM's panels); with small pages, looking up
+ * addresses takes a tenth of the time or more. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static enum status mem_alloc(struct device *device, size_t bytes, void **out, struct err *err)
@@ -95,7 +95,7 @@ static enum status mem_alloc(struct device *device, size_t bytes, void **out, st
     if (rounded >= bytes) memory = aligned_alloc(unit, rounded > 0 ? rounded : unit);
     if (memory == NULL) return err_no_memory(err, "%s (use a smaller model or batch)", TEXT_BYTES(bytes));
 #ifdef MADV_HUGEPAGE
-    /* a wish: where it cannot be granted everything works, some tenths slower */
+    /* optional: without huge pages everything works, but tens of percent slower */
     if (unit == HUGE_PAGE) madvise(memory, rounded, MADV_HUGEPAGE);
 #endif
     *out = memory;
@@ -122,8 +122,8 @@ static int64_t allocations(struct device *device)
     return device->allocations;
 }
 
-/* In pieces that the threads share statically, as the operations share their rows: where memory belongs to a
- * processor, the first touch decides to which. */
+/* In pieces that threads share statically, like the rows of operations: if memory belongs to a processor, the
+ * first touch decides to which. */
 void mem_zero(void *memory, size_t bytes, struct stream *stream)
 {
     const size_t piece = 65536;
@@ -200,7 +200,7 @@ static enum status stream_open(struct device *device, enum precision precision, 
     return STATUS_OK;
 }
 
-/* Calls are synchronous, so a mark is the time at which it is made. */
+/* Calls are synchronous, so a mark is the current time. */
 struct event {
     double at; /* seconds of clock_monotonic */
 };
@@ -228,7 +228,7 @@ static double event_elapsed(struct event *from, struct event *to)
     return (to->at - from->at) * 1e3;
 }
 
-/* Recording is remembering what to call. */
+/* A recording is the function to call. */
 struct graph {
     void (*work)(void *context);
     void *context;
@@ -256,8 +256,8 @@ static size_t gemm_workspace(struct device *device)
 
 /* ---- slots that have nothing to do ----
  *
- * Calls have run when they return, and on the host, where their spans say all; the C library looks after the
- * heap; products need no scratch and no preparation; handles own nothing. */
+ * Calls are complete when they return and run on the host, where spans show everything; the C library manages
+ * the heap; products need no scratch and no preparation; handles own nothing. */
 
 /* clang-format off */
 #define NOTHING(slot, ...) static void slot(__VA_ARGS__) {}

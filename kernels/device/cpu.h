@@ -1,22 +1,22 @@
-/* The CPU's means of computing: which instruction set's table, and which of its kernels OpenBLAS should use.
- * The tables are the same sources compiled several times; see KERNEL_SRC in the Makefile. */
+/* How the CPU computes: which instruction set's table, and which of its kernels OpenBLAS should use. The
+ * tables are the same sources compiled several times; see KERNEL_SRC in the Makefile. */
 #ifndef ANNEAL_KERNELS_DEVICE_CPU_H
 #define ANNEAL_KERNELS_DEVICE_CPU_H
 
 #include "kernels/device/backend.h"
 
-/* The table compiled for `isa`: "baseline", "v3" (AVX2, FMA) or "v4" (AVX-512); NULL when this processor or
- * this build does not have it. "baseline" is always there. */
+/* The table compiled for `isa`: "baseline", "v3" (AVX2, FMA) or "v4" (AVX-512); NULL if this processor or
+ * this build does not have it. "baseline" always exists. */
 const struct backend *cpu_backend_for(const char *isa);
 
-/* Name of the instruction set cpu_backend() chose. The environment variable ANNEAL_CPU_ISA chooses another
- * one, if the processor has it. */
+/* The name of the instruction set that cpu_backend() chose. The environment variable ANNEAL_CPU_ISA chooses
+ * another one, if the processor has it. */
 const char *cpu_isa(void);
 
-/* OpenBLAS knows processors by family and model, and takes one that came after it for one of the oldest: with
- * the release of Debian 12 a Xeon with AVX-512 then multiplies matrices with SSE3. What a processor can do is
- * known without its name. Returns the name for $OPENBLAS_CORETYPE, which is read before main; NULL: OpenBLAS
- * has chosen well, or nothing better is known. Static text. */
+/* OpenBLAS knows processors by family and model, and treats a newer one like one of the oldest: with the
+ * release of Debian 12, a newer Xeon with AVX-512 multiplies matrices with SSE3. The features of a processor
+ * are known without its name. Returns the name for $OPENBLAS_CORETYPE, which OpenBLAS reads before main;
+ * NULL: OpenBLAS chose well, or nothing better is known. Static text. */
 const char *blas_core(void);
 
 /* The same for an OpenBLAS that chose `chosen`, on a processor with AVX2 and FMA, or with AVX-512 too. */

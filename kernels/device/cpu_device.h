@@ -1,8 +1,8 @@
 /* Shared by the CPU twins: the device and stream behind the opaque handles of backend.h, and the twins'
- * prototypes. Private to kernels/: nobody else looks inside a device.
+ * prototypes. Private to kernels/.
  *
- * Always: a parallel region has exactly the stream's thread count, never fewer (an if-clause or a smaller
- * team would make libgomp build a new team, which allocates). */
+ * A parallel region always has exactly the stream's thread count (an if-clause or a smaller team would make
+ * libgomp build a new team, which allocates). */
 #ifndef ANNEAL_KERNELS_DEVICE_CPU_DEVICE_H
 #define ANNEAL_KERNELS_DEVICE_CPU_DEVICE_H
 
@@ -14,7 +14,7 @@
 struct device {
     int threads;                  /* 1 to CPU_THREADS_MAX */
     _Atomic size_t pool_reserved; /* bytes handed out by pool_alloc */
-    _Atomic int64_t allocations;  /* ever */
+    _Atomic int64_t allocations;  /* so far */
 };
 
 /* Calls are synchronous on the CPU: a stream only carries the thread count. */
@@ -27,7 +27,7 @@ struct stream {
 #define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
 #include "kernels/operations.def"
 
-/* *total += the partial sums of row chunks, each `stride` behind the one before */
+/* *total += the partial sums of row chunks, `stride` apart */
 static inline void chunks_add(float *total, const float *partial, int chunks, int stride)
 {
     double sum = 0;

@@ -1,5 +1,5 @@
-/* Chooses among the CPU tables. Compiled once, for the oldest processor: what runs
- * before the choice must run anywhere.
+/* Chooses among the CPU tables. Compiled once, for the oldest processor: code that runs before the choice
+ * must run anywhere.
  *
  * The tables are built from the same sources (see KERNEL_SRC in the Makefile): each object exports only its
  * table. */

@@ -2,11 +2,11 @@
  * `cuda_plugin`; see cuda_plugin.h for how it is found.
  *
  * A stream keeps its first fault: nothing runs on it afterwards, downloads fill with NaN, and stream_wait
- * says what failed where. CUDA's errors are sticky: after one every later call of the process fails or, on a
- * GPU that is gone, may hang. So the device is then `lost`: nothing of it is waited for, freed or destroyed,
- * which the end of the process does. The exceptions are a launch that found no memory (a kernel's code is
- * loaded when it is first used) and a product that cuBLASLt refuses: they have not run, and CUDA goes on
- * working. */
+ * reports what failed where. CUDA's errors are sticky: after one, every later call of the process fails or,
+ * on a GPU that is gone, may hang. The device is then `lost`: nothing of it is waited for, freed or
+ * destroyed; the end of the process does that. There are two exceptions, which do not run and leave CUDA
+ * working: a launch that found no memory (a kernel's code is loaded at its first use) and a product that
+ * cuBLASLt rejects. */
 #include "kernels/device/cuda_device.cuh"
 
 extern "C" {
@@ -18,10 +18,10 @@ extern "C" {
 #include <stdlib.h>
 #include <string.h>
 
-/* The oldest compute capability there is code for, and the widest head that attention has tiles for. */
+/* The oldest supported compute capability, and the widest head that attention supports. */
 enum { OLDEST_MAJOR = 8, WIDEST_HEAD = 256 };
 
-/* ---- what is there ---- */
+/* ---- finding devices ---- */
 
 static enum status inspect(struct cuda_driver_report *out, struct err *err)
 {
@@ -65,13 +65,13 @@ static void write_uuid(const cudaDeviceProp *properties, char *out, size_t size)
                                  (unsigned char)properties->uuid.bytes[i]);
 }
 
-/* Whether it answers, and how much of it is free; makes it the current device. */
+/* Makes this the current device; gets its free memory, or the error if it does not answer. */
 static cudaError_t free_memory(int index, int64_t *out)
 {
     size_t free_bytes = 0, total = 0;
     cudaError_t error = cudaSetDevice(index);
     if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &total);
-    if (error != cudaSuccess) cudaGetLastError(); /* of this device: not the next launch's */
+    if (error != cudaSuccess) cudaGetLastError(); /* clears the error, so that no later launch reports it */
     *out = error == cudaSuccess ? (int64_t)free_bytes : 0;
     return error;
 }
@@ -80,7 +80,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
 {
     cudaDeviceProp properties;
     struct device_info *info = &out->info;
-    int watched = 0; /* kernels are ended after a while where somebody looks at a screen */
+    int watched = 0; /* a device with a screen limits the run time of kernels */
     memset(out, 0, sizeof *out);
     cudaError_t error = cudaGetDeviceProperties(&properties, index);
     if (error != cudaSuccess)
@@ -90,7 +90,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
     snprintf(info->short_name, sizeof info->short_name, "cuda:%d", index);
     write_uuid(&properties, info->uuid, sizeof info->uuid);
     info->total_bytes = (int64_t)properties.totalGlobalMem;
-    info->best = PRECISION_BF16; /* tensor cores of every device that there is code for have it */
+    info->best = PRECISION_BF16; /* the tensor cores of every supported device have it */
     info->max_head_dim = WIDEST_HEAD;
     info->has_display =
         cudaDeviceGetAttribute(&watched, cudaDevAttrKernelExecTimeout, index) == cudaSuccess && watched;
@@ -110,7 +110,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
     return STATUS_OK;
 }
 
-/* Of several none of which can be used, the first one's reason stands for all. */
+/* If no device can be used, the error gives the first one's reason. */
 static enum status find_device(int *index, struct cuda_device_report *out, struct err *err)
 {
     struct cuda_driver_report driver;
@@ -179,7 +179,7 @@ enum status device_open(int index, int, struct device **out, struct err *err)
 
 void device_describe(struct device *device, struct device_info *out)
 {
-    if (!device->lost) free_memory(device->index, &device->info.available_bytes); /* others come and go */
+    if (!device->lost) free_memory(device->index, &device->info.available_bytes); /* changes with other processes */
     *out = device->info;
 }
 
@@ -192,7 +192,7 @@ void mem_zero(void *memory, size_t bytes, struct stream *stream)
                   cudaMemsetAsync(memory, 0, bytes, stream->queue));
 }
 
-/* Neither page-locked nor the device's. */
+/* Neither page-locked nor device memory. */
 static bool is_ordinary(const void *host)
 {
     cudaPointerAttributes attributes;
@@ -209,8 +209,8 @@ static void copy(struct stream *stream, const char *at, void *to, const void *fr
     stream_called(stream, at, cudaMemcpyAsync(to, from, bytes, kind, stream->queue));
 }
 
-/* Ordinary memory is staged before the call returns, and the caller may reuse it at once; but a device that
- * reads such memory by itself need not stage it, and then the copy is waited for. Page-locked memory is read
+/* Ordinary memory is staged before the call returns, so the caller may reuse it at once; but a device that
+ * can read such memory directly need not stage it, so then the copy is waited for. Page-locked memory is read
  * later, without the host. */
 void mem_upload(void *device_memory, const void *host, size_t bytes, struct stream *stream)
 {
@@ -265,14 +265,14 @@ void stream_refused(struct stream *stream, const char *at, cudaError_t error)
         stream_fault(stream, at, cudaGetErrorString(error));
         return;
     }
-    cudaGetLastError(); /* it is told: no later launch shall find it */
+    cudaGetLastError(); /* reported below: no later launch should report it */
     stream_decline(stream, at, cudaGetErrorString(error), true);
 }
 
 void stream_close(struct stream *stream)
 {
     if (stream == NULL) return;
-    /* what still runs reads memory that is freed next; after a fault in it the device is not asked again */
+    /* running work reads memory that is freed next; after a fault the device is not called again */
     if (stream->queue != NULL && !stream->device->lost && cudaStreamSynchronize(stream->queue) != cudaSuccess)
         stream->device->lost = true;
     if (stream->queue != NULL && !stream->device->lost) cudaStreamDestroy(stream->queue);

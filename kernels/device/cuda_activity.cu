@@ -1,10 +1,9 @@
-/* A record of the device's work: every kernel and copy from CUPTI's activity interface; and ranges for
- * NVIDIA's Nsight tools, by NVTX, a header that does nothing as long as no tool listens.
+/* Records the device's work: every kernel and copy, through CUPTI's activity interface; and ranges for
+ * NVIDIA's Nsight tools, through NVTX, a header that does nothing unless a tool is attached.
  *
- * CUPTI is part of the CUDA Toolkit, not of the driver, so it is asked for at run time: a machine without it
- * trains all the same, and is told what is missing when a trace is wanted. It asks for buffers and gives them
- * back by calls that carry no pointer of ours, from a thread of its own where it likes: hence the one static
- * variable. https://docs.nvidia.com/cupti/ (Activity API) */
+ * CUPTI is part of the CUDA Toolkit, not of the driver, so it is loaded at run time: without it training
+ * works, and a trace reports what is missing. Its callbacks for buffers carry no pointer of ours and may come
+ * from any thread: hence the one static variable. https://docs.nvidia.com/cupti/ (Activity API) */
 #include "kernels/device/cuda_device.cuh"
 
 #include <cupti.h>
@@ -43,9 +42,9 @@ struct buffer {
 static struct recording {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the buffers */
     struct api api;
-    struct device *device;              /* for which it records; NULL: it does not */
+    struct device *device;              /* the recorded device; NULL: not recording */
     uint64_t start;                     /* CUPTI's nanoseconds */
-    struct buffer buffers[BUFFERS_MAX]; /* that came back full */
+    struct buffer buffers[BUFFERS_MAX]; /* returned full */
     int count;
     bool overflow;
 } recording;
@@ -62,8 +61,8 @@ static void *open_library()
 }
 #define FIND(name) api->name = ::name;
 #else
-/* By the name of this build's major version, where the loader and the plugin's own search path look, and
- * where the Toolkit has it beside its other libraries. */
+/* Looks for the library of this build's major version in the loader's and the plugin's search paths, and in
+ * the folders of the Toolkit. */
 static void *open_library()
 {
     static const char *const forms[] = {"libcupti.so.%d", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.%d",
@@ -81,7 +80,7 @@ static void *open_library()
     api->found = api->found && api->name != NULL;
 #endif
 
-/* Stays open, once it is: it cannot be taken out of a running process safely. */
+/* The library stays open: it cannot be unloaded safely from a running process. */
 static bool load(struct api *api)
 {
     if (api->found) return true;
@@ -94,7 +93,7 @@ static bool load(struct api *api)
 
 /* ---- buffers ---- */
 
-/* CUPTI drops records where there is no buffer, and counts them. */
+/* Without a buffer CUPTI drops records, and counts them. */
 static void CUPTIAPI on_buffer_wanted(uint8_t **buffer, size_t *bytes, size_t *records)
 {
     *buffer = (uint8_t *)aligned_alloc(8, BUFFER_BYTES);
@@ -135,7 +134,7 @@ enum status activity_begin(struct device *device, struct err *err)
     if (!load(&recording.api))
         return err_set(
             err, STATUS_NOT_FOUND,
-            "cuda: no kernels in the trace: libcupti.so.%d is not there (install CUPTI of the CUDA "
+            "cuda: no kernels in the trace: libcupti.so.%d not found (install CUPTI of the CUDA "
             "Toolkit, or name its folder in LD_LIBRARY_PATH)",
             CUDART_VERSION / 1000);
     recording.device = device;
@@ -154,7 +153,7 @@ enum status activity_begin(struct device *device, struct err *err)
 
 /* ---- records ---- */
 
-/* A kernel's name as the source has it; what is no C++ name is left as it is. */
+/* A kernel's name as in the source; a name that is not a C++ name is unchanged. */
 static const char *readable(const char *name, char buf[NAME_MAX_BYTES])
 {
     int status = 0;
@@ -164,7 +163,7 @@ static const char *readable(const char *name, char buf[NAME_MAX_BYTES])
     return buf;
 }
 
-/* False for a record of no kind that was asked for. */
+/* False for a record of any other kind. */
 static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES], struct activity *out)
 {
     uint64_t start, end;
@@ -197,7 +196,7 @@ static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES],
     }
     out->start_ns = (int64_t)(start - recording.start);
     out->duration_ns = (int64_t)(end - start);
-    return end >= start && start != 0; /* 0: CUPTI could not say when */
+    return end >= start && start != 0; /* 0: CUPTI has no time for it */
 }
 
 enum status activity_end(struct device *device, void (*each)(void *context, const struct activity *activity),
@@ -227,7 +226,7 @@ enum status activity_end(struct device *device, void (*each)(void *context, cons
                        (int)result);
     if (lost)
         return err_set(err, STATUS_NO_MEMORY,
-                       "cuda: the trace lacks kernels: there was no memory for all of CUPTI's records");
+                       "cuda: the trace lacks kernels: not enough memory for CUPTI's records");
     return STATUS_OK;
 }
 

@@ -1,10 +1,10 @@
 /* Shared by the CUDA twins: the device and stream behind the opaque handles of backend.h, the launch macro,
  * shared memory, reductions over warps and blocks. Private to the .cu files; tensors' elements: element.cuh.
  *
- * Always: the order of every reduction follows from the shape alone, so results are deterministic; nothing
- * uses float atomics; after the first fault of a stream nothing more is launched on it, and stream_wait
- * reports that fault; after one that is sticky no call touches the device again. Blocks are one-dimensional
- * and a multiple of 32 threads.
+ * The order of every reduction depends on the shape alone, so results are deterministic; there are no float
+ * atomics. After the first fault of a stream nothing more is launched on it, and stream_wait reports that
+ * fault; after a sticky fault no call touches the device again. Blocks are one-dimensional and a multiple of
+ * 32 threads.
  *
  * The same files compile as C++ for tests/cuda_sim, where shared memory is an object that checks each access:
  * hence SHARED_ARRAY, SHARED_DYNAMIC and shared_pointer instead of __shared__ and plain pointers. */
@@ -33,9 +33,9 @@ struct device {
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;
-    int64_t allocations; /* ever, by several threads: see allocations() */
-    bool lost;           /* it has failed for good: no call may touch it any more */
-    char why[160];       /* what CUDA said first; "": not known */
+    int64_t allocations; /* so far, by all threads: see allocations() */
+    bool lost;           /* has failed permanently: no call may touch it */
+    char why[160];       /* CUDA's first error; "": unknown */
 };
 
 extern "C" const struct backend cuda_table;
@@ -46,9 +46,9 @@ struct stream {
     cudaStream_t queue;
     void *workspace; /* of matrix products, lent; NULL: none */
     size_t workspace_bytes;
-    const char *fault_at; /* NULL: none; else what failed first, a literal */
-    char fault[160];      /* and why */
-    bool full;            /* it failed for want of memory alone: the device is not lost */
+    const char *fault_at; /* the first failure, a literal; NULL: none */
+    char fault[160];      /* its reason */
+    bool full;            /* the only failure was a lack of memory: the device is not lost */
 };
 
 /* The functions of the table. */
@@ -59,23 +59,23 @@ BACKEND_SLOTS(SLOT)
 #include "kernels/operations.def"
 
 enum status pool_open(struct device *device, struct err *err);
-/* The sentence of a call that CUDA refused: the device has failed, for good unless it only had no memory. */
+/* Fills err for a failed call of CUDA; the device is lost, unless it only had no memory. */
 enum status device_refused(struct device *device, const char *what, cudaError_t error, struct err *err);
-enum status device_lost(const struct device *device, struct err *err); /* that of a device that has failed */
-void allocations_count(struct device *device); /* one more, of what CUDA takes by itself */
-/* Takes back a fault that turned out to be none of the device's. */
+enum status device_lost(const struct device *device, struct err *err); /* the error of a lost device */
+void allocations_count(struct device *device); /* counts an allocation made by CUDA itself */
+/* Removes a fault that was not one of the device. */
 void stream_forget(struct stream *stream);
 
 /* Keeps the first fault only: later ones follow from it. The device is lost. */
 void stream_fault(struct stream *stream, const char *at, const char *why);
-/* Where CUDA goes on working: nothing more runs on the stream, and the device is not lost. full: it only had
- * no memory. */
+/* For failures after which CUDA works: nothing more runs on the stream, but the device is not lost. full: it
+ * only had no memory. */
 void stream_decline(struct stream *stream, const char *at, const char *why, bool full);
-/* The fault of a launch that was refused: the device is lost, unless it only had no memory for the launch. */
+/* Sets the fault of a failed launch: the device is lost, unless it only had no memory for the launch. */
 void stream_refused(struct stream *stream, const char *at, cudaError_t error);
 
-/* Before every call to CUDA for the stream: false once it has failed, or anything beside it on the device,
- * which is then its fault, too. */
+/* Call before every use of CUDA for the stream: false once it has failed, or another part of the device,
+ * which then sets its fault, too. */
 static inline bool stream_usable(struct stream *stream)
 {
     if (stream->fault_at == NULL && stream->device->lost)
@@ -84,7 +84,7 @@ static inline bool stream_usable(struct stream *stream)
     return stream->fault_at == NULL;
 }
 
-/* After a call for the stream, made at `at`. */
+/* Call after a use of CUDA for the stream; `at` names it. */
 static inline void stream_called(struct stream *stream, const char *at, cudaError_t error)
 {
     if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
@@ -124,9 +124,9 @@ template <typename T> using shared_pointer = sim::pointer<T>;
 template <typename T> using shared_pointer = T *;
 #endif
 
-/* Each .cu file is a module of its own, which the CUDA runtime loads when its first kernel is used. So that
- * cuda_modules.cu can have all of them loaded beforehand, every file that includes this one leaves the
- * address of one kernel in the plugin's section "anneal_modules". */
+/* Each .cu file is a module, which the CUDA runtime loads at the first use of a kernel in it. For
+ * cuda_modules.cu, which loads all of them beforehand, every file that includes this one puts the address of
+ * one kernel into the plugin's section "anneal_modules". */
 #ifndef ANNEAL_CUDA_SIM
 static __global__ void module_mark()
 {
@@ -141,11 +141,11 @@ static inline void launch_check(struct stream *stream, const char *kernel)
     if (error != cudaSuccess) stream_refused(stream, kernel, error);
 }
 
-/* Shared memory that every GPU from compute capability 8.0 on lends a block: 8.6, 8.9 and 12.x have the
+/* Shared memory that every GPU from compute capability 8.0 on allows per block: 8.6, 8.9 and 12.x allow the
  * least. */
 constexpr size_t SHARED_MOST = 99 << 10;
 
-/* Kernels that want more than 48 KiB of dynamic shared memory say so before the launch. */
+/* Call before the launch of a kernel with more than 48 KiB of dynamic shared memory. */
 template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
 {
     if (!stream_usable(stream)) return;
@@ -160,7 +160,7 @@ static inline unsigned block_count(size_t n, unsigned threads)
     return (unsigned)((n + threads - 1) / threads);
 }
 
-/* Threads for a row of n elements, of which each takes at least four: 32 to 256. */
+/* Threads for a row of n elements, at least four elements each: 32 to 256. */
 static inline unsigned row_threads(int n, int each)
 {
     unsigned warp = 32u * (unsigned)(each < 4 ? 4 : each), threads = ((unsigned)n + warp - 1) / warp * 32;
@@ -188,7 +188,7 @@ struct greater {
     }
 };
 
-/* Over each LANES neighbours of a warp, a power of two. */
+/* Over groups of LANES neighbouring lanes of a warp; LANES is a power of two. */
 template <int LANES, typename Op, typename T> __device__ static inline T lanes_reduce(T x)
 {
     for (int lanes = LANES / 2; lanes > 0; lanes /= 2) x = Op()(x, __shfl_xor_sync(0xffffffffu, x, lanes));
@@ -205,7 +205,7 @@ template <int LANES = 32> __device__ static inline float warp_max(float x)
     return lanes_reduce<LANES, greater>(x);
 }
 
-/* Over a block of at most 1,024 threads, for every thread. Must be reached by all of them. */
+/* Over a block of at most 1,024 threads, for every thread. All of them must call it. */
 template <typename Op, typename T> __device__ static inline T block_reduce(T x)
 {
     SHARED_ARRAY(T, block_partial, 32);

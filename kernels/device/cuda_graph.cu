@@ -1,9 +1,9 @@
-/* CUDA graphs: a stream's work captured once and launched again as one piece, which costs the host a few
- * microseconds however many operations it holds; and the step control that makes a repetition right for its
- * step.
+/* CUDA graphs: a stream's work captured once and launched again as one unit, which costs the host a few
+ * microseconds however many operations it has; and the step control that makes a replay correct for its step.
  *
- * Always: what cannot be captured leaves the stream as it was: CUDA refuses the call that may not be in a
- * capture, which is no fault of the device. Whether the device has really failed is then asked of it. */
+ * Work that cannot be captured leaves the stream as it was: CUDA rejects a call that is not allowed in a
+ * capture, which is no fault of the device. The device is then queried to see whether it has really
+ * failed. */
 #include "kernels/device/cuda_device.cuh"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct graph {
     cudaGraphExec_t exec;
 };
 
-/* After work that CUDA would not capture: forgets the refusal, unless the device itself has failed. */
+/* After a failed capture: clears the error, unless the device itself has failed. */
 static enum status not_captured(struct stream *stream, cudaError_t error, struct err *err)
 {
     char why[sizeof stream->fault];
@@ -38,7 +38,7 @@ enum status graph_open(struct stream *stream, void (*work)(void *context), void 
     if (graph == NULL) return err_no_memory(err, "a graph's handle");
     graph->device = stream->device;
     allocations_count(graph->device);
-    /* of this thread alone: what others ask of the device meanwhile is neither captured nor refused */
+    /* this thread only: calls of other threads are neither captured nor rejected */
     cudaError_t error = cudaStreamBeginCapture(stream->queue, cudaStreamCaptureModeThreadLocal);
     if (error == cudaSuccess) {
         work(context);
@@ -47,7 +47,7 @@ enum status graph_open(struct stream *stream, void (*work)(void *context), void 
     if (error == cudaSuccess && stream->fault_at == NULL)
         error = cudaGraphInstantiateWithFlags(&graph->exec, captured, 0);
     if (captured != NULL) cudaGraphDestroy(captured);
-    /* now, while there is a way without graphs: else the first launch takes the memory that it needs */
+    /* now, while training without graphs is possible: otherwise the first launch would allocate */
     if (error == cudaSuccess && stream->fault_at == NULL) error = cudaGraphUpload(graph->exec, stream->queue);
     if (error == cudaSuccess && stream->fault_at == NULL) {
         *out = graph;
@@ -72,7 +72,7 @@ void graph_close(struct graph *graph)
     free(graph);
 }
 
-/* The value travels as the launch's argument, which CUDA copies: nothing must outlive the call. */
+/* The value travels as the launch's argument, which CUDA copies: no memory has to outlive the call. */
 __global__ static void control_write(struct step_control *out, struct step_control value)
 {
     if (threadIdx.x == 0) *out = value;

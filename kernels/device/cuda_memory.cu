@@ -1,9 +1,9 @@
-/* Where all memory of a device and all page-locked host memory comes from, which is counted; and events.
+/* Allocates and counts all device memory and all page-locked host memory; and events.
  *
- * The pool is the driver's own (cudaMallocAsync). It keeps what is freed until it is trimmed: its default
- * is to give memory back to the system at every wait, and to ask for it again.
+ * The pool is the driver's own (cudaMallocAsync). It keeps freed memory until it is trimmed; its default
+ * would return memory to the system at every wait, and request it again.
  *
- * Of a device that is lost nothing is asked any more: its memory is the driver's until the process ends. */
+ * A lost device is not called any more: the driver frees its memory when the process ends. */
 #include "kernels/device/cuda_device.cuh"
 
 #include <math.h>
@@ -47,7 +47,7 @@ enum status mem_alloc(struct device *device, size_t bytes, void **out, struct er
         if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) free_bytes = 0;
         return err_set(err, STATUS_NO_MEMORY,
                        "cuda: no memory for %.1f MiB, %.1f MiB of %.1f MiB are free (use a smaller model or "
-                       "batch, or end what else runs on %s)",
+                       "batch, or end other programs on %s)",
                        (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576,
                        device->properties.name);
     }
@@ -69,7 +69,7 @@ enum status pool_open(struct device *device, struct err *err)
     if (error == cudaSuccess)
         error = cudaMemPoolSetAttribute(device->pool, cudaMemPoolAttrReleaseThreshold, &keep);
     if (error == cudaSuccess) return STATUS_OK;
-    if (error == cudaErrorNotSupported) { /* some virtual GPUs: everything else works */
+    if (error == cudaErrorNotSupported) { /* some virtual GPUs have no pool; everything else works */
         cudaGetLastError();
         device->pool = NULL;
         return STATUS_OK;
@@ -88,7 +88,7 @@ enum status pool_alloc(struct device *device, size_t bytes, struct stream *strea
     allocations_count(device);
     cudaError_t error = cudaMallocFromPoolAsync(&memory, bytes > 0 ? bytes : 1, device->pool,
                                                 stream != NULL ? stream->queue : NULL);
-    /* without a stream: for whoever uses it without looking at the pool's */
+    /* without a stream the memory must be usable at once, by any stream */
     if (error == cudaSuccess && stream == NULL) error = cudaStreamSynchronize(NULL);
     if (error != cudaSuccess) return device_refused(device, "the pool has no memory", error, err);
     *out = memory;
@@ -114,12 +114,12 @@ size_t pool_reserved(struct device *device)
 void pool_trim(struct device *device)
 {
     if (device->lost || device->pool == NULL) return;
-    /* what was freed in a stream's order is free when the stream has come there */
+    /* memory freed in stream order is free only when the stream gets there */
     if (cudaDeviceSynchronize() != cudaSuccess || cudaMemPoolTrimTo(device->pool, 0) != cudaSuccess)
         device->lost = true;
 }
 
-/* The memory that an empty pool holds once it has given so many bytes; 0: it gave none. */
+/* The memory that an empty pool holds after allocating this many bytes; 0: it could not. */
 static size_t pool_held_for(struct device *device, size_t bytes)
 {
     void *memory = NULL;
@@ -132,8 +132,9 @@ static size_t pool_held_for(struct device *device, size_t bytes)
     return held;
 }
 
-/* No document says how a pool grows, and drivers differ; so one is watched: for a byte, and for one byte more
- * than it then has. Where that cannot be seen, as on a full device, it is the largest unit known of any. */
+/* How a pool grows is not documented and differs between drivers, so it is measured: for one byte, and for
+ * one byte more than the pool then has. If that fails, as on a full device, the result is the largest unit
+ * known. */
 size_t pool_unit(struct device *device)
 {
     const size_t unseen = (size_t)32 << 20;
@@ -199,7 +200,7 @@ double event_elapsed(struct event *from, struct event *to)
     float milliseconds = 0;
     struct device *device = to->device;
     if (!device->lost && cudaEventSynchronize(to->mark) != cudaSuccess) device->lost = true;
-    if (device->lost) return (double)NAN; /* why is the stream's to say */
+    if (device->lost) return (double)NAN; /* the stream reports why */
     cudaError_t error = cudaEventElapsedTime(&milliseconds, from->mark, to->mark);
     /* a mark that was never made is no fault of the device: leave no trace of it for the next launch */
     if (error != cudaSuccess) cudaGetLastError();
@@ -226,7 +227,7 @@ enum status event_wait(struct event *event, struct stream *stream, struct err *e
         cudaError_t error = cudaEventSynchronize(event->mark);
         if (error == cudaSuccess) return STATUS_OK;
         stream_fault(stream, "a kernel", cudaGetErrorString(error));
-        event->device->lost = true; /* also where the stream has a milder fault of its own */
+        event->device->lost = true; /* also if the stream has a lesser fault already */
     }
     return stream_check(stream, err);
 }

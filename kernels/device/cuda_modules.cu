@@ -1,9 +1,9 @@
-/* Loads the code of all our kernels, which the CUDA runtime otherwise does one by one, each at its first
- * launch: that takes time and device memory in the middle of the first step. CUDA_MODULE_LOADING=EAGER would
- * load cuBLASLt's hundreds of megabytes, too. So one known kernel of each of our files leads to its module,
- * the module names its functions, and each is loaded; cuBLASLt's kernels are loaded by running the products.
+/* Loads the code of all our kernels. The CUDA runtime would load each one at its first launch, which takes
+ * time and device memory in the middle of the first step. CUDA_MODULE_LOADING=EAGER would load cuBLASLt's
+ * hundreds of megabytes, too. So one known kernel of each file leads to its module, the module lists its
+ * functions, and each is loaded; cuBLASLt's kernels are loaded by running the products.
  *
- * Where a driver lacks the functions for this (CUDA 12.4) nothing is lost but the first step's speed. */
+ * If a driver lacks the functions for this (CUDA 12.4), only the first step is slower. */
 #include "kernels/device/cuda_device.cuh"
 
 #ifdef ANNEAL_CUDA_SIM
@@ -61,7 +61,7 @@ void modules_load()
                  find("cuFuncLoad", 12040, &driver.load);
     for (const void **at = __start_anneal_modules; found && at < __stop_anneal_modules; at++)
         load_module(&driver, *at);
-    cudaGetLastError(); /* whatever failed above is no fault of the first launch */
+    cudaGetLastError(); /* clears errors from above, so that the first launch does not report them */
 }
 
 #endif

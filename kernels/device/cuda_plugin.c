@@ -22,20 +22,20 @@ static enum status open_library(void **library, const struct cuda_plugin **out, 
             err, STATUS_NOT_FOUND,
             "the CUDA plugin %s is missing%s (build it with `make CUDA=1` where nvcc is, or name it "
             "in ANNEAL_CUDA_PLUGIN)",
-            path, named ? "" : ", and there is none in ../lib/anneal");
+            path, named ? "" : ", and not in ../lib/anneal either");
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
         return err_set(
             err, STATUS_FAILED,
             "the CUDA plugin cannot be loaded: %s (install NVIDIA's CUDA 13 libraries, or put that "
-            "one beside the plugin)",
+            "one next to the plugin)",
             dlerror());
     const struct cuda_plugin *plugin = dlsym(handle, "cuda_plugin");
     if (plugin == NULL || plugin->plugin_bytes != sizeof *plugin ||
         plugin->backend_bytes != sizeof(struct backend)) {
         dlclose(handle);
-        return err_set(err, STATUS_FAILED, "%s belongs to another build of anneal (build both together)",
-                       path);
+        return err_set(err, STATUS_FAILED,
+                       "%s belongs to another build of anneal (build and install both together)", path);
     }
     *library = handle;
     *out = plugin;
@@ -48,8 +48,8 @@ enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err)
     return open_library(&library, out, err);
 }
 
-/* cuBLASLt's tables, which come with the plugin, take 140 MiB: nothing for a process that trains on the CPU
- * to keep. Where a driver is loaded it may have threads in the plugin by now, which stays. */
+/* The plugin brings cuBLASLt's tables, 140 MiB, which a process that trains on the CPU need not keep. If a
+ * driver is loaded, it may have threads in the plugin by now, so the plugin stays. */
 static void close_without_driver(void *library, const struct cuda_plugin *plugin)
 {
     struct cuda_driver_report driver = {0};

@@ -1,7 +1,7 @@
-/* The CUDA plugin, anneal_cuda.so: what it exports and how it is found. The program itself links no CUDA.
+/* The CUDA plugin, anneal_cuda.so: its exports and how it is found. The program itself links no CUDA.
  *
- * The plugin is $ANNEAL_CUDA_PLUGIN (a file), else the one beside the executable, else the one in
- * ../lib/anneal of its folder. Where it cannot be used, one sentence says why and what to do. */
+ * The plugin is $ANNEAL_CUDA_PLUGIN (a file), else anneal_cuda.so in the executable's folder, else in
+ * ../lib/anneal of that folder. If it cannot be used, one sentence says why and what to do. */
 #ifndef ANNEAL_KERNELS_DEVICE_CUDA_PLUGIN_H
 #define ANNEAL_KERNELS_DEVICE_CUDA_PLUGIN_H
 
@@ -11,25 +11,25 @@
 struct cuda_device_report {
     struct device_info info;
     int major, minor;    /* compute capability */
-    bool peak_published; /* by NVIDIA for this chip; else from its multiprocessors and clock: see chip.h */
-    char why_not[200];   /* empty: it can be used; else one sentence */
+    bool peak_published; /* NVIDIA published it; else computed from multiprocessors and clock: see chip.h */
+    char why_not[200];   /* empty: it can be used; else the reason, one sentence */
 };
 
 /* The driver's description of itself. */
 struct cuda_driver_report {
-    int driver, runtime; /* 13000 is CUDA 13.0: the newest that the driver knows, and what the plugin needs */
+    int driver, runtime; /* 13000 is CUDA 13.0: the newest that the driver supports; that of the plugin */
     int devices;
 };
 
 /* The one symbol of the plugin, "cuda_plugin". */
 struct cuda_plugin {
     uint32_t plugin_bytes;  /* sizeof(struct cuda_plugin) and */
-    uint32_t backend_bytes; /* sizeof(struct backend) where it was compiled: another build does not fit */
+    uint32_t backend_bytes; /* sizeof(struct backend) of the plugin's build, which must match the program's */
     const struct backend *table;
-    /* Fails, with the sentence, without a driver or a device. out is filled as far as it is known. */
+    /* Fails without a driver or a device; fills out as far as possible. */
     enum status (*inspect)(struct cuda_driver_report *out, struct err *err);
     enum status (*inspect_device)(int index, struct cuda_device_report *out, struct err *err);
-    /* The device with this number, or DEVICE_FIRST, the first that can be used; else the sentence.
+    /* Finds the device with this number, or DEVICE_FIRST, the first usable one; else fails.
      * CUDA_VISIBLE_DEVICES orders and hides devices. */
     enum status (*find_device)(int *index, struct cuda_device_report *out, struct err *err);
 };
@@ -37,8 +37,8 @@ struct cuda_plugin {
 /* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */
 enum status cuda_plugin_open(const struct cuda_plugin **out, struct err *err);
 
-/* The table of a plugin that has at least one device to use; else the sentence. Does not open the device. A
- * plugin that finds no driver is closed again. */
+/* The table of a plugin that has at least one usable device; else fails with the reason. Does not open the
+ * device. A plugin that finds no driver is closed again. */
 enum status cuda_backend_open(const struct backend **out, struct err *err);
 
 #endif

@@ -23,7 +23,7 @@
 /* How a process uses the GPU; one may use it in several ways. */
 enum nvml_use { NVML_USE_COMPUTE, NVML_USE_GRAPHICS, NVML_USE_MPS, NVML_USES };
 
-/* A function that a driver does not have is NULL, but the first three. Each returns an NVML_CODE. */
+/* A function that the driver does not have is NULL, except the first three. Each returns an NVML_CODE. */
 struct nvml {
     int (*init)(void);
     int (*shutdown)(void);
@@ -35,12 +35,12 @@ struct nvml {
     int (*temperature)(nvml_device device, unsigned sensor, unsigned *celsius);
     int (*clock)(nvml_device device, unsigned domain, unsigned *megahertz);
     int (*throttle)(nvml_device device, unsigned long long *reasons);
-    /* *count: room in `out`, then how many there are */
+    /* *count: in: room in `out`; out: number of processes */
     int (*processes[NVML_USES])(nvml_device device, unsigned *count, struct nvml_process *out);
 };
 
-/* By their names; of several for one function a later one takes the place of those before it. The processes'
- * older functions fill a smaller struct. */
+/* The functions by name; of several names for one function, the last one found is used. The older functions
+ * for processes fill a smaller struct. */
 static const struct {
     size_t at;
     const char *name;
@@ -64,7 +64,7 @@ static const struct {
     {offsetof(struct nvml, processes[NVML_USE_MPS]), "nvmlDeviceGetMPSComputeRunningProcesses_v3"},
 };
 
-enum { PROCESSES_MAX = 512 }; /* of one use: a GPU with more does not tell */
+enum { PROCESSES_MAX = 512 }; /* of one use: with more, NVML returns none */
 
 struct gauge {
     bool gpu;
@@ -74,11 +74,11 @@ struct gauge {
     struct nvml nvml;
     nvml_device device;
     unsigned index;
-    struct nvml_process listed[PROCESSES_MAX]; /* of one use, as NVML gives it */
+    struct nvml_process listed[PROCESSES_MAX]; /* of one use, as returned by NVML */
     struct gpu_process processes[NVML_USES * PROCESSES_MAX];
-    int64_t in_use[NVML_USES * PROCESSES_MAX]; /* bytes of each in the one use */
+    int64_t in_use[NVML_USES * PROCESSES_MAX]; /* bytes of each, within one use */
     size_t process_count;
-    /* of the CPU: the last reading */
+    /* CPU: the last reading */
     double cpu_seconds, at;
 };
 
@@ -87,7 +87,7 @@ static enum status open_gpu(struct gauge *g, const char *uuid, struct err *err)
     g->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!g->library)
         return err_set(err, STATUS_NOT_FOUND,
-                       "no GPU metrics: libnvidia-ml.so.1 is not there (NVIDIA's driver has it)");
+                       "no GPU metrics: libnvidia-ml.so.1 not found (NVIDIA's driver contains it)");
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *symbol = dlsym(g->library, functions[i].name);
         if (symbol) memcpy((char *)&g->nvml + functions[i].at, &symbol, sizeof symbol);
@@ -98,7 +98,7 @@ static enum status open_gpu(struct gauge *g, const char *uuid, struct err *err)
     int code = g->nvml.init();
     if (code != NVML_CODE_SUCCESS)
         return err_set(err, STATUS_NOT_FOUND,
-                       "no GPU metrics: NVML does not start (error %d; nvidia-smi says more)", code);
+                       "no GPU metrics: NVML does not start (error %d; run nvidia-smi for details)", code);
     g->initialised = true;
     if (g->nvml.by_uuid(uuid, &g->device) != NVML_CODE_SUCCESS)
         return err_set(err, STATUS_NOT_FOUND, "no GPU metrics: NVML does not know %s", uuid);
@@ -106,7 +106,7 @@ static enum status open_gpu(struct gauge *g, const char *uuid, struct err *err)
     return STATUS_OK;
 }
 
-/* ---- who holds memory of a GPU ---- */
+/* ---- processes that use a GPU ---- */
 
 static size_t place_of(struct gauge *g, int64_t pid)
 {
@@ -122,9 +122,9 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The processes that use the GPU in one way. One of several instances of a GPU stands in the list once for
- * each, and holds their sum; of one in several lists the driver tells all it holds in each, so the largest
- * counts. */
+/* Adds the processes that use the GPU in one way. A process on several instances of a GPU is listed once per
+ * instance, and holds their sum. A process in several lists is listed in each with all its memory, so the
+ * largest value counts. */
 static bool add_use(struct gauge *g, enum nvml_use use)
 {
     unsigned count = PROCESSES_MAX;
@@ -141,7 +141,7 @@ static bool add_use(struct gauge *g, enum nvml_use use)
     return true;
 }
 
-/* Whether this process sees all numbers of the host, as the kernel's first namespace does. */
+/* Whether this process sees the pids of the host: it is in the kernel's first namespace. */
 static bool sees_the_host(void)
 {
     char link[64];
@@ -161,11 +161,11 @@ static void name_process(struct gpu_process *process)
     fclose(file);
     process->name[strcspn(process->name, "\n")] = '\0';
     for (char *c = process->name; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?'; /* a program names itself as it likes */
+        if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?'; /* a program can set any name */
 }
 
-/* In a container the numbers may be the host's, and the same number here another process: names are told only
- * where the list has this very process, that is, where the driver speaks of our numbers. */
+/* In a container the pids may be the host's, so that a pid here may be another process: names are given only
+ * if the list contains this process, so that its pids are those of this namespace. */
 static void read_processes(struct gauge *g, struct gpu_record *out)
 {
     bool own = false;
@@ -190,7 +190,7 @@ static void read_processes(struct gauge *g, struct gpu_record *out)
 static const struct {
     unsigned long long bit;
     const char *name;
-} reasons[] = {/* in the order of their weight */
+} reasons[] = {/* most important first */
                {NVML_REASON_HARDWARE_THERMAL, "thermal (hardware)"},
                {NVML_REASON_THERMAL, "thermal"},
                {NVML_REASON_POWER_BRAKE, "power brake"},
@@ -200,7 +200,7 @@ static const struct {
                {NVML_REASON_SET_CLOCKS, "set clocks"},
                {NVML_REASON_DISPLAY, "display clocks"}};
 
-/* Bits that a newer driver may set are told, too, without a name. */
+/* Unknown bits of a newer driver are reported, too, without a name. */
 static void name_reasons(unsigned long long bits, char *out, size_t size)
 {
     size_t used = 0;
@@ -239,7 +239,7 @@ static void read_gpu(struct gauge *g, struct gpu_record *out)
 
 /* ---- the CPU ---- */
 
-/* Seconds of processor time that this process has taken. */
+/* Seconds of processor time used by this process. */
 static double cpu_seconds(void)
 {
     struct rusage usage;
@@ -314,10 +314,10 @@ void gauge_read(struct gauge *g, struct gpu_record *out)
         read_cpu(g, out);
 }
 
-/* ---- one reading, not waited for too long ---- */
+/* ---- one reading with a time limit ---- */
 
 struct glance {
-    atomic_int owners; /* the thread that reads and the one that waits; the last to let go frees it */
+    atomic_int owners; /* the reading thread and the waiting one; the last owner frees it */
     sem_t answered;
     char uuid[64];
     enum status status;
@@ -325,7 +325,7 @@ struct glance {
     struct gpu_record record;
 };
 
-/* out->processes: a copy, which is the caller's. */
+/* out->processes: a copy, owned by the caller. */
 static enum status read_once(const char *uuid, struct gpu_record *out, struct err *err)
 {
     struct gauge *gauge;
@@ -361,7 +361,7 @@ static void *body(void *argument)
 enum status gauge_glance(const char *uuid, double seconds, struct gpu_record *out, struct err *err)
 {
     pthread_t thread;
-    if (uuid[0] == '\0') return read_once(uuid, out, err); /* a CPU always answers */
+    if (uuid[0] == '\0') return read_once(uuid, out, err); /* reading the CPU never hangs */
     struct glance *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(err, "a device's metrics");
     g->owners = 2;
@@ -371,7 +371,7 @@ enum status gauge_glance(const char *uuid, double seconds, struct gpu_record *ou
     enum status status = STATUS_OK;
     if (thread_start(&thread, body, g)) {
         let_go(g);
-        status = err_set(err, STATUS_FAILED, "no GPU metrics: no thread to ask in can be started");
+        status = err_set(err, STATUS_FAILED, "no GPU metrics: cannot start a thread for the query");
     } else {
         pthread_detach(thread);
         while (sem_clockwait(&g->answered, CLOCK_MONOTONIC, &until) != 0 && !status)
@@ -379,7 +379,7 @@ enum status gauge_glance(const char *uuid, double seconds, struct gpu_record *ou
                 status =
                     err_set(err, STATUS_BUSY,
                             "no GPU metrics: NVML has not answered for %g s (does nvidia-smi? a GPU or its "
-                            "driver that hangs wants a reset)",
+                            "driver that hangs needs a reset)",
                             seconds);
     }
     if (!status && g->status) status = err_set(err, g->status, "%s", g->err.text);

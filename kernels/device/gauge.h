@@ -1,8 +1,8 @@
-/* A device's state right now: load, memory and who holds it, power, temperature, clocks and what holds
- * them down. Of a GPU through NVIDIA's management library, which is opened at run time and needs no CUDA
- * context; of the CPU the same of this process and machine. Never touches a device's streams, so it may be
- * read from any one thread while training goes on in another. A sick GPU may never answer: whoever must not
- * wait takes a glance. */
+/* A device's current state: load, memory and the processes that hold it, power, temperature, clocks and why
+ * they are reduced. For a GPU through NVIDIA's management library, which is opened at run time and needs no
+ * CUDA context; for the CPU the same values of this process and machine. Never touches a device's streams, so
+ * any one thread may read it while another trains. A broken GPU may never answer: callers that must not wait
+ * use gauge_glance. */
 #ifndef ANNEAL_KERNELS_DEVICE_GAUGE_H
 #define ANNEAL_KERNELS_DEVICE_GAUGE_H
 
@@ -11,23 +11,22 @@
 
 struct gauge; /* opaque; belongs to one thread */
 
-/* uuid: "GPU-…" as device_info has it; empty: the CPU. STATUS_NOT_FOUND: the library is not there, or does
- * not know the GPU. */
+/* uuid: "GPU-…" as in device_info; empty: the CPU. STATUS_NOT_FOUND: there is no such library, or it does not
+ * know the GPU. */
 enum status gauge_open(const char *uuid, struct gauge **out, struct err *err);
 void gauge_close(struct gauge *gauge); /* NULL is harmless */
 
-/* Fills *out; what the device does not tell is NaN, -1 or "". Rates are over the time since the last reading.
- * Its processes are the gauge's, until the next reading; nothing is allocated. */
+/* Fills *out; unknown values are NaN, -1 or "". Rates are over the time since the last reading. The gauge
+ * owns the processes, until its next reading; nothing is allocated. */
 void gauge_read(struct gauge *gauge, struct gpu_record *out);
 
-/* The same for a GPU that no gauge can be had of: `gpu` as it is numbered, and of the host its load. */
+/* For a GPU without a gauge: sets its number `gpu` and the load of the host. */
 void gauge_read_host(int gpu, struct gpu_record *out);
 
-enum { GLANCE_SECONDS = 5 }; /* a driver that starts a GPU takes up to some */
+enum { GLANCE_SECONDS = 5 }; /* a driver takes a few seconds to start a GPU */
 
-/* Opens, reads and closes a gauge in a thread of its own. STATUS_BUSY: a GPU has not answered within
- * `seconds`; the thread is left behind and ends when it is answered, if ever. Of out, processes is an array
- * that is yours to free. */
+/* Opens, reads and closes a gauge in a separate thread. STATUS_BUSY: a GPU has not answered within `seconds`;
+ * the thread stays, and ends when it gets an answer, if ever. The caller frees out->processes. */
 enum status gauge_glance(const char *uuid, double seconds, struct gpu_record *out, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* The part of NVIDIA's management library (NVML) that device metrics use. Declared by what its documentation
- * says: building needs none of NVIDIA's headers, and a test compares the declarations with nvml.h where the
- * CUDA Toolkit has it. */
+/* The part of NVIDIA's management library (NVML) that device metrics use. The declarations follow its
+ * documentation, so that building needs none of NVIDIA's headers; a test compares them with nvml.h if the
+ * CUDA Toolkit is installed. */
 #ifndef ANNEAL_KERNELS_DEVICE_NVML_H
 #define ANNEAL_KERNELS_DEVICE_NVML_H
 
@@ -10,8 +10,8 @@ enum {
     NVML_DOMAIN_SM = 1,    /* nvmlClockType_t */
 };
 
-/* Why clocks are lower than they could be, bits of one word. */
-#define NVML_REASON_IDLE             0x001ull /* nothing to do: none in our sense */
+/* Why clocks are reduced: bits of one word. */
+#define NVML_REASON_IDLE             0x001ull /* nothing to do: not reported */
 #define NVML_REASON_SET_CLOCKS       0x002ull
 #define NVML_REASON_POWER_CAP        0x004ull
 #define NVML_REASON_HARDWARE         0x008ull

@@ -1,5 +1,5 @@
-/* See observed.h. Everything here is generated from the list of operations: a function for each slot, which
- * notes the operands one by one and passes the call on. */
+/* See observed.h. Everything here is generated from the list of operations: for each slot a function that
+ * records the operands one by one and forwards the call. */
 #include "kernels/device/observed.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@ struct stream {
     struct observer observer;
 };
 
-/* `sizes`: the bytes that it spans and, where count is 2, those of them that are moved. */
+/* `sizes`: the bytes that the operand spans and, if count is 2, the bytes moved. */
 static void operand(struct operation_call *call, const void *at, enum access access, int count,
                     const int64_t *sizes)
 {
@@ -18,7 +18,7 @@ static void operand(struct operation_call *call, const void *at, enum access acc
     if (access != ACCESS_SCRATCH) call->bytes += sizes[count - 1] * (access == ACCESS_ADDED ? 2 : 1);
 }
 
-/* Stored in rows of columns; what lies between two rows is spanned, not moved. */
+/* A matrix stored by rows; gaps between rows are spanned, not moved. */
 static void matrix(struct operation_call *call, struct matrix m, enum access access, int64_t rows,
                    int64_t columns)
 {
@@ -47,8 +47,8 @@ static void matrix(struct operation_call *call, struct matrix m, enum access acc
 #define NOTE_COUNT(name, type)
 #define NOTE_VALUE(name, type)
 
-/* The counts, wide enough for the products of the list: the largest model that the settings accept has more
- * FLOPs than an int64_t holds. */
+/* The counts, wide enough for the products in the list: the largest accepted model has more FLOPs than an
+ * int64_t holds. */
 typedef __int128 wide;
 
 static int64_t capped(wide flops)

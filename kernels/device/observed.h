@@ -1,6 +1,6 @@
-/* A table over another one: each operation of kernels/operations.def is noted, with its operands, bytes and
- * FLOPs, and then passed on. Over nothing it computes nothing: the planner records a pass in this way. Only
- * the operations have slots here; all else stays with the device's own table. */
+/* A table in front of another one: it records each operation of kernels/operations.def, with its operands,
+ * bytes and FLOPs, and forwards it. Without another table it computes nothing: that is how the planner
+ * records a pass. Only operations have slots here; use the device's own table for everything else. */
 #ifndef ANNEAL_KERNELS_DEVICE_OBSERVED_H
 #define ANNEAL_KERNELS_DEVICE_OBSERVED_H
 
@@ -25,27 +25,27 @@ enum { CALL_OPERANDS_MAX = 12, CALL_COUNTS_MAX = 8 };
 
 struct operation_call {
     enum operation operation;
-    const char *label; /* as operations.def has it: static text; NULL: not part of a profile */
+    const char *label; /* from operations.def: static text; NULL: profiles leave it out */
     struct operand operands[CALL_OPERANDS_MAX];
     int operand_count;
-    int64_t counts[CALL_COUNTS_MAX]; /* the integers, as the list has them */
+    int64_t counts[CALL_COUNTS_MAX]; /* the integers, in the order of the list */
     int count_count;
-    int64_t bytes, flops; /* that it must move and compute at least */
+    int64_t bytes, flops; /* least bytes moved and operations computed */
 };
 
 struct observer {
     void (*note)(void *context, const struct operation_call *call); /* before the call */
     void *context;
-    const struct backend *backend; /* what calls are passed on to; NULL: nothing */
-    struct stream *stream;         /* of it */
+    const struct backend *backend; /* calls are forwarded to it; NULL: not forwarded */
+    struct stream *stream;         /* of `backend` */
     enum precision precision;      /* of the stream */
 };
 
-/* The table, and the stream to give its slots. `observer` is borrowed. */
+/* The observing table, and the stream to pass to its slots. `observer` is borrowed. */
 const struct backend *observed_backend(void);
 struct stream *observed_stream(struct observer *observer);
 
-/* The product that a call of gemm is. */
+/* The product that a call of gemm computes. */
 struct gemm_shape operation_product(const struct operation_call *call);
 
 const char *operation_name(enum operation operation); /* the slot's: "gemm" */

@@ -63,7 +63,7 @@ static void without_cupti_the_trace_has_the_operations_and_says_what_is_missing(
     assert_string_equal(s.story.last_level, "warning");
     assert_non_null(strstr(s.story.last_event,
                            "written to traces/step-2.json; cuda: no kernels in the trace: "
-                           "libcupti.so.13 is not there (install CUPTI"));
+                           "libcupti.so.13 not found (install CUPTI"));
     read_step(&s, 2);
     assert_non_null(trace_find(&reading, "layer 1"));
     assert_int_equal(trace_count(&reading, "kernel"), 0);
