@@ -6,8 +6,7 @@
 
 #include "datasets/heap.h"
 
-/* Short pieces of few ids are remembered, each in a line of the cache of its own; a later one of the same
- * hash takes the place of an earlier. */
+/* A cache of short pieces with few ids; a new piece replaces an old one of the same hash. */
 enum { CACHED_BYTES = 30, CACHED_IDS = 24, CACHE_LINES_MAX = 1 << 16 };
 
 enum { PIECE_BYTES = 1 << 26, PENDING_IDS = 1 << 14 };
@@ -17,7 +16,7 @@ enum { PIECE_BYTES = 1 << 26, PENDING_IDS = 1 << 14 };
 /* Added tokens ready for searching. */
 struct added_set {
     size_t count;
-    uint32_t first[257];         /* those beginning with byte b are first[b] … first[b+1]-1 */
+    uint32_t first[257];         /* tokens that begin with byte b are first[b] … first[b+1]-1 */
     struct added_token tokens[]; /* by first byte, then longest first */
 };
 
@@ -45,7 +44,7 @@ static struct added_set *added_set_new(struct bpe *bpe, bool normalized)
     return set;
 }
 
-/* The first match in text at or after `start`, its position in *where; NULL when there is none. */
+/* The first match in text at or after `start`, its position in *where; NULL if there is none. */
 static const struct added_token *added_set_find(const struct added_set *set, const char *text, size_t n,
                                                 size_t start, size_t *where)
 {
@@ -62,7 +61,7 @@ static const struct added_token *added_set_find(const struct added_set *set, con
     return NULL;
 }
 
-/* The rank of the merge of two neighbours, HASH_NONE where they do not merge. */
+/* The rank of the merge of two neighbouring ids, HASH_NONE if there is none. */
 static uint32_t find_merge(const struct bpe *bpe, uint32_t left, uint32_t right)
 {
     uint64_t hash = hash_pair(left, right), at = hash;
@@ -81,7 +80,7 @@ static uint32_t find_id(const struct bpe *bpe, const char *bytes, size_t n)
     return id;
 }
 
-/* From the last to the first: of two that are alike the later one counts. */
+/* Adds from last to first, so that the later of two equal entries counts. */
 static bool fill_tables(struct bpe *bpe)
 {
     bool ok = (bpe->raw = added_set_new(bpe, false)) && (bpe->normalized = added_set_new(bpe, true));
@@ -183,7 +182,7 @@ struct encoder {
 
 static enum status flush(struct encoder *e, struct err *err)
 {
-    uint64_t done = e->done < e->total ? e->done : e->total; /* normalized text may be the longer one */
+    uint64_t done = e->done < e->total ? e->done : e->total; /* normalized text may be longer */
     size_t count = e->pending_count;
     e->pending_count = 0;
     return e->sink->take(e->sink->context, e->pending, count, done, err);
@@ -196,7 +195,7 @@ static enum status emit(struct encoder *e, uint32_t id, struct err *err)
     return status;
 }
 
-/* The rank of the merge of a symbol and the next one. */
+/* The rank of the merge of a symbol with the next one. */
 static uint32_t merge_at(const struct encoder *e, int32_t at)
 {
     int32_t next = at < 0 ? -1 : e->symbols[at].next;
@@ -270,8 +269,8 @@ static enum status encode_piece(void *context, const char *piece, size_t n, stru
     return STATUS_OK;
 }
 
-/* Text without unnormalized added tokens: normalize it, cut out the other added tokens, encode what is
- * between. */
+/* Encodes text without unnormalized added tokens: normalizes it, finds the other added tokens, and encodes
+ * the text between them. */
 static enum status encode_stretch(struct encoder *e, const char *text, size_t n, struct err *err)
 {
     const struct bpe *bpe = e->bpe;
@@ -297,8 +296,7 @@ enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const 
                        struct err *err)
 {
     size_t done = 0, where = 0, lines = 64;
-    while (lines < CACHE_LINES_MAX && 8 * lines < n)
-        lines *= 2; /* no more than there are pieces, by and large */
+    while (lines < CACHE_LINES_MAX && 8 * lines < n) lines *= 2; /* about as many lines as pieces, at most */
     struct encoder e = {.bpe = bpe, .sink = sink, .cache_mask = lines - 1, .total = n};
     e.cache = calloc(lines, sizeof *e.cache);
     e.pending = malloc(PENDING_IDS * sizeof *e.pending);

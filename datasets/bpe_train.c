@@ -14,8 +14,7 @@
 
 enum { REPORT_BYTES = 1 << 18, REPORT_MERGES = 16, WORD_BYTES = 1 << 20 };
 
-/* A distinct piece. While counting `symbols` is NULL; while learning it is the piece as ids, shrinking by
- * merges. */
+/* A distinct piece. `symbols` is NULL while counting; then the piece as ids, which merges shorten. */
 struct word {
     const char *bytes;
     uint32_t *symbols;
@@ -26,9 +25,9 @@ struct word {
 struct pair {
     uint64_t ids; /* left << 32 | right; no pair is UINT64_MAX */
     int64_t count;
-    uint32_t *words; /* those that may hold it, in the order of discovery */
+    uint32_t *words; /* words that may contain it, in the order of discovery */
     size_t word_count, word_capacity;
-    bool touched; /* its count has grown in the present merge */
+    bool touched; /* its count has grown in the current merge */
 };
 
 struct bpe_trainer {
@@ -41,13 +40,13 @@ struct bpe_trainer {
     struct pair *pairs;
     size_t pair_count, pair_capacity;
     struct hash_index pair_index;  /* by their ids */
-    struct hash_index token_index; /* tokens by their bytes: different merges may spell the same */
+    struct hash_index token_index; /* tokens by their bytes: different merges may give the same bytes */
     struct heap heap;
     uint32_t *touched; /* pairs */
     size_t touched_count, touched_capacity;
     const struct progress *progress;
     uint64_t done, reported, total; /* bytes of text */
-    int vocab_size;                 /* to be learned */
+    int vocab_size;                 /* the size to learn */
 };
 
 enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
@@ -99,7 +98,7 @@ static enum status count_piece(void *context, const char *piece, size_t n, struc
         if (!progress_report(t->progress, "counting words", "bytes", t->done, t->total))
             return err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
     }
-    if (n > WORD_BYTES) n = WORD_BYTES; /* nothing is learned from one word of a megabyte */
+    if (n > WORD_BYTES) n = WORD_BYTES; /* longer words are cut: a word of a megabyte is not useful */
     uint64_t hash = XXH3_64bits(piece, n);
     uint32_t found;
     for (uint64_t at = hash; (found = hash_index_next(&t->word_index, hash, &at)) != HASH_NONE;) {
@@ -137,7 +136,7 @@ static uint64_t hash_ids(uint64_t ids)
     return hash_pair((uint32_t)(ids >> 32), (uint32_t)ids);
 }
 
-/* The pair's number, HASH_NONE where it is new. */
+/* The pair's number, HASH_NONE if it is new. */
 static uint32_t find_pair(const struct bpe_trainer *t, uint64_t ids)
 {
     uint64_t hash = hash_ids(ids), at = hash;
@@ -147,7 +146,7 @@ static uint32_t find_pair(const struct bpe_trainer *t, uint64_t ids)
     return found;
 }
 
-/* The pair, made when it is new; NULL when memory is short. */
+/* Finds the pair or adds it; NULL if memory runs out. */
 static struct pair *make_pair(struct bpe_trainer *t, uint32_t left, uint32_t right)
 {
     uint64_t ids = (uint64_t)left << 32 | right;
@@ -185,7 +184,7 @@ static bool pair_lose(struct bpe_trainer *t, uint32_t left, uint32_t right, uint
     return pair != NULL;
 }
 
-/* The most frequent pair has the least key, of equals the smaller ids. */
+/* The most frequent pair has the lowest key; of equally frequent pairs the one with smaller ids. */
 static heap_key key_of(const struct pair *pair)
 {
     return (heap_key)(UINT64_MAX - (uint64_t)pair->count) << 64 | pair->ids;
@@ -203,8 +202,8 @@ static bool push_touched(struct bpe_trainer *t)
     return ok;
 }
 
-/* The most frequent pair, HASH_NONE when there is none. Counts only fall while a pair waits on the heap
- * (when one grows it is pushed anew), so a key is right when its count still is. */
+/* The most frequent pair, HASH_NONE if there is none. Counts of pairs on the heap only fall (a pair whose
+ * count grows is pushed again), so a key is valid if its count is still the same. */
 static bool best_pair(struct bpe_trainer *t, uint32_t *best)
 {
     *best = HASH_NONE;
@@ -223,7 +222,7 @@ static bool best_pair(struct bpe_trainer *t, uint32_t *best)
 
 /* ---- learning ---- */
 
-/* Replaces left right by `made` in one word, from left to right, and counts the pairs that come and go. */
+/* Replaces left right by `made` in one word, from left to right, and updates the counts of pairs. */
 static bool merge_in_word(struct bpe_trainer *t, uint32_t at, uint32_t left, uint32_t right, uint32_t made)
 {
     struct word *word = &t->words[at];
@@ -258,7 +257,7 @@ static bool start(struct bpe_trainer *t, const uint32_t byte_id[256])
     return push_touched(t);
 }
 
-/* The token that spells these bytes; it becomes the next one when there is none. */
+/* Finds the token with these bytes, or adds it as the next one. */
 static bool make_token(struct bpe_trainer *t, struct bpe *bpe, const char *bytes, uint32_t n, uint32_t *out)
 {
     uint64_t hash = XXH3_64bits(bytes, n);
@@ -269,7 +268,7 @@ static bool make_token(struct bpe_trainer *t, struct bpe *bpe, const char *bytes
     return hash_index_add(&t->token_index, hash, *out);
 }
 
-/* Merges one pair, the `best`. */
+/* Applies the merge of the pair `best`. */
 static bool learn_merge(struct bpe_trainer *t, struct bpe *bpe, uint32_t best)
 {
     struct pair pair = t->pairs[best];
@@ -287,11 +286,11 @@ static bool learn_merge(struct bpe_trainer *t, struct bpe *bpe, uint32_t best)
     for (size_t i = 0; ok && i < pair.word_count; i++)
         ok = merge_in_word(t, pair.words[i], left, right, made);
     free(pair.words);
-    t->pairs[best].count = 0; /* none is left: pairs lost by overlap ("aaa") are not counted off */
+    t->pairs[best].count = 0; /* none is left; pairs lost by overlap ("aaa") were not subtracted */
     return ok && push_touched(t);
 }
 
-/* All bytes in the order of their characters. */
+/* Starts with all bytes, in the order of their characters. */
 static bool begin(struct bpe_trainer *t, struct bpe *bpe, size_t merge_capacity)
 {
     struct byte_alphabet alphabet;
@@ -314,7 +313,7 @@ static bool begin(struct bpe_trainer *t, struct bpe *bpe, size_t merge_capacity)
 enum status bpe_trainer_learn(struct bpe_trainer *t, struct tokenizer **out, struct err *err)
 {
     size_t vocab_size = (size_t)t->vocab_size;
-    size_t merge_capacity = 2 * vocab_size; /* some merges spell a token that is there already */
+    size_t merge_capacity = 2 * vocab_size; /* some merges give an existing token */
     uint32_t best = 0;
     struct bpe bpe = {0};
     enum status status = STATUS_OK;

@@ -1,9 +1,9 @@
-/* Learning a byte-level BPE: count the pieces of the text, then merge the most frequent pair of neighbours
- * again and again. Ties go to the smaller pair of ids, and the 256 single bytes come first in the order of
- * their characters in the byte alphabet, so that the merges are those that Hugging Face's BpeTrainer finds on
- * the same text with `initial_alphabet = ByteLevel.alphabet()`.
+/* Learning a byte-level BPE: counts the pieces of the text, then repeatedly merges the most frequent pair of
+ * neighbours. Ties go to the pair with smaller ids, and the 256 single bytes come first, in the order of
+ * their characters in the byte alphabet, so that the merges are those of Hugging Face's BpeTrainer on the
+ * same text with `initial_alphabet = ByteLevel.alphabet()`.
  *
- * Each distinct piece is kept once, with its count; a merge touches only the pieces that hold its pair. */
+ * Each distinct piece is stored once, with its count; a merge visits only the pieces with its pair. */
 #ifndef ANNEAL_DATASETS_BPE_TRAIN_H
 #define ANNEAL_DATASETS_BPE_TRAIN_H
 
@@ -18,18 +18,18 @@ enum { BPE_TRAIN_VOCAB_MIN = 256, BPE_TRAIN_VOCAB_MAX = 1000000 };
 
 struct bpe_trainer;
 
-/* STATUS_USAGE when vocab_size is out of the range above. `progress` is borrowed. */
+/* STATUS_USAGE if vocab_size is out of range. `progress` is borrowed. */
 enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
                             struct err *err);
 void bpe_trainer_free(struct bpe_trainer *trainer); /* harmless on NULL */
 
 /* Counts the pieces of a text: a text_visitor of inputs.h, whose context is the trainer. Reports the phase
- * "counting words" in bytes. STATUS_INTERRUPTED leaves a trainer that is only good for being freed. */
+ * "counting words" in bytes. After STATUS_INTERRUPTED the trainer can only be freed. */
 enum status bpe_trainer_count(void *trainer, const char *path, const char *text, size_t n, uint64_t before,
                               uint64_t total, struct err *err);
 
-/* Learns until the vocabulary has vocab_size tokens or no pair is left; a short text gives fewer. Reports the
- * phase "learning merges". To be called once. */
+/* Learns until the vocabulary has vocab_size tokens or no pair is left, so that a short text gives fewer.
+ * Reports the phase "learning merges". Call it once. */
 enum status bpe_trainer_learn(struct bpe_trainer *trainer, struct tokenizer **out, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Numbers found by the hash of what they stand for. A zeroed struct is an empty index. */
+/* An index from hashes to numbers. A zeroed struct is an empty index. */
 #ifndef ANNEAL_DATASETS_HASH_INDEX_H
 #define ANNEAL_DATASETS_HASH_INDEX_H
 
@@ -24,7 +24,7 @@ static inline uint64_t hash_pair(uint32_t left, uint32_t right)
     return x ^ x >> 29;
 }
 
-/* The next number added under `hash`, HASH_NONE after the last. *at is the hash at first. */
+/* The next number added under `hash`, HASH_NONE after the last. Set *at to the hash before the first call. */
 static inline uint32_t hash_index_next(const struct hash_index *index, uint64_t hash, uint64_t *at)
 {
     while (index->count) {
@@ -43,7 +43,7 @@ static inline void hash_index_put(struct hash_index *index, struct hash_slot slo
     index->count++;
 }
 
-/* False when memory is short, or the number too large. */
+/* False if memory runs out or the number is too large. */
 static inline bool hash_index_add(struct hash_index *index, uint64_t hash, size_t number)
 {
     if (number >= HASH_NONE) return false;

@@ -1,5 +1,5 @@
-/* A heap of keys, the least on top. A zeroed struct is an empty heap. HEAP_KEY is the keys' type, to be
- * defined before where 64 bits are too few; wide keys take twice the time. */
+/* A heap of keys, the lowest on top. A zeroed struct is an empty heap. HEAP_KEY is the type of the keys;
+ * define it first if 64 bits are too few; wider keys take twice the time. */
 #ifndef ANNEAL_DATASETS_HEAP_H
 #define ANNEAL_DATASETS_HEAP_H
 

@@ -1,9 +1,9 @@
 /* See prefetch.h.
  *
- * Three slots go round: one that was taken and is being read, two that are ready or being cut. The thread
- * writes slots, the taker reads the one it holds; under the lock lie only the counters that say which is
- * which. A take out of order empties the ring: what the thread is cutting at that moment is told by its
- * generation, and dropped. */
+ * There are three slots: one that was taken and is being read, two that are ready or being filled. The thread
+ * writes slots, the consumer reads the one it holds; the lock protects only the counters that assign them. A
+ * take out of order empties the ring, and a batch that the thread is filling at that moment is dropped,
+ * because its generation is old. */
 #include "datasets/prefetch.h"
 
 #include <assert.h>
@@ -25,16 +25,16 @@ struct prefetch {
     bool async;
     int32_t *memory; /* of all slots */
     struct slot slots[SLOTS];
-    double waited; /* seconds, the taker's */
+    double waited; /* seconds, by the consumer */
 
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t ready_changed, work_changed;
     uint64_t next;       /* cursor of the batch in slots[head] */
-    uint64_t generation; /* of the order that `next` belongs to */
-    int head, ready;     /* slots[head], and the ready - 1 after it, are cut */
-    bool runs;           /* the thread has begun */
-    bool started, stop;  /* nothing is expected before the first take */
+    uint64_t generation; /* of the sequence of batches that `next` belongs to */
+    int head, ready;     /* slots[head] and the ready - 1 after it are filled */
+    bool runs;           /* the thread is running */
+    bool started, stop;  /* no batch is expected before the first take */
 };
 
 static void *run(void *context)
@@ -66,7 +66,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Once the thread runs, whatever its start allocates is allocated. */
+/* Waits until the thread runs, so that everything its start allocates is allocated. */
 static bool start(struct prefetch *p)
 {
     bool started = thread_start(&p->thread, run, p) == 0;
@@ -119,7 +119,7 @@ void prefetch_close(struct prefetch *p)
     free(p);
 }
 
-/* The slot with the batch at `cursor`; the one taken before becomes free. */
+/* The slot with the batch at `cursor`; frees the slot taken before. */
 static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
 {
     pthread_mutex_lock(&p->lock);

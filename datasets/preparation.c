@@ -18,7 +18,7 @@
 #include "datasets/bpe_train.h"
 #include "datasets/token_file.h"
 
-/* Part of every cache key: to be changed with the way text becomes tokens. */
+/* Part of every cache key: change it whenever text is turned into tokens differently. */
 #define CACHE_FORMAT "anneal corpus 1"
 
 enum { HASH_BYTES = 4 << 20, KEY_DIGITS = 32, STALE_SECONDS = 3600 };
@@ -81,7 +81,7 @@ static enum status take_tokens(void *context, const uint32_t *ids, size_t count,
     if (status || (now - e->reported < every && now < e->total)) return status;
     e->reported = now;
     if (progress_report(e->progress, "encoding", "bytes", now, e->total)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding; nothing is kept of it");
+    return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding (nothing was saved)");
 }
 
 static enum status encode_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
@@ -95,8 +95,7 @@ static enum status encode_text(void *context, const char *path, const char *text
     return status == STATUS_FAILED ? err_prefix(err, "%s", path) : status;
 }
 
-/* The tokenizer's name in token files: the word that named it, or the last part of a path too long for
- * that. */
+/* The tokenizer's name in token files: the word that named it, or the file name of a longer path. */
 static const char *sidecar_name(const char *word)
 {
     enum { NAME_BYTES = sizeof((struct token_file *)0)->tokenizer };
@@ -105,8 +104,8 @@ static const char *sidecar_name(const char *word)
     return last && strlen(last + 1) < NAME_BYTES ? last + 1 : "tokenizer.json";
 }
 
-/* Writes path, path.json and summary->tokenizer_path. `opened` is the tokenizer where `word` does not need
- * the text, else NULL: it is learned. */
+/* Writes path, path.json and summary->tokenizer_path. `opened` is the tokenizer; NULL: learns the one of
+ * `word` from the text. */
 static enum status encode(const struct inputs *texts, const char *word, const struct tokenizer *opened,
                           const char *path, const struct progress *progress, struct corpus_summary *summary,
                           struct err *err)
@@ -209,7 +208,7 @@ static bool begins_with_key(const char *name)
     return strspn(name, "0123456789abcdef") == KEY_DIGITS;
 }
 
-/* Nobody is making anything in this cache. */
+/* Removes leftovers; call it only while no process is writing to this cache. */
 static void sweep(const char *cache)
 {
     char path[PATH_MAX];
@@ -227,7 +226,7 @@ static void sweep(const char *cache)
     if (folder) closedir(folder);
 }
 
-/* Enters the cache as a maker: the descriptor that holds the lock, or -1. */
+/* Registers this process as a writer of the cache: returns the descriptor that holds the lock, or -1. */
 static int enter(const char *cache)
 {
     int fd = open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -266,7 +265,7 @@ enum status corpus_cache_make(const struct inputs *texts, const char *word, cons
     return status;
 }
 
-/* The bytes of the files in a folder, which has no folders in it. */
+/* The total bytes of the files in a folder without subfolders. */
 static uint64_t bytes_of(const char *path)
 {
     struct stat st;
@@ -302,8 +301,8 @@ enum status corpus_cache_each(const char *cache,
     return status;
 }
 
-/* Renamed first, as something unfinished: a reader finds it whole or not at all, and what a killed process
- * leaves of it goes with the next preparation. */
+/* Renames the entry to an unfinished one before removing it: a reader finds all of it or nothing, and the
+ * next preparation removes what a killed process leaves. */
 enum status corpus_cache_remove(const char *path, struct err *err)
 {
     char going[PATH_MAX];

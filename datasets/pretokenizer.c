@@ -49,7 +49,7 @@ static size_t ascii_bytes(const char *text, size_t n)
     return i;
 }
 
-/* No ASCII character ever combines with what stands before it, so the text may be cut in front of any. */
+/* No ASCII character combines with the one before it, so the text may be split before any ASCII character. */
 enum status normalizer_apply(enum normal_form form, const char *text, size_t n, char **out, size_t *out_n,
                              struct err *err)
 {
@@ -60,7 +60,7 @@ enum status normalizer_apply(enum normal_form form, const char *text, size_t n, 
     bool ok = true;
     for (size_t i = 0; ok && i < n;) {
         size_t plain = ascii_bytes(text + i, n - i);
-        size_t keep = i + plain < n && plain ? plain - 1 : plain; /* the last one may be a base for a mark */
+        size_t keep = i + plain < n && plain ? plain - 1 : plain; /* a mark may follow the last one */
         ok = append(&buffer, text + i, keep);
         i += keep;
         size_t end = i + (plain - keep);
@@ -81,7 +81,7 @@ enum status normalizer_apply(enum normal_form form, const char *text, size_t n, 
     return STATUS_OK;
 }
 
-/* ---- making ---- */
+/* ---- compiling ---- */
 
 enum { INVALID_PIECE = 256, JIT_STACK_BYTES = 1 << 20, HEAP_LIMIT_KIB = 64 << 10 };
 
@@ -97,13 +97,13 @@ struct pretokenizer {
 };
 
 struct pretokenizer_scratch {
-    pcre2_match_data *match; /* of one search: the stages take turns */
+    pcre2_match_data *match; /* for one search at a time: all stages share it */
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
 };
 
-/* The pattern with \s and \S as Oniguruma and Rust mean them: PCRE2 counts U+180E in as well. Before PCRE2
- * 10.40, which cannot name the property, that stays so. Malloc'd. */
+/* The pattern with \s and \S as in Oniguruma and Rust: PCRE2's include U+180E. PCRE2 before 10.40 cannot name
+ * the property, so there the pattern is unchanged. Malloc'd. */
 static char *spell_white_space(const char *pattern)
 {
     static const char property[] = "p{White_Space}";
@@ -140,7 +140,8 @@ static enum status compile(const char *pattern, const char *name, struct stage *
         return err_set(err, STATUS_FAILED, "%s: the split pattern \"%.200s\" does not compile: %s", name,
                        pattern, why);
     }
-    stage->jit = pcre2_jit_compile(stage->code, PCRE2_JIT_COMPLETE) == 0; /* hardened kernels may refuse it */
+    stage->jit =
+        pcre2_jit_compile(stage->code, PCRE2_JIT_COMPLETE) == 0; /* hardened kernels may not allow it */
     return STATUS_OK;
 }
 
@@ -180,7 +181,7 @@ enum status pretokenizer_scratch_new(struct pretokenizer_scratch **out, struct e
         pretokenizer_scratch_free(made);
         return err_no_memory(err, "splitting text");
     }
-    /* without a stack of its own JIT uses 32 KiB of the thread's */
+    /* without this stack JIT uses 32 KiB of the thread's */
     made->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);
     if (made->stack) pcre2_jit_stack_assign(made->context, NULL, made->stack);
     pcre2_set_heap_limit(made->context, HEAP_LIMIT_KIB);
@@ -226,7 +227,7 @@ static enum status split_stage(const struct splitting *s, size_t at, const char 
     if (at == s->pretokenizer->count) return s->visit(s->context, text, n, s->err);
     const struct stage *stage = &s->pretokenizer->stages[at];
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->scratch->match);
-    size_t done = 0, start = 0; /* bytes given out; where to search from */
+    size_t done = 0, start = 0; /* bytes passed to visit; where to search from */
     uint32_t point;
     enum status status = STATUS_OK;
     while (start < n) {
@@ -234,7 +235,7 @@ static enum status split_stage(const struct splitting *s, size_t at, const char 
         if (count == PCRE2_ERROR_NOMATCH) break;
         if (count < 0)
             return err_set(s->err, STATUS_FAILED,
-                           "the tokenizer's split pattern \"%.200s\" gives up on this text (PCRE2 error %d)",
+                           "the tokenizer's split pattern \"%.200s\" failed on this text (PCRE2 error %d)",
                            stage->pattern, count);
         size_t from = ends[0], to = ends[1];
         if (from < done || to < from) from = to = start; /* \K tricks: treat as an empty match */

@@ -1,4 +1,4 @@
-/* How long work tells how far it is and asks whether to go on. */
+/* How long-running work reports its progress and asks whether to continue. */
 #ifndef ANNEAL_DATASETS_PROGRESS_H
 #define ANNEAL_DATASETS_PROGRESS_H
 
@@ -8,11 +8,10 @@
 struct progress {
     /* `what` names the phase ("reading", "counting pairs", "encoding"); done and total are in `unit`
      * ("bytes", "merges"); the last report of a phase is its total. Called at most a few thousand times.
-     * False asks to stop: the work then returns STATUS_INTERRUPTED and leaves nothing half-written. */
+     * Return false to stop: the work then returns STATUS_INTERRUPTED and leaves nothing half-written. */
     bool (*report)(void *context, const char *what, const char *unit, uint64_t done, uint64_t total);
     void *context;
-    /* A sentence that the user should read once: what is worked on, or, as a warning, what is odd about it.
-     * May be NULL. */
+    /* Receives a sentence for the user about the current work, or as a warning. May be NULL. */
     void (*note)(void *context, bool warning, const char *sentence);
 };
 

@@ -16,7 +16,7 @@ enum { BYTES_AT_ONCE = 1 << 14 };
 struct tokenizer {
     struct bpe bpe;
     bool is_bytes;
-    char *json; /* the file it came from, written back as it is; NULL without one */
+    char *json; /* the original file, written back unchanged; NULL: none */
     uint64_t checksum;
 };
 
@@ -37,7 +37,7 @@ void token_list_release(struct token_list *list)
 
 /* ---- opening ---- */
 
-/* Nothing but the bytes in their order. */
+/* Whether the vocabulary is the 256 bytes in order and nothing else. */
 static bool is_bytes(const struct bpe *bpe)
 {
     if (bpe->vocab_size != 256 || bpe->merge_count || bpe->added_count || bpe->normal_form) return false;
@@ -114,11 +114,11 @@ enum status tokenizer_open(const char *word, struct tokenizer **out, struct err 
     if (strncmp(word, "bpe:", 4) != 0 && file_exists(word)) return tokenizer_open_json(word, out, err);
     if (strncmp(word, "bpe:", 4) != 0 && (strchr(word, '/') || strstr(word, ".json")))
         return err_set(err, STATUS_NOT_FOUND, "%s: no such tokenizer.json", word);
-    return err_set(
-        err, STATUS_USAGE,
-        "tokenizer \"%s\": give bytes, the path of a tokenizer.json or, to learn one from text, bpe:N with N "
-        "tokens",
-        word);
+    return err_set(err, STATUS_USAGE,
+                   "tokenizer \"%s\": must be bytes, the path of a tokenizer.json or, to learn one from "
+                   "text, bpe:N with N "
+                   "tokens",
+                   word);
 }
 
 void tokenizer_close(struct tokenizer *tokenizer)

@@ -1,6 +1,6 @@
-/* Tokenizers: byte-level text to token ids and back. Two kinds: `bytes` (256 ids, one a byte: a BPE without
- * merges) and byte-level BPE as in a Hugging Face tokenizer.json, ours or theirs. Both take any bytes, valid
- * UTF-8 or not. Immutable once opened: may be shared by threads. */
+/* Tokenizers: from bytes of text to token ids and back. There are two kinds: `bytes` (256 ids, one per byte:
+ * a BPE without merges) and byte-level BPE as in a Hugging Face tokenizer.json, from anneal or elsewhere.
+ * Both accept any bytes, valid UTF-8 or not. Immutable once opened, so threads may share a tokenizer. */
 #ifndef ANNEAL_DATASETS_TOKENIZER_H
 #define ANNEAL_DATASETS_TOKENIZER_H
 
@@ -20,7 +20,7 @@ struct token_list {
 enum status token_list_append(struct token_list *list, const uint32_t *ids, size_t count, struct err *err);
 void token_list_release(struct token_list *list);
 
-/* Where ids go that are too many to keep. */
+/* Receives ids while a text is encoded, for texts with too many ids to store. */
 struct token_sink {
     /* Takes the next `count` ids (borrowed); `done` bytes of the text are encoded so far. Called every few
      * thousand ids and at the end. Any other status than STATUS_OK stops the encoding and is its result. */
@@ -28,40 +28,40 @@ struct token_sink {
     void *context;
 };
 
-/* By the words that users write: "bytes" or the path of a tokenizer.json. "bpe:N" asks for one that is yet to
- * be learned (see corpus.h) and is an error here, like anything else. */
+/* Opens the tokenizer of a user's word: "bytes" or the path of a tokenizer.json. "bpe:N" is for one to be
+ * learned (see corpus.h) and is an error here, like anything else. */
 enum status tokenizer_open(const char *word, struct tokenizer **out, struct err *err);
-/* "bpe:N" gives N, anything else 0; -1 where N is no number. */
+/* "bpe:N" gives N, anything else 0; -1 if N is not a number. */
 int64_t tokenizer_learned_size(const char *word);
 enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err);
 enum status tokenizer_open_json(const char *path, struct tokenizer **out, struct err *err);
-/* `json` (n bytes) is the text of a tokenizer.json; `name` stands for it in messages. */
+/* `json` (n bytes) is the text of a tokenizer.json; `name` is for messages. */
 enum status tokenizer_parse_json(const char *json, size_t n, const char *name, struct tokenizer **out,
                                  struct err *err);
-/* Finishes a bpe, which it takes, also on failure. `json` (malloc'd, NUL-terminated) is the file it was read
- * from, taken too; NULL: it has been learned. */
+/* Finishes a bpe and takes ownership of it, also on failure. `json` (malloc'd, NUL-terminated) is the file it
+ * was read from, also taken; NULL: it has been learned. */
 enum status tokenizer_new(struct bpe *bpe, char *json, const char *name, struct tokenizer **out,
                           struct err *err);
 void tokenizer_close(struct tokenizer *tokenizer);
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer);
 const char *tokenizer_kind(const struct tokenizer *tokenizer);      /* "bytes" or "bpe" */
-const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* what defines it */
-uint64_t tokenizer_checksum(const struct tokenizer *tokenizer);     /* XXH64 of what defines it */
+const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* its definition */
+uint64_t tokenizer_checksum(const struct tokenizer *tokenizer);     /* XXH64 of its definition */
 
-/* The ids of `text`, handed to `sink` piece by piece. Errors: what the sink returns; STATUS_NO_MEMORY;
- * STATUS_FAILED when the split pattern of a foreign tokenizer.json gives up on the text. */
+/* Encodes `text` and passes its ids to `sink` in pieces. Errors: the sink's; STATUS_NO_MEMORY; STATUS_FAILED
+ * if the split pattern of a foreign tokenizer.json fails on the text. */
 enum status tokenizer_encode_stream(const struct tokenizer *tokenizer, const void *text, size_t n,
                                     const struct token_sink *sink, struct err *err);
 
-/* Appends the ids of `text` to `list`; the same errors. On failure the list is as it was. */
+/* Appends the ids of `text` to `list`; the same errors. On failure the list is unchanged. */
 enum status tokenizer_encode(const struct tokenizer *tokenizer, const void *text, size_t n,
                              struct token_list *list, struct err *err);
 
 /* The bytes of one id, borrowed; *n is their count. An id out of range gives 0 bytes. */
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, size_t *n);
 
-/* The text of `count` ids as NUL-terminated bytes, yours to free; *n (may be NULL) is the length. */
+/* The text of `count` ids as NUL-terminated bytes, which the caller frees; *n (may be NULL) is the length. */
 char *tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, size_t count, size_t *n);
 
 /* Writes the tokenizer as a tokenizer.json that Hugging Face's library loads; atomic. */

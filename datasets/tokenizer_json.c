@@ -42,7 +42,7 @@ static const char *type_of(json_t *component)
     return type ? type : "a component without \"type\"";
 }
 
-/* The bytes that a token of the vocabulary spells; one not written in the byte alphabet is literal. */
+/* The bytes of a vocabulary token; a token that is not in the byte alphabet is literal. */
 static bool decode_token(struct reading *r, const char *text, size_t n, struct bpe_token *token)
 {
     unsigned char *bytes = arena_alloc(&r->bpe.arena, n + 1);
@@ -64,7 +64,7 @@ static bool decode_token(struct reading *r, const char *text, size_t n, struct b
     return true;
 }
 
-/* One more id, for which the vocabulary has room then. */
+/* Reads one more id, and makes room for it in the vocabulary. */
 static enum status read_id(struct reading *r, json_t *value, const char *field)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
@@ -126,7 +126,7 @@ static enum status read_added_token(struct reading *r, json_t *entry, struct add
         size_t bytes;
         enum status status = normalizer_apply(r->bpe.normal_form, text, n, &normal, &bytes, r->err);
         if (status) return status;
-        if (normal) { /* not ended by a NUL */
+        if (normal) { /* not NUL-terminated */
             text = arena_printf(&r->bpe.arena, "%.*s", (int)bytes, normal);
             n = bytes;
         }
@@ -248,7 +248,7 @@ static enum status add_pattern(struct reading *r, const char *pattern)
     return STATUS_OK;
 }
 
-/* A literal as a pattern: every character that could mean something is escaped. */
+/* A literal string as a pattern: escapes every special character. */
 static const char *quote(struct reading *r, const char *text)
 {
     char *quoted = arena_alloc(&r->bpe.arena, 2 * strlen(text) + 1), *to = quoted;
@@ -275,7 +275,7 @@ static enum status read_split(struct reading *r, json_t *split)
                                         : quote(r, json_string_value(literal)));
 }
 
-/* `last`: the ByteLevel that must be there has come. */
+/* Reads one component; sets `last` at ByteLevel, which must come last. */
 static enum status read_pretokenizer(struct reading *r, json_t *component, bool *last)
 {
     const char *type = type_of(component);
@@ -337,7 +337,7 @@ enum status tokenizer_json_read(const char *json, size_t n, const char *name, st
 
 /* ---- writing ---- */
 
-/* The bytes of a token in the byte alphabet. */
+/* The bytes of a token, written in the byte alphabet. */
 static const char *spell(struct arena *arena, const struct byte_alphabet *alphabet,
                          const struct bpe_token *token)
 {
