@@ -174,7 +174,7 @@ __device__ static inline void causal_mask(float (&s)[MT][NT][4], int ahead)
             }
 }
 
-/* Of the thread's row 8·half + 16·m: to[column …] = factor · sum. `to` is the row's element 0. */
+/* Writes the thread's row 8·half + 16·m: to[column …] = factor · sum. `to` is the row's element 0. */
 template <int DT>
 __device__ static inline void row_store(bf16 *to, const float (&sum)[DT][4], int half, int column,
                                         float factor, const struct attention_bf16_shape &p)

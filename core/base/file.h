@@ -66,7 +66,7 @@ bool file_is_read_only(const char *path);
  * ../lib/anneal (an installation). If neither holds it, the path in the program's folder. */
 enum status file_of_program(const char *name, char *buf, size_t size, struct err *err);
 
-/* Where anneal keeps its state: $ANNEAL_HOME, else $XDG_DATA_HOME/anneal, else $HOME/.local/share/anneal.
+/* The folder of anneal's state: $ANNEAL_HOME, else $XDG_DATA_HOME/anneal, else $HOME/.local/share/anneal.
  * Writes an absolute path without a trailing slash; STATUS_FAILED with a remedy if none of them is set. */
 enum status file_anneal_home(char *buf, size_t size, struct err *err);
 

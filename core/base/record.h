@@ -98,8 +98,8 @@ struct profile_record {
 /* A process that holds memory of a device. */
 struct gpu_process {
     int64_t pid;
-    char name[16]; /* the kernel's; "": not known, as in a container, where pids are the host's */
-    int64_t bytes; /* -1: not known */
+    char name[16]; /* the kernel's; "": unknown, as in a container, where pids are the host's */
+    int64_t bytes; /* -1: unknown */
 };
 
 /* The state of a device at a moment; see kernels/device/gauge.h. Unknown numbers are NaN or -1. */
@@ -115,7 +115,7 @@ struct gpu_record {
     double load_1m;    /* of the host: processes that ran or wanted to, on average over the last minute */
     /* the processes that hold memory of a GPU, this one included, by pid; the producer owns the array */
     struct gpu_process *processes;
-    int64_t process_count; /* -1: not known */
+    int64_t process_count; /* -1: unknown */
 };
 
 /* Something worth a line in the run's history: a skipped update, a fallback, a changed schedule. */

@@ -192,7 +192,7 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     return status;
 }
 
-/* Tells transformers to use the tokenizer.json in the same folder as it is. Otherwise it picks the tokenizer
+/* Makes transformers use the tokenizer.json in the same folder unchanged. Otherwise it picks the tokenizer
  * class of the architecture, which splits text differently and adds tokens to the vocabulary. */
 static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
                                        "  \"clean_up_tokenization_spaces\": false\n}\n";

@@ -67,7 +67,8 @@ enum status model_config_check(const struct model_config *c, struct err *err)
             return err_set(err, STATUS_USAGE, "model.%s = %d: must be from 1 to %d", sizes[i].name,
                            sizes[i].value, sizes[i].max);
     if (c->num_heads % c->num_kv_heads)
-        return err_set(err, STATUS_USAGE, "model.num_heads = %d is not a multiple of model.num_kv_heads = %d",
+        return err_set(err, STATUS_USAGE,
+                       "model.num_heads = %d is not a multiple of model.num_kv_heads = %d (change one)",
                        c->num_heads, c->num_kv_heads);
     if (c->head_dim % 2)
         return err_set(err, STATUS_USAGE,

@@ -18,7 +18,7 @@ enum { SKIPS_IN_A_ROW_MAX = 100 };
 /* Actions that are due after a step and not done yet. */
 enum { DUE_EVALUATION = 1, DUE_BEST = 2, DUE_SAMPLE = 4, DUE_CHECKPOINT = 8 };
 
-/* What the configuration asks for after `step` steps; ends_epoch: the last one ends an epoch. */
+/* The actions due by the configuration after `step` steps; ends_epoch: the last one ends an epoch. */
 unsigned decide_due(const struct config *config, int64_t step, bool ends_epoch);
 
 /* Plain data: ranks share it. */

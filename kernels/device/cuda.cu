@@ -34,7 +34,7 @@ static enum status inspect(struct cuda_driver_report *out, struct err *err)
     cudaError_t error = cudaGetDeviceCount(&out->devices);
     if (error == cudaErrorInsufficientDriver)
         return err_set(err, STATUS_FAILED,
-                       "the NVIDIA driver knows CUDA up to %d.%d, this build needs %d.%d (update the driver)",
+                       "the NVIDIA driver supports CUDA up to %d.%d, this build needs %d.%d (update the driver)",
                        out->driver / 1000, out->driver % 1000 / 10, out->runtime / 1000,
                        out->runtime % 1000 / 10);
     if (error == cudaErrorNoDevice || (error == cudaSuccess && out->devices == 0))
@@ -55,7 +55,7 @@ static bool peaks(const cudaDeviceProp *properties, int index, double out[PRECIS
     return chip_peaks(&chip, out) == CHIP_PUBLISHED;
 }
 
-/* As NVIDIA's own tools write it: GPU-8-4-4-4-12 hexadecimal digits. */
+/* In the format of NVIDIA's own tools: GPU-8-4-4-4-12 hexadecimal digits. */
 static void write_uuid(const cudaDeviceProp *properties, char *out, size_t size)
 {
     size_t used = (size_t)snprintf(out, size, "GPU");
@@ -84,7 +84,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
     memset(out, 0, sizeof *out);
     cudaError_t error = cudaGetDeviceProperties(&properties, index);
     if (error != cudaSuccess)
-        return err_set(err, STATUS_FAILED, "GPU %d does not describe itself: %s", index,
+        return err_set(err, STATUS_FAILED, "GPU %d: cannot read its properties: %s", index,
                        cudaGetErrorString(error));
     snprintf(info->name, sizeof info->name, "%.90s", properties.name);
     snprintf(info->short_name, sizeof info->short_name, "cuda:%d", index);

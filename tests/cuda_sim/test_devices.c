@@ -70,7 +70,7 @@ static void an_old_driver_is_one_sentence(void **state)
 {
     (void)state;
     expect_sentence("old_driver",
-                    "the NVIDIA driver knows CUDA up to 11.8, this build needs 13.0 (update the driver)");
+                    "the NVIDIA driver supports CUDA up to 11.8, this build needs 13.0 (update the driver)");
 }
 
 static void a_driver_without_a_device_is_one_sentence(void **state)
