@@ -82,10 +82,10 @@ enum sim_machine machine()
     return now;
 }
 
-bool faulted(std::source_location where)
+bool faulted(const char *caller)
 {
     if (sticky == cudaSuccess) return false;
-    if (told) fail("%s: called after a sticky error had been returned", where.function_name());
+    if (told) fail("%s: called after a sticky error had been returned", caller);
     told = true;
     return true;
 }
@@ -120,9 +120,9 @@ bool product_refused()
     return due(REFUSED);
 }
 
-cudaError_t last_error(std::source_location where)
+cudaError_t last_error(const char *caller)
 {
-    if (told) faulted(where);
+    if (told) faulted(caller);
     cudaError_t error = refusal;
     refusal = cudaSuccess;
     return error;

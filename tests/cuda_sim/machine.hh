@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <functional>
-#include <source_location>
 
 #include "tests/cuda_sim/simulator.h"
 
@@ -58,7 +57,7 @@ bool allow_shared(const void *kernel, size_t bytes);
 
 /* For the start of every call that may touch the device. True: it returns sticky_error(), which its caller
  * knows from then on; to call again is a finding. */
-bool faulted(std::source_location where = std::source_location::current());
+bool faulted(const char *caller = __builtin_FUNCTION());
 cudaError_t sticky_error();
 /* Whether it has, for work that runs later and is told nothing. */
 bool device_failed();
@@ -68,7 +67,7 @@ bool launch_taken(const char *kernel);
 bool launch_runs(const char *kernel);
 /* Whether cuBLASLt does not support the product that is asked for. */
 bool product_refused();
-cudaError_t last_error(std::source_location where = std::source_location::current());
+cudaError_t last_error(const char *caller = __builtin_FUNCTION());
 /* Before each copy from the device. */
 void download_begins(size_t bytes);
 bool allocation_fails();

@@ -76,9 +76,9 @@ void on_fault(int, siginfo_t *info, void *)
     sim::fail("a bad address, %p", info->si_addr);
 }
 
-cudaError_t fault_or(cudaError_t error, std::source_location where = std::source_location::current())
+cudaError_t fault_or(cudaError_t error, const char *caller = __builtin_FUNCTION())
 {
-    return sim::faulted(where) ? sim::sticky_error() : error;
+    return sim::faulted(caller) ? sim::sticky_error() : error;
 }
 
 } // namespace
