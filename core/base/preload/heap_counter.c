@@ -1,8 +1,8 @@
 /* anneal_heap.so, preloaded by `--check-allocations` (see core/base/heap.h): malloc and its relatives, which
  * count a thread's allocations while it is watched and then call the C library's. A preloaded symbol comes
  * before those of libraries, so allocations by OpenBLAS or SQLite count, too. Those of the OpenMP library
- * itself do not: it creates a team of one thread anew for every parallel region. With a C library other than
- * glibc nothing is counted. */
+ * itself (libgomp, clang's libomp) do not: it creates a team of one thread anew for every parallel region.
+ * With a C library other than glibc nothing is counted. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -37,7 +37,8 @@ static void note(const void *caller)
 {
     Dl_info info;
     if (!watch.on) return;
-    if (dladdr(caller, &info) && strstr(info.dli_fname, "libgomp")) return;
+    if (dladdr(caller, &info) && (strstr(info.dli_fname, "libgomp") || strstr(info.dli_fname, "libomp")))
+        return;
     watch.count++;
 }
 
