@@ -114,10 +114,10 @@ static int dispatch(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
     second_start(argv);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */
     if (argc == 1) return run(&command_watch, argc, argv);
-    if (strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
     if (strcmp(argv[1], "--version") != 0 && strcmp(argv[1], "version") != 0)
         return dispatch(&command_anneal, argc, argv);
     struct err err = {0};
