@@ -303,7 +303,7 @@ int complete_print(int count, char **words, FILE *out)
 {
     const struct command *command = &command_anneal;
     struct request r = {out, 0, "", count ? words[count - 1] : ""};
-    int i = 0;
+    int i = count > 1 && strcmp(words[0], "help") == 0; /* "help train" */
     for (; command->subcommands && i < count - 1; i++) {
         const struct command *const *c = command->subcommands;
         while (*c && strcmp(last_word(*c), words[i]) != 0) c++;

@@ -43,6 +43,7 @@ static void commands_and_their_subcommands_are_offered(void **state)
     assert_string_equal(CANDIDATES("re"), "resume");
     assert_string_equal(CANDIDATES("data", ""), "prepare info fetch clean");
     assert_string_equal(CANDIDATES("--v"), "--version");
+    assert_string_equal(CANDIDATES("help", "da"), "data");
     assert_string_equal(CANDIDATES("trian", ""), "");
     assert_null(strstr(CANDIDATES(""), "complete"));
     char *help = process_output("--help", NULL);
