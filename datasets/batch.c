@@ -20,7 +20,7 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The number coprime to n nearest n/φ, the lower one of two. Integer arithmetic only: 1/φ as a 64-bit
+/* The number coprime to n that is nearest to n/φ, the lower of two. In integer arithmetic: 1/φ as a 64-bit
  * fraction. */
 static uint64_t golden_stride(uint64_t n)
 {
@@ -39,7 +39,7 @@ static uint64_t permute_stride(uint64_t n, uint64_t seed, uint64_t epoch, uint64
     return (uint64_t)(((unsigned __int128)index * golden_stride(n) + offset) % n);
 }
 
-/* A balanced Feistel network over [0, 4^half_bits), walked until it lands below n: at most 4 steps on
+/* A balanced Feistel network over [0, 4^half_bits), repeated until the result is below n: 4 steps at most on
  * average. */
 static uint64_t permute_feistel(uint64_t n, uint64_t seed, uint64_t epoch, uint64_t index)
 {
@@ -75,15 +75,15 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
     return index;
 }
 
-/* ---- cutting ---- */
+/* ---- splitting ---- */
 
 static enum status begin(struct split *split, const struct corpus *corpus, struct err *err)
 {
     split->runs = calloc(corpus->file_count, sizeof *split->runs);
-    return split->runs ? STATUS_OK : err_no_memory(err, "cutting %zu token files", corpus->file_count);
+    return split->runs ? STATUS_OK : err_no_memory(err, "splitting %zu token files", corpus->file_count);
 }
 
-/* The split's part of `count` sequences of a file from token `start` on. */
+/* Adds the split's part of `count` sequences of a file, from token `start` on. */
 static void add_run(struct split *split, const struct token_file *file, uint64_t start, uint64_t count,
                     uint64_t islands, bool has_islands)
 {
@@ -98,13 +98,13 @@ static void add_run(struct split *split, const struct token_file *file, uint64_t
     split->sequences += sequences;
 }
 
-/* How many sequences that follow on each other `tokens` tokens hold. */
+/* How many consecutive sequences fit in `tokens` tokens. */
 static uint64_t sequences_in(uint64_t tokens, uint64_t T)
 {
     return tokens ? (tokens - 1) / T : 0;
 }
 
-/* Tokens [from, to) of all files, counted through. */
+/* Adds tokens [from, to), numbered through all files. */
 static void cut(struct split *split, const struct corpus *corpus, uint64_t from, uint64_t to)
 {
     uint64_t before = 0, T = (uint64_t)split->seq_len;
@@ -118,7 +118,7 @@ static void cut(struct split *split, const struct corpus *corpus, uint64_t from,
     }
 }
 
-/* Both splits of VAL_BLOCKS. Fractions of a sequence are carried from file to file. */
+/* Fills both splits for VAL_BLOCKS. Fractions of a sequence carry over from file to file. */
 static void cut_blocks(struct split *train, struct split *held, const struct corpus *corpus, double fraction)
 {
     uint64_t T = (uint64_t)train->seq_len, before = 0;
@@ -127,9 +127,10 @@ static void cut_blocks(struct split *train, struct split *held, const struct cor
         uint64_t count = sequences_in(file->count, T), after = before + count;
         uint64_t wanted =
             (uint64_t)(fraction * (double)after + 0.5) - (uint64_t)(fraction * (double)before + 0.5);
-        bool few = wanted <= count / 2; /* the islands are for validation */
+        bool few = wanted <= count / 2; /* validation has the islands */
         uint64_t islands = few ? wanted : count - wanted;
-        uint64_t most = (file->count - (file->count > 0)) / (2 * T + 2); /* island, stretch, two changes */
+        uint64_t most =
+            (file->count - (file->count > 0)) / (2 * T + 2); /* an island, a stretch, two changes */
         if (islands > most) islands = most;
         count = sequences_in(file->count - 2 * islands, T);
         add_run(train, file, 0, count, islands, !few);
@@ -151,7 +152,7 @@ static enum status check_length(const struct split *split, const char *what, con
         split->token_count > (uint64_t)split->seq_len ? " from one file" : "", remedy);
 }
 
-/* Both have sequences. */
+/* Checks that both splits have sequences. */
 static enum status check_blocks(const struct split *train, const struct split *held, double fraction,
                                 struct err *err)
 {
@@ -166,7 +167,7 @@ static enum status check_blocks(const struct split *train, const struct split *h
         held->sequences ? "training" : "validation", held->sequences ? "smaller" : "larger");
 }
 
-/* The last `tokens` tokens are held out. */
+/* Holds out the last `tokens` tokens. */
 static enum status cut_tail(struct split *train, struct split *held, const struct corpus *corpus,
                             uint64_t tokens, struct err *err)
 {
@@ -185,7 +186,7 @@ static enum status cut_both(struct split *train, struct split *held, const struc
     if (status) return status;
     if (!own && fraction > 0 && val_split == VAL_TAIL) {
         uint64_t tail = (uint64_t)((double)corpus->tokens * fraction);
-        if (tail > corpus->tokens) tail = corpus->tokens; /* only where a double cannot hold the count */
+        if (tail > corpus->tokens) tail = corpus->tokens; /* only if a double cannot hold the count */
         return cut_tail(train, held, corpus, tail, err);
     }
     if (!own && fraction > 0) {
@@ -205,10 +206,9 @@ enum status split_corpus(const struct corpus *corpus, enum val_split val_split, 
 {
     struct split head = {.seq_len = seq_len, .seed = seed, .shuffle = shuffle, .padding = -1},
                  held = {.seq_len = seq_len, .shuffle = SHUFFLE_NONE, .padding = -1};
-    if (seq_len < 1)
-        return err_set(err, STATUS_USAGE, "seq_len: %d is not a length (give 1 or more tokens)", seq_len);
+    if (seq_len < 1) return err_set(err, STATUS_USAGE, "seq_len: %d must be at least 1 token", seq_len);
     if (!(val_fraction >= 0 && val_fraction < 1))
-        return err_set(err, STATUS_USAGE, "val_fraction: %g is not in [0, 1)", val_fraction);
+        return err_set(err, STATUS_USAGE, "val_fraction: %g must be at least 0 and below 1", val_fraction);
     enum status status = cut_both(&head, &held, corpus, val_split, val_fraction, err);
     if (!status) {
         *train = head;
@@ -228,7 +228,7 @@ void split_release(struct split *split)
 
 /* ---- reading ---- */
 
-/* The run that holds a sequence: the last one that begins at or before it. */
+/* The run with a sequence: the last one that begins at or before it. */
 static const struct split_run *run_of(const struct split *split, uint64_t sequence)
 {
     size_t low = 0, high = split->run_count;
@@ -239,8 +239,8 @@ static const struct split_run *run_of(const struct split *split, uint64_t sequen
     return &split->runs[low];
 }
 
-/* Where in a run the split's sequence `i` of it begins, in tokens. Before a sequence of a stretch lie the
- * islands k with (2k+1)·count/(2·islands) - k <= i. */
+/* The token of a run at which its sequence `i` of this split begins. Before a sequence of a stretch there are
+ * the islands k with (2k+1)·count/(2·islands) - k <= i. */
 static uint64_t offset_in(const struct split_run *run, uint64_t i, uint64_t T)
 {
     unsigned __int128 count = run->count, islands = run->islands, between = count - islands;
@@ -250,7 +250,7 @@ static uint64_t offset_in(const struct split_run *run, uint64_t i, uint64_t T)
     return (i + before) * T + 2 * before;
 }
 
-/* The run of sequence number `number`, counted over all epochs, and where in it the sequence begins. */
+/* The run of sequence `number`, counted over all epochs, and the token of the run at which it begins. */
 static const struct split_run *find_sequence(const struct split *split, uint64_t number, uint64_t *offset)
 {
     uint64_t place = split_permute(split, number / split->sequences, number % split->sequences);

@@ -1,14 +1,13 @@
-/* Batches: which tokens go into which micro-batch. A pure function of (seed, epoch, index): nothing to save
- * but the number of sequences consumed, the same order on every machine, no table.
+/* Batches: the tokens of each micro-batch, a pure function of (seed, epoch, index): the only state to save is
+ * the number of sequences consumed, the order is the same on every machine, and there is no table.
  *
- * A corpus is one run of tokens or several, a file each. Sequence i of a run is tokens[i·T … i·T+T] of it;
- * inputs are its first T, targets its last T. No sequence crosses from one run to the next; what is left at
- * the end of each, at most T tokens, is not seen. The sequences of a split are numbered through all its runs
- * in order, and that is what is shuffled: an epoch has each of them exactly once.
+ * A corpus is one or more runs of tokens, one per file. Sequence i of a run is its tokens[i·T … i·T+T];
+ * inputs are the first T, targets the last T. No sequence crosses from one run to the next; the rest at the
+ * end of a run, at most T tokens, is unused. The sequences of a split are numbered through all its runs and
+ * then shuffled: an epoch has each of them exactly once.
  *
- * What is validated on is either data of its own, the tail of all tokens, or blocks: whole sequences that are
- * evenly spread over the corpus. No token of a training sequence, input or label, is in a validation
- * sequence, and the other way round. */
+ * Validation data is a separate corpus, the tail of all tokens, or blocks: whole sequences evenly spread over
+ * the corpus. Training and validation sequences share no token, neither input nor label. */
 #ifndef ANNEAL_DATASETS_BATCH_H
 #define ANNEAL_DATASETS_BATCH_H
 
@@ -24,28 +23,28 @@ enum shuffle {
     SHUFFLE_NONE,   /* in file order */
 };
 
-/* Which part of a corpus is held out for validation. */
+/* The part of a corpus that is held out for validation. */
 enum val_split {
     VAL_BLOCKS, /* sequences evenly spread over the corpus */
     VAL_TAIL,   /* the last tokens */
 };
 
-/* A run of tokens, or what a split has of it: one of the two pointers is set, both are borrowed.
+/* A run of tokens, or a split's part of it: one of the two pointers is set, both are borrowed.
  *
- * With VAL_BLOCKS two splits share the sequences of a run. Those of the smaller split are its islands: island
- * k of n is sequence (2k+1)·count/(2n), rounded down, and the other split has the stretches between them. Two
- * neighbours of different splits share no token, so each change from one split to the other takes one token
- * more. Otherwise a run has no islands, and one split has all of it. */
+ * With VAL_BLOCKS two splits share the sequences of a run. The smaller split has the islands: island k of n
+ * is sequence (2k+1)·count/(2n), rounded down. The other split has the stretches between them. Neighbours in
+ * different splits share no token, so each change from one split to the other uses one more token. Otherwise
+ * a run has no islands, and one split has all of it. */
 struct split_run {
     const uint32_t *wide;
     const uint16_t *narrow;
-    uint64_t first;   /* the number of its first sequence; runs without a whole sequence are left out */
+    uint64_t first;   /* number of its first sequence; runs without a whole sequence are skipped */
     uint64_t count;   /* sequences of the run, in both splits */
     uint64_t islands; /* at most half of count */
     bool has_islands; /* whether this split has the islands, or the stretches between them */
 };
 
-/* Tokens cut into sequences. */
+/* Tokens divided into sequences. */
 struct split {
     struct split_run *runs; /* run_count of them, owned */
     size_t run_count;
@@ -54,20 +53,19 @@ struct split {
     uint64_t sequences;   /* in all runs */
     uint64_t seed;
     enum shuffle shuffle;
-    int64_t padding; /* a target with this id is LABEL_IGNORED and does not count; -1, as at first: none */
+    int64_t padding; /* a target with this id is LABEL_IGNORED and does not count; -1 (initially): none */
 };
 enum { LABEL_IGNORED = -100 };
 
-/* Cuts a corpus into train and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0.
+/* Splits a corpus into training and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0.
  *
- * VAL_TAIL   the last val_fraction of all tokens, in file order; it may begin in the midst of a file and
- * reach over several. VAL_BLOCKS val_fraction of all sequences, rounded. They are read in an order of which
- * every beginning is evenly spread too, the same whatever the seed: an evaluation of a few batches is one of
- * the whole corpus.
+ * VAL_TAIL: the last val_fraction of all tokens, in file order; it may begin within a file and span several.
+ * VAL_BLOCKS: val_fraction of all sequences, rounded, read in an order of which every beginning is evenly
+ * spread, too, whatever the seed: a few batches represent the whole corpus.
  *
- * Where the corpus has validation data of its own, val_split and val_fraction say nothing: all of the corpus
- * is trained on, and that data is read in file order. STATUS_USAGE with the numbers when a split that must
- * have sequences has none. */
+ * If the corpus has separate validation data, val_split and val_fraction have no effect: all of the corpus is
+ * for training, and that data is read in file order. STATUS_USAGE if a split that needs sequences has
+ * none. */
 enum status split_corpus(const struct corpus *corpus, enum val_split val_split, double val_fraction,
                          int seq_len, uint64_t seed, enum shuffle shuffle, struct split *train,
                          struct split *validation, struct err *err);
@@ -81,14 +79,14 @@ uint64_t split_permute(const struct split *split, uint64_t epoch, uint64_t index
  * epochs: sequence number c belongs to epoch c / sequences. */
 void split_batch(const struct split *split, uint64_t cursor, int B, int32_t *inputs, int32_t *targets);
 
-/* How many targets of that many sequences count. Reads them only where there is padding. */
+/* How many targets of that many sequences count. Reads them only if there is padding. */
 uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t sequences);
 
-/* Whether at least one target of the first `sequences` of an epoch counts; looks no further than that. */
+/* Whether at least one target of the first `sequences` of an epoch counts; stops at the first one. */
 bool split_counts(const struct split *split, uint64_t sequences);
 
-/* Tells the system that these sequences are going to be read, so that it fetches what is not in memory, all
- * of them at once; returns without waiting. Only a hint: it changes nothing and cannot fail. */
+/* Hints to the system that these sequences will be read, so that it loads them all at once; returns without
+ * waiting. It changes no result and cannot fail. */
 void split_announce(const struct split *split, uint64_t cursor, int B);
 
 #endif

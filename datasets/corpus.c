@@ -10,12 +10,12 @@
 #include "datasets/inputs.h"
 #include "datasets/preparation.h"
 
-/* Of a mark: how much of a file is read. */
+/* For a mark: the part of a file that is read. */
 enum { WHOLE = 16 << 20, PIECE = 64 << 10, PIECES = 256, PIECES_LEAST = 4 };
 
 /* ---- opening ---- */
 
-/* Files without a sidecar are taken on trust: whoever named them knows what wrote them. */
+/* Files without a sidecar are accepted: the user knows which tokenizer wrote them. */
 static enum status check_tokenizers(struct corpus *corpus, struct err *err)
 {
     const struct token_file *known = NULL;
@@ -48,14 +48,14 @@ static enum status open_files(char *const *paths, size_t count, struct corpus *c
         if ((status = token_file_measure(file, err))) return status;
         corpus->tokens += file->count;
         if (file->bound > INT32_MAX)
-            return err_set(err, STATUS_CORRUPT, "%s: holds the id %" PRIu64 ", which no vocabulary has",
+            return err_set(err, STATUS_CORRUPT, "%s: has the id %" PRIu64 ", too large for any vocabulary",
                            file->path, file->bound - 1);
         if (file->bound > corpus->vocab_size) corpus->vocab_size = (uint32_t)file->bound;
     }
     return check_tokenizers(corpus, err);
 }
 
-/* The tokenizer that the sidecar leads to; none is no error. */
+/* Finds the tokenizer that the sidecar names; it is no error if there is none. */
 static enum status find_tokenizer(struct corpus *corpus, struct err *err)
 {
     const struct token_file *file = &corpus->files[corpus->described];
@@ -89,7 +89,7 @@ static uint64_t checksum_of_tokenizer(const struct corpus *corpus)
                              : corpus->files[corpus->described].tokenizer_checksum;
 }
 
-/* The tokenizer that the user names, which must be the files' own, or is theirs where none is known. */
+/* The tokenizer that the user names: it must be the files' own, or becomes theirs if that is unknown. */
 static enum status settle_tokenizer(struct corpus *corpus, const char *word, struct err *err)
 {
     struct tokenizer *asked = NULL;
@@ -148,7 +148,7 @@ static enum status open_folder(const char *folder, struct corpus *out, struct er
     enum status status = open_tokens(paths, 1, "", out, err);
     if (status || out->tokenizer) return status;
     corpus_close(out);
-    return err_set(err, STATUS_CORRUPT, "%s: its tokenizer.json is not there", path);
+    return err_set(err, STATUS_CORRUPT, "%s: its tokenizer.json is missing", path);
 }
 
 static bool is_good_folder(const char *folder)
@@ -159,7 +159,7 @@ static bool is_good_folder(const char *folder)
     return good;
 }
 
-/* A folder that is missing or damaged is made anew. */
+/* Prepares the texts again if the folder is missing or damaged. */
 static enum status open_text(const struct inputs *texts, const char *word, const char *cache,
                              const struct progress *progress, struct corpus *out, struct err *err)
 {
@@ -184,11 +184,10 @@ enum status corpus_open(const char *train, const char *tokenizer, const char *ca
                        "data.train is empty: name a .tok file, a text file, a folder or a recipe");
     enum status status = inputs_open(train, cache, progress, &inputs, err);
     if (!status && !inputs.tokens && !cache)
-        status = err_set(
-            err, STATUS_USAGE,
-            "%.200s: is text, and there is no tokenizer to make tokens of it (name token files, which "
-            "end with .tok or .bin, or the tokenizer)",
-            train);
+        status = err_set(err, STATUS_USAGE,
+                         "%.200s: is text, which needs a tokenizer (name token files, which "
+                         "end with .tok or .bin, or the tokenizer)",
+                         train);
     if (!status && !inputs.tokens) inputs_note(&inputs, progress);
     if (!status)
         status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
@@ -207,7 +206,7 @@ static int64_t size_of_tokenizer(const char *word)
     return size;
 }
 
-/* The vocabulary of the first file whose sidecar names one. */
+/* The vocabulary size of the first file whose sidecar has one. */
 static int64_t size_in_sidecars(const struct inputs *inputs)
 {
     uint32_t size = 0;
@@ -290,8 +289,8 @@ static uint64_t checksum_of(const unsigned char *bytes, uint64_t size, uint64_t 
     return XXH64(bytes + size - PIECE, PIECE, sum);
 }
 
-/* Each file continues the sum of those before it. Several share what is read of one: enough to tell a corpus
- * from another, quick also for a thousand files. */
+/* Each file continues the checksum of the previous ones. Files share the bytes that are read: enough to tell
+ * corpora apart, and fast even for a thousand files. */
 static uint64_t mark_files(const struct corpus *corpus, uint64_t sum)
 {
     uint64_t count = corpus->file_count, whole = WHOLE / count,
@@ -320,7 +319,7 @@ enum status corpus_mark_check(const struct corpus_mark *trained, const struct co
     if (trained->tokenizer != now->tokenizer)
         return err_set(
             err, STATUS_USAGE,
-            "the tokenizer is not the one this run was trained with: its token ids mean something else "
+            "the tokenizer is not the one this run was trained with: its token ids have other meanings "
             "(restore the corpus and the tokenizer, or train a new run)");
     if (trained->tokens != now->tokens)
         return err_set(err, STATUS_USAGE,
@@ -328,8 +327,8 @@ enum status corpus_mark_check(const struct corpus_mark *trained, const struct co
                        " tokens, now there are %" PRIu64 " (restore it, or train a new run)",
                        trained->tokens, now->tokens);
     if (trained->checksum != now->checksum)
-        return err_set(
-            err, STATUS_USAGE,
-            "the corpus has changed: as many tokens, but other ones (restore it, or train a new run)");
+        return err_set(err, STATUS_USAGE,
+                       "the corpus has changed: the same number of tokens, but different ones (restore it, "
+                       "or train a new run)");
     return STATUS_OK;
 }

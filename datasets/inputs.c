@@ -20,12 +20,12 @@
 
 enum { LOOK_BYTES = 64 << 10, BINARY_BYTES = 8000 };
 
-/* Files being gathered, and where recipes put theirs. */
+/* The files found so far, and the folder for recipes' texts. */
 struct gathering {
     struct inputs *inputs;
     const char *cache;
     const struct progress *progress;
-    bool texts; /* whatever is named is text */
+    bool texts; /* all files are texts */
     struct err *err;
 };
 
@@ -36,8 +36,8 @@ static bool is_pattern(const char *name)
     return strpbrk(name, "*?[") && !file_exists(name);
 }
 
-/* The next name of a list from *at on, without the blanks around it. A value that is a path or a recipe is
- * one name. *at is NULL at the end. */
+/* The next name of a list, from *at on, without surrounding blanks. A value that is a path or a recipe is a
+ * single name. *at is NULL at the end. */
 static char *next_name(char **at)
 {
     char *name = *at;
@@ -70,19 +70,18 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 
 /* ---- binary files ---- */
 
-/* As git tells them: a NUL among the first bytes. */
+/* Like git's test: a NUL among the first bytes. */
 static bool is_binary(const char *path)
 {
     unsigned char head[BINARY_BYTES];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n =
-        fd < 0 ? 0
-               : read(fd, head, sizeof head); /* a file that cannot be read fails later, with a sentence */
+        fd < 0 ? 0 : read(fd, head, sizeof head); /* a file that cannot be read fails later, with an error */
     if (fd >= 0) close(fd);
     return n > 0 && memchr(head, '\0', (size_t)n);
 }
 
-/* Drops the binary files among the inputs from `first` on, which a folder or a pattern has brought. */
+/* Removes the binary files among the inputs from `first` on, which a folder or a pattern has added. */
 static enum status skip_binary(struct gathering *g, size_t first, const char *name)
 {
     struct inputs *inputs = g->inputs;
@@ -110,7 +109,7 @@ static enum status skip_binary(struct gathering *g, size_t first, const char *na
 
 /* ---- folders and patterns ---- */
 
-/* All files of a folder. Links to files are followed, links to folders are not: they may lead in circles. */
+/* Adds all files of a folder. Follows links to files but not to folders, which may be circular. */
 static enum status add_files(struct gathering *g, char *folder)
 {
     struct stat st;
@@ -131,7 +130,7 @@ static enum status add_files(struct gathering *g, char *folder)
     return status;
 }
 
-/* A folder of token files as those, any other as all its files. */
+/* Adds the token files of a folder that has some, or else all files. */
 static enum status add_folder(struct gathering *g, char *folder)
 {
     struct inputs *inputs = g->inputs;
@@ -149,9 +148,10 @@ static enum status add_folder(struct gathering *g, char *folder)
     }
     if (g->texts || !tokens) return skip_binary(g, first, folder);
     if (other)
-        return err_set(g->err, STATUS_USAGE,
-                       "%s: holds token files (%s) and others (%s): name those to train on, as with *.tok",
-                       folder, tokens, other);
+        return err_set(
+            g->err, STATUS_USAGE,
+            "%s: has token files (%s) and others (%s): name the files to train on, for example with *.tok",
+            folder, tokens, other);
     for (size_t i = first; i < inputs->count; i++) {
         if (token_file_named(inputs->paths[i]))
             inputs->paths[kept++] = inputs->paths[i];
@@ -173,7 +173,7 @@ static enum status add_name(struct gathering *g, char *name)
         return status ? status : add(g, path);
     }
     if (stat(name, &st) == 0) return S_ISDIR(st.st_mode) ? add_folder(g, name) : add(g, name);
-    if (token_file_named(name)) return add(g, name); /* who opens it will say so */
+    if (token_file_named(name)) return add(g, name); /* opening it reports the error */
     if (errno != ENOENT && errno != ENOTDIR)
         return err_set(g->err, STATUS_IO, "%.200s: cannot open: %s", name, strerror(errno));
     return err_set(g->err, STATUS_NOT_FOUND,
@@ -182,7 +182,7 @@ static enum status add_name(struct gathering *g, char *name)
 
 static int by_bytes(const void *a, const void *b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b); /* glob itself would ask the locale */
+    return strcmp(*(char *const *)a, *(char *const *)b); /* glob's own order depends on the locale */
 }
 
 static enum status add_pattern(struct gathering *g, const char *pattern)
@@ -199,7 +199,7 @@ static enum status add_pattern(struct gathering *g, const char *pattern)
     return status ? status : skip_binary(g, first, pattern);
 }
 
-/* ---- what they are, together ---- */
+/* ---- checks of all files ---- */
 
 static bool is_same_file(const char *a, const char *b)
 {
@@ -230,7 +230,7 @@ static enum status refuse_twice(const struct inputs *inputs, struct err *err)
         for (size_t j = 0; !status && j < i; j++)
             if (found[i].st_ino == found[j].st_ino && found[i].st_dev == found[j].st_dev)
                 status =
-                    err_set(err, STATUS_USAGE, "%.200s: is named twice among the data files, also as %.200s",
+                    err_set(err, STATUS_USAGE, "%.200s: is listed twice in the data files, also as %.200s",
                             inputs->paths[i], inputs->paths[j]);
     }
     free(found);
@@ -289,17 +289,17 @@ enum status inputs_refuse_output(const struct inputs *inputs, const char *path, 
     for (size_t i = 0; i < inputs->count; i++)
         if (is_same_file(inputs->paths[i], path))
             return err_set(err, STATUS_USAGE,
-                           "%s: is also the text to read, %s (give the output another name or place)", path,
+                           "%s: is also an input, %s (give the output another name or folder)", path,
                            inputs->paths[i]);
     return STATUS_OK;
 }
 
-/* ---- what is told about texts, and reading them ---- */
+/* ---- notes about texts, and reading them ---- */
 
 static bool looks_binary(const char *path)
 {
     struct file_map map;
-    if (file_map_open(path, &map, NULL)) return false; /* reading it will say why */
+    if (file_map_open(path, &map, NULL)) return false; /* reading it reports the error */
     size_t n = map.size < LOOK_BYTES ? map.size : LOOK_BYTES, invalid = 0;
     const char *text = (const char *)map.data;
     bool binary = memchr(text, '\0', n);
@@ -312,7 +312,7 @@ static bool looks_binary(const char *path)
     return binary;
 }
 
-/* Names of files may hold anything, and go to a terminal. */
+/* File names may contain control characters, and are printed on a terminal. */
 static void tell(const struct progress *progress, bool warning, const char *sentence)
 {
     char clean[3 * PATH_MAX];

@@ -1,15 +1,15 @@
-/* The files that a value of data.train or data.val, or a command line, stands for: token files, or texts.
+/* The files that a value of data.train or data.val, or a command line, names: token files, or texts.
  *
- *     value  = name { "," name }      blanks around a name are passed over
+ *     value  = name { "," name }      blanks around a name are ignored
  *     name   = a path, a recipe, or a pattern with * ? [ ] (as in a shell, sorted by bytes)
  *
- * A value, or a name, that exists as a path is that path, whatever signs it has; only a recipe comes before a
- * file of its name ("./kjv" is the file). A folder stands for all regular files below it in sorted order;
- * names with a leading dot are passed over. A file whose name ends with ".tok" or ".bin" is a token file, any
- * other is a text; a folder of token files may also hold .json, which is passed over. Among texts that a
- * folder or a pattern brings, binary files are skipped: those with a NUL in their first 8,000 bytes. Token
- * files and texts are not mixed, and no token file is named twice: its tokens would be trained on and held
- * out at the same time. */
+ * A value, or a name, that exists as a path is that path, whatever characters it has; only a recipe takes
+ * precedence over a file of its name ("./kjv" is the file). A folder means all regular files below it in
+ * sorted order, except names with a leading dot. A file whose name ends with ".tok" or ".bin" is a token
+ * file, any other is a text; a folder of token files may also contain .json files, which are ignored. Binary
+ * files (a NUL in the first 8,000 bytes) among the texts of a folder or a pattern are skipped. Token files
+ * and texts cannot be mixed, and no token file may be named twice: its tokens would be both trained on and
+ * held out. */
 #ifndef ANNEAL_DATASETS_INPUTS_H
 #define ANNEAL_DATASETS_INPUTS_H
 
@@ -23,38 +23,36 @@
 struct inputs {
     char **paths; /* count of them, at least one; owned */
     size_t count, capacity;
-    bool tokens;         /* they are token files, which need not be there; else texts */
-    size_t skipped;      /* binary files that are left out */
-    char *first_skipped; /* one of them; NULL: there is none; owned */
+    bool tokens;         /* token files, which need not exist; else texts */
+    size_t skipped;      /* number of skipped binary files */
+    char *first_skipped; /* the first of them; NULL: none; owned */
 };
 
-/* Recipes' texts are kept in `cache`; NULL: only names are wanted, recipes stay theirs and no text is looked
- * at. STATUS_NOT_FOUND for what is not there and for a pattern that nothing matches, STATUS_USAGE for an
- * empty name and for what is said above. */
+/* Recipes' texts are stored in `cache`; NULL: only names are wanted, so recipes stay names and no text is
+ * read. STATUS_NOT_FOUND for a missing file and for a pattern without a match, STATUS_USAGE for an empty name
+ * and for the mistakes named above. */
 enum status inputs_open(const char *value, const char *cache, const struct progress *progress,
                         struct inputs *out, struct err *err);
-/* The same for words that are neither lists nor patterns; whatever they name is text. */
+/* The same for words that are neither lists nor patterns; all files are texts. */
 enum status inputs_open_texts(const char *const *words, size_t count, const char *cache,
                               const struct progress *progress, struct inputs *out, struct err *err);
 void inputs_close(struct inputs *inputs); /* harmless on a zeroed struct */
 
-/* STATUS_USAGE when `path` is one of the files, under this or another name: writing it would destroy it. */
+/* STATUS_USAGE if `path` is one of the files, under any name: writing it would destroy the input. */
 enum status inputs_refuse_output(const struct inputs *inputs, const char *path, struct err *err);
 
-/* Reports to `progress` how many texts there are, when more than one, and warns of binary files that were
- * skipped, and of texts that look binary: a NUL, or more than 30 % that is not UTF-8, in their first 64 KiB.
- * Those are read all the same, whatever their bytes are. */
+/* Reports to `progress` the number of texts, if more than one, and warns of skipped binary files and of texts
+ * that look binary: a NUL, or more than 30 % invalid UTF-8, in their first 64 KiB. They are read. */
 void inputs_note(const struct inputs *texts, const struct progress *progress);
 
-/* Maps the texts one after the other. `visit` gets each, the bytes of those before it and of all.
- * STATUS_FAILED when all together are empty. */
+/* Maps the texts one after the other. `visit` gets each text, the bytes of all texts before it, and of all
+ * texts. STATUS_FAILED if all are empty. */
 typedef enum status (*text_visitor)(void *context, const char *path, const char *text, size_t n,
                                     uint64_t before, uint64_t total, struct err *err);
 enum status inputs_each(const struct inputs *texts, text_visitor visit, void *context, struct err *err);
 
-/* Puts the current folder before every relative name in `value` that leads somewhere, so that it means the
- * same from any folder; a recipe's name stays. False, and nothing changed, when that needs more than `size`
- * bytes. */
+/* Makes every relative path in `value` absolute, so that it has the same meaning in any folder; recipes'
+ * names stay. Returns false, with nothing changed, if that needs more than `size` bytes. */
 bool inputs_make_absolute(char *value, size_t size);
 
 #endif

@@ -23,8 +23,8 @@ static const char books[] =
     "Galatians,Ephesians,Philippians,Colossians,1 Thessalonians,2 Thessalonians,1 Timothy,2 Timothy,"
     "Titus,Philemon,Hebrews,James,1 Peter,2 Peter,1 John,2 John,3 John,Jude,Revelation";
 
-/* "1Cor13:4 Charity suffereth long": a book, perhaps with a digit in front, chapter, verse, text. Cuts the
- * line after the book and gives the text; NULL for any other line. */
+/* "1Cor13:4 Charity suffereth long": a book, which may begin with a digit, chapter, verse, text. Ends the
+ * line after the book and returns the text; NULL for any other line. */
 static char *parse_verse(char *line, int *chapter)
 {
     int book = 0, text = 0, digit = isdigit((unsigned char)*line) != 0;
@@ -76,7 +76,7 @@ enum status recipe_kjv_layout(FILE *raw, const struct progress *progress, char *
     return status;
 }
 
-/* `bible` starts in "/", because it prefers data files of the current folder. */
+/* Runs `bible` in "/", because it prefers data files of the current folder. */
 static enum status make_kjv(const struct progress *progress, char **text, size_t *n, struct err *err)
 {
     FILE *bible = popen("exec 2>/dev/null </dev/null; cd / && exec bible -f gen1:1-rev22:21", "re");
@@ -114,7 +114,7 @@ static enum status sum_text(const char *path, char sum[17], struct err *err)
     return STATUS_OK;
 }
 
-/* Whether the text is the one that was made: somebody may have written another over it. */
+/* Whether the text is unchanged: the user may have overwritten it. */
 static enum status check_text(const struct recipe *recipe, const char *path, const char *sum_path,
                               struct err *err)
 {
@@ -127,11 +127,10 @@ static enum status check_text(const struct recipe *recipe, const char *path, con
     bool same = made.size >= 16 && memcmp(made.data, now, 16) == 0;
     file_map_close(&made);
     if (same) return STATUS_OK;
-    return err_set(
-        err, STATUS_CORRUPT,
-        "%.300s: is not the text that the recipe %s made, it was changed (move it away, and it is made "
-        "again; to train on it, move it and name it)",
-        path, recipe->name);
+    return err_set(err, STATUS_CORRUPT,
+                   "%.300s: was changed since the recipe %s made it (move it away, and it is made "
+                   "again; to train on it, move it and name it)",
+                   path, recipe->name);
 }
 
 static enum status write_sum(const char *path, const char *sum_path, struct err *err)

@@ -15,8 +15,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "token files are mappe
 
 static const struct {
     const char *name;
-    int32_t magic, versions[2]; /* of llm.c's files; else the header is a count alone */
-    size_t header, width;       /* bytes, of an id too */
+    int32_t magic, versions[2]; /* of llm.c's files; otherwise the header is only a count */
+    size_t header, width;       /* bytes of the header and of an id */
 } formats[] = {
     [TOKEN_FORMAT_TOK] = {".tok", 0, {0}, 8, 4},
     [TOKEN_FORMAT_SHARD_16] = {"llm.c shard, 16 bits", 20240520, {1, 1}, 1024, 2},
@@ -86,15 +86,15 @@ static enum status read_sidecar(struct token_file *file, struct err *err)
             path);
     else if ((uint64_t)tokens != file->count)
         status = err_set(err, STATUS_CORRUPT,
-                         "%s: belongs to another token file: it speaks of %lld tokens, %s has %llu (prepare "
+                         "%s: belongs to another token file: it lists %lld tokens, but %s has %llu (prepare "
                          "it again)",
                          path, (long long)tokens, file->path, (unsigned long long)file->count);
     json_decref(root);
     return status;
 }
 
-/* By content. No file is two of them: a shard read as .tok promises more than 2^32 tokens, 16 GiB; a shard
- * has at most 8. */
+/* Decides by content. A file cannot match two formats: a shard read as .tok would need more than 2^32 tokens,
+ * 16 GiB; a shard has at most 8 GiB. */
 static enum token_format format_of(const struct file_map *map)
 {
     uint64_t count;
@@ -120,8 +120,9 @@ static enum status read_header(struct token_file *file, struct err *err)
         const int32_t *known = formats[file->format].versions;
         memcpy(head, file->map.data, sizeof head);
         if (head[1] != known[0] && head[1] != known[1])
-            return err_set(err, STATUS_CORRUPT, "%s: is an llm.c shard of version %d (known are %d and %d)",
-                           file->path, head[1], known[0], known[1]);
+            return err_set(err, STATUS_CORRUPT,
+                           "%s: is an llm.c shard of version %d (supported are %d and %d)", file->path,
+                           head[1], known[0], known[1]);
         file->count = head[2] < 0 ? UINT64_MAX : (uint64_t)head[2];
     }
     if (file->count != (size - header) / width || (size - header) % width)
@@ -175,7 +176,7 @@ static uint32_t largest_of(const struct token_file *file, uint64_t from, uint64_
     return largest;
 }
 
-/* Piece by piece, so that all cores share the work and each piece is read from memory once. */
+/* Works in pieces, so that all cores share the work and each piece is read from memory once. */
 enum status token_file_measure(struct token_file *file, struct err *err)
 {
     uint64_t width = formats[file->format].width, size = PIECE_BYTES / width;
@@ -195,8 +196,7 @@ enum status token_file_measure(struct token_file *file, struct err *err)
     file->bound = file->count ? (uint64_t)largest + 1 : 0;
     if (!file->summed || checksum == file->checksum) return STATUS_OK;
     return err_set(err, STATUS_CORRUPT,
-                   "%s: is damaged: its tokens are not those that were written (prepare it again)",
-                   file->path);
+                   "%s: is damaged: its tokens do not match their checksum (prepare it again)", file->path);
 }
 
 bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *index)
@@ -292,8 +292,8 @@ static enum status write_sidecar(struct token_writer *writer, const struct token
     return status;
 }
 
-/* The sidecar comes before the tokens: should the machine stop between the two, its token count tells the old
- * file apart. */
+/* Writes the sidecar before the tokens: if the machine stops between the two, the token count shows that the
+ * sidecar does not belong to the old file. */
 enum status token_writer_commit(struct token_writer *writer, const struct token_sidecar *sidecar,
                                 struct err *err)
 {

@@ -5,14 +5,14 @@
  *     llm.c, 32 bits  header of 256 int32: 20240801, version 1 or 7, token count; then that many u32 ids
  *                     (https://github.com/karpathy/llm.c, dev/data/data_common.py, which writes 7)
  *
- * The content says which it is, not the name. Ids stay in the mapping as wide as they are: nothing is copied.
- * A sidecar "FILE.json" names the tokenizer, its vocabulary size and checksum, and repeats the token count,
- * with a checksum of the ids: XXH3 (64 bits) of the XXH3 of each 4 MiB of them.
+ * The format follows from the content, not from the name. Ids are used in the mapping in their width: nothing
+ * is copied. A sidecar "FILE.json" names the tokenizer, its vocabulary size and checksum, and repeats the
+ * token count, with a checksum of the ids: XXH3 (64 bits) of the XXH3 of each 4 MiB of them.
  *
  *     {"tokens": 1263204, "tokenizer": "bpe:2048", "tokenizer_file": "corpus.tokenizer.json",
  *      "vocab_size": 2048, "tokenizer_checksum": "0123456789abcdef", "checksum": "0123456789abcdef"}
  *
- * `tokenizer_file` is relative to the folder of the token file. A file without a sidecar is fine. */
+ * `tokenizer_file` is relative to the folder of the token file. The sidecar is optional. */
 #ifndef ANNEAL_DATASETS_TOKEN_FILE_H
 #define ANNEAL_DATASETS_TOKEN_FILE_H
 
@@ -27,25 +27,25 @@ enum token_format { TOKEN_FORMAT_TOK, TOKEN_FORMAT_SHARD_16, TOKEN_FORMAT_SHARD_
 
 struct token_file {
     char *path;             /* owned */
-    const uint32_t *tokens; /* count of them, borrowed from the mapping; NULL where ids have 16 bits */
-    const uint16_t *narrow; /* the same where ids have 16 bits, else NULL */
+    const uint32_t *tokens; /* count of them, borrowed from the mapping; NULL if ids have 16 bits */
+    const uint16_t *narrow; /* the same if ids have 16 bits, else NULL */
     uint64_t count;
     enum token_format format;
-    uint64_t bound;              /* the largest id + 1, once token_file_measure has looked; else 0 */
+    uint64_t bound;              /* the largest id + 1, after token_file_measure; else 0 */
     bool summed;                 /* the sidecar has a checksum of the ids */
-    uint64_t checksum;           /* then this one */
+    uint64_t checksum;           /* that checksum */
     uint32_t vocab_size;         /* from the sidecar; 0 without one */
     uint64_t tokenizer_checksum; /* from the sidecar; 0 without one */
     char tokenizer[256];         /* from the sidecar: "bytes", "bpe:2048", a path; "" without one */
-    char tokenizer_file[256];    /* from the sidecar: where the tokenizer.json lies; "" without one */
+    char tokenizer_file[256];    /* from the sidecar: the path of the tokenizer.json; "" without one */
     struct file_map map;
 };
 
-/* Whether a file is taken for a token file by its name: it ends with ".tok" or ".bin". */
+/* Whether a file name is that of a token file: it ends with ".tok" or ".bin". */
 bool token_file_named(const char *path);
 
-/* A header of no known format, a size that is not exactly what its count needs, or a missing file, is one
- * clear error. The ids themselves are not looked at: see token_file_find. */
+/* Fails with one clear error for an unknown header, a size other than its token count needs, or a missing
+ * file. The ids themselves are not read: see token_file_find. */
 enum status token_file_open(const char *path, struct token_file *out, struct err *err);
 void token_file_close(struct token_file *file); /* harmless on a zeroed struct */
 
@@ -57,12 +57,10 @@ static inline uint32_t token_file_id(const struct token_file *file, uint64_t i)
     return file->narrow ? file->narrow[i] : file->tokens[i];
 }
 
-/* Reads all of it: sets bound. STATUS_CORRUPT when the ids are not those of the sidecar's checksum;
- * STATUS_NO_MEMORY.
- */
+/* Reads the whole file and sets bound. STATUS_CORRUPT if the ids do not match the sidecar's checksum. */
 enum status token_file_measure(struct token_file *file, struct err *err);
 
-/* Whether an id is `least` or more: the first one's place in *index. Reads a file that is not measured. */
+/* Whether an id is `least` or more; *index is the first one's. Reads the file unless it is measured. */
 bool token_file_find(const struct token_file *file, uint32_t least, uint64_t *index);
 
 /* The contents of the sidecar. Borrowed. */
@@ -73,19 +71,18 @@ struct token_sidecar {
     uint64_t tokenizer_checksum;
 };
 
-/* Writes a token file piece by piece, so that a corpus need not fit in memory. Nothing appears under `path`,
- * which is borrowed, before token_writer_commit; token_writer_abort leaves nothing behind. */
+/* Writes a token file piece by piece, so that a corpus need not fit into memory. Nothing appears under
+ * `path`, which is borrowed, before token_writer_commit; token_writer_abort leaves nothing behind. */
 struct token_writer {
     struct file_out out;
     uint64_t count;
-    struct XXH3_state_s *piece,
-        *pieces;       /* of the checksum: of the piece being written, and of those before */
-    uint64_t in_piece; /* bytes */
+    struct XXH3_state_s *piece, *pieces; /* checksums of the current piece, and of all pieces before */
+    uint64_t in_piece;                   /* bytes */
 };
 enum status token_writer_open(struct token_writer *writer, const char *path, struct err *err);
 enum status token_writer_append(struct token_writer *writer, const uint32_t *tokens, uint64_t count,
                                 struct err *err);
-/* Closes the writer, whatever it returns. */
+/* Closes the writer in any case. */
 enum status token_writer_commit(struct token_writer *writer, const struct token_sidecar *sidecar,
                                 struct err *err);
 void token_writer_abort(

@@ -1,11 +1,10 @@
-/* Which key of the configuration was meant by a name that no key has: for the sentence about an unknown one.
- */
+/* Suggests the configuration key that was meant, for the error about an unknown one. */
 #ifndef ANNEAL_CORE_MODEL_KEY_NAMES_H
 #define ANNEAL_CORE_MODEL_KEY_NAMES_H
 
-/* A key, as "train.learning_rate", or of a parameter group its last part, for "section.name" or a name
- * without a section: one that other programs use (`lr`, config.def's ALIASES), the nearest in spelling, or
- * the same name in another section. NULL: none of these. */
+/* The likely key for "section.name", or for a name without a section: the key of an alias (`lr`, config.def's
+ * ALIASES), the nearest spelling, or the same name in another section. "train.learning_rate", or the last
+ * part of a parameter group's key; NULL: none. */
 const char *key_name_suggest(const char *full);
 
 #endif

@@ -265,7 +265,7 @@ static void the_mark_is_of_all_files(void **state)
         open_corpus(folder, "bpe:2048", &corpus);
         now = corpus_mark_of(&corpus);
         assert_int_equal(corpus_mark_check(&mark, &now, &err), STATUS_USAGE);
-        assert_non_null(strstr(err.text, "as many tokens, but other ones"));
+        assert_non_null(strstr(err.text, "the same number of tokens, but different ones"));
         corpus_close(&corpus);
         bytes[n - (i == 1 ? 2 : 4)] ^= 1;
         scratch_write(scratch_path(changed[i]), bytes, n);

@@ -103,10 +103,10 @@ static void a_header_that_lies_is_refused_in_words(void **state)
         int32_t magic, version, count;
         const char *words;
     } cases[] = {
-        {SHARD_16, 2, IDS, "version 2 (known are 1 and 1)"},
+        {SHARD_16, 2, IDS, "version 2 (supported are 1 and 1)"},
         {SHARD_16, 7, IDS, "version 7"},
         {SHARD_16, -1, IDS, "version -1"},
-        {SHARD_32, 2, IDS, "version 2 (known are 1 and 7)"},
+        {SHARD_32, 2, IDS, "version 2 (supported are 1 and 7)"},
         {SHARD_16, 1, -1, "truncated"},
         {SHARD_32, 7, INT32_MIN, "truncated"},
         {SHARD_16, 1, IDS + 1, "truncated: its header promises 7 tokens of 2 bytes, but 12 bytes follow it"},

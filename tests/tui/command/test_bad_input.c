@@ -209,7 +209,7 @@ static void a_truncated_token_file_gives_both_sizes(void **state)
     expect_refused(&s, 1, word, "cut.tok: is truncated: 5 bytes, but the header alone has 8");
     memset(tokens + 8, 0xFF, 4000);
     stage_write(path, tokens, sizeof tokens);
-    expect_refused(&s, 1, word, "cut.tok: holds the id 4294967295, which no vocabulary has");
+    expect_refused(&s, 1, word, "cut.tok: has the id 4294967295, too large for any vocabulary");
 }
 
 /* ---- the store ---- */

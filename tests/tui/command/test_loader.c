@@ -93,7 +93,7 @@ static void a_run_on_shards_resumes_bit_for_bit_from_another_folder(void **state
     bytes[n - 2] ^= 1;
     stage_write(path, bytes, n);
     struct process *p = process_run(2, "resume", "parts", "--train.total_steps=60", NULL);
-    process_expect_sentence(p, "the corpus has changed: as many tokens, but other ones");
+    process_expect_sentence(p, "the corpus has changed: the same number of tokens, but different ones");
     process_close(p);
 
     train_on_shards(&s, "tail", "--data.val_split=tail", NULL);

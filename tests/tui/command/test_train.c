@@ -359,8 +359,8 @@ static void a_run_whose_corpus_has_changed_is_not_resumed(void **state)
     text[5000]++; /* as many tokens as before */
     stage_write(s.corpus, text, strlen(text));
     struct process *p = process_run(2, "resume", "run", "--train.total_steps=60", NULL);
-    process_expect_sentence(
-        p, "the corpus has changed: as many tokens, but other ones (restore it, or train a new run)");
+    process_expect_sentence(p, "the corpus has changed: the same number of tokens, but different ones "
+                               "(restore it, or train a new run)");
     text[5000]--;
     stage_write(s.corpus, text, strlen(text));
     process_close(process_run(0, "resume", "run", "--train.total_steps=60", "--progress=none", NULL));

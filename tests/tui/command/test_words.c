@@ -32,21 +32,21 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
     snprintf(link, sizeof link, "%s/other.json", s.folder);
     assert_int_equal(symlink(s.corpus, link), 0);
     process_expect_sentence(process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", link, NULL),
-                            "is also the text to read");
+                            "is also an input");
     assert_int_equal(unlink(link), 0);
     snprintf(folder, sizeof folder, "%s/texts", s.folder);
     snprintf(inside, sizeof inside, "%s/mine.json", folder);
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
     assert_int_equal(rename(s.corpus, inside), 0);
     process_expect_sentence(process_run(2, "tokenizer", "train", folder, "--vocab=300", "-o", inside, NULL),
-                            "mine.json: is also the text to read");
+                            "mine.json: is also an input");
     static const char *const names[] = {"mine.tok", "mine.tok.json", "mine.tokenizer.json"};
     snprintf(token_file, sizeof token_file, "%s/mine.tok", folder);
     for (size_t i = 0; i < 3; i++) { /* all three files that data prepare writes */
         snprintf(sidecar, sizeof sidecar, "%s/%s", folder, names[i]);
         assert_int_equal(rename(inside, sidecar), 0);
         process_expect_sentence(process_run(2, "data", "prepare", folder, "-o", token_file, NULL),
-                                "is also the text to read");
+                                "is also an input");
         assert_int_equal(rename(sidecar, inside), 0);
     }
     char *after = stage_read(inside);
