@@ -7,8 +7,10 @@
 
 #include "core/model/config.h"
 
-/* SCHEDULE_CONSTANT         lr SCHEDULE_WARMUP_CONSTANT  lr·(s+1)/W, then lr SCHEDULE_COSINE warm-up, then
- * lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W))) SCHEDULE_LINEAR           warm-up, then linear from lr to lr_min
+/* SCHEDULE_CONSTANT         lr
+ * SCHEDULE_WARMUP_CONSTANT  lr·(s+1)/W, then lr
+ * SCHEDULE_COSINE           warm-up, then lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W)))
+ * SCHEDULE_LINEAR           warm-up, then linear from lr to lr_min
  * SCHEDULE_INVERSE_SQRT     lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1 */
 struct schedule {
     enum schedule_kind kind;
