@@ -1,6 +1,7 @@
 /* See model.h. */
 #include "core/model/model.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -160,7 +161,8 @@ enum status model_init(struct model *model, const struct model_config *config, s
     int q = config->num_heads * HS, kv = config->num_kv_heads * HS, V = config->vocab_size;
     *model = (struct model){.config = *config};
     model->layers = arena_alloc_array(&model->arena, (size_t)L, sizeof *model->layers);
-    model->params = arena_alloc_array(&model->arena, (size_t)L * 14 + 3, sizeof *model->params);
+    size_t most = (size_t)L * 14 + 3; /* parameters */
+    model->params = arena_alloc_array(&model->arena, most, sizeof *model->params);
     if (!model->layers || !model->params) {
         model_release(model);
         return err_no_memory(err, "the description of %d layers", L);
@@ -201,6 +203,7 @@ enum status model_init(struct model *model, const struct model_config *config, s
         }
     }
     model->final_norm = append(model, false, PLACE_FINAL_NORM, C, 0, "model.norm.weight", L);
+    assert(model->param_count <= most);
     lay(model);
     return STATUS_OK;
 }
