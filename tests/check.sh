@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make check: what the compiler does not see. Layout, include arrows, other compilers' warnings, forbidden words.
+# make check: what the compiler does not see. Layout, include arrows, other compilers' warnings, forbidden words, names in
+# the documentation.
 #
 #     tests/check.sh [NAME...]      only the checks whose name contains a NAME
 #
@@ -161,6 +162,7 @@ forbidden_words() {
         sed 's/$/   <- a path or host of one machine/'
 }
 
+# ---- documentation ----
 # What `make docs` writes, as it is now.
 reference_pages() {
     mkdir -p "$scratch/reference"
@@ -173,6 +175,65 @@ manual_pages() {
     for page in build/man/*.[15]; do
         mandoc -Tlint -W warning "$page"
         if command -v groff >/dev/null; then groff -man -ww -K utf8 -T utf8 -z "$page"; fi
+    done
+}
+
+# $1: a page. A line for each thing that it names: its number, then `link`, `path`, `target` or `line` (of a diff, with its file),
+# and what. A diff begins with the line "+++ FILE", or "+++ FILE (new)" where the reader makes the file.
+names_on_page() {
+    awk '
+    function say(kind, what) { print NR "\t" kind "\t" what }
+    function each(pattern, kind, from, cut,   text, at) {
+        for (text = $0; match(text, pattern); text = substr(text, RSTART + RLENGTH)) {
+            at = substr(text, RSTART + from, RLENGTH - from - cut)
+            say(kind, at)
+        }
+    }
+    /^ *```/ { fenced = !fenced; diff = fenced && /```diff/; file = ""; next }
+    diff && /^\+\+\+ / { file = /\(new\)$/ ? "" : $2; if (file != "") say("path", file); next }
+    diff && /^[ -]/ && file != "" { say("line", file "\t" substr($0, 2)) }
+    fenced && /^ *make [a-z-]+( |$)/ { say("target", $2) }
+    fenced { next }
+    {
+        each("\\]\\([^)]*\\)", "link", 2, 1)
+        each("(src|srcset)=\"[^\"]*\"", "link", index($0, "srcset=") ? 8 : 5, 1)
+        each("`make [a-z][a-z-]*", "target", 6, 0)
+        each("`[a-z.]+/[A-Za-z0-9_./-]*`", "path", 1, 1)
+    }' "$1"
+}
+
+# The anchors of a page, as a forge makes them from its headings.
+anchors() {
+    awk '/^ *```/ { fenced = !fenced } !fenced && /^#+ / { sub(/^#+ /, ""); print tolower($0) }' "$1" |
+        sed -E 's/[^[:alnum:] _-]//g; s/ /-/g'
+}
+
+# Paths are those of the repository: others, such as build/ and config/, are not looked for.
+documentation() {
+    local page number kind what file target targets
+    targets=" $(grep -oE '^[a-z][a-z -]*:' Makefile | tr '\n:' '  ') "
+    files '*.md' | while read -r page; do
+        names_on_page "$page" | while IFS=$'\t' read -r number kind what target; do
+            case $kind in
+                link)
+                    [[ $what != *://* && $what != mailto:* ]] || continue
+                    file=${what%%#*}
+                    if [ -z "$file" ]; then file=$page; else file=$(dirname "$page")/$file; fi
+                    [ -e "$file" ] || { echo "$page:$number: links to $what, which is not there"; continue; }
+                    [[ $what != *'#'* ]] || anchors "$file" | grep -qxF -- "${what#*#}" ||
+                        echo "$page:$number: links to $what, but there is no such heading"
+                    ;;
+                path)
+                    case $what in core/* | kernels/* | datasets/* | runs/*.[ch] | tui/* | tests/* | docs/* | packaging/* | .ci/* | .github/*) ;; *) continue ;; esac
+                    [ -e "$what" ] || echo "$page:$number: names $what, which is not there"
+                    ;;
+                target) [[ $targets == *" $what "* ]] || echo "$page:$number: make has no target $what" ;;
+                line)
+                    file=$(tr -s ' ' <"$what")
+                    [[ $file == *"$(tr -s ' ' <<<"$target")"* ]] || echo "$page:$number: $what has no line \"$target\""
+                    ;;
+            esac
+        done
     done
 }
 
@@ -228,6 +289,7 @@ check 'include guards' header_guards
 check 'no file over 600 lines' file_lengths
 check 'blanks, tabs, conflict marks' text_hygiene
 check 'no paths or hosts of one machine' forbidden_words
+check 'pages name files, links and targets that exist' documentation
 
 if [ -x build/anneal ]; then
     check 'no circle of calls between files' call_circles
