@@ -60,8 +60,8 @@ enum { LABEL_IGNORED = -100 };
 /* Splits a corpus into training and validation. val_fraction in [0, 1); 0 leaves validation->sequences 0.
  *
  * VAL_TAIL: the last val_fraction of all tokens, in file order; it may begin within a file and span several.
- * VAL_BLOCKS: val_fraction of all sequences, rounded, read in an order of which every beginning is evenly
- * spread, too, whatever the seed: a few batches represent the whole corpus.
+ * VAL_BLOCKS: val_fraction of all sequences, rounded, in an order whose first sequences are evenly spread,
+ * too, for every seed: a few batches represent the whole corpus.
  *
  * If the corpus has separate validation data, val_split and val_fraction have no effect: all of the corpus is
  * for training, and that data is read in file order. STATUS_USAGE if a split that needs sequences has

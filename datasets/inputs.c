@@ -313,7 +313,7 @@ static bool looks_binary(const char *path)
 }
 
 /* File names may contain control characters, and are printed on a terminal. */
-static void tell(const struct progress *progress, bool warning, const char *sentence)
+static void note(const struct progress *progress, bool warning, const char *sentence)
 {
     char clean[3 * PATH_MAX];
     clean_line(clean, sizeof clean, sentence);
@@ -328,7 +328,7 @@ static void note_skipped(const struct inputs *texts, const struct progress *prog
     else
         snprintf(sentence, sizeof sentence, "skipped %zu binary files: %s and %zu more", texts->skipped,
                  texts->first_skipped, texts->skipped - 1);
-    tell(progress, true, sentence);
+    note(progress, true, sentence);
 }
 
 void inputs_note(const struct inputs *texts, const struct progress *progress)
@@ -344,14 +344,14 @@ void inputs_note(const struct inputs *texts, const struct progress *progress)
     }
     if (texts->count > 1) {
         snprintf(sentence, sizeof sentence, "reading %zu files, %s", texts->count, TEXT_BYTES(bytes));
-        tell(progress, false, sentence);
+        note(progress, false, sentence);
     }
     if (texts->skipped) note_skipped(texts, progress);
     if (!binary) return;
     int used = snprintf(sentence, PATH_MAX, "%s: looks binary, not like text", texts->paths[first]);
     if (binary > 1)
         snprintf(sentence + used, PATH_MAX, ", as do %zu more of the %zu files", binary - 1, texts->count);
-    tell(progress, true, sentence);
+    note(progress, true, sentence);
 }
 
 enum status inputs_each(const struct inputs *texts, text_visitor visit, void *context, struct err *err)

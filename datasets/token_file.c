@@ -297,16 +297,16 @@ static enum status write_sidecar(struct token_writer *writer, const struct token
 enum status token_writer_commit(struct token_writer *writer, const struct token_sidecar *sidecar,
                                 struct err *err)
 {
-    char beside[PATH_MAX + 8];
+    char sidecar_path[PATH_MAX + 8];
     enum status status;
-    snprintf(beside, sizeof beside, "%s.json", writer->out.path);
+    snprintf(sidecar_path, sizeof sidecar_path, "%s.json", writer->out.path);
     if (pwrite(fileno(writer->out.stream), &writer->count, sizeof writer->count, 0) != sizeof writer->count)
         status = err_set(err, STATUS_IO, "%s: cannot write: %s", writer->out.path, strerror(errno));
     else
-        status = write_sidecar(writer, sidecar, beside, err);
+        status = write_sidecar(writer, sidecar, sidecar_path, err);
     free_checksum(writer);
     if (status) return file_out_close(&writer->out, status, 0, err);
     status = file_out_close(&writer->out, STATUS_OK, 0, err);
-    if (status) unlink(beside);
+    if (status) unlink(sidecar_path);
     return status;
 }

@@ -177,7 +177,7 @@ __device__ static inline void weights_store(shared_pointer<float> weights, const
         for (int j = 0; j < R; j++) weights[(y + SIDE * i) * (SIDE * R + 1) + x + SIDE * j] = s[i][j];
 }
 
-/* to: row 0 of the tile; rows `step` floats apart, of which `rows` exist */
+/* to: row 0 of the tile; rows are `step` floats apart, and only `rows` of them exist */
 template <int R, int D>
 __device__ static inline void sums_store(float *to, size_t step, int rows, const float (&sum)[R][D], int HS,
                                          int y, int x)

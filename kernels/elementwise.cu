@@ -109,7 +109,7 @@ __global__ void swiglu_out(T *__restrict__ out, const T *__restrict__ gate_up, s
     store<W>(out + i, gate);
 }
 
-/* dgate_up may be gate_up: a thread writes only what it alone has read. */
+/* dgate_up may be gate_up: a thread writes only elements that it alone has read. */
 template <typename T, int W>
 __global__ void swiglu_gradient(T *dgate_up, const T *__restrict__ dout, const T *gate_up, size_t count,
                                 int F)

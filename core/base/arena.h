@@ -18,8 +18,8 @@ void *arena_alloc(struct arena *arena, size_t bytes);
 /* count × size with an overflow check; NULL on overflow. */
 void *arena_alloc_array(struct arena *arena, size_t count, size_t size);
 
-/* Room for another element of `size` bytes behind the `count` of an array in the arena, which is moved when
- * it is full; NULL when the system has no more. */
+/* Returns room for one more element of `size` bytes behind the `count` of an array in the arena; a full array
+ * is moved. NULL when memory runs out. */
 void *arena_grow(struct arena *arena, void **array, size_t count, size_t size);
 
 char *arena_strdup(struct arena *arena, const char *text);

@@ -35,7 +35,7 @@ static const struct option_spec *find_letter(const struct command_line *line, ch
     return letter == 'h' ? &help_option : NULL;
 }
 
-/* The option that was probably meant; NULL: no idea. */
+/* The most similar option; NULL: none. */
 static const char *nearest_option(const struct parser *p, const char *word)
 {
     const char *names[65];
@@ -141,8 +141,8 @@ static enum status take_long(struct parser *p, const char *word)
     size_t length = strcspn(name, "=");
     const struct option_spec *o = find_option(p->line, name, length);
     if (o) return take(p, o, name[length] ? name + length + 1 : NULL);
-    bool setting =
-        memchr(name, '.', length) || (name[length] && !nearest_option(p, word)); /* or meant as one */
+    bool setting = memchr(name, '.', length) ||
+                   (name[length] && !nearest_option(p, word)); /* or probably meant as one */
     if (!p->line->settings || !setting) return unknown(p, word);
     if (!name[length]) return err_set(p->err, STATUS_USAGE, "%.80s: must be --section.key=value", word);
     p->out->settings[p->out->setting_count++] = word;

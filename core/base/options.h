@@ -64,7 +64,7 @@ struct words {
 };
 
 /* Parses argv[1] … into `record`, which holds the defaults on entry, and into `out`. STATUS_USAGE names the
- * word that is wrong and what is accepted. Release `out` also after a failure. */
+ * wrong word and the accepted ones. Release `out` also after a failure. */
 enum status options_parse(const struct command_line *line, int argc, char **argv, void *record,
                           struct words *out, struct err *err);
 void words_release(struct words *words); /* harmless on a zeroed struct */

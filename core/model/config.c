@@ -329,7 +329,7 @@ enum status config_read_file(struct config *config, const char *path, struct err
     return line < 0 ? err_no_memory(err, "reading %s", path) : STATUS_OK;
 }
 
-/* Keys whose default is not what runs did that were recorded before the key existed. */
+/* The values of keys that runs had before the key existed, where the default is another one. */
 static const struct {
     const char *key, *value;
 } older[] = {{"data.val_split", "tail"}};
@@ -404,7 +404,7 @@ static enum status read_base(struct config *config, struct err *err)
     return status ? err_prefix(err, "model.from") : STATUS_OK;
 }
 
-/* The preset's vocabulary is for a corpus whose tokenizer is not known. */
+/* Sets the vocabulary to the tokenizer's size; the preset's is for an unknown tokenizer. */
 static void follow_tokenizer(struct config *config)
 {
     if (*is_set(config, "model.vocab_size") || *config->model.from) return;

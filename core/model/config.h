@@ -57,8 +57,8 @@ enum status config_read_word(struct config *config, const char *word, struct err
  * (head_dim, betas of the optimizer), and checks keys against each other. */
 enum status config_finish(struct config *config, struct err *err);
 
-/* Where the vocabulary of a finished configuration comes from, if neither the preset nor a key says so: "256,
- * the tokenizer's size; preset tiny has 32000 ..."; else "". */
+/* The source of a finished configuration's vocabulary size, unless it is the preset or a key: "256, the
+ * tokenizer's size; preset tiny has 32000 ..."; else "". */
 enum { CONFIG_NOTE_SIZE = 120 };
 void config_vocabulary_note(const struct config *config, char *buf, size_t size);
 

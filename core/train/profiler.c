@@ -18,7 +18,7 @@ struct profiler {
     struct event **marks;     /* (capacity + 1) */
     struct span *spans;       /* (capacity) */
     int count, capacity;
-    struct profile_record *rows;        /* (row_capacity + 1): the last for what is unattributed */
+    struct profile_record *rows;        /* (row_capacity + 1): the last for unattributed time */
     int row_count, row_capacity, found; /* found: the last row found */
 };
 

@@ -121,7 +121,7 @@ static double measure_of(const struct measures *measures, const char *name)
     return NAN;
 }
 
-/* Over the first batches of what is held out, the same ones every time. */
+/* Measures the first batches of the validation data, the same ones every time. */
 static struct measures measure(struct trainer *t)
 {
     const struct config *c = t->setup.config;
