@@ -119,6 +119,16 @@ device_memory() {
         sed -E 's/^([^:]*:[0-9]+):.*/\1: memory of the device comes from kernels\/cuda_memory.cu alone/'
 }
 
+# What no case of op_cases.c calls is never compared between CPU and CUDA.
+operation_cases() {
+    { sed -nE 's/^OPERATION\(([a-z0-9_]+),.*/\1/p' kernels/operations.def
+      sed -nE 's/^ *OPTIMIZER\([A-Z0-9_]+, ([a-z0-9_]+),.*/\1_step/p' kernels/optimizers.h; } |
+        while read -r name; do
+            [[ $name == mem_* ]] || grep -qw "$name" tests/gpu/op_cases.c tests/gpu/op_desk.c ||
+                echo "kernels/operations.def: $name has no case in tests/gpu/op_cases.c"
+        done
+}
+
 # ---- layout ----
 file_openings() {
     local file
@@ -284,6 +294,7 @@ only=$(IFS='|'; echo "$*")
 [ -n "$(files '*.c')" ] || { echo "check.sh: no source files below $PWD" >&2; exit 1; }
 check 'include arrows' include_arrows
 check 'one file asks CUDA for memory' device_memory
+check 'every operation has a case on both devices' operation_cases
 check 'every file says what it is for' file_openings
 check 'include guards' header_guards
 check 'no file over 600 lines' file_lengths
