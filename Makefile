@@ -103,7 +103,8 @@ $(error CUDA=1, but nvcc is not on PATH (install NVIDIA's CUDA Toolkit, or build
 endif
 endif
 SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
-SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
+CXXFLAGS ?= $(CFLAGS)
+SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CPPFLAGS) $(CXXFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
                $(OPENBLAS_INCLUDE) -fPIC -fvisibility=hidden -pthread -MMD -MP
 SIM_SRC := $(wildcard tests/cuda_sim/*.cc)
 SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
@@ -262,12 +263,12 @@ $(BUILD)/%.o: %.cc
 # The plugin as the simulator runs it: what the real binary opens in the tests of --device cuda.
 $(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context $(OPENBLAS)
+	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context $(OPENBLAS)
 
 $(SIM_TESTS): $(SIM_PLUGIN)
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(SIM_CXX) $(CFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS)
+	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS)
 
 # Under the name of NVIDIA's library, for the tests of device metrics: of a driver of today, and of an old one.
 NVML_STAND_IN := $(BUILD)/tests/kernels/stand_in/libnvidia-ml.so.1 $(BUILD)/tests/kernels/stand_in/old/libnvidia-ml.so.1
