@@ -25,7 +25,8 @@ struct gathering {
     struct inputs *inputs;
     const char *cache;
     const struct progress *progress;
-    bool texts; /* all files are texts */
+    bool texts;      /* all files are texts */
+    bool names_only; /* opens no file, and no folder inside a folder */
     struct err *err;
 };
 
@@ -86,7 +87,7 @@ static enum status skip_binary(struct gathering *g, size_t first, const char *na
 {
     struct inputs *inputs = g->inputs;
     size_t kept = first, count = inputs->count;
-    if (!g->cache && !g->texts) return STATUS_OK;
+    if (g->names_only) return STATUS_OK;
     for (size_t i = first; i < count; i++) {
         char *path = inputs->paths[i];
         if ((!g->texts && token_file_named(path)) || !is_binary(path)) {
@@ -117,7 +118,7 @@ static enum status add_files(struct gathering *g, char *folder)
     FTS *tree = fts_open((char *[]){folder, NULL}, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
     if (!tree) return err_set(g->err, STATUS_IO, "%s: %s", folder, strerror(errno));
     for (FTSENT *entry; !status && (entry = fts_read(tree));) {
-        if (entry->fts_level > 0 && *entry->fts_name == '.')
+        if (entry->fts_level > 0 && (*entry->fts_name == '.' || (g->names_only && entry->fts_info == FTS_D)))
             fts_set(tree, entry, FTS_SKIP);
         else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
             status = err_set(g->err, STATUS_IO, "%s: cannot list the folder: %s", entry->fts_path,
@@ -237,11 +238,11 @@ static enum status refuse_twice(const struct inputs *inputs, struct err *err)
     return status;
 }
 
-enum status inputs_open(const char *value, const char *cache, const struct progress *progress,
-                        struct inputs *out, struct err *err)
+static enum status open_list(const char *value, struct gathering *g, struct inputs *out)
 {
     struct inputs inputs = {0};
-    struct gathering g = {&inputs, cache, progress, false, err};
+    struct err *err = g->err;
+    g->inputs = &inputs;
     char *list = strdup(value);
     enum status status = list ? STATUS_OK : err_no_memory(err, "the list of files");
     for (char *at = list; !status && at;) {
@@ -250,7 +251,7 @@ enum status inputs_open(const char *value, const char *cache, const struct progr
             status =
                 err_set(err, STATUS_USAGE, "a name in a list of data files is empty (a comma too many?)");
         else
-            status = is_pattern(name) ? add_pattern(&g, name) : add_name(&g, name);
+            status = is_pattern(name) ? add_pattern(g, name) : add_name(g, name);
     }
     free(list);
     if (!status) status = refuse_a_mixture(&inputs, err);
@@ -262,11 +263,24 @@ enum status inputs_open(const char *value, const char *cache, const struct progr
     return status;
 }
 
+enum status inputs_open(const char *value, const char *cache, const struct progress *progress,
+                        struct inputs *out, struct err *err)
+{
+    struct gathering g = {.cache = cache, .progress = progress, .err = err};
+    return open_list(value, &g, out);
+}
+
+enum status inputs_peek(const char *value, struct inputs *out)
+{
+    struct gathering g = {.names_only = true};
+    return open_list(value, &g, out);
+}
+
 enum status inputs_open_texts(const char *const *words, size_t count, const char *cache,
                               const struct progress *progress, struct inputs *out, struct err *err)
 {
     struct inputs inputs = {0};
-    struct gathering g = {&inputs, cache, progress, true, err};
+    struct gathering g = {.inputs = &inputs, .cache = cache, .progress = progress, .texts = true, .err = err};
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count && !status; i++) status = add_name(&g, (char *)words[i]);
     if (status)

@@ -28,12 +28,15 @@ struct inputs {
     char *first_skipped; /* the first of them; NULL: none; owned */
 };
 
-/* Recipes' texts are stored in `cache`; NULL: only names are wanted, so recipes stay names and no text is
- * read. STATUS_NOT_FOUND for a missing file and for a pattern without a match, STATUS_USAGE for an empty name
- * and for the mistakes named above. */
+/* Recipes' texts are stored in `cache`; NULL: recipes are not made and stay names. STATUS_NOT_FOUND for a
+ * missing file and for a pattern without a match, STATUS_USAGE for an empty name and for the mistakes named
+ * above. */
 enum status inputs_open(const char *value, const char *cache, const struct progress *progress,
                         struct inputs *out, struct err *err);
-/* The same for words that are neither lists nor patterns; all files are texts. */
+/* The same from names alone: recipes stay names, and it opens no file and no folder inside a folder. So it is
+ * quick for whatever is typed into a form. */
+enum status inputs_peek(const char *value, struct inputs *out);
+/* inputs_open for words that are neither lists nor patterns; all files are texts. */
 enum status inputs_open_texts(const char *const *words, size_t count, const char *cache,
                               const struct progress *progress, struct inputs *out, struct err *err);
 void inputs_close(struct inputs *inputs); /* harmless on a zeroed struct */

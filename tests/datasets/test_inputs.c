@@ -87,6 +87,24 @@ static void words_mean_what_they_look_like(void **state)
     assert_ok(file_remove_tree(odd, &err), &err);
 }
 
+/* A form asks while a path is typed, "/" first: no folder is walked, and no file opened. */
+static void peeking_looks_at_names_alone(void **state)
+{
+    (void)state;
+    struct inputs inputs = {0};
+    const char *folder = shards();
+    assert_int_equal(inputs_peek(folder, &inputs), STATUS_OK); /* a.tok b.bin, and not deep/c.bin */
+    assert_true(inputs.tokens);
+    assert_int_equal(inputs.count, 2);
+    inputs_close(&inputs);
+    assert_int_equal(inputs_peek("kjv, " SAMPLE, &inputs), STATUS_OK);
+    assert_false(inputs.tokens);
+    assert_int_equal(inputs.count, 2);
+    inputs_close(&inputs);
+    if (inputs_peek("/", &inputs) == STATUS_OK) inputs_close(&inputs); /* at once */
+    assert_int_equal(inputs_peek("/nowhere/at/all", &inputs), STATUS_NOT_FOUND);
+}
+
 static void assert_refused(const char *value, enum status wanted, const char *words)
 {
     struct inputs out = {.count = 99};
@@ -358,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_mean_what_they_look_like),
+        cmocka_unit_test(peeking_looks_at_names_alone),
         cmocka_unit_test(what_cannot_be_meant_is_refused),
         cmocka_unit_test(a_list_means_the_same_from_any_folder),
         cmocka_unit_test(several_files_are_one_corpus),

@@ -103,12 +103,10 @@ enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step
     if (step < 0 || strcmp(there, "none") == 0)
         return err_set(err, status, "run %s: there is no checkpoint below %s", run->info.id,
                        run->checkpoints);
-    int64_t keep = run->config.checkpoint.keep;
     return err_set(err, status,
-                   "run %s: there is no checkpoint of step %" PRId64
-                   ", or no longer: checkpoint.keep = %" PRId64
-                   " keeps the newest%s and the best (there are: %s)",
-                   run->info.id, step, keep, keep == 1 ? "" : " ones", there);
+                   "run %s: there is no checkpoint of step %" PRId64 ", or no longer: the newest %" PRId64
+                   " and the best are kept (checkpoint.keep; there are: %s)",
+                   run->info.id, step, run->config.checkpoint.keep, there);
 }
 
 /* ---- RUN|FOLDER ---- */

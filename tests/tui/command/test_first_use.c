@@ -265,10 +265,9 @@ static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **s
     stage_open(&s, "kept");
     process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", "--checkpoint.every=5",
                               "--checkpoint.keep=2", "--eval.every=0", "--data.val_fraction=0", NULL));
-    process_expect_sentence(
-        process_run(1, "fork", "base", "--step=10", NULL),
-        "there is no checkpoint of step 10, or no longer: checkpoint.keep = 2 keeps the newest ones "
-        "and the best (there are: 35, 40)");
+    process_expect_sentence(process_run(1, "fork", "base", "--step=10", NULL),
+                            "there is no checkpoint of step 10, or no longer: the newest 2 and the best are "
+                            "kept (checkpoint.keep; there are: 35, 40)");
 }
 
 static void an_export_into_a_folder_prints_paths_that_can_be_pasted(void **state)

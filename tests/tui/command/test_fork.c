@@ -143,8 +143,8 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
                             "model.rope_base = 500: the run was trained with 10000, a resumed run must keep");
     process_expect_sentence(
         process_run(1, "fork", "base", "--step=7", NULL),
-        "there is no checkpoint of step 7, or no longer: checkpoint.keep = 9 keeps the newest ones and "
-        "the best (there are: 10, 20, 30, 40)");
+        "there is no checkpoint of step 7, or no longer: the newest 9 and the best are kept "
+        "(checkpoint.keep; there are: 10, 20, 30, 40)");
     process_expect_sentence(process_run(2, "fork", "base", "--step=ten", NULL),
                             "--step ten: must be a whole number from 0");
     process_expect_sentence(
