@@ -332,7 +332,7 @@ enum status config_read_file(struct config *config, const char *path, struct err
 /* The values of keys that runs had before the key existed, where the default is another one. */
 static const struct {
     const char *key, *value;
-} older[] = {{"data.val_split", "tail"}};
+} older[] = {{"data.val_split", "tail"}, {"eval.early", "false"}, {"sample.early", "false"}};
 
 enum status config_read_effective(struct config *config, const char *text, const char *name, struct err *err)
 {

@@ -1,16 +1,19 @@
 /* See decide.h. */
 #include "core/train/decide.h"
 
+#include "core/train/early.h"
+
 static bool due(int64_t every, int64_t step)
 {
-    return every > 0 && step % every == 0;
+    return every > 0 && step > 0 && step % every == 0;
 }
 
 unsigned decide_due(const struct config *c, int64_t step, bool ends_epoch)
 {
     unsigned all = 0;
     if (due(c->eval.every, step) || (c->eval.at_epoch_end && ends_epoch)) all |= DUE_EVALUATION;
-    if (due(c->sample.every, step)) all |= DUE_SAMPLE;
+    if (!all && early_is_due(c->eval.early, c->eval.every, step)) all |= DUE_EVALUATION | DUE_EARLY;
+    if (due(c->sample.every, step) || early_is_due(c->sample.early, c->sample.every, step)) all |= DUE_SAMPLE;
     /* the last step's is written at the end of the run */
     if (due(c->checkpoint.every, step) && step < c->train.total_steps) all |= DUE_CHECKPOINT;
     return all;
@@ -34,6 +37,7 @@ struct decision decide(const struct facts *f)
     unsigned due = f->due;
     if (f->doubtful) due &= ~(unsigned)(DUE_BEST | DUE_CHECKPOINT);
     if (f->saved) due &= ~(unsigned)DUE_CHECKPOINT;
+    if (f->step == 0) due &= ~(unsigned)DUE_BEST; /* the weights that training starts with can be had again */
     if (f->failure) {
         bool device = f->failure == STATUS_DEVICE || f->failure == STATUS_NO_MEMORY;
         return end(f, device && f->another_device ? TRAIN_FALLS_BACK : TRAIN_FAILED);

@@ -16,9 +16,16 @@
 enum { SKIPS_IN_A_ROW_MAX = 100 };
 
 /* Actions that are due after a step and not done yet. */
-enum { DUE_EVALUATION = 1, DUE_BEST = 2, DUE_SAMPLE = 4, DUE_CHECKPOINT = 8 };
+enum {
+    DUE_EVALUATION = 1,
+    DUE_BEST = 2,
+    DUE_SAMPLE = 4,
+    DUE_CHECKPOINT = 8,
+    DUE_EARLY = 16, /* the evaluation is an early one (eval.early), which uses up no patience */
+};
 
-/* The actions due by the configuration after `step` steps; ends_epoch: the last one ends an epoch. */
+/* The actions due by the configuration after `step` steps (0: before the first one); ends_epoch: the last one
+ * ends an epoch. */
 unsigned decide_due(const struct config *config, int64_t step, bool ends_epoch);
 
 /* Plain data: ranks share it. */

@@ -13,7 +13,7 @@ void early_stopping_init(struct early_stopping *stopping, int64_t patience, doub
 }
 
 struct stopping_record early_stopping_judge(struct early_stopping *stopping, int64_t step, double val_loss,
-                                            bool ordered)
+                                            bool extra)
 {
     enum stopping_verdict verdict = VERDICT_ORDERED;
     bool improved = val_loss < stopping->best;
@@ -21,11 +21,11 @@ struct stopping_record early_stopping_judge(struct early_stopping *stopping, int
         stopping->best = val_loss;
         stopping->best_step = step;
     }
-    if (!ordered && val_loss < stopping->reference - stopping->min_delta) {
+    if (!extra && val_loss < stopping->reference - stopping->min_delta) {
         stopping->reference = val_loss;
         stopping->used = 0;
         verdict = VERDICT_IMPROVED;
-    } else if (!ordered) {
+    } else if (!extra) {
         stopping->used++;
         bool stop = stopping->patience > 0 && stopping->used >= stopping->patience;
         verdict = stop ? VERDICT_STOP : VERDICT_WAITING;

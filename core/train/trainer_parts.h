@@ -118,9 +118,9 @@ bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 
 enum status trainer_open_samples(struct trainer *trainer, struct err *err);
 void trainer_close_samples(struct trainer *trainer);
-/* Evaluates; call after the steps have settled. An ordered evaluation takes no patience. Returns whether its
- * loss is the lowest so far. */
-bool trainer_evaluate(struct trainer *trainer, bool ordered);
+/* Evaluates; call after the steps have settled. An `extra` evaluation, ordered or early, takes no patience.
+ * Returns whether its loss is the lowest so far. */
+bool trainer_evaluate(struct trainer *trainer, bool extra);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* nothing without a tokenizer */
 
 /* ---- trainer_step.c ---- */

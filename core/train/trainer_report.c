@@ -141,7 +141,7 @@ static struct measures measure(struct trainer *t)
     return t->task->measure(sum, (double)counting);
 }
 
-bool trainer_evaluate(struct trainer *t, bool ordered)
+bool trainer_evaluate(struct trainer *t, bool extra)
 {
     struct train_observer *o = &t->setup.observer;
     struct eval_record record = {.step = t->state.step, .tokens = t->state.tokens};
@@ -157,7 +157,7 @@ bool trainer_evaluate(struct trainer *t, bool ordered)
     t->evaluated_loss = measures.of[0].value;
     o->eval(o->context, &record, &measures);
     struct stopping_record judged =
-        early_stopping_judge(&t->state.stopping, t->state.step, measures.of[0].value, ordered);
+        early_stopping_judge(&t->state.stopping, t->state.step, measures.of[0].value, extra);
     o->stopping(o->context, &judged);
     health_judge_evaluation(&t->health, record.step, record.val_loss);
     report_health(t, t->health.not_finite_evaluation);

@@ -148,18 +148,19 @@ static enum status step(struct trainer *t, struct err *err)
 
 static enum status carry_out(struct trainer *t, enum action action, struct err *err)
 {
-    static const unsigned due[] = {[ACTION_EVALUATE] = DUE_EVALUATION,
+    static const unsigned due[] = {[ACTION_EVALUATE] = DUE_EVALUATION | DUE_EARLY,
                                    [ACTION_KEEP] = DUE_BEST,
                                    [ACTION_SAMPLE] = DUE_SAMPLE,
                                    [ACTION_SAVE] = DUE_CHECKPOINT,
                                    [ACTION_END] = 0};
     struct err problem = {0};
+    bool early = t->facts.due & DUE_EARLY;
     t->facts.due &= ~due[action];
     switch (action) {
     case ACTION_SETTLE:
         return trainer_settle(t, 0, err);
     case ACTION_EVALUATE:
-        if (trainer_evaluate(t, false)) t->facts.due |= DUE_BEST;
+        if (trainer_evaluate(t, early)) t->facts.due |= DUE_BEST;
         break;
     case ACTION_KEEP:
         trainer_try_save(t, "best");
@@ -237,6 +238,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
             t->state.machine, t->computed_with);
     t->facts.total = t->setup.config->train.total_steps;
     t->facts.another_device = t->setup.another_device;
+    if (t->state.step == 0) t->facts.due = decide_due(t->setup.config, 0, false);
     trainer_report_memory(t);
     while (decision.action != ACTION_END) {
         decision = decide(gather(t, status));

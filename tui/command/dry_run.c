@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "core/model/param_group.h"
+#include "core/train/early.h"
 #include "core/train/schedule.h"
 #include "tui/session/memory_share.h"
 #include "tui/widget/chart.h"
@@ -157,13 +158,16 @@ static void print_arithmetic(struct output *out, const struct training_session *
             validation = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
     int64_t evaluated = most && most < validation ? most : validation;
     double epoch = (double)sequences / (double)batch;
-    /* evaluations each `every` steps, and once at the end; checkpoints but for those of a best evaluation */
+    /* evaluations each `every` steps, early, and once at the end; checkpoints but for those of a best
+     * evaluation */
     int64_t evaluations = validation ? every ? (steps + every - 1) / every : 1 : 0;
+    if (validation) evaluations += early_count(c->eval.early, every, steps);
     int64_t checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0);
     int64_t checkpoint_bytes =
         (int64_t)(plan->input.model->elements * sizeof(float) * (1 + (size_t)plan->input.moments) +
                   plan->category_bytes[PLAN_FROZEN]);
     int64_t samples = s->corpus.tokenizer && c->sample.every ? steps / c->sample.every : 0;
+    if (s->corpus.tokenizer) samples += early_count(c->sample.early, c->sample.every, steps);
     if (out->json) {
         OUTPUT_MEMBERS(out, "parameters", plan->input.model->parameters, "device", s->choice.info.short_name,
                        "precision", precision_name(plan->input.precision), "optimizer",

@@ -173,6 +173,8 @@ void session_open(struct session *s, const char *name, const struct backend *bac
                                         "train.total_steps=12",
                                         "train.warmup_steps=3",
                                         "eval.every=0",
+                                        "eval.early=false",
+                                        "sample.early=false",
                                         "eval.batches=0",
                                         "sample.every=0",
                                         "checkpoint.every=0",

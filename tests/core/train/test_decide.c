@@ -6,8 +6,10 @@
 #include <stdlib.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <stdio.h>
 
 #include "core/train/decide.h"
+#include "core/train/early.h"
 
 /* Nothing to do but the next step. */
 static const struct facts plain = {.step = 5, .total = 10, .asked = true, .evaluated = true};
@@ -176,6 +178,66 @@ static void what_is_due_follows_from_the_configuration_and_the_step(void **state
     assert_int_equal(decide_due(&c, 12, false), 0);
 }
 
+/* The steps up to `last` after which `due` is set, as a list in `out`. */
+static void list_due(const struct config *c, unsigned due, int64_t last, char *out, size_t size)
+{
+    size_t used = 0;
+    for (int64_t step = 0; step <= last; step++)
+        if (decide_due(c, step, false) & due)
+            used += (size_t)snprintf(out + used, size - used, "%s%d", used ? " " : "", (int)step);
+}
+
+static void early_ones_come_often_at_first_and_up_to_half_of_every(void **state)
+{
+    (void)state;
+    struct config c;
+    char steps[200];
+    config_init(&c);
+    c.eval.every = 100;
+    c.sample.every = 1000;
+    list_due(&c, DUE_EVALUATION, 200, steps, sizeof steps);
+    assert_string_equal(steps, "0 10 20 50 100 200");
+    list_due(&c, DUE_EARLY, 200, steps, sizeof steps);
+    assert_string_equal(steps, "0 10 20 50");
+    list_due(&c, DUE_SAMPLE, 2000, steps, sizeof steps);
+    assert_string_equal(steps, "0 10 20 50 100 200 500 1000 2000");
+    c.eval.early = c.sample.early = false;
+    list_due(&c, DUE_EVALUATION | DUE_EARLY, 200, steps, sizeof steps);
+    assert_string_equal(steps, "100 200");
+    c.eval.early = true;
+    c.eval.every = c.sample.every = c.checkpoint.every = 0; /* none at all */
+    assert_int_equal(decide_due(&c, 0, false), 0);
+    assert_int_equal(decide_due(&c, 10, false), 0);
+}
+
+static void early_ones_are_counted_as_they_come(void **state)
+{
+    (void)state;
+    static const int64_t evers[] = {0, 1, 19, 20, 39, 40, 99, 100, 200, 1000, 12345};
+    for (size_t e = 0; e < sizeof evers / sizeof *evers; e++)
+        for (int64_t total = 1; total < 600; total += 7) {
+            struct config c;
+            int64_t count = 0;
+            config_init(&c);
+            c.eval.every = evers[e];
+            c.sample.every = c.checkpoint.every = 0;
+            for (int64_t step = 0; step < total; step++)
+                count += (decide_due(&c, step, false) & DUE_EARLY) != 0;
+            assert_int_equal(early_count(true, evers[e], total), count);
+            assert_int_equal(early_count(false, evers[e], total), 0);
+        }
+}
+
+static void the_weights_before_the_first_step_are_not_kept_as_the_best(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.due = DUE_BEST;
+    expect(f, ACTION_KEEP);
+    f.step = 0;
+    expect(f, ACTION_STEP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +250,9 @@ int main(void)
         cmocka_unit_test(the_run_ends_for_the_first_reason_there_is),
         cmocka_unit_test(only_a_failing_device_is_replaced_and_only_where_there_is_another),
         cmocka_unit_test(what_is_due_follows_from_the_configuration_and_the_step),
+        cmocka_unit_test(early_ones_come_often_at_first_and_up_to_half_of_every),
+        cmocka_unit_test(early_ones_are_counted_as_they_come),
+        cmocka_unit_test(the_weights_before_the_first_step_are_not_kept_as_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

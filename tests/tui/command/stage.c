@@ -69,9 +69,9 @@ void stage_open(struct stage *s, const char *name)
                      "[data]\ntrain = %s\ntokenizer = bytes\n"
                      "[train]\nseq_len = 32\nbatch_size = 4\ntotal_steps = 40\nwarmup_steps = 10\n"
                      "learning_rate = 3e-3\nthreads = 1\n"
-                     "[eval]\nevery = 10\nbatches = 4\n"
+                     "[eval]\nevery = 10\nbatches = 4\nearly = false\n"
                      "[checkpoint]\nevery = 10\n"
-                     "[sample]\nevery = 20\nmax_tokens = 8\n",
+                     "[sample]\nevery = 20\nmax_tokens = 8\nearly = false\n",
                      s->corpus);
     stage_write(s->config, text, (size_t)n);
 }

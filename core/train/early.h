@@ -1,0 +1,18 @@
+/* Early evaluations and samples: before the first step and after 10, 20, 50, 100, 200, 500, ... steps, up to
+ * half of the interval at which they are due anyway. So a run shows something soon, and often while it
+ * changes fast.
+ */
+#ifndef ANNEAL_CORE_TRAIN_EARLY_H
+#define ANNEAL_CORE_TRAIN_EARLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether one is due after `step` steps. `wanted` is eval.early or sample.early, `every` the interval of the
+ * same section; none is early where that is 0. */
+bool early_is_due(bool wanted, int64_t every, int64_t step);
+
+/* How many a run of `total` steps has. */
+int64_t early_count(bool wanted, int64_t every, int64_t total);
+
+#endif
