@@ -350,12 +350,13 @@ test-deps: deps
 	$(call install_packages,$(TEST_PACKAGES))
 
 # ---- using it ----
-# On a terminal: train in the background and watch. Elsewhere: the same run with plain progress, then its CSV.
+# On a terminal: trains in the background and shows the workbench. Elsewhere: the same run with plain progress, then
+# its CSV.
 demo: deps
-	@$(MAKE) --no-print-directory $(MAIN)
-	@if [ -t 0 ] && [ -t 1 ]; then $(MAIN) train --name demo --watch; else \
-	  $(MAIN) train --name demo --progress plain && $(MAIN) export demo --table all -o $(BUILD)/demo-csv && \
-	  echo "The run as CSV: $(BUILD)/demo-csv"; fi
+	@$(MAKE) -s --no-print-directory $(MAIN)
+	@$(MAIN) demo
+	@{ [ -t 0 ] && [ -t 1 ]; } || { $(MAIN) export demo --table all -o $(BUILD)/demo-csv && \
+	  echo "The run as CSV: $(BUILD)/demo-csv"; }
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)

@@ -88,6 +88,32 @@ char *text_format_count(double count, char *buf, size_t size)
     return buf;
 }
 
+char *text_quote(const char *word, char *buf, size_t size)
+{
+    bool plain = *word && !word[strcspn(word, " \t\n'\"\\$`!&|;<>()[]{}*?~#")];
+    size_t used = 0;
+    buf[0] = '\0';
+    if (plain || size < 3) {
+        snprintf(buf, size, "%s", word);
+        return buf;
+    }
+    buf[used++] = '\'';
+    for (; *word && used + 6 < size; word++) /* "'\''", the closing quote, the end */
+        if (*word == '\'')
+            used = (size_t)(stpcpy(buf + used, "'\\''") - buf);
+        else
+            buf[used++] = *word;
+    snprintf(buf + used, size - used, "'");
+    return buf;
+}
+
+char *text_program(char *buf, size_t size)
+{
+    const char *called = program_invocation_name; /* argv[0], kept by the C library */
+    bool path = strchr(called, '/') && 4 * strlen(called) + 3 < size;
+    return text_quote(path ? called : "anneal", buf, size);
+}
+
 bool text_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);

@@ -53,9 +53,9 @@ enum status train_read_config(const struct words *words, struct config *config, 
 /* All commands, the subcommands of `anneal`, in the order of its help. */
 extern const struct command command_anneal;
 
-extern const struct command command_watch, command_train, command_resume, command_fork, command_order,
-    command_runs, command_show, command_compare, command_export, command_import, command_generate,
-    command_evaluate, command_data, command_tokenizer, command_model, command_estimate, command_devices,
-    command_bench;
+extern const struct command command_watch, command_demo, command_train, command_resume, command_fork,
+    command_order, command_runs, command_show, command_compare, command_export, command_import,
+    command_generate, command_evaluate, command_data, command_tokenizer, command_model, command_estimate,
+    command_devices, command_bench;
 
 #endif

@@ -1,6 +1,7 @@
 /* See fit_report.h. */
 #include "tui/command/fit_report.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,13 +108,10 @@ static void print_account(struct output *out, const struct fit_report *r)
     output_close(out);
 }
 
-/* As a shell reads it back. */
 static void print_word(const char *word)
 {
-    bool plain = !word[strcspn(word, " \t\n'\"\\$`!&|;<>()[]{}*?~#")] && *word;
-    fputs(plain ? " " : " '", stdout);
-    for (; *word; word++) fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, stdout);
-    if (!plain) putchar('\'');
+    char quoted[PATH_MAX];
+    printf(" %s", text_quote(word, quoted, sizeof quoted));
 }
 
 /* The command that trains with this key as large as fits. */
@@ -121,7 +119,7 @@ static void print_command(const struct fit_report *r, const struct words *words,
                           const char *key, int value)
 {
     size_t n = strlen(key);
-    fputs("  anneal train", stdout);
+    printf("  %s train", TEXT_PROGRAM);
     if (words->count) print_word(words->words[0]);
     if (device) printf(" --device %s", device);
     for (int i = 0; i < words->setting_count; i++) {

@@ -156,7 +156,7 @@ void progress_bar_update(struct progress_bar *bar, const char *what, const char 
         run_log_line(bar->log, progress_bar_plain(&view, line, sizeof line));
         bar->logged = now;
     }
-    bool due = now - bar->drawn >= (is_bar ? REDRAW_SECONDS : PLAIN_SECONDS);
+    bool due = now - bar->drawn >= (is_bar ? REDRAW_SECONDS : bar->interval);
     if (bar->style == PROGRESS_NONE || !(due || (is_bar && (new_phase || done == total)))) return;
     draw(bar, &view);
     bar->drawn = now;
@@ -205,6 +205,7 @@ struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum prog
     *bar = (struct progress_bar){
         .out = out,
         .style = style,
+        .interval = PLAIN_SECONDS,
         .color = terminal && !(no_color && *no_color),
         .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
     };

@@ -42,6 +42,7 @@ struct progress_bar {
         *log;      /* borrowed: gets what is said, and a plain line every ten seconds; NULL: none */
     bool shown;    /* there is an unfinished line on the terminal */
     char what[48]; /* the present phase; "": none yet */
+    double interval;               /* seconds between two plain lines */
     double started, drawn, logged; /* seconds, of the phase and of the last line */
     uint64_t first;                /* units done when the phase began */
 };

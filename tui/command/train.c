@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
 #include "runs/columns.h"
+#include "tui/command/background.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
 #include "tui/command/output.h"
@@ -27,13 +27,14 @@
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
-#include "tui/view/launch.h"
 
 /* ---- how it is shown ---- */
 
 enum { LINE_BYTES = 1024 };
 
-enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_NONE };
+#define START_SECONDS 0.2 /* between two lines while a trainer in the background prepares */
+
+enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_START, REPORT_NONE };
 
 struct report {
     enum report_mode mode;
@@ -75,7 +76,9 @@ static void report_record(struct report *report, const char *type, enum store_ta
 
 static void prepared(void *context)
 {
-    progress_bar_finish(&((struct report *)context)->bar);
+    struct report *report = context;
+    progress_bar_finish(&report->bar);
+    if (report->mode == REPORT_START) progress_bar_say(&report->bar, "planning memory, making the model");
 }
 
 static void begin(void *context, const struct training_session *s)
@@ -90,6 +93,7 @@ static void begin(void *context, const struct training_session *s)
     char vocabulary[CONFIG_NOTE_SIZE];
     config_vocabulary_note(&s->config, vocabulary, sizeof vocabulary);
     report->session = s;
+    if (report->mode == REPORT_START) report->bar.style = PROGRESS_NONE;
     if (begin_json(report, "run")) {
         JSON_MEMBERS(&report->json, "run", s->id, "pid", getpid(), "device", device, "parameters", parameters,
                      "corpus_tokens", tokens, "planned_bytes", planned, "step", step, "total_steps", total);
@@ -238,10 +242,11 @@ static const struct options defaults = {.device = "auto", .step = -1};
      "waits until the device has room, where other anneal processes hold its memory: first come, first served; " \
      "only short work (generate, evaluate, bench) passes those who wait, and no more of that once nothing else " \
      "stands in the way of the first"), \
-    OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|json|none", \
+    OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|json|start|none", \
      "how training is shown (default auto: a bar on a terminal, plain lines elsewhere). json: one object a line " \
      "on standard output, the first says which run it is, the last how it ended; between them step, eval, " \
-     "sample, checkpoint, event, order, status"), \
+     "sample, checkpoint, event, order, status. start: plain lines until the run begins, then nothing"), \
+    OPTION("watch", OPTION_FLAG, AT(watch), NULL, "trains in the background and opens the workbench on it"), \
     OPTION("check-allocations", OPTION_FLAG, AT(check_allocations), NULL, \
      "fails in the first step after step 1 that allocates memory: on the heap by the training thread, on the " \
      "device or page-locked by any. Not watched: evaluations, samples, saves and the recording of CUDA graphs " \
@@ -277,13 +282,15 @@ enum status train_read_config(const struct words *words, struct config *config, 
 /* A report, and what it and the options say of a session; the configuration is the caller's. */
 static void open_report(struct report *report, const struct options *o, struct training_options *training)
 {
-    static const enum progress_style styles[] = {PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_PLAIN, PROGRESS_NONE,
-                                                 PROGRESS_NONE};
+    static const enum progress_style styles[] = {
+        [REPORT_AUTO] = PROGRESS_AUTO, [REPORT_BAR] = PROGRESS_BAR,     [REPORT_PLAIN] = PROGRESS_PLAIN,
+        [REPORT_JSON] = PROGRESS_NONE, [REPORT_START] = PROGRESS_PLAIN, [REPORT_NONE] = PROGRESS_NONE};
     *report = (struct report){.mode = (enum report_mode)o->progress};
     report->progress = progress_bar_init(&report->bar, stderr, styles[report->mode]);
     training->watcher = (struct training_watcher){report, &report->progress, prepared, begin, step,   eval,
                                                   sample, checkpoint,        event,    order, paused, end};
-    training->silent = report->mode == REPORT_NONE || report->mode == REPORT_JSON;
+    if (report->mode == REPORT_START) report->bar.interval = START_SECONDS;
+    training->silent = report->mode >= REPORT_JSON;
     training->device = o->device;
     training->wait = o->wait;
     training->check_allocations = o->check_allocations;
@@ -304,46 +311,6 @@ static enum status conclude(enum status status, const struct report *report, str
 
 /* ---- train ---- */
 
-/* Starts the same command without --watch in the background, waits for its run, opens the workbench on it. */
-static enum status train_and_watch(const struct words *words, struct err *err)
-{
-    char home[PATH_MAX], id[RUN_ID_MAX];
-    size_t all = 0, count = 0;
-    while (words->argv[all]) all++;
-    const char **arguments = malloc((all + 4) * sizeof *arguments);
-    struct launch launch = {0};
-    struct store *store = NULL;
-    if (!arguments) return err_set(err, STATUS_NO_MEMORY, "no memory for the command line");
-    arguments[count++] = "anneal";
-    arguments[count++] = "train";
-    for (size_t i = 0; i < all; i++) {
-        if (strcmp(words->argv[i], "--progress") == 0)
-            i++;
-        else if (strcmp(words->argv[i], "--watch") != 0 && strncmp(words->argv[i], "--progress=", 11) != 0)
-            arguments[count++] = words->argv[i];
-    }
-    arguments[count++] = "--progress=none";
-    arguments[count] = NULL;
-    enum status status = isatty(STDOUT_FILENO)
-                             ? file_anneal_home(home, sizeof home, err)
-                             : err_set(err, STATUS_FAILED,
-                                       "--watch: the workbench needs a terminal, and standard output is none "
-                                       "(without --watch it trains and prints its progress)");
-    if (!status) status = store_open(home, false, &store, err);
-    if (!status) status = launch_start(&launch, home, arguments, err);
-    if (!status) fputs("preparing the corpus and the model...\n", stderr);
-    while (!status && (status = launch_poll(&launch, store, id, err)) == STATUS_BUSY) {
-        poll(NULL, 0, 50);
-        status = STATUS_OK;
-    }
-    launch_release(&launch);
-    store_close(store);
-    free(arguments);
-    if (status) return status;
-    const char *run[] = {id, NULL};
-    return command_watch.run(command_watch.defaults, &(struct words){.words = run, .count = 1}, err);
-}
-
 static enum status run_train(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -360,7 +327,7 @@ static enum status run_train(const void *options, const struct words *words, str
         return err_set(err, STATUS_USAGE, "--watch: a dry run leaves nothing to look at");
     enum status status = train_read_config(words, &training.config, err);
     if (status) return status;
-    if (o->watch) return train_and_watch(words, err);
+    if (o->watch) return background_watch("train", words->argv, NULL, err);
     if (o->name && imported_model_find(o->name, hidden, sizeof hidden))
         output_warn(
             "--name %s: from now on means the run, and no longer the imported model (whose folder is %s)",
@@ -374,7 +341,6 @@ static enum status run_train(const void *options, const struct words *words, str
 static const struct option_spec train_options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME", "what to call the run (default: the preset's name)"),
     SHARED_OPTIONS,
-    OPTION("watch", OPTION_FLAG, AT(watch), NULL, "trains in the background and opens the workbench on it"),
     OPTION("dry-run", OPTION_FLAG, AT(dry_run), NULL,
            "checks configuration, data and device, prints what would be trained, how large and with which "
            "learning rate, and leaves no run behind"),
@@ -405,6 +371,7 @@ const struct command command_train = COMMAND(
 
 static enum status run_resume(const void *options, const struct words *words, struct err *err)
 {
+    const struct options *o = options;
     struct training_options training = {0};
     struct report report;
     struct recorded_run run;
@@ -412,7 +379,9 @@ static enum status run_resume(const void *options, const struct words *words, st
     training.config = run.config;
     if (!status) status = apply_settings(words, &training.config, err);
     if (!status) status = recorded_run_check(&run, &training.config, "resumed", err);
-    if (!status) {
+    if (!status && o->watch) {
+        status = background_watch("resume", words->argv, &run.info, err);
+    } else if (!status) {
         open_report(&report, options, &training);
         status = conclude(training_resume(&training, &run.info, err), &report, err);
     }
@@ -452,7 +421,9 @@ static enum status run_fork(const void *options, const struct words *words, stru
         status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, passed_over,
                                          sizeof passed_over, err);
     if (!status && *passed_over) snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
-    if (!status) {
+    if (!status && o->watch) {
+        status = background_watch("fork", words->argv, NULL, err);
+    } else if (!status) {
         struct fork_origin origin = {run.info.id, folder, run.config_text, sentence};
         snprintf(name, sizeof name, "%s-fork", run.info.name);
         open_report(&report, o, &training);

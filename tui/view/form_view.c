@@ -21,6 +21,7 @@ struct form_state {
     size_t count, at;               /* at == count: the line that starts the run */
     size_t scroll;
     struct launch launch;
+    char doing[256];                        /* what the trainer does before its run exists */
     char error[512];                        /* why the last start failed */
     char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start, or of a preview */
     struct form_preview preview;
@@ -81,6 +82,7 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
     (void)store_changed;
     if (!state->launch.pid) return false;
     enum status status = launch_poll(&state->launch, workbench->store, run_id, &err);
+    if (status == STATUS_BUSY) snprintf(state->doing, sizeof state->doing, "%s", err.text);
     if (status == STATUS_BUSY) return true;
     if (status == STATUS_OK) {
         workbench_back(workbench); /* frees the state */
@@ -126,7 +128,9 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
 {
     const struct form_field *field = field_at(workbench, state);
     bool error = !state->launch.pid && state->error[0];
-    const char *text = state->launch.pid ? "The trainer reads its data and makes the run. Esc: do not wait."
+    char waiting[sizeof state->doing + 64];
+    snprintf(waiting, sizeof waiting, "The trainer prepares the run. Esc: do not wait.\n%s", state->doing);
+    const char *text = state->launch.pid ? waiting
                        : error           ? state->error
                        : field           ? field->hint
                                : "Enter starts the trainer; it goes on when the workbench is closed.";
@@ -213,10 +217,11 @@ static void turn_choice(const struct form_field *field, struct input *input, boo
 
 static void start(struct workbench *workbench, struct form_state *state)
 {
-    const char *arguments[FIELDS_MAX + 5] = {"anneal", "train", "--progress", "none"};
+    const char *arguments[FIELDS_MAX + 3] = {"train", LAUNCH_PROGRESS};
     struct err err = {0};
-    arguments[4 + gather_words(workbench, state, false, arguments + 4)] = NULL;
-    if (launch_start(&state->launch, store_home(workbench->store), arguments, &err))
+    arguments[2 + gather_words(workbench, state, false, arguments + 2)] = NULL;
+    state->doing[0] = '\0';
+    if (launch_start(&state->launch, store_home(workbench->store), arguments, NULL, &err))
         snprintf(state->error, sizeof state->error, "%s", err.text);
 }
 

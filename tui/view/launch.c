@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 
 /* In the child: nothing of the terminal is left to it. Only async-signal-safe calls. */
-static void become_trainer(int log, const char *const *arguments)
+static void become_trainer(int log, const char **arguments)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -27,22 +27,29 @@ static void become_trainer(int log, const char *const *arguments)
     }
     dup2(log, STDERR_FILENO);
     for (int fd = 3; fd < 256; fd++) close(fd);
-    execv("/proc/self/exe", (char *const *)(uintptr_t)arguments);
+    execv("/proc/self/exe", (char *const *)arguments);
     static const char sorry[] = "anneal: cannot start a second anneal: /proc/self/exe does not run\n";
     (void)!write(STDERR_FILENO, sorry, sizeof sorry - 1);
     _exit(127);
 }
 
 enum status launch_start(struct launch *launch, const char *home, const char *const *arguments,
-                         struct err *err)
+                         const struct run_info *resumed, struct err *err)
 {
-    launch->pid = 0;
+    const char *all[LAUNCH_WORDS_MAX + 2] = {program_invocation_name}; /* so that what it suggests is right */
+    for (size_t i = 0; arguments[i]; i++) {
+        if (i == LAUNCH_WORDS_MAX)
+            return err_set(err, STATUS_USAGE, "more than %d words for a trainer", LAUNCH_WORDS_MAX);
+        all[i + 1] = arguments[i];
+    }
+    *launch = (struct launch){.segment = resumed ? resumed->segment : 0};
+    if (resumed) memcpy(launch->resumed, resumed->id, sizeof launch->resumed);
     snprintf(launch->log, sizeof launch->log, "%s/launch-XXXXXX", home);
     int log = mkstemp(launch->log);
     launch->started = clock_wall();
     if (log < 0) return err_set(err, STATUS_IO, "%s: cannot write: %s", launch->log, strerror(errno));
     pid_t pid = fork();
-    if (pid == 0) become_trainer(log, arguments);
+    if (pid == 0) become_trainer(log, all);
     close(log);
     if (pid < 0) {
         unlink(launch->log);
@@ -52,18 +59,26 @@ enum status launch_start(struct launch *launch, const char *home, const char *co
     return STATUS_OK;
 }
 
-/* The trainer's last line, without "anneal: "; "" where it wrote none. */
-static void last_sentence(const char *path, char *buf, size_t size)
+/* The trainer's last line; "" where it wrote none. */
+static void last_line(const char *path, char *buf, size_t size)
 {
     char line[8192];
     FILE *file = fopen(path, "r");
     buf[0] = '\0';
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
-        const char *sentence = strncmp(line, "anneal: ", 8) == 0 ? line + 8 : line;
-        if (*sentence) snprintf(buf, size, "%.*s", (int)size - 1, sentence);
+        if (*line) snprintf(buf, size, "%.*s", (int)size - 1, line);
     }
     if (file) fclose(file);
+}
+
+/* Whether our trainer is at work on this run, or was. A process id alone proves nothing: in containers they
+ * repeat. */
+static bool is_ours(const struct launch *launch, struct store *store, const struct run_info *run, bool ended)
+{
+    bool begun = launch->resumed[0] ? strcmp(run->id, launch->resumed) == 0 && run->segment > launch->segment
+                                    : run->created_at >= launch->started;
+    return begun && run->pid == launch->pid && (ended || run_is_alive(store, run->id));
 }
 
 /* Fills *run_id; STATUS_NOT_FOUND: there is no such run. */
@@ -74,10 +89,7 @@ static enum status find_run(const struct launch *launch, struct store *store, bo
     struct run_info *runs;
     size_t count, i = 0;
     enum status status = run_list(store, &arena, &runs, &count, err);
-    for (; !status && i < count; i++) { /* a process id alone proves nothing: in containers they repeat */
-        bool ours = runs[i].pid == launch->pid && runs[i].created_at >= launch->started;
-        if (ours && (ended || run_is_alive(store, runs[i].id))) break;
-    }
+    while (!status && i < count && !is_ours(launch, store, &runs[i], ended)) i++;
     if (!status && i == count) status = STATUS_NOT_FOUND;
     if (!status) snprintf(run_id, RUN_ID_MAX, "%s", runs[i].id);
     arena_release(&arena);
@@ -97,10 +109,12 @@ enum status launch_poll(struct launch *launch, struct store *store, char run_id[
         launch->pid = 0;
         return STATUS_OK;
     }
-    if (!ended) return err_set(err, STATUS_BUSY, "the trainer is starting");
-    last_sentence(launch->log, sentence, sizeof sentence);
+    last_line(launch->log, sentence, sizeof sentence);
+    if (!ended) return err_set(err, STATUS_BUSY, "%s", *sentence ? sentence : "starting");
     launch_release(launch);
-    return err_set(err, STATUS_FAILED, "%s", *sentence ? sentence : "the trainer ended before it made a run");
+    if (strncmp(sentence, "anneal: ", 8) == 0) return err_set(err, STATUS_FAILED, "%s", sentence + 8);
+    return err_set(err, STATUS_FAILED, "the trainer ended before it made a run%s%s", *sentence ? ": " : "",
+                   sentence);
 }
 
 void launch_release(struct launch *launch)

@@ -17,13 +17,37 @@ static bool is_recorded(const struct run_model *model, enum model_trace trace, d
     return !isnan(newest) || model->series[trace].count > 0;
 }
 
+/* By the configuration: whether a run evaluates its untrained model before the first step. */
+static bool evaluates_first(const char *config)
+{
+    const char *begin = config ? strstr(config, "[eval]\n") : NULL,
+               *end = begin ? strstr(begin, "\n\n") : NULL;
+    const char *early = begin ? strstr(begin, "\nearly = true\n") : NULL;
+    const char *never = begin ? strstr(begin, "\nevery = 0\n") : NULL;
+    return early && (!end || early < end) && (!never || (end && never > end));
+}
+
+/* Before the first step has ended. */
+static void draw_beginning(struct pen *row, const struct run_model *model)
+{
+    bool live = label_is_live(model->info.status);
+    if (model->history.eval_count)
+        pen_fact(row, "val", STYLE_VAL, "%s", AXIS_TEXT(model->history.evals[0].val_loss));
+    if (!live)
+        pen_print(row, STYLE_DIM, 0, "no step was done");
+    else if (!model->history.eval_count && evaluates_first(model->config))
+        pen_print(row, STYLE_ACCENT, 0, "evaluating the untrained model, then the first step");
+    else
+        pen_print(row, STYLE_ACCENT, 0, "the first step is under way");
+}
+
 static void draw_numbers(struct grid *grid, struct rect area, const struct run_model *model)
 {
     const struct run_info *run = &model->info;
     const struct step_record *last = &model->last;
     struct pen row = {grid, area.x + 1, area.y + 2, area.x + area.w - 1};
     if (run->steps <= 0) {
-        pen_print(&row, STYLE_DIM, 0, "no step yet");
+        draw_beginning(&row, model);
         return;
     }
     if (run->loss_recorded) pen_fact(&row, "loss", STYLE_TRAIN, "%s", AXIS_TEXT(run->final_loss));
@@ -51,11 +75,14 @@ static void draw_story(struct pen *pen, const struct run_model *model)
         model->history.stopping_count ? &model->history.stopping[0].record : NULL;
     bool bad = run->status == RUN_FAILED || run->status == RUN_CRASHED;
     if (run->message[0])
-        pen_print(pen, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, "%s", run->message);
+        pen_print(pen, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, "%s%s", run->message,
+                  run->status == RUN_STOPPED ? "; r resumes it" : "");
+    else if (run->status == RUN_STOPPED)
+        pen_print(pen, STYLE_DIM, 0, "stopped; r resumes it");
     else if (run->status == RUN_CRASHED)
-        pen_print(
-            pen, STYLE_BAD, ATTR_BOLD, "its trainer died; `anneal resume %s` goes on from the %s", run->name,
-            model->history.checkpoint_count ? "last checkpoint" : "beginning: it has no checkpoint yet");
+        pen_print(pen, STYLE_BAD, ATTR_BOLD, "its trainer died; r resumes it from the %s",
+                  model->history.checkpoint_count ? "last checkpoint"
+                                                  : "beginning: it has no checkpoint yet");
     else if (now && now->verdict == VERDICT_STOP)
         pen_print(pen, STYLE_ACCENT, 0,
                   "stopped early: %" PRId64 " evaluation%s did not improve on %s @%" PRId64,

@@ -315,6 +315,9 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_EVENT_PREVIOUS:
         move_to_event(workbench, state, action == ACTION_EVENT_NEXT);
         break;
+    case ACTION_RESUME:
+        workbench_resume(workbench, &model->info, code == K_CONFIRMED);
+        break;
     case ACTION_BACK:
         go_back(workbench, state);
         return;

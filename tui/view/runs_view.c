@@ -451,6 +451,8 @@ static void run_key(struct workbench *workbench, struct runs_state *state, const
         choose_compared(workbench, run);
     else if (action == ACTION_DELETE)
         delete_run(workbench, state, run, confirmed);
+    else if (action == ACTION_RESUME)
+        workbench_resume(workbench, run, confirmed);
     else
         workbench_order(workbench, run, action, confirmed);
 }

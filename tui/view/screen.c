@@ -22,6 +22,7 @@
 #include <wchar.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 
 enum { TICK_MS = 100 };
 
@@ -160,8 +161,8 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
         return err_set(
             err, STATUS_FAILED,
             "the workbench cannot draw on a terminal \"%.64s\" (set TERM to one that terminfo knows and that "
-            "can place its cursor, such as xterm-256color; `anneal runs` needs none)",
-            term ? term : "");
+            "can place its cursor, such as xterm-256color; `%s runs` needs none)",
+            term ? term : "", TEXT_PROGRAM);
     }
     set_term(screen->terminal);
     cbreak();
@@ -353,28 +354,41 @@ static enum status loop(struct session *session, struct err *err)
     return STATUS_OK;
 }
 
+const char *screen_locale_remedy(void)
+{
+    const char *all = getenv("LC_ALL"), *ctype = getenv("LC_CTYPE");
+    if (glyph_level_detect(nl_langinfo(CODESET), NULL) != GLYPHS_ASCII) return NULL;
+    return all && *all ? "LC_ALL=C.UTF-8" : ctype && *ctype ? "LC_CTYPE=C.UTF-8" : "LANG=C.UTF-8";
+}
+
 enum status screen_run(const struct workbench_options *options, struct err *err)
 {
     struct session session = {.signals = -1};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return err_set(err, STATUS_FAILED,
-                       "the workbench needs a terminal, and standard %s is none (`anneal runs` and `anneal "
-                       "show` print the same facts)",
-                       isatty(STDOUT_FILENO) ? "input" : "output");
+        return err_set(
+            err, STATUS_FAILED,
+            "the workbench needs a terminal, and standard %s is none (`%s runs` and `%s show` print the same "
+            "facts)",
+            isatty(STDOUT_FILENO) ? "input" : "output", TEXT_PROGRAM, TEXT_PROGRAM);
     enum status status = workbench_open(options, &session.workbench, err);
     if (status) return status;
     status = open_signals(&session.signals, err);
     if (status) goto out;
     status = screen_open(stdin, stdout, &session.screen, err);
     if (status) goto out;
+    const char *remedy = screen_locale_remedy();
+    if (remedy)
+        workbench_say(session.workbench,
+                      "This locale has no UTF-8: charts are drawn in ASCII. In fine dots: %s %s watch",
+                      remedy, TEXT_PROGRAM);
     status = loop(&session, err);
 out:
     screen_close(session.screen);
     if (session.signals >= 0) close(session.signals); /* they stay blocked: the process ends now */
     size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
-        fprintf(stderr, "%zu run%s on training; `anneal watch` shows %s again\n", live,
-                live == 1 ? " goes" : "s go", live == 1 ? "it" : "them");
+        fprintf(stderr, "%zu run%s on training in the background; %s watch shows %s again\n", live,
+                live == 1 ? " goes" : "s go", TEXT_PROGRAM, live == 1 ? "it" : "them");
     grid_release(&session.grid);
     workbench_close(session.workbench);
     return status;

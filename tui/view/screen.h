@@ -16,6 +16,10 @@
  * standard input or output is no terminal: STATUS_FAILED, before anything is written. */
 enum status screen_run(const struct workbench_options *options, struct err *err);
 
+/* The assignment before a command that makes the workbench draw charts in Braille dots, "LANG=C.UTF-8" or of
+ * another variable that overrides it here; NULL: the locale has UTF-8. */
+const char *screen_locale_remedy(void);
+
 /* --- its parts, for the benchmark --- */
 
 struct screen;

@@ -1,6 +1,7 @@
 /* See workbench.h. */
 #include "tui/view/workbench.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,7 @@ void workbench_close(struct workbench *workbench)
 {
     if (!workbench) return;
     while (workbench->depth > 0) pop(workbench);
+    launch_release(&workbench->resuming);
     store_close(workbench->store);
     free(workbench);
 }
@@ -75,6 +77,20 @@ static void *top_state(const struct workbench *workbench)
     return workbench->stack[workbench->depth - 1].state;
 }
 
+/* Looks what became of the trainer that was started to resume a run. A question in the last row stays. */
+static void follow_resumed(struct workbench *workbench)
+{
+    char id[RUN_ID_MAX];
+    if (!workbench->resuming.pid) return;
+    enum status status = launch_poll(&workbench->resuming, workbench->store, id, &workbench->err);
+    if (status && status != STATUS_BUSY)
+        workbench_did(workbench, status);
+    else if (!workbench->asked && status)
+        workbench_say(workbench, "resuming %s: %s", workbench->resuming.resumed, workbench->err.text);
+    else if (!workbench->asked)
+        workbench_say(workbench, "%s trains again", id);
+}
+
 void workbench_tick(struct workbench *workbench, double now)
 {
     workbench->now = now;
@@ -83,6 +99,7 @@ void workbench_tick(struct workbench *workbench, double now)
     if (!store_changed && second == workbench->second) return;
     workbench->version = version;
     workbench->second = second;
+    follow_resumed(workbench);
     if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
 }
 
@@ -249,4 +266,31 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
     char what[64];
     snprintf(what, sizeof what, "multiply its scheduled learning rate with %g", factor);
     return order(workbench, run, ORDER_LR_FACTOR, factor, what);
+}
+
+void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed)
+{
+    bool done = run->total_steps > 0 && run->steps >= run->total_steps;
+    char question[RUN_NAME_MAX + 120], total[64];
+    const char *arguments[] = {"resume", run->id, LAUNCH_PROGRESS, done ? total : NULL, NULL};
+    snprintf(total, sizeof total, "--train.total_steps=%" PRId64, 2 * run->total_steps);
+    snprintf(question, sizeof question,
+             done ? "%s has done its %" PRId64 " steps. Train it on, to %" PRId64 "?"
+                  : "Resume %s from its newest checkpoint? It was stopped after %" PRId64 " of %" PRId64
+                    " steps.",
+             run->name,
+             done             ? run->total_steps
+             : run->steps < 0 ? 0
+                              : run->steps,
+             done ? 2 * run->total_steps : run->total_steps);
+    if (label_is_live(run->status))
+        workbench_say(workbench, "%s is training already", run->name);
+    else if (workbench->resuming.pid)
+        workbench_say(workbench, "%s is still being resumed: try again when it trains",
+                      workbench->resuming.resumed);
+    else if (!confirmed)
+        workbench_ask(workbench, ACTION_RESUME, question);
+    else if (workbench_did(workbench, launch_start(&workbench->resuming, store_home(workbench->store),
+                                                   arguments, run, &workbench->err)))
+        workbench_say(workbench, "resuming %s", run->name);
 }

@@ -10,6 +10,7 @@
 #include "runs/series.h"
 #include "runs/store.h"
 #include "tui/view/keys.h"
+#include "tui/view/launch.h"
 #include "tui/widget/grid.h"
 
 /* --- the form of a new run --- */
@@ -88,6 +89,7 @@ struct workbench {
     } stack[WORKBENCH_DEPTH];
     int depth;
     int64_t version, second; /* when the view last read */
+    struct launch resuming;  /* the trainer of the run that was resumed last, until it is at work */
     bool helping;
     size_t help_scroll;
     char message[516]; /* in the last rows; "": none */
@@ -125,6 +127,10 @@ int64_t workbench_order(struct workbench *workbench, const struct run_info *run,
                         bool confirmed);
 /* The same for the scheduled learning rate times `factor`. */
 int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor);
+
+/* Resumes a run that has ended, in the background; one that has done all its steps gets as many again. Asks
+ * first, unless the user has `confirmed`. The last row says what the trainer does, and when it trains. */
+void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed);
 
 /* Asks a yes/no question about `action` in the last row. */
 void workbench_ask(struct workbench *workbench, enum action action, const char *question);

@@ -27,12 +27,12 @@ struct place {
 
 static void start(struct place *place, const char *name, const char *what)
 {
-    const char *arguments[] = {"anneal", what, NULL};
+    const char *arguments[] = {what, NULL};
     struct err err = {0};
     *place = (struct place){0};
     store_fixture_home(name, place->home, sizeof place->home);
     place->store = store_fixture_open(place->home);
-    if (launch_start(&place->launch, place->home, arguments, &err)) fail_msg("%s", err.text);
+    if (launch_start(&place->launch, place->home, arguments, NULL, &err)) fail_msg("%s", err.text);
 }
 
 static void finish(struct place *place, pid_t pid)

@@ -1,0 +1,88 @@
+/* See background.h. */
+#include "tui/command/background.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/text.h"
+#include "tui/command/command.h"
+#include "tui/command/output.h"
+#include "tui/session/process.h"
+#include "tui/view/launch.h"
+
+enum { POLL_MS = 50 };
+
+/* One line that overwrites itself; on a terminal that cannot do that, nothing. */
+static void show(const char *doing)
+{
+    static const char what[] = "preparing: ";
+    int width = output_columns(stderr), room = (width ? width : 80) - (int)sizeof what;
+    const char *term = getenv("TERM");
+    bool terminal = isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+    if (terminal && room > 0) fprintf(stderr, "\r%s%.*s\033[K", what, room, CLEAN_LINE(doing));
+}
+
+/* Ends a trainer that has not begun yet: it leaves no run behind. */
+static enum status give_up(struct launch *launch, struct err *err)
+{
+    kill(launch->pid, SIGTERM);
+    waitpid(launch->pid, NULL, 0);
+    launch_release(launch);
+    return err_set(err, STATUS_INTERRUPTED, "%s", "");
+}
+
+/* Until the trainer is at work on a run, whose id it fills. */
+static enum status wait_for_run(struct launch *launch, struct store *store, char id[RUN_ID_MAX],
+                                struct err *err)
+{
+    enum status status;
+    show("starting");
+    interrupt_catch();
+    while ((status = launch_poll(launch, store, id, err)) == STATUS_BUSY) {
+        if (interrupt_requested()) {
+            status = give_up(launch, err);
+            break;
+        }
+        show(err->text);
+        poll(NULL, 0, POLL_MS);
+    }
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+    return status;
+}
+
+enum status background_watch(const char *command, char **argv, const struct run_info *resumed,
+                             struct err *err)
+{
+    char id[RUN_ID_MAX];
+    const char *arguments[LAUNCH_WORDS_MAX + 1] = {command};
+    size_t count = 1;
+    struct launch launch = {0};
+    struct store *store = NULL;
+    if (!isatty(STDOUT_FILENO))
+        return err_set(
+            err, STATUS_FAILED,
+            "--watch: the workbench needs a terminal, and standard output is none (without --watch "
+            "it trains and prints its progress)");
+    for (; *argv && count < LAUNCH_WORDS_MAX - 1; argv++) {
+        if (strcmp(*argv, "--progress") == 0 && argv[1])
+            argv++;
+        else if (strcmp(*argv, "--watch") != 0 && strncmp(*argv, "--progress=", 11) != 0)
+            arguments[count++] = *argv;
+    }
+    if (*argv) return err_set(err, STATUS_USAGE, "more than %d words", LAUNCH_WORDS_MAX);
+    arguments[count++] = LAUNCH_PROGRESS;
+    arguments[count] = NULL;
+    enum status status = store_open(NULL, false, &store, err);
+    if (!status) status = launch_start(&launch, store_home(store), arguments, resumed, err);
+    if (!status) status = wait_for_run(&launch, store, id, err);
+    launch_release(&launch);
+    store_close(store);
+    if (status) return status;
+    const char *run[] = {id, NULL};
+    return command_watch.run(command_watch.defaults, &(struct words){.words = run, .count = 1}, err);
+}

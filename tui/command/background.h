@@ -1,0 +1,14 @@
+/* A trainer in the background, and the workbench on its run: --watch of `train`, `resume` and `fork`. */
+#ifndef ANNEAL_TUI_BACKGROUND_H
+#define ANNEAL_TUI_BACKGROUND_H
+
+#include "runs/run.h"
+
+/* Starts `command` with the words in `argv` (NULL at the end), less --watch and --progress, in the
+ * background. Shows on the terminal how far the trainer's preparation is, then opens the workbench on the
+ * run. Ctrl-C before that ends the trainer, too. `resumed` is the run that the command goes on with; NULL: it
+ * makes one. */
+enum status background_watch(const char *command, char **argv, const struct run_info *resumed,
+                             struct err *err);
+
+#endif

@@ -1,0 +1,185 @@
+/* anneal demo: a first training to watch, and what `make demo` runs. Says what will happen and how long it
+ * takes, looks whether there was a demo before, asks how to go on, and then becomes the command that does it:
+ * train, resume or watch. Without a terminal it asks nothing and trains in the foreground. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/model/config.h"
+#include "runs/run.h"
+#include "tui/command/command.h"
+#include "tui/command/output.h"
+#include "tui/view/screen.h"
+
+#define NAME "demo"
+
+/* Three times the default: on this small model the loss falls faster, so that the texts are soon worth
+ * reading. */
+#define LEARNING_RATE "--train.learning_rate=1e-3"
+
+struct options {
+    bool new;
+};
+
+enum way { WAY_NEW, WAY_RESUME, WAY_WATCH, WAY_LEAVE, WAYS };
+
+static const struct {
+    char key;
+    const char *what;
+} ways[WAYS] = {[WAY_NEW] = {'n', "start a new one"},
+                [WAY_RESUME] = {'r', "resume it"},
+                [WAY_WATCH] = {'w', "watch it"},
+                [WAY_LEAVE] = {'q', "leave"}};
+
+/* The newest run of that name; STATUS_NOT_FOUND: there was none. */
+static enum status find_demo(struct run_info *demo, struct err *err)
+{
+    struct store *store = NULL;
+    struct arena arena = {0};
+    struct run_info *runs;
+    size_t count = 0, i = 0;
+    enum status status = store_open(NULL, false, &store, err);
+    if (!status) status = run_list(store, &arena, &runs, &count, err);
+    while (!status && i < count && strcmp(runs[i].name, NAME) != 0) i++;
+    if (!status && i == count) status = STATUS_NOT_FOUND;
+    if (!status) *demo = runs[i];
+    arena_release(&arena);
+    store_close(store);
+    return status;
+}
+
+static bool is_live(const struct run_info *demo)
+{
+    return demo->status == RUN_RUNNING || demo->status == RUN_PAUSED;
+}
+
+static bool is_done(const struct run_info *demo)
+{
+    return demo->status == RUN_FINISHED || demo->status == RUN_EARLY_STOPPED;
+}
+
+/* What loses nothing. Where nobody looks there is nothing to watch. */
+static enum way default_way(const struct run_info *demo, bool terminal)
+{
+    if (is_live(demo) || is_done(demo)) return terminal ? WAY_WATCH : WAY_NEW;
+    return WAY_RESUME;
+}
+
+/* Asks until the answer is one of the offers; the end of the input leaves. */
+static enum way ask(const struct run_info *demo, enum way preferred)
+{
+    enum way second = preferred == WAY_NEW ? WAY_WATCH : WAY_NEW;
+    const enum way offers[] = {preferred, second, WAY_LEAVE};
+    char line[64];
+    fprintf(stderr, "There is a demo from %s: it %s after %" PRId64 " of %" PRId64 " steps.\n",
+            OUTPUT_TIME(demo->created_at),
+            is_live(demo)   ? "is training,"
+            : is_done(demo) ? "has finished"
+                            : "was stopped",
+            demo->steps < 0 ? 0 : demo->steps, demo->total_steps);
+    for (size_t i = 0; i < 3; i++) fprintf(stderr, "  %c  %s\n", ways[offers[i]].key, ways[offers[i]].what);
+    for (;;) {
+        fprintf(stderr, "What now? [%c] ", ways[preferred].key);
+        if (!fgets(line, sizeof line, stdin)) return WAY_LEAVE;
+        if (*line == '\n') return preferred;
+        for (size_t i = 0; i < 3; i++)
+            if (*line == ways[offers[i]].key && line[1] == '\n') return offers[i];
+    }
+}
+
+/* Seconds for the steps that are left, at the speed of the demo before; 0: not known. */
+static double seconds_left(const struct run_info *demo, int64_t steps)
+{
+    if (!(demo->tokens_per_sec > 0) || demo->tokens <= 0 || demo->steps <= 0) return 0;
+    return (double)steps * ((double)demo->tokens / (double)demo->steps) / demo->tokens_per_sec;
+}
+
+static void announce(const struct run_info *demo, enum way way, int64_t total, bool terminal)
+{
+    int64_t steps = way == WAY_RESUME && demo->steps > 0 ? total - demo->steps : total;
+    double seconds = seconds_left(demo, steps);
+    const char *program = TEXT_PROGRAM, *remedy = screen_locale_remedy();
+    fprintf(stderr,
+            "The demo trains a small language model, of 5.3 million parameters, on the King\n"
+            "James Bible: first it learns a tokenizer (seconds), then come %s steps,\n",
+            TEXT_NUMBER(steps));
+    if (seconds > 0)
+        fprintf(stderr, "which take about %s at the speed of the demo before.\n", CLOCK_DURATION(seconds));
+    else
+        fputs("of which 2,000 take about 25 minutes on two cores of an Intel Xeon with AVX-512.\n"
+              "After the first steps it shows the time that is left on this machine (ETA).\n",
+              stderr);
+    fputs("It writes sample texts as it learns: noise at first, words after a minute or\n"
+          "two, verses after about five minutes.\n\n",
+          stderr);
+    if (terminal)
+        fprintf(stderr,
+                "Leave with q or Ctrl-C at any time: the training goes on in the background.\n"
+                "  %s watch " NAME "         shows it again\n"
+                "  %s order " NAME " stop    stops it, with a checkpoint to resume from\n\n",
+                program, program);
+    else
+        fputs("Ctrl-C stops it, with a checkpoint to resume from.\n\n", stderr);
+    if (terminal && remedy)
+        fprintf(stderr,
+                "This locale has no UTF-8, so charts are drawn in ASCII. In fine dots:\n"
+                "  %s %s demo\n\n",
+                remedy, getenv("MAKELEVEL") ? "make" : program);
+}
+
+/* The command that goes that way takes this process over. */
+static enum status become(enum way way, const struct run_info *demo, const struct words *words, bool terminal,
+                          struct err *err)
+{
+    const char **all = calloc((size_t)words->setting_count + 8, sizeof *all);
+    size_t n = 0;
+    if (!all) return err_set(err, STATUS_NO_MEMORY, "no memory for the command line");
+    all[n++] = program_invocation_name;
+    all[n++] = way == WAY_NEW ? "train" : way == WAY_RESUME ? "resume" : "watch";
+    all[n++] = way == WAY_NEW ? "--name=" NAME : demo->id;
+    if (way == WAY_NEW) all[n++] = LEARNING_RATE;
+    for (int i = 0; way != WAY_WATCH && i < words->setting_count; i++) all[n++] = words->settings[i];
+    if (way != WAY_WATCH) all[n++] = terminal ? "--watch" : "--progress=plain";
+    execv("/proc/self/exe", (char **)all);
+    free(all);
+    return err_set(err, STATUS_FAILED, "demo: cannot start anneal again: %s", strerror(errno));
+}
+
+static enum status run(const void *options, const struct words *words, struct err *err)
+{
+    bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    struct run_info demo = {.total_steps = 0};
+    struct config config;
+    enum way way = WAY_NEW;
+    enum status status = train_read_config(words, &config, err);
+    if (status) return status;
+    status = find_demo(&demo, err);
+    if (status && status != STATUS_NOT_FOUND) return status;
+    if (!status && !((const struct options *)options)->new) {
+        way = default_way(&demo, terminal);
+        if (terminal) way = ask(&demo, way);
+    }
+    if (way == WAY_LEAVE) return STATUS_OK;
+    if (way != WAY_WATCH)
+        announce(&demo, way, way == WAY_RESUME ? demo.total_steps : config.train.total_steps, terminal);
+    return become(way, &demo, words, terminal, err);
+}
+
+static const struct option_spec options[] = {
+    OPTION("new", OPTION_FLAG, AT(new), NULL, "starts a new demo run without asking"),
+    {0},
+};
+
+const struct command command_demo = COMMAND(
+    "demo", "", 0, 0, options, "train a small model on the King James Bible and watch it", run,
+    (struct options){0}, .settings = true,
+    .about = "Trains the default model on the King James Bible as a run named demo, in the background, and "
+             "opens the workbench on it. Where there was a demo before it asks: resume it, watch it, or "
+             "start a new one. Without a terminal it trains in the foreground with plain progress: it "
+             "resumes a demo that was stopped, else starts a new one.");
