@@ -26,7 +26,8 @@ char *text_format_number(uint64_t number, char *buf, size_t size);
 /* "" for 1, else "s": "1 token", "0 tokens". */
 const char *text_plural(int64_t count);
 
-/* A word as a shell reads it back: as it is, or in single quotes. One that does not fit is cut. Returns buf. */
+/* A word as a shell reads it back: as it is, or in single quotes. One that does not fit is cut. Returns buf.
+ */
 char *text_quote(const char *word, char *buf, size_t size);
 
 /* This program as its user called it, for the commands that messages suggest: "build/anneal" (quoted where a

@@ -139,7 +139,7 @@ static enum status become(enum way way, const struct run_info *demo, const struc
 {
     const char **all = calloc((size_t)words->setting_count + 8, sizeof *all);
     size_t n = 0;
-    if (!all) return err_set(err, STATUS_NO_MEMORY, "no memory for the command line");
+    if (!all) return err_no_memory(err, "the command line");
     all[n++] = program_invocation_name;
     all[n++] = way == WAY_NEW ? "train" : way == WAY_RESUME ? "resume" : "watch";
     all[n++] = way == WAY_NEW ? "--name=" NAME : demo->id;

@@ -39,10 +39,10 @@ struct progress_bar {
     enum progress_style style;
     bool color, utf8;
     const struct run_log
-        *log;      /* borrowed: gets what is said, and a plain line every ten seconds; NULL: none */
-    bool shown;    /* there is an unfinished line on the terminal */
-    char what[48]; /* the present phase; "": none yet */
-    double interval;               /* seconds between two plain lines */
+        *log;        /* borrowed: gets what is said, and a plain line every ten seconds; NULL: none */
+    bool shown;      /* there is an unfinished line on the terminal */
+    char what[48];   /* the present phase; "": none yet */
+    double interval; /* seconds between two plain lines */
     double started, drawn, logged; /* seconds, of the phase and of the last line */
     uint64_t first;                /* units done when the phase began */
 };

@@ -1,7 +1,7 @@
 /* Starting a trainer that outlives the workbench: fork, setsid, exec of our own binary with `train`, `resume`
- * or `fork`. What it writes to standard error goes to a file in the state folder, not to a pipe: a pipe nobody
- * reads would kill it later. The last line says what the trainer does (--progress=start), or why the start
- * failed; once the trainer is at work on its run the file becomes the run's stderr.log. */
+ * or `fork`. What it writes to standard error goes to a file in the state folder, not to a pipe: a pipe
+ * nobody reads would kill it later. The last line says what the trainer does (--progress=start), or why the
+ * start failed; once the trainer is at work on its run the file becomes the run's stderr.log. */
 #ifndef ANNEAL_TUI_LAUNCH_H
 #define ANNEAL_TUI_LAUNCH_H
 
@@ -10,8 +10,8 @@
 #include "runs/run.h"
 
 struct launch {
-    pid_t pid;      /* 0: nothing was started, or it is decided what became of it */
-    double started; /* Unix seconds, before the trainer lived: an older run is never its run */
+    pid_t pid;                /* 0: nothing was started, or it is decided what became of it */
+    double started;           /* Unix seconds, before the trainer lived: an older run is never its run */
     char resumed[RUN_ID_MAX]; /* the run that it goes on with; "": it makes a new one */
     int segment;              /* the newest of that run before */
     char log[4096];
@@ -27,9 +27,9 @@ enum { LAUNCH_WORDS_MAX = 512 };
 enum status launch_start(struct launch *launch, const char *home, const char *const *arguments,
                          const struct run_info *resumed, struct err *err);
 
-/* STATUS_OK and *run_id filled: our trainer is at work on the run, or has ended already. STATUS_BUSY: not yet;
- * err says what it does, "encoding: 45% ...". Anything else: it ended without having begun, and err is the
- * trainer's own last sentence. */
+/* STATUS_OK and *run_id filled: our trainer is at work on the run, or has ended already. STATUS_BUSY: not
+ * yet; err says what it does, "encoding: 45% ...". Anything else: it ended without having begun, and err is
+ * the trainer's own last sentence. */
 enum status launch_poll(struct launch *launch, struct store *store, char run_id[RUN_ID_MAX], struct err *err);
 
 /* Lets go: a trainer that lives goes on. The file of a trainer whose run was not seen is removed; what it

@@ -8,6 +8,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <errno.h>
 #include <utf8proc.h>
 
 #include "core/base/philox.h"
@@ -141,6 +142,35 @@ static void a_line_has_no_breaks(void **state)
     arena_release(&arena);
 }
 
+static void a_word_is_quoted_where_a_shell_needs_it(void **state)
+{
+    (void)state;
+    char quoted[64], small[10];
+    assert_string_equal(text_quote("build/anneal", quoted, sizeof quoted), "build/anneal");
+    assert_string_equal(text_quote("my builds/anneal", quoted, sizeof quoted), "'my builds/anneal'");
+    assert_string_equal(text_quote("it's", quoted, sizeof quoted), "'it'\\''s'");
+    assert_string_equal(text_quote("", quoted, sizeof quoted), "''");
+    text_quote("a long word $HOME", small, sizeof small); /* cut, and still closed */
+    assert_true(strlen(small) < sizeof small && small[0] == '\'' && small[strlen(small) - 1] == '\'');
+}
+
+static void the_program_is_named_as_it_was_called(void **state)
+{
+    (void)state;
+    char *called = program_invocation_name, name[512], endless[1000];
+    program_invocation_name = "build/anneal";
+    assert_string_equal(text_program(name, sizeof name), "build/anneal");
+    program_invocation_name = "/home/me/my builds/anneal";
+    assert_string_equal(text_program(name, sizeof name), "'/home/me/my builds/anneal'");
+    program_invocation_name = "anneal-0.1"; /* found by PATH, where the name of all pages is anneal */
+    assert_string_equal(text_program(name, sizeof name), "anneal");
+    memset(endless, '/', sizeof endless);
+    endless[sizeof endless - 1] = '\0';
+    program_invocation_name = endless;
+    assert_string_equal(text_program(name, sizeof name), "anneal");
+    program_invocation_name = called;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +180,8 @@ int main(void)
         cmocka_unit_test(a_character_cut_at_the_end_is_left_out),
         cmocka_unit_test(any_bytes_become_utf8_that_fits),
         cmocka_unit_test(a_line_has_no_breaks),
+        cmocka_unit_test(a_word_is_quoted_where_a_shell_needs_it),
+        cmocka_unit_test(the_program_is_named_as_it_was_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

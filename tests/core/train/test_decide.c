@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "core/train/decide.h"
-#include "core/train/early.h"
 
 /* Nothing to do but the next step. */
 static const struct facts plain = {.step = 5, .total = 10, .asked = true, .evaluated = true};
@@ -210,24 +209,6 @@ static void early_ones_come_often_at_first_and_up_to_half_of_every(void **state)
     assert_int_equal(decide_due(&c, 10, false), 0);
 }
 
-static void early_ones_are_counted_as_they_come(void **state)
-{
-    (void)state;
-    static const int64_t evers[] = {0, 1, 19, 20, 39, 40, 99, 100, 200, 1000, 12345};
-    for (size_t e = 0; e < sizeof evers / sizeof *evers; e++)
-        for (int64_t total = 1; total < 600; total += 7) {
-            struct config c;
-            int64_t count = 0;
-            config_init(&c);
-            c.eval.every = evers[e];
-            c.sample.every = c.checkpoint.every = 0;
-            for (int64_t step = 0; step < total; step++)
-                count += (decide_due(&c, step, false) & DUE_EARLY) != 0;
-            assert_int_equal(early_count(true, evers[e], total), count);
-            assert_int_equal(early_count(false, evers[e], total), 0);
-        }
-}
-
 static void the_weights_before_the_first_step_are_not_kept_as_the_best(void **state)
 {
     (void)state;
@@ -251,7 +232,6 @@ int main(void)
         cmocka_unit_test(only_a_failing_device_is_replaced_and_only_where_there_is_another),
         cmocka_unit_test(what_is_due_follows_from_the_configuration_and_the_step),
         cmocka_unit_test(early_ones_come_often_at_first_and_up_to_half_of_every),
-        cmocka_unit_test(early_ones_are_counted_as_they_come),
         cmocka_unit_test(the_weights_before_the_first_step_are_not_kept_as_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

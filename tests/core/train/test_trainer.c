@@ -276,41 +276,6 @@ static void an_ordered_evaluation_uses_up_no_patience(void **state)
     session_close(&s);
 }
 
-static void early_evaluations_and_samples_change_no_step_and_use_up_no_patience(void **state)
-{
-    (void)state;
-    static const int64_t evaluated[] = {0, 10, 20, 40, 45};
-    struct session early, late;
-    struct session *const sessions[] = {&early, &late};
-    for (int i = 0; i < 2; i++) {
-        session_open(sessions[i], i ? "late" : "soon", NULL,
-                     WORDS("train.total_steps=45", "train.dropout=0.1", "eval.every=40", "sample.every=40",
-                           "eval.early_stopping_patience=9", i ? "eval.early=false" : "eval.early=true",
-                           i ? "sample.early=false" : "sample.early=true"),
-                     900);
-        session_start(sessions[i], false);
-        assert_int_equal(session_run(sessions[i]), TRAIN_FINISHED);
-    }
-    assert_int_equal(early.story.step_count, 45);
-    for (int i = 0; i < 45; i++) {
-        assert_true(early.story.steps[i].loss == late.story.steps[i].loss);
-        assert_true(early.story.steps[i].grad_norm == late.story.steps[i].grad_norm);
-    }
-    assert_int_equal(early.story.eval_count, 5);
-    for (int i = 0; i < 5; i++) assert_int_equal(early.story.evals[i].step, evaluated[i]);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(early.story.stoppings[i].verdict, VERDICT_ORDERED);
-        assert_int_equal(early.story.stoppings[i].patience_used, 0);
-    }
-    assert_int_equal(early.story.stoppings[3].verdict, VERDICT_IMPROVED);
-    assert_true(early.story.evals[3].val_loss == late.story.evals[0].val_loss);
-    assert_int_equal(early.story.sample_count, 4); /* 0, 10, 20, 40 */
-    assert_int_equal(late.story.sample_count, 1);
-    assert_true(fabs(early.story.evals[0].val_loss - log(256)) < 0.1); /* it knows nothing yet */
-    session_close(&early);
-    session_close(&late);
-}
-
 static void an_ordered_evaluation_that_is_the_best_keeps_its_weights(void **state)
 {
     (void)state;
@@ -599,7 +564,6 @@ int main(void)
         cmocka_unit_test(a_factor_that_is_no_number_from_zero_up_is_refused),
         cmocka_unit_test(early_stopping_ends_a_run_that_learns_nothing),
         cmocka_unit_test(an_ordered_evaluation_uses_up_no_patience),
-        cmocka_unit_test(early_evaluations_and_samples_change_no_step_and_use_up_no_patience),
         cmocka_unit_test(an_ordered_evaluation_that_is_the_best_keeps_its_weights),
         cmocka_unit_test(the_best_weights_survive_later_checkpoints),
         cmocka_unit_test(a_plan_larger_than_the_memory_is_refused_beforehand),
