@@ -178,7 +178,8 @@ static enum status add_name(struct gathering *g, char *name)
     if (errno != ENOENT && errno != ENOTDIR)
         return err_set(g->err, STATUS_IO, "%.200s: cannot open: %s", name, strerror(errno));
     return err_set(g->err, STATUS_NOT_FOUND,
-                   "%.200s: no such file, folder or recipe (anneal data fetch lists the recipes)", name);
+                   "%.200s: no such file, folder or recipe (%s data fetch lists the recipes)", name,
+                   TEXT_PROGRAM);
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -216,9 +217,9 @@ static enum status refuse_a_mixture(const struct inputs *inputs, struct err *err
         *(token_file_named(inputs->paths[i]) ? &tokens : &text) = inputs->paths[i];
     if (!tokens || !text) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
-                   "%.150s is a token file and %.150s is not: name either token files or texts (anneal data "
+                   "%.150s is a token file and %.150s is not: name either token files or texts (%s data "
                    "prepare makes a token file of texts)",
-                   tokens, text);
+                   tokens, text, TEXT_PROGRAM);
 }
 
 static enum status refuse_twice(const struct inputs *inputs, struct err *err)

@@ -15,6 +15,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/table.h"
 
 /* ---- folder and lock ---- */
@@ -39,11 +40,10 @@ static enum status take_lock(int fd, const char *path, const char *id, struct er
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (!locked && tries == 0) {
         long holder = pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
-        return err_set(
-            err, STATUS_BUSY,
-            "run %s: another trainer (process %ld) is at work on it (stop it with `anneal order %s "
-            "stop`, or wait)",
-            id, holder, id);
+        return err_set(err, STATUS_BUSY,
+                       "run %s: another trainer (process %ld) is at work on it (stop it with `%s order %s "
+                       "stop`, or wait)",
+                       id, holder, TEXT_PROGRAM, id);
     }
     int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (locked && ftruncate(fd, 0) == 0 && pwrite(fd, pid, (size_t)n, 0) == n) return STATUS_OK;

@@ -164,7 +164,7 @@ static enum status not_found(struct store *store, const char *word, struct err *
     enum status status = run_list(store, &arena, &runs, &count, err);
     if (!status && count == 0) {
         status = err_set(err, STATUS_NOT_FOUND,
-                         "run \"%s\": there are no runs yet (start one with `anneal train`)", word);
+                         "run \"%s\": there are no runs yet (start one with `%s train`)", word, TEXT_PROGRAM);
     } else if (!status) {
         size_t n = 0;
         for (size_t i = 0; i < count && n + 2 <= NAMES_MAX; i++) {
@@ -172,9 +172,9 @@ static enum status not_found(struct store *store, const char *word, struct err *
             names[n++] = runs[i].id;
         }
         const char *nearest = text_nearest(word, names, n);
-        status = err_set(err, STATUS_NOT_FOUND,
-                         "run \"%s\": there is no such run%s%s%s (`anneal runs` lists them)", word,
-                         nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+        status = err_set(
+            err, STATUS_NOT_FOUND, "run \"%s\": there is no such run%s%s%s (`%s runs` lists them)", word,
+            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", TEXT_PROGRAM);
     }
     arena_release(&arena);
     return status;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/database.h"
 
 enum { SQLITE_WITHOUT_RESET_RACE = 3051003 };
@@ -240,8 +241,8 @@ static enum status set_up_to_read(struct store *store, struct err *err)
     if (!status && version < STORE_VERSION)
         return err_set(err, STATUS_FAILED,
                        "%s: was written by an older anneal and must be brought up to date, but is read-only "
-                       "(open it once, or a copy of its folder, where it can be written: `anneal runs`)",
-                       store->path);
+                       "(open it once, or a copy of its folder, where it can be written: `%s runs`)",
+                       store->path, TEXT_PROGRAM);
     return status ? status : store_exec(store, settings, err);
 }
 

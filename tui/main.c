@@ -29,7 +29,7 @@ static int fail(const struct command *command, const struct err *err)
     if (usage && remedy)
         output_say("%s%s%s", name, colon, err->text);
     else if (usage)
-        output_say("%s%s%s (see anneal%s%s --help)", name, colon, err->text, blank, name);
+        output_say("%s%s%s (see %s%s%s --help)", name, colon, err->text, TEXT_PROGRAM, blank, name);
     else if (n)
         output_say("%s", err->text);
     return usage ? 2 : err->status == STATUS_INTERRUPTED ? 130 : 1;

@@ -190,8 +190,8 @@ static struct param_group *find_group(const struct param_groups *groups, const c
 static enum status unknown_key(const char *full, struct err *err)
 {
     const char *key = key_name_suggest(full);
-    return err_set(err, STATUS_USAGE, "unknown key %.100s (%s%s%sanneal train --help-config lists them)",
-                   full, key ? "did you mean " : "", key ? key : "", key ? "? " : "");
+    return err_set(err, STATUS_USAGE, "unknown key %.100s (%s%s%s%s train --help-config lists them)", full,
+                   key ? "did you mean " : "", key ? key : "", key ? "? " : "", TEXT_PROGRAM);
 }
 
 /* Sets a key of a group; a new name adds a group at the end. */

@@ -264,9 +264,9 @@ static void judge_starvation(struct health *h, const struct step_record *s, doub
     h->starving = true;
     report(h, h->starving_since, "warning",
            "training waits for its data since step %" PRId64 ": %.0f %% of the time of the last %d steps "
-           "(keep train.async = true, prepare the data as a token file with `anneal data prepare`, or "
+           "(keep train.async = true, prepare the data as a token file with `%s data prepare`, or "
            "move it to a faster disk)",
-           h->starving_since, 100 * waits / seconds, HEALTH_WAITS);
+           h->starving_since, 100 * waits / seconds, HEALTH_WAITS, TEXT_PROGRAM);
 }
 
 void health_judge(struct health *h, const struct step_record *s, double waited)

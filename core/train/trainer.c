@@ -170,8 +170,8 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
         return err_set(
             err, STATUS_USAGE,
             "%s: holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
-            "that; `anneal fork` starts a new run from it, with a fresh optimizer",
-            folder);
+            "that; `%s fork` starts a new run from it, with a fresh optimizer",
+            folder, TEXT_PROGRAM);
     const struct param *thawed;
     enum status status = checkpoint_load(folder, &t->network, &saved, &thawed, err);
     if (!status) status = take_position(t, &saved, err);

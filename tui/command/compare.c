@@ -231,7 +231,9 @@ static void print_page(struct comparison *c)
     puts("\nOutcome (*: the best; in brackets, how far from the first run)");
     print_outcomes(&table, c);
     table_print(&table, 0, width, TABLE_BLOCKS);
-    if (!alike) puts("\nLosses are per token, and the tokens differ: anneal evaluate compares bits a byte.");
+    if (!alike)
+        printf("\nLosses are per token, and the tokens differ: %s evaluate compares bits a byte.\n",
+               TEXT_PROGRAM);
 }
 
 /* ---- JSON: a value that is absent or not finite is null ---- */

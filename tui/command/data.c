@@ -230,8 +230,8 @@ static enum status fetch(const void *options, const struct words *words, struct 
     }
     const struct recipe *recipe = recipe_find(words->words[0]);
     if (!recipe)
-        return err_set(err, STATUS_NOT_FOUND, "%.100s: no such recipe (anneal data fetch lists them)",
-                       words->words[0]);
+        return err_set(err, STATUS_NOT_FOUND, "%.100s: no such recipe (%s data fetch lists them)",
+                       words->words[0], TEXT_PROGRAM);
     struct progress progress =
         progress_bar_init(&bar, stderr, (enum progress_style)((const struct options *)options)->progress);
     status = recipe_fetch(recipe, folder, &progress, path, sizeof path, err);

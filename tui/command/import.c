@@ -20,9 +20,9 @@ static enum status run(const void *options, const struct words *words, struct er
     if (status) return status;
     const char *id = CLEAN_LINE(outcome.id);
     puts(id);
-    fprintf(stderr, "imported %lld step%s and %lld evaluation%s; see: anneal show %s\n",
-            (long long)outcome.steps, text_plural(outcome.steps), (long long)outcome.evals,
-            text_plural(outcome.evals), id);
+    fprintf(stderr, "imported %lld step%s and %lld evaluation%s; see: %s show %s\n", (long long)outcome.steps,
+            text_plural(outcome.steps), (long long)outcome.evals, text_plural(outcome.evals), TEXT_PROGRAM,
+            id);
     return STATUS_OK;
 }
 

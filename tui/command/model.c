@@ -282,8 +282,8 @@ static void print_import(const struct description *m, const char *name, int64_t 
     if (vocabulary)
         printf("  tokenizer   a vocabulary of %d, the model's is %d\n", vocabulary,
                m->config.model.sizes.vocab_size);
-    printf("  train       anneal train --model.from=%s --data.train=...\n", shown);
-    if (vocabulary) printf("  write       anneal generate %s --prompt ...\n", shown);
+    printf("  train       %s train --model.from=%s --data.train=...\n", TEXT_PROGRAM, shown);
+    if (vocabulary) printf("  write       %s generate %s --prompt ...\n", TEXT_PROGRAM, shown);
     if (problem.status)
         output_warn("%s (no text can be written or tokenized with it)", problem.text);
     else if (!there)

@@ -72,8 +72,9 @@ static enum status parse_order(const struct words *words, int *verb, double *arg
     *argument = NAN;
     if (!word_parse(verb_words, word, verb)) {
         const char *nearest = text_nearest(word, verb_words, ORDER_TRACE + 1);
-        return err_set(err, STATUS_USAGE, "no verb \"%.40s\"%s%s%s (anneal order --help lists them)", word,
-                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+        return err_set(err, STATUS_USAGE, "no verb \"%.40s\"%s%s%s (%s order --help lists them)", word,
+                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
+                       TEXT_PROGRAM);
     }
     if (*verb != ORDER_LR_FACTOR)
         return value ? err_set(err, STATUS_USAGE, "only lr-factor takes a value") : STATUS_OK;

@@ -53,8 +53,9 @@ static enum status check_name(const char *option, const char *name, struct err *
     for (int i = store_tables[TABLE_RUNS].first; i < store_tables[TABLE_RUNS].end; i++)
         if (store_columns[i].field != FIELD_NONE) names[count++] = store_columns[i].name;
     nearest = text_nearest(name, names, count);
-    return err_set(err, STATUS_USAGE, "%s: no column \"%.40s\"%s%s%s (anneal runs --help lists them)", option,
-                   name, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    return err_set(err, STATUS_USAGE, "%s: no column \"%.40s\"%s%s%s (%s runs --help lists them)", option,
+                   name, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
+                   TEXT_PROGRAM);
 }
 
 static enum status parse_condition(const char *text, struct condition *out, struct err *err)
@@ -232,9 +233,10 @@ static enum status run(const void *options, const struct words *words, struct er
         status = print_json(runs, count, err);
     else if (!status && count)
         print_table(runs, count);
+    else if (!status && any)
+        fputs("no run fits the filter\n", stderr);
     else if (!status)
-        fputs(any ? "no run fits the filter\n" : "there are no runs yet (start one with `anneal train`)\n",
-              stderr);
+        fprintf(stderr, "there are no runs yet (start one with `%s train`)\n", TEXT_PROGRAM);
     store_close(store);
     arena_release(&arena);
     return status;

@@ -93,8 +93,8 @@ static void show_stopping(struct output *o, const struct show *s)
     bool off = s->history.stopping_count && s->history.stopping[0].record.patience == 0;
     if (off && !o->json) return;
     if (!o->json && s->run.status == RUN_EARLY_STOPPED)
-        output_line(o, "go on", "anneal resume %s --eval.early_stopping_patience=%" PRId64, s->run.name,
-                    2 * (int64_t)s->history.stopping[0].record.patience);
+        output_line(o, "go on", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,
+                    s->run.id, 2 * (int64_t)s->history.stopping[0].record.patience);
     size_t shown = open_list(o, "early_stopping", "Early stopping", s->history.stopping_count);
     while (shown-- > 0) {
         output_item(o);
@@ -214,11 +214,14 @@ static void show_trainer(struct output *o, const struct show *s)
         whole = whole || (place.exists && !place.damaged);
         damaged = damaged || place.damaged;
     }
-    output_line(o, "trainer", "died without a word (%s)",
-                whole                         ? "anneal resume goes on from the last checkpoint"
-                : damaged                     ? "its checkpoints are damaged: train it again"
-                : s->history.checkpoint_count ? "its checkpoints are no longer there: train it again"
-                                              : "anneal resume begins again: it has no checkpoint yet");
+    bool lost = !whole && (damaged || s->history.checkpoint_count);
+    output_line(o, "trainer", "died without a word%s",
+                !lost     ? ""
+                : damaged ? " (its checkpoints are damaged: train it again)"
+                          : " (its checkpoints are no longer there: train it again)");
+    if (!lost)
+        output_line(o, "go on", "%s resume %s   (from %s)", TEXT_PROGRAM, run->id,
+                    whole ? "the last checkpoint" : "the beginning: it has no checkpoint yet");
 }
 
 /* A summary of a run, in the order in which a reader asks. */

@@ -100,8 +100,8 @@ static void begin(void *context, const struct training_session *s)
         JSON_MEMBERS(&report->json, "validation_sequences", held, "validation", validation);
         end_json(report);
     }
-    progress_bar_say(&report->bar, "watch it with: anneal watch %s    Ctrl-C saves a checkpoint and leaves",
-                     s->id); /* which means nothing in the log */
+    progress_bar_say(&report->bar, "watch it with: %s watch %s    Ctrl-C saves a checkpoint and leaves",
+                     TEXT_PROGRAM, s->id); /* which means nothing in the log */
     report->bar.log = &s->log;
     progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
                      TEXT_COUNT(parameters), TEXT_COUNT(tokens), TEXT_BYTES(planned), device);
@@ -194,8 +194,8 @@ static void paused(void *context, int64_t step, bool now)
         end_json(report);
     }
     if (now)
-        progress_bar_say(&report->bar, "paused after step %" PRId64 "; go on with: anneal order %s continue",
-                         step, report->session->id);
+        progress_bar_say(&report->bar, "paused after step %" PRId64 "; go on with: %s order %s continue",
+                         step, TEXT_PROGRAM, report->session->id);
     else
         progress_bar_say(&report->bar, "goes on after step %" PRId64, step);
 }
@@ -211,11 +211,12 @@ static void end(void *context, const char *status, int64_t step, const char *mes
         end_json(report);
     }
     if (strcmp(status, "stopped") == 0) {
-        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; go on with: anneal %s %s", step,
-                         report->session->go_on_with, id);
+        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; go on with: %s %s %s", step,
+                         TEXT_PROGRAM, report->session->go_on_with, id);
     } else if (strcmp(status, "failed") != 0) {
-        progress_bar_say(&report->bar, "%s after step %" PRId64 "; see: anneal show %s, anneal export %s",
-                         strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, id, id);
+        progress_bar_say(&report->bar, "%s after step %" PRId64 "; see: %s show %s, %s export %s",
+                         strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, TEXT_PROGRAM,
+                         id, TEXT_PROGRAM, id);
     } else { /* what is shown of it comes from who ends the command */
         snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, message);
         run_log_line(report->bar.log, text);

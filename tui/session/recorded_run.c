@@ -8,6 +8,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 #include "runs/history.h"
@@ -82,9 +83,9 @@ enum status recorded_run_refuse(const char *checkpoints, const char *run, struct
         return err_set(err, why.status, "%.360s (the newest that is whole: --step %" PRId64 ")", why.text,
                        checkpoint_step(whole));
     return err_set(err, why.status,
-                   "%.360s (run %s has no checkpoint that is whole: train it again, `anneal show %s` prints "
+                   "%.360s (run %s has no checkpoint that is whole: train it again, `%s show %s` prints "
                    "its configuration)",
-                   why.text, run, run);
+                   why.text, run, TEXT_PROGRAM, run);
 }
 
 enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step, const char *doing,

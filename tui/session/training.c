@@ -254,7 +254,7 @@ static void add_remedy(struct training_session *s, struct err *err)
     struct err why = *err;
     if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
     if (!checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
-        err_set(err, why.status, "%.300s (go on from the last checkpoint: anneal %s %s)", why.text,
+        err_set(err, why.status, "%.300s (go on from the last checkpoint: %s %s %s)", why.text, TEXT_PROGRAM,
                 s->go_on_with, s->id);
     else if (strncmp(s->choice.wish, "cuda", 4) == 0)
         err_set(err, why.status,

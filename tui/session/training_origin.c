@@ -8,6 +8,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/history.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
@@ -17,18 +18,19 @@ static enum status check_rest(const struct training_session *s, const char *run,
 {
     int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps;
     const struct early_stopping *e = &trainer_state(s->trainer)->stopping;
+    const char *program = TEXT_PROGRAM, *again = s->options->fork ? "fork" : "resume";
     if (step >= total)
         return err_set(err, STATUS_USAGE,
                        "run %s: its checkpoint has done %" PRId64 " of train.total_steps = %" PRId64
-                       " steps (to train on: --train.total_steps=%" PRId64
-                       "; from an earlier one: anneal fork %s --step N)",
-                       run, step, total, step * 2, run);
+                       " steps (to train on: %s %s %s --train.total_steps=%" PRId64
+                       "; from an earlier one: %s fork %s --step N)",
+                       run, step, total, program, again, run, step * 2, program, run);
     if (e->patience > 0 && e->used >= e->patience)
         return err_set(err, STATUS_USAGE,
                        "run %s: stopped early, its patience of %" PRId64
-                       " evaluations is used up (to train on: "
+                       " evaluations is used up (to train on: %s %s %s "
                        "--eval.early_stopping_patience=%" PRId64 ", or 0)",
-                       run, e->patience, e->used * 2);
+                       run, e->patience, program, again, run, e->used * 2);
     return STATUS_OK;
 }
 
@@ -70,10 +72,9 @@ static enum status find_origin(struct training_session *s, const struct run_info
     s->anew = recorded.checkpoint_count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED &&
               !*run->parent_id;
     if (s->anew) return STATUS_OK;
-    return err_set(
-        err, STATUS_NOT_FOUND,
-        "run %s: no checkpoint to go on from is left below %s (start it again with `anneal train`)", s->id,
-        s->checkpoints);
+    return err_set(err, STATUS_NOT_FOUND,
+                   "run %s: no checkpoint to go on from is left below %s (start it again with `%s train`)",
+                   s->id, s->checkpoints, TEXT_PROGRAM);
 }
 
 /* Fills passed_over where a newer checkpoint than the one the run goes on from exists. */

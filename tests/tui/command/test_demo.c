@@ -104,6 +104,7 @@ static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **stat
     pty_send(pty, "r\n"); /* not offered: it asks again */
     pty_send(pty, "\n");
     pty_wait_text(pty, "● running");
+    pty_wait_text(pty, "tok/s"); /* its speed is known */
     leave(pty, "qq");
     expect_runs(&s, "demo 1");
     stop_newest(&s);
