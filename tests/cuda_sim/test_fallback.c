@@ -187,7 +187,7 @@ static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void 
         process_run(0, "train", s.config, EIGHT, "--name=cpu", "--device=cpu", "--progress=none", NULL));
     process_expect_sentence(
         process_run(1, "train", s.config, EIGHT, "--name=gpu", "--device=cuda", "--progress=none", NULL),
-        "unspecified launch failure (go on from the last checkpoint: anneal resume ");
+        "unspecified launch failure (go on from the last checkpoint: ");
     expect_query(&s, "select device, status, steps, segment from runs where name = 'gpu'",
                  "cuda:0|failed|7|1");
     process_close(process_run(0, "resume", "gpu", "--device=cpu", "--progress=none", NULL));

@@ -89,7 +89,7 @@ static void wrong_words_are_usage_errors(void **state)
 {
     (void)state;
     const char *path = scratch_path("usage.tok");
-    assert_run(RUN("", "data"), 2, "", "(see anneal data --help)\n");
+    assert_run(RUN("", "data"), 2, "", "anneal data --help)\n");
     assert_run(RUN("", "data", "prepar"), 2, "", "did you mean \"prepare\"?");
     assert_run(RUN("", "data", "prepare"), 2, "", "prepare: needs INPUT...");
     assert_run(RUN("", "tokenizer", "train"), 2, "", "train: needs INPUT...");

@@ -2,11 +2,9 @@
  * takes, looks whether there was a demo before, asks how to go on, and then becomes the command that does it:
  * train, resume or watch. Without a terminal it asks nothing and trains in the foreground. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -27,15 +25,15 @@ struct options {
     bool new;
 };
 
-enum way { WAY_NEW, WAY_RESUME, WAY_WATCH, WAY_LEAVE, WAYS };
+enum way { WAY_NEW, WAY_RESUME, WAY_WATCH, WAY_LEAVE };
 
 static const struct {
     char key;
     const char *what;
-} ways[WAYS] = {[WAY_NEW] = {'n', "start a new one"},
-                [WAY_RESUME] = {'r', "resume it"},
-                [WAY_WATCH] = {'w', "watch it"},
-                [WAY_LEAVE] = {'q', "leave"}};
+} ways[] = {[WAY_NEW] = {'n', "start a new one"},
+            [WAY_RESUME] = {'r', "resume it"},
+            [WAY_WATCH] = {'w', "watch it"},
+            [WAY_LEAVE] = {'q', "leave"}};
 
 /* The newest run of that name; STATUS_NOT_FOUND: there was none. */
 static enum status find_demo(struct run_info *demo, struct err *err)
@@ -54,35 +52,24 @@ static enum status find_demo(struct run_info *demo, struct err *err)
     return status;
 }
 
-static bool is_live(const struct run_info *demo)
+/* What loses nothing. Without a terminal there is nobody to watch, and a run that has failed would fail
+ * again. */
+static enum way default_way(enum run_status status, bool terminal)
 {
-    return demo->status == RUN_RUNNING || demo->status == RUN_PAUSED;
-}
-
-static bool is_done(const struct run_info *demo)
-{
-    return demo->status == RUN_FINISHED || demo->status == RUN_EARLY_STOPPED;
-}
-
-/* What loses nothing. Where nobody looks there is nothing to watch. */
-static enum way default_way(const struct run_info *demo, bool terminal)
-{
-    if (is_live(demo) || is_done(demo)) return terminal ? WAY_WATCH : WAY_NEW;
-    return WAY_RESUME;
+    bool live = status == RUN_RUNNING || status == RUN_PAUSED;
+    bool done = status == RUN_FINISHED || status == RUN_EARLY_STOPPED;
+    if (terminal) return live || done ? WAY_WATCH : WAY_RESUME;
+    return status == RUN_STOPPED || status == RUN_CRASHED ? WAY_RESUME : WAY_NEW;
 }
 
 /* Asks until the answer is one of the offers; the end of the input leaves. */
 static enum way ask(const struct run_info *demo, enum way preferred)
 {
-    enum way second = preferred == WAY_NEW ? WAY_WATCH : WAY_NEW;
-    const enum way offers[] = {preferred, second, WAY_LEAVE};
+    const enum way offers[] = {preferred, WAY_NEW, WAY_LEAVE};
     char line[64];
-    fprintf(stderr, "There is a demo from %s: it %s after %" PRId64 " of %" PRId64 " steps.\n",
-            OUTPUT_TIME(demo->created_at),
-            is_live(demo)   ? "is training,"
-            : is_done(demo) ? "has finished"
-                            : "was stopped",
-            demo->steps < 0 ? 0 : demo->steps, demo->total_steps);
+    fprintf(stderr, "There is a demo from %s: it is %s, after %s of %s steps.\n",
+            OUTPUT_TIME(demo->created_at), run_status_name(demo->status),
+            TEXT_NUMBER(demo->steps < 0 ? 0 : demo->steps), TEXT_NUMBER(demo->total_steps));
     for (size_t i = 0; i < 3; i++) fprintf(stderr, "  %c  %s\n", ways[offers[i]].key, ways[offers[i]].what);
     for (;;) {
         fprintf(stderr, "What now? [%c] ", ways[preferred].key);
@@ -162,7 +149,7 @@ static enum status run(const void *options, const struct words *words, struct er
     status = find_demo(&demo, err);
     if (status && status != STATUS_NOT_FOUND) return status;
     if (!status && !((const struct options *)options)->new) {
-        way = default_way(&demo, terminal);
+        way = default_way(demo.status, terminal);
         if (terminal) way = ask(&demo, way);
     }
     if (way == WAY_LEAVE) return STATUS_OK;

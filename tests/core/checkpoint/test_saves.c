@@ -445,7 +445,7 @@ static void without_moments_a_checkpoint_is_smaller_and_resumes_no_run(void **st
     if (session_try(&light, &err)) fail_msg("%s", err.text);
     assert_int_equal(trainer_resume(light.trainer, folder, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "holds weights alone (checkpoint.contents = weights)"));
-    assert_non_null(strstr(err.text, "`anneal fork` starts a new run from it, with a fresh optimizer"));
+    assert_non_null(strstr(err.text, " fork` starts a new run from it, with a fresh optimizer"));
     free(moments);
     free(folder);
     session_close(&full);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "runs/run.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
@@ -173,6 +174,32 @@ static void ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run(void **s
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
+/* The program lies where a path has a blank in it, and nothing is installed. */
+static void the_command_to_go_on_with_can_be_pasted_into_a_shell(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct err err = {0};
+    char folder[700], program[800], line[2048];
+    stage_open(&s, "pasted");
+    snprintf(folder, sizeof folder, "%s/my builds", s.folder);
+    snprintf(program, sizeof program, "%s/anneal", folder);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    assert_int_equal(symlink(getenv("ANNEAL_BINARY"), program), 0);
+    const char *words[] = {"train", s.config, "--train.total_steps=3000", "--progress=plain", NULL};
+    struct process *p = process_open(&(struct process_options){.arguments = words, .program = program});
+    process_wait_text(p, "checkpoint ");
+    process_signal(p, SIGINT);
+    p = process_expect(130, p);
+    const char *command = strstr(process_stderr(p), "go on with: ");
+    assert_non_null(command);
+    snprintf(line, sizeof line, "%.*s --progress=none", (int)strcspn(command + 12, "\n"), command + 12);
+    assert_non_null(strstr(line, "my builds/anneal' resume "));
+    assert_int_equal(system(line), 0);
+    assert_string_equal(stage_status(), "finished");
+    process_close(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +209,7 @@ int main(void)
         cmocka_unit_test_teardown(r_resumes_a_run_that_was_stopped, process_close_all),
         cmocka_unit_test_teardown(r_trains_a_finished_run_on_and_says_what_stands_in_the_way,
                                   process_close_all),
+        cmocka_unit_test_teardown(the_command_to_go_on_with_can_be_pasted_into_a_shell, process_close_all),
         cmocka_unit_test_teardown(ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run,
                                   process_close_all),
     };

@@ -37,7 +37,7 @@ static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
     struct stage s;
     stage_open(&s, "missing");
     expect_refused(&s, 1, "--data.train=/nowhere/text.txt",
-                   "/nowhere/text.txt: no such file, folder or recipe (anneal data fetch lists the recipes)");
+                   "/nowhere/text.txt: no such file, folder or recipe (");
     expect_refused(&s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
 }
 

@@ -100,7 +100,7 @@ static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **stat
     leave(pty, "\003");
 
     pty = open_demo(&s, NULL);
-    pty_wait_text(pty, "it is training");
+    pty_wait_text(pty, "it is running, after");
     pty_send(pty, "r\n"); /* not offered: it asks again */
     pty_send(pty, "\n");
     pty_wait_text(pty, "● running");
@@ -110,7 +110,7 @@ static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **stat
     stop_newest(&s);
 
     pty = open_demo(&s, NULL);
-    pty_wait_text(pty, "it was stopped after");
+    pty_wait_text(pty, "it is stopped, after");
     pty_send(pty, "q\n");
     assert_int_equal(pty_wait_exit(pty), 0);
     pty_close(pty);

@@ -111,7 +111,7 @@ static void progress_plain_tells_the_story_on_standard_error(void **state)
     assert_non_null(strstr(told, "evaluation at step 10: val loss "));
     assert_non_null(strstr(told, "sample at step 20: In the beginning"));
     assert_non_null(strstr(told, "checkpoint checkpoints/step-40 ("));
-    assert_non_null(strstr(told, "finished after step 40; see: anneal show "));
+    assert_non_null(strstr(told, "finished after step 40; see: "));
     assert_null(strchr(told, '\r'));
     assert_null(strchr(told, '\033'));
 }

@@ -144,6 +144,52 @@ static void a_trainer_reaped_elsewhere_is_not_waited_for(void **state)
     finish(&place, 0);
 }
 
+static void while_the_trainer_prepares_its_last_line_is_said(void **state)
+{
+    (void)state;
+    struct place place;
+    struct err err = {0};
+    char found[RUN_ID_MAX];
+    start(&place, "prepares", "linger");
+    pid_t pid = place.launch.pid;
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    assert_string_equal(err.text, "starting");
+    FILE *log = fopen(place.launch.log, "a");
+    assert_non_null(log);
+    fputs("reading kjv: 100%\nencoding: 45%, ETA 3s\n", log);
+    assert_int_equal(fclose(log), 0);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    assert_string_equal(err.text, "encoding: 45%, ETA 3s");
+    finish(&place, pid);
+}
+
+static void a_resumed_run_is_the_trainers_once_it_has_begun_a_segment(void **state)
+{
+    (void)state;
+    struct place place;
+    struct err err = {0};
+    struct run_info old;
+    struct run_lock lock;
+    char id[RUN_ID_MAX], found[RUN_ID_MAX] = "", sql[200];
+    const char *arguments[] = {"linger", NULL};
+    place = (struct place){0};
+    store_fixture_home("resumes", place.home, sizeof place.home);
+    place.store = store_fixture_open(place.home);
+    make_run(&place, 1, -86400, id);
+    assert_int_equal(run_find(place.store, id, &old, &err), STATUS_OK);
+    if (launch_start(&place.launch, place.home, arguments, &old, &err)) fail_msg("%s", err.text);
+    pid_t pid = place.launch.pid;
+    assert_int_equal(run_lock_acquire(place.store, id, &lock, &err), STATUS_OK);
+    snprintf(sql, sizeof sql, "update runs set pid = %d", (int)pid); /* as after a restart of a container */
+    store_fixture_sql(place.home, sql);
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    store_fixture_sql(place.home, "update runs set segment = segment + 1");
+    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_OK);
+    assert_string_equal(found, id);
+    run_lock_release(&lock);
+    finish(&place, pid);
+}
+
 static void letting_go_removes_the_file_and_spares_the_trainer(void **state)
 {
     (void)state;
@@ -164,6 +210,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_run_that_has_ended_before_the_first_look_is_found),
         cmocka_unit_test(a_trainer_that_fails_leaves_its_sentence_and_no_file),
         cmocka_unit_test(a_trainer_reaped_elsewhere_is_not_waited_for),
+        cmocka_unit_test(while_the_trainer_prepares_its_last_line_is_said),
+        cmocka_unit_test(a_resumed_run_is_the_trainers_once_it_has_begun_a_segment),
         cmocka_unit_test(letting_go_removes_the_file_and_spares_the_trainer),
     };
     if (argc > 1 && strcmp(argv[1], "linger") == 0) {

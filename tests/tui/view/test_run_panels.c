@@ -180,10 +180,11 @@ static void an_end_has_its_sentence(void **state)
     static const struct {
         const char *sql, *sentence;
     } ends[] = {
-        {"update runs set status = 'crashed'",
-         "its trainer died; `anneal resume ended` goes on from the last checkpoint"},
+        {"update runs set status = 'crashed'", "its trainer died; r resumes it from the last checkpoint"},
         {"delete from checkpoints",
-         "its trainer died; `anneal resume ended` goes on from the beginning: it has no checkpoint yet"},
+         "its trainer died; r resumes it from the beginning: it has no checkpoint yet"},
+        {"update runs set status = 'stopped'", "stopped; r resumes it"},
+        {"update runs set message = 'stopped by a signal'", "stopped by a signal; r resumes it"},
         {"update runs set status = 'failed', message = 'the disk is full'", "the disk is full"},
         {"update runs set status = 'early_stopped', message = '';"
          "update early_stopping set verdict = 'stop', patience_used = 3 where step = 450",
@@ -198,6 +199,35 @@ static void an_end_has_its_sentence(void **state)
         headless_expect(workbench, 120, 40, 120, ends[i].sentence);
     }
     workbench_close(workbench);
+}
+
+static void before_the_first_step_has_ended_it_says_what_is_done(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sql, *sentence;
+    } moments[] = {
+        {"delete from evals; update runs set steps = 0, config = '[eval]' || char(10) || 'every = 100' || "
+         "char(10) || "
+         "'early = true' || char(10)",
+         "evaluating the untrained model, then the first step"},
+        {"update runs set config = replace(config, '100', '0')", "the first step is under way"},
+        {"update runs set config = replace(replace(config, ' 0', ' 100'), 'true', 'false')",
+         "the first step is under way"},
+        {"update runs set config = replace(config, 'false', 'true');"
+         "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 7.625 from runs",
+         "val 7.625   the first step is under way"},
+    };
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "beginning");
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        store_fixture_sql(quiet.home, moments[i].sql);
+        struct workbench *workbench = headless_open(quiet.home, "mortal");
+        headless_expect(workbench, 100, 24, 100, moments[i].sentence);
+        workbench_close(workbench);
+    }
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
 }
 
 static void the_side_panel_lists_what_was_recorded(void **state)
@@ -262,6 +292,7 @@ int main(void)
         cmocka_unit_test(an_evaluation_after_the_last_step_is_drawn),
         cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
         cmocka_unit_test(an_end_has_its_sentence),
+        cmocka_unit_test(before_the_first_step_has_ended_it_says_what_is_done),
         cmocka_unit_test(the_side_panel_lists_what_was_recorded),
         cmocka_unit_test(the_header_names_what_the_newest_step_recorded),
     };

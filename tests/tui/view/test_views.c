@@ -167,7 +167,7 @@ static void how_a_run_stands_is_said_in_words_that_fit(void **state)
     workbench_close(workbench);
     store_fixture_sql(home, "update runs set status = 'crashed'");
     workbench = headless_open(home, "waiting");
-    headless_expect(workbench, 60, 18, 60, "its trainer died; `anneal resume waiting` goes on");
+    headless_expect(workbench, 60, 18, 60, "its trainer died; r resumes it");
     workbench_close(workbench);
 }
 
