@@ -17,8 +17,8 @@ struct early_stopping {
 
 void early_stopping_init(struct early_stopping *stopping, int64_t patience, double min_delta);
 
-/* Judges one evaluation; returns the row to record. An `extra` one, which was ordered or is early (eval.early),
- * does not change the patience. */
+/* Judges one evaluation; returns the row to record. An `extra` one, which was ordered or is early
+ * (eval.early), does not change the patience. */
 struct stopping_record early_stopping_judge(struct early_stopping *stopping, int64_t step, double val_loss,
                                             bool extra);
 

@@ -68,7 +68,7 @@ static enum way ask(const struct run_info *demo, enum way preferred)
     const enum way offers[] = {preferred, WAY_NEW, WAY_LEAVE};
     char line[64];
     fprintf(stderr, "There is a demo from %s: it is %s, after %s of %s steps.\n",
-            OUTPUT_TIME(demo->created_at), run_status_name(demo->status),
+            OUTPUT_TIME(demo->created_at), status_words[demo->status],
             TEXT_NUMBER(demo->steps < 0 ? 0 : demo->steps), TEXT_NUMBER(demo->total_steps));
     for (size_t i = 0; i < 3; i++) fprintf(stderr, "  %c  %s\n", ways[offers[i]].key, ways[offers[i]].what);
     for (;;) {
