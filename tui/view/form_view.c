@@ -129,7 +129,8 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
     const struct form_field *field = field_at(workbench, state);
     bool error = !state->launch.pid && state->error[0];
     char waiting[sizeof state->doing + 64];
-    snprintf(waiting, sizeof waiting, "The trainer prepares the run. Esc: do not wait.\n%s", state->doing);
+    snprintf(waiting, sizeof waiting, "The trainer reads its data and makes the run. Esc: do not wait.%s%s",
+             *state->doing ? "\n" : "", state->doing);
     const char *text = state->launch.pid ? waiting
                        : error           ? state->error
                        : field           ? field->hint

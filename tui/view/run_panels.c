@@ -77,8 +77,6 @@ static void draw_story(struct pen *pen, const struct run_model *model)
     if (run->message[0])
         pen_print(pen, bad ? STYLE_BAD : STYLE_DIM, bad ? ATTR_BOLD : 0, "%s%s", run->message,
                   run->status == RUN_STOPPED ? "; r resumes it" : "");
-    else if (run->status == RUN_STOPPED)
-        pen_print(pen, STYLE_DIM, 0, "stopped; r resumes it");
     else if (run->status == RUN_CRASHED)
         pen_print(pen, STYLE_BAD, ATTR_BOLD, "its trainer died; r resumes it from the %s",
                   model->history.checkpoint_count ? "last checkpoint"
@@ -93,6 +91,8 @@ static void draw_story(struct pen *pen, const struct run_model *model)
                   "%" PRId64 " of %" PRId64 " evaluation%s without improvement on %s @%" PRId64,
                   now->patience_used, now->patience, text_plural(now->patience),
                   AXIS_TEXT(now->best_val_loss), now->best_step);
+    else if (run->status == RUN_STOPPED)
+        pen_print(pen, STYLE_DIM, 0, "stopped; r resumes it");
 }
 
 void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now)

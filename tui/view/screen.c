@@ -387,8 +387,8 @@ out:
     if (session.signals >= 0) close(session.signals); /* they stay blocked: the process ends now */
     size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
-        fprintf(stderr, "%zu run%s on training in the background; %s watch shows %s again\n", live,
-                live == 1 ? " goes" : "s go", TEXT_PROGRAM, live == 1 ? "it" : "them");
+        fprintf(stderr, "%zu run%s on training in the background. To see %s again:\n  %s watch\n", live,
+                live == 1 ? " goes" : "s go", live == 1 ? "it" : "them", TEXT_PROGRAM);
     grid_release(&session.grid);
     workbench_close(session.workbench);
     return status;

@@ -23,7 +23,7 @@ static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **
     char pointer[64];
     stage_open(&s, "meaningless");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        snprintf(pointer, sizeof pointer, " (see anneal %s", commands[i]);
+        snprintf(pointer, sizeof pointer, "/anneal %s --help)", commands[i]);
         for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
             const char *arguments[5] = {commands[i], words[w][0], words[w][1], words[w][2]};
             struct process *p = process_open(&(struct process_options){.arguments = arguments});
@@ -62,7 +62,7 @@ static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         const char *arguments[5] = {empty[i][0], empty[i][1], empty[i][2], empty[i][3]};
         struct process *p = process_open(&(struct process_options){.arguments = arguments});
-        snprintf(pointer, sizeof pointer, " (see anneal %s", empty[i][0]);
+        snprintf(pointer, sizeof pointer, "/anneal %s", empty[i][0]);
         process_expect_sentence(process_expect(2, p), pointer);
         process_close(p);
     }

@@ -183,8 +183,8 @@ static void an_end_has_its_sentence(void **state)
         {"update runs set status = 'crashed'", "its trainer died; r resumes it from the last checkpoint"},
         {"delete from checkpoints",
          "its trainer died; r resumes it from the beginning: it has no checkpoint yet"},
-        {"update runs set status = 'stopped'", "stopped; r resumes it"},
-        {"update runs set message = 'stopped by a signal'", "stopped by a signal; r resumes it"},
+        {"update runs set status = 'stopped', message = 'stopped by a signal'",
+         "stopped by a signal; r resumes it"},
         {"update runs set status = 'failed', message = 'the disk is full'", "the disk is full"},
         {"update runs set status = 'early_stopped', message = '';"
          "update early_stopping set verdict = 'stop', patience_used = 3 where step = 450",
@@ -216,7 +216,7 @@ static void before_the_first_step_has_ended_it_says_what_is_done(void **state)
          "the first step is under way"},
         {"update runs set config = replace(config, 'false', 'true');"
          "insert into evals(run_id, segment, step, val_loss) select id, 1, 0, 7.625 from runs",
-         "val 7.625   the first step is under way"},
+         "val 7.625 the first step is under way"},
     };
     struct fill_quiet quiet;
     fill_quiet(&quiet, "beginning");
