@@ -46,6 +46,10 @@ struct decision decide(const struct facts *f)
     if (f->in_flight && (f->due || f->ordered || f->leave || all)) return act(ACTION_SETTLE);
     if (f->skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) return end(f, TRAIN_DIVERGED);
     if (f->not_finite) return end(f, TRAIN_NOT_FINITE);
+    if (due & DUE_EARLY) { /* not worth waiting for when the run is to stop */
+        if (!f->asked && !f->ordered) return act(ACTION_ASK);
+        if (f->leave) due &= ~(unsigned)(DUE_EVALUATION | DUE_SAMPLE);
+    }
     if (due & DUE_EVALUATION) return act(ACTION_EVALUATE);
     if (due & DUE_BEST) return act(ACTION_KEEP);
     if (due & DUE_SAMPLE) return act(ACTION_SAMPLE);

@@ -31,6 +31,7 @@ static void show(const char *doing)
 static enum status give_up(struct launch *launch, struct err *err)
 {
     kill(launch->pid, SIGTERM);
+    show("stopping");
     waitpid(launch->pid, NULL, 0);
     launch_release(launch);
     return err_set(err, STATUS_INTERRUPTED, "%s", "");

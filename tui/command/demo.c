@@ -94,13 +94,13 @@ static void announce(const struct run_info *demo, enum way way, int64_t total, b
     const char *program = TEXT_PROGRAM, *remedy = screen_locale_remedy();
     fprintf(stderr,
             "The demo trains a small language model, of 5.3 million parameters, on the King\n"
-            "James Bible: first it learns a tokenizer (seconds), then come %s steps,\n",
+            "James Bible: first it learns a tokenizer (seconds), then come %s steps.\n",
             TEXT_NUMBER(steps));
     if (seconds > 0)
-        fprintf(stderr, "which take about %s at the speed of the demo before.\n", CLOCK_DURATION(seconds));
+        fprintf(stderr, "They take about %s at the speed of the demo before.\n", CLOCK_DURATION(seconds));
     else
-        fputs("of which 2,000 take about 25 minutes on two cores of an Intel Xeon with AVX-512.\n"
-              "After the first steps it shows the time that is left on this machine (ETA).\n",
+        fputs("2,000 steps take about 25 minutes on two cores with AVX-512; after the first\n"
+              "steps the time that is left on this machine is shown (ETA).\n",
               stderr);
     fputs("It writes sample texts as it learns: noise at first, words after a minute or\n"
           "two, verses after about five minutes.\n\n",
