@@ -26,7 +26,6 @@ enum {
 
 /* The actions due by the configuration after `step` steps (0: before the first one); ends_epoch: the last one
  * ends an epoch. */
- * ends an epoch. */
 unsigned decide_due(const struct config *config, int64_t step, bool ends_epoch);
 
 /* Plain data: ranks share it. */

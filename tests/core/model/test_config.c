@@ -480,19 +480,6 @@ static void the_effective_configuration_reads_back_equal(void **state)
     expect_round_trip(&config);
 }
 
-static void a_stored_configuration_means_what_was_done_before_a_key_existed(void **state)
-{
-    (void)state;
-    struct config config;
-    struct err err = {0};
-    config_init(&config);
-    assert_true(config.eval.early && config.sample.early);
-    assert_int_equal(config_read_effective(&config, "[eval]\nevery = 100\n", "stored", &err), STATUS_OK);
-    assert_false(config.eval.early || config.sample.early);
-    assert_int_equal(config_read_effective(&config, "[eval]\nearly = true\n", "stored", &err), STATUS_OK);
-    assert_true(config.eval.early && !config.sample.early);
-}
-
 static void texts_that_ini_would_mangle_read_back_equal(void **state)
 {
     (void)state;
@@ -604,7 +591,6 @@ int main(void)
         cmocka_unit_test(a_trace_of_a_step_that_never_comes_is_refused),
         cmocka_unit_test(an_unusual_head_width_is_allowed_when_given),
         cmocka_unit_test(the_effective_configuration_reads_back_equal),
-        cmocka_unit_test(a_stored_configuration_means_what_was_done_before_a_key_existed),
         cmocka_unit_test(texts_that_ini_would_mangle_read_back_equal),
         cmocka_unit_test(a_damaged_stored_configuration_is_an_error),
         cmocka_unit_test(the_help_lists_every_key),
