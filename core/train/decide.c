@@ -50,6 +50,7 @@ struct decision decide(const struct facts *f)
         if (!f->asked && !f->ordered) return act(ACTION_ASK);
         if (f->leave) due &= ~(unsigned)(DUE_EVALUATION | DUE_SAMPLE);
     }
+    if (f->step == 0 && (due & DUE_SAMPLE)) return act(ACTION_SAMPLE); /* sooner than an evaluation */
     if (due & DUE_EVALUATION) return act(ACTION_EVALUATE);
     if (due & DUE_BEST) return act(ACTION_KEEP);
     if (due & DUE_SAMPLE) return act(ACTION_SAMPLE);

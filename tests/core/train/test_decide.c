@@ -209,6 +209,17 @@ static void early_ones_come_often_at_first_and_up_to_half_of_every(void **state)
     assert_int_equal(decide_due(&c, 10, false), 0);
 }
 
+static void a_sample_is_the_first_thing_to_be_seen(void **state)
+{
+    (void)state;
+    struct facts f = plain;
+    f.step = 0;
+    f.due = DUE_EVALUATION | DUE_EARLY | DUE_SAMPLE;
+    expect(f, ACTION_SAMPLE);
+    f.due &= ~(unsigned)DUE_SAMPLE;
+    expect(f, ACTION_EVALUATE);
+}
+
 static void an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop(void **state)
 {
     (void)state;
@@ -247,6 +258,7 @@ int main(void)
         cmocka_unit_test(only_a_failing_device_is_replaced_and_only_where_there_is_another),
         cmocka_unit_test(what_is_due_follows_from_the_configuration_and_the_step),
         cmocka_unit_test(early_ones_come_often_at_first_and_up_to_half_of_every),
+        cmocka_unit_test(a_sample_is_the_first_thing_to_be_seen),
         cmocka_unit_test(an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop),
         cmocka_unit_test(the_weights_before_the_first_step_are_not_kept_as_the_best),
     };
