@@ -240,7 +240,7 @@ static void a_key_as_other_programs_call_it_suggests_ours(void **state)
     process_expect_sentence(process_run(2, "train", "--nme=x", NULL),
                             "unknown option --nme=x (did you mean --name?)");
     process_expect_sentence(process_run(2, "runs", "--lr=1e-3", NULL),
-                            "unknown option --lr=1e-3 (see anneal runs");
+                            "unknown option --lr=1e-3 (see ");
 }
 
 static void a_name_that_is_changed_is_reported(void **state)
