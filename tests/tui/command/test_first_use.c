@@ -239,8 +239,7 @@ static void a_key_as_other_programs_call_it_suggests_ours(void **state)
         "unknown option --lr; a key of the configuration is set with --section.key=value");
     process_expect_sentence(process_run(2, "train", "--nme=x", NULL),
                             "unknown option --nme=x (did you mean --name?)");
-    process_expect_sentence(process_run(2, "runs", "--lr=1e-3", NULL),
-                            "unknown option --lr=1e-3 (see ");
+    process_expect_sentence(process_run(2, "runs", "--lr=1e-3", NULL), "unknown option --lr=1e-3 (see ");
 }
 
 static void a_name_that_is_changed_is_reported(void **state)
