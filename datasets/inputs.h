@@ -45,7 +45,7 @@ void inputs_close(struct inputs *inputs); /* harmless on a zeroed struct */
 enum status inputs_refuse_output(const struct inputs *inputs, const char *path, struct err *err);
 
 /* Reports to `progress` the number of texts, if more than one, and warns of skipped binary files and of texts
- * that look binary: a NUL, or more than 30 % invalid UTF-8, in their first 64 KiB. They are read. */
+ * that look binary: a NUL, or more than 30 % invalid UTF-8, in their first 64 KiB; it still reads these. */
 void inputs_note(const struct inputs *texts, const struct progress *progress);
 
 /* Maps the texts one after the other. `visit` gets each text, the bytes of all texts before it, and of all
