@@ -1,7 +1,5 @@
 /* Early evaluations and samples: before the first step and after 10, 20, 50, 100, 200, 500, ... steps, up to
- * half of the interval at which they are due anyway. So a run shows something soon, and often while it
- * changes fast.
- */
+ * half of their usual interval. So a run shows results soon, and often while it changes fast. */
 #ifndef ANNEAL_CORE_TRAIN_EARLY_H
 #define ANNEAL_CORE_TRAIN_EARLY_H
 
@@ -9,10 +7,10 @@
 #include <stdint.h>
 
 /* Whether one is due after `step` steps. `wanted` is eval.early or sample.early, `every` the interval of the
- * same section; none is early where that is 0. */
+ * same section; 0: none is due. */
 bool early_is_due(bool wanted, int64_t every, int64_t step);
 
-/* How many a run of `total` steps has. */
+/* How many of them a run of `total` steps has. */
 int64_t early_count(bool wanted, int64_t every, int64_t total);
 
 #endif
