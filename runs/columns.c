@@ -22,7 +22,7 @@ struct no_record {
 
 enum { LISTED, KEYED };
 
-/* A field of the record of a table, for what looks only at its type and size. */
+/* A field of the record of a table, where only its type and size are needed. */
 #define FIELD_OF(symbol, field) (((record_of_##symbol *)0)->field)
 #define KIND_OF(expression)                                                                                  \
     _Generic(expression, int64_t                                                                                       \

@@ -1,7 +1,7 @@
 /* The tables of the run store and their columns, as data: see columns.def, where they are listed.
  *
- * A record is one of the structs of record.h, run.h, order.h …; its fields are found by their offsets, so
- * whatever goes over all columns (writing, reading, CSV, JSON, filters) is written once. */
+ * A record is one of the structs of record.h, run.h, order.h …; its fields are accessed by their offsets, so
+ * code that handles all columns (writing, reading, CSV, JSON, filters) is written once. */
 #ifndef ANNEAL_RUNS_COLUMNS_H
 #define ANNEAL_RUNS_COLUMNS_H
 
@@ -11,15 +11,15 @@
 #include "core/base/json_out.h"
 #include "core/base/record.h"
 
-/* Those with a CSV come first. */
+/* Tables with a CSV come first. */
 enum store_table {
 #define TABLE(symbol, name, csv, record, since, keyed, order, help) TABLE_##symbol,
 #include "runs/columns.def"
     TABLE_COUNT,
-    TABLE_CSV_COUNT = TABLE_RUNS + 1 /* that is the last one with a CSV */
+    TABLE_CSV_COUNT = TABLE_RUNS + 1 /* the last one with a CSV */
 };
 
-/* COLUMN_STEPS_loss, … in the order of the list; a table's are FIRST_STEPS to END_STEPS - 1. */
+/* COLUMN_STEPS_loss, … in the order of the list; the columns of a table are FIRST_STEPS to END_STEPS - 1. */
 enum column_id {
 #define TABLE(symbol, name, csv, record, since, keyed, order, help)                                          \
     FIRST_##symbol, BEFORE_##symbol = FIRST_##symbol - 1,
@@ -48,9 +48,9 @@ enum field_kind {
 
 struct column_info {
     const char *name;
-    const char *sql; /* "real", "integer not null", …: its first letter tells the type */
+    const char *sql; /* "real", "integer not null", …: its first letter gives the type */
     int since, null; /* see columns.def */
-    bool csv, place; /* in the CSV; where the row belongs, bound by the caller */
+    bool csv, place; /* in the CSV; part of the key, bound by the caller */
     enum field_kind field;
     size_t offset, size;      /* of the field in the record */
     const char *const *words; /* of a FIELD_WORD, ended by NULL */
@@ -58,7 +58,7 @@ struct column_info {
 };
 
 struct table_info {
-    const char *name, *csv; /* csv NULL: it is not exported */
+    const char *name, *csv; /* csv NULL: the table is not exported */
     int since;
     bool keyed;
     const char *order;
@@ -87,27 +87,29 @@ static inline bool column_is_text(const struct column_info *column)
 /* The columns of the CSV in its order, `run` first; returns how many. */
 int table_csv_columns(enum store_table table, const struct column_info *out[COLUMNS_MAX]);
 
-/* "run" for the column that holds the run's id, else the column's name. */
+/* Returns "run" for the column with the run's id, else the column's name. */
 const char *column_csv_name(const struct column_info *column);
 
-/* The column of a table that is called so; NULL: none. */
+/* The column of a table with this name; NULL: none. */
 const struct column_info *table_column(enum store_table table, const char *name);
 
-/* The next text field (a const char *) of a record from *column on, which moves behind it; NULL: none. */
+/* The next text field (a const char *) of a record, from *column on; *column then moves past it. NULL:
+ * none. */
 const char **table_next_text(enum store_table table, int *column, void *record);
 
-/* A number field of a record, a truth or enum as its number; NaN where a whole one is absent (below 0). */
+/* A number field of a record; a bool or an enum as a number; NaN for an absent integer (below 0). */
 double column_number(const struct column_info *column, const void *record);
-/* A text or word field; NULL for others. */
+/* A text or word field; NULL for other fields. */
 const char *column_text(const struct column_info *column, const void *record);
 
-/* Writes a field as a member: a number that is not finite, a whole one below 0, a missing text as null. */
+/* Writes a field as a member. Null stands for a number that is not finite, an integer below 0 and a missing
+ * text. */
 void column_json(struct json_out *out, const struct column_info *column, const void *record);
-/* All fields of a record but HIDDEN ones, in the order of the list. */
+/* Writes all fields of a record except HIDDEN ones, in the order of the list. */
 void table_json(struct json_out *out, enum store_table table, const void *record);
 
-extern const char *const verdict_words[]; /* ended by NULL, as those of run.h and order.h */
-/* False for none of the words. */
+extern const char *const verdict_words[]; /* ends with NULL, as do those of run.h and order.h */
+/* Returns false when `word` is not in the list. */
 bool word_parse(const char *const *words, const char *word, int *out);
 
 #endif

@@ -12,9 +12,9 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 
-#define LOCKED "the database is locked by another process (end what holds it, then try again)"
+#define LOCKED "the database is locked by another process (stop that process, then try again)"
 
-/* SQLite's code as what happened, the system's reason, and the remedy. */
+/* For each SQLite code: what failed, whether the system gives a reason, and the remedy. */
 static const struct {
     int code;
     enum status status;
@@ -64,7 +64,7 @@ enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **o
             return STATUS_OK;
         }
     if (store->statement_count == STORE_STATEMENTS_MAX)
-        return err_set(err, STATUS_FAILED, "%s: more kinds of statements than foreseen", store->path);
+        return err_set(err, STATUS_FAILED, "%s: too many different SQL statements", store->path);
     sqlite3_stmt *statement;
     char *copy = strdup(sql);
     if (!copy) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
@@ -204,7 +204,7 @@ enum status store_commit(struct store *store, struct err *err)
     }
     store->writing = false;
     if (store->log_pages >= STORE_CHECKPOINT_PAGES) {
-        /* best effort: what fails here is still in the log and is moved next time */
+        /* best effort: pages that cannot be moved stay in the log until the next time */
         sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         store->log_pages = 0;
     }

@@ -1,4 +1,4 @@
-/* Private to runs/: what a store handle is made of, and the only door to SQLite.
+/* Private to runs/: the inside of a store handle, and the only access to SQLite.
  *
  * Always: statements are prepared once per handle and kept; every write goes through
  * store_begin/store_commit; a checkpoint of the write-ahead log happens in store_commit and store_settle and
@@ -20,48 +20,49 @@
 
 enum {
     STORE_STATEMENTS_MAX = 256,
-    STORE_BUSY_MS = 5000,              /* how long a lock of somebody else is waited for */
-    STORE_CHECKPOINT_PAGES = 1000,     /* log pages after which a commit checkpoints */
+    STORE_BUSY_MS = 5000,              /* how long to wait for another process's lock */
+    STORE_CHECKPOINT_PAGES = 1000,     /* a commit with so many log pages checkpoints */
     STORE_APPLICATION_ID = 0x414e4e4c, /* "ANNL", in PRAGMA application_id */
 };
 
 struct store {
     sqlite3 *db;
     enum status (*explain)(const struct store *,
-                           struct err *); /* what store_error says; NULL: as for the run store */
+                           struct err *); /* the text of store_error; NULL: that of the run store */
     char home[PATH_MAX];
     char path[PATH_MAX]; /* the database file */
-    int lock_fd;         /* anneal.db.lock; -1: nothing can be written */
-    bool serialize;      /* this SQLite needs the lock around writes; else only the set-up takes it */
+    int lock_fd;         /* anneal.db.lock; -1: read-only */
+    bool serialize;      /* this SQLite needs the lock around writes; else only the setup takes it */
     int busy_ms;
-    int log_pages; /* in the write-ahead log after the newest commit of this handle */
+    int log_pages; /* in the write-ahead log after this handle's last commit */
     bool writing;
     int64_t version, data_version;
     struct {
         char *sql;
         sqlite3_stmt *handle;
     } statements[STORE_STATEMENTS_MAX];
-    sqlite3_stmt *inserts[TABLE_COUNT]; /* of them, those of table_add; NULL: not yet prepared */
+    sqlite3_stmt *inserts[TABLE_COUNT]; /* the statements of table_add; NULL: not yet prepared */
     size_t statement_count;
 };
 
-/* The statement for this SQL, reset and with nothing bound. Owned by the handle: two users of one text share
- * it. */
+/* Returns the statement for this SQL, reset and with nothing bound. The handle owns it: two callers with the
+ * same text share one statement. */
 enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **out, struct err *err);
 
-/* store_prepare, and the parameters ?1, ?2, … bound to the arguments that `types` names, a letter each: s
- * const char * (borrowed until the next reset; NULL is NULL), i int64_t, n int, d double (NaN is NULL). */
+/* Like store_prepare, and binds the parameters ?1, ?2, … to the arguments. `types` has one letter per
+ * argument: s const char * (borrowed until the next reset; NULL is NULL), i int64_t, n int, d double (NaN is
+ * NULL). */
 enum status store_query(struct store *store, sqlite3_stmt **out, struct err *err, const char *sql,
                         const char *types, ...);
-/* The same for a statement that returns no rows, run. */
+/* The same for a statement that returns no rows; it is run at once. */
 enum status store_do(struct store *store, struct err *err, const char *sql, const char *types, ...);
 
-/* The whole number in the first column of the first row; `absent` where that is NULL, or there is no row. */
+/* The integer in the first column of the first row; `absent` if that is NULL or there is no row. */
 enum status store_number(struct store *store, int64_t *out, int64_t absent, struct err *err, const char *sql,
                          const char *types, ...);
 
-/* One step: *row says whether there is one. When there is none the statement has been reset, so that it holds
- * no snapshot; a caller that stops early resets it itself. */
+/* Steps to the next row; *row is false after the last one. The statement is then reset, so that it holds no
+ * snapshot; a caller that stops early must reset it. */
 enum status store_step(struct store *store, sqlite3_stmt *statement, bool *row, struct err *err);
 
 /* Runs a statement that returns no rows, and resets it. */
@@ -70,36 +71,37 @@ enum status store_run(struct store *store, sqlite3_stmt *statement, struct err *
 /* Runs SQL text without parameters. */
 enum status store_exec(struct store *store, const char *sql, struct err *err);
 
-/* A write transaction. After a failed store_commit nothing of it was stored. store_rollback is harmless
- * outside. */
+/* A write transaction. If store_commit fails, nothing is stored. store_rollback is harmless outside a
+ * transaction. */
 enum status store_begin(struct store *store, struct err *err);
 enum status store_commit(struct store *store, struct err *err);
 void store_rollback(struct store *store);
-/* Ends it: commits after STATUS_OK, else rolls back. Returns what became of both. */
+/* Ends the transaction: commits after STATUS_OK, else rolls back. Returns `status`, or the error of the
+ * commit. */
 enum status store_end(struct store *store, enum status status, struct err *err);
 
 /* The lock across processes: STATUS_BUSY after `patience_ms`. */
 enum status store_lock(struct store *store, int patience_ms, struct err *err);
 void store_unlock(struct store *store);
 
-/* One snapshot over several reads. */
+/* Several reads see one snapshot. */
 enum status store_read_begin(struct store *store, struct err *err);
 void store_read_end(struct store *store);
 
-/* Moves the whole log into the database if nobody is in the way; for the end of a trainer. Never fails: what
- * it does not move is moved later. */
+/* Moves the whole log into the database unless another process uses it; called when a trainer ends. Never
+ * fails: pages that stay in the log are moved later. */
 void store_settle(struct store *store);
 
 /* SQLite's latest error on this handle as one sentence. */
 enum status store_error(const struct store *store, struct err *err);
 
-/* Binding and reading with the house's conventions: NaN as NULL; NULL as NaN. */
+/* Bind and read values: NaN is stored as NULL, NULL is read as NaN. */
 void store_bind_double(sqlite3_stmt *statement, int index, double value);
 void store_bind_text(sqlite3_stmt *statement, int index,
                      const char *text); /* borrowed until the next reset */
 double store_column_double(sqlite3_stmt *statement, int column);
 int64_t store_column_int(sqlite3_stmt *statement, int column, int64_t absent);
-/* Copies, cut at a character's boundary; NULL as "". */
+/* Copies the text, truncated at a character boundary; NULL as "". */
 void store_column_text(sqlite3_stmt *statement, int column, char *buf, size_t size);
 
 #endif

@@ -14,7 +14,7 @@
 static const struct {
     enum store_table table;
     bool shown;
-    size_t size, rows, count; /* of a row; places in struct run_history */
+    size_t size, rows, count; /* bytes of a row; offsets in struct run_history */
     const char *tail;
 } lists[] = {
     LIST(TABLE_EVALS, true, evals, eval_count, NEWEST_FIRST),
@@ -69,7 +69,7 @@ enum status run_last_step(struct store *store, const char *run_id, struct step_r
     if (!status && count == 0)
         status = err_set(err, STATUS_NOT_FOUND, "run %s: no step has been recorded yet", run_id);
     if (!status) *out = *last;
-    if (!status && out->tokens < 0) out->tokens = 0; /* of an import that does not say */
+    if (!status && out->tokens < 0) out->tokens = 0; /* an import may not have them */
     arena_release(&arena);
     return status;
 }

@@ -14,20 +14,21 @@ struct run_history {
     struct stopping_row *stopping;
     struct sample_record *samples;
     struct event_record *events;
-    struct checkpoint_record *checkpoints; /* of those of one path only the newest */
+    struct checkpoint_record *checkpoints; /* only the newest of each path */
     struct order_row *orders;
     size_t eval_count, stopping_count, sample_count, event_count, checkpoint_count, order_count;
 };
 
-/* All lists newest first, each of at most `limit` rows, rows and texts in `arena`. Evaluations, early
- * stopping and samples of a resumed run are those that count (table.h). */
+/* Reads all lists, newest first, each of at most `limit` rows, with rows and texts in `arena`. Of a resumed
+ * run, only the evaluations, early stopping and samples that count (table.h). */
 enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                              struct run_history *out, struct err *err);
 
-/* Of the steps whose newest checkpoint was written as the best: a later life may have written another one. */
+/* Lists the steps whose newest checkpoint was written as the best one; a later segment may have written
+ * another kind. */
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,
                                  struct checkpoint_record **out, size_t *count, struct err *err);
-/* Bytes at the peak: the sum over the categories of each one's highest; -1 when none is recorded. */
+/* Peak memory in bytes: the sum of the highest value of each category; -1 when none is recorded. */
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err);
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);
 

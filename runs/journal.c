@@ -1,5 +1,5 @@
-/* See journal.h. A record of a table that has a key replaces an earlier one of its key, so that evaluating
- * twice at one step leaves one row; samples and events are all kept. */
+/* See journal.h. In a table with a key, a record replaces the earlier record with the same key, so that two
+ * evaluations at one step leave one row; samples and events are all kept. */
 #include "runs/journal.h"
 
 #include <stdio.h>
@@ -18,11 +18,11 @@ static enum status set_first_step(struct journal *journal, int64_t step, struct 
                           journal->run_id, journal->segment, step);
     if (status) return status;
     journal->has_steps = true;
-    journal->counted_evals = false; /* some may be replaced */
+    journal->counted_evals = false; /* the record may replace one that was counted */
     return STATUS_OK;
 }
 
-/* A step is in its table. */
+/* Counts a step that has been added to its table. */
 static enum status count_step(struct journal *journal, const struct step_record *r, struct err *err)
 {
     enum status status = journal->has_steps ? STATUS_OK : set_first_step(journal, r->step, err);
@@ -41,7 +41,7 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
 
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err)
 {
-    /* a value may be absent from the newest steps of an import; of the bits see columns.def */
+    /* an import may lack a value in its newest steps; columns.def explains the bits */
     return store_do(
         store, err,
         "with s as not materialized (select * from steps where run_id = ?1 and segment ="
@@ -60,7 +60,7 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
 
 enum status journal_count_evals(struct store *store, const char *run_id, struct err *err)
 {
-    /* any number is better than NaN; the first of two that are equal counts */
+    /* any number is better than NaN; the first of two equal ones counts */
     return store_do(store, err,
                     "with best as (select val_loss, step from evals t where run_id = ?1"
                     "  and (val_loss is not null or nan & 2) and not exists (select 1 from segments l"
@@ -94,7 +94,7 @@ static enum status answer_old_orders(struct journal *journal, const char *result
         journal->run_id, result);
 }
 
-/* The new segment, and that it runs. */
+/* Adds the new segment and marks the run as running. */
 static enum status begin_segment(struct journal *journal, struct err *err)
 {
     char host[256] = "";
@@ -128,7 +128,7 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
         snprintf(journal->run_id, sizeof journal->run_id, "%s", run_id);
         status = begin_segment(journal, err);
     }
-    if (!status) status = answer_old_orders(journal, "not obeyed: the trainer had already ended", err);
+    if (!status) status = answer_old_orders(journal, "not done: the trainer had already ended", err);
     return store_end(store, status, err);
 }
 
@@ -161,6 +161,6 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
         status = store_do(store, err, "update runs set ended_at = ?2, message = ?3 where id = ?1", "sds",
                           journal->run_id, now, message ? message : "");
     if (!status) status = end_segment(journal, final, now, err);
-    if (!status) status = answer_old_orders(journal, "not obeyed: the trainer ended first", err);
+    if (!status) status = answer_old_orders(journal, "not done: the trainer ended first", err);
     return store_end(store, status, err);
 }

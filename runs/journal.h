@@ -1,8 +1,9 @@
 /* Private to runs/: puts records into the tables of one segment of one run, and keeps the run's row and
- * rollups in step with them. The writer's thread uses it; so may anything that brings a history in.
+ * rollups up to date with them. The writer's thread uses it; so may an importer.
  *
- * Every journal_* call but begin and end belongs between store_begin and store_commit. When that transaction
- * fails, put back the copy of struct journal made before it (it is plain data) and do the calls again. */
+ * Call every journal_* function except begin and end between store_begin and store_commit. If that
+ * transaction fails, restore the copy of struct journal made before it (it is plain data) and repeat the
+ * calls. */
 #ifndef ANNEAL_RUNS_JOURNAL_H
 #define ANNEAL_RUNS_JOURNAL_H
 
@@ -15,32 +16,32 @@ struct journal {
     struct store *store; /* borrowed */
     char run_id[RUN_ID_MAX];
     int segment;
-    bool has_steps; /* this segment has recorded one */
+    bool has_steps; /* this segment has recorded a step */
     struct rollup rollup;
     int64_t steps; /* done */
     enum run_status status;
-    bool counted_steps, counted_evals; /* the run's row knows all that are recorded */
+    bool counted_steps, counted_evals; /* the run's row includes all that are recorded */
 };
 
 /* Opens segment max+1 of the run in a transaction of its own: marks the run `running` with our pid, and
  * answers the orders that an earlier trainer left unanswered. STATUS_NOT_FOUND for an unknown run. */
 enum status journal_begin(struct journal *journal, struct store *store, const char *run_id, struct err *err);
 
-/* Ends the segment in a transaction of its own: the final status and message. */
+/* Ends the segment in a transaction of its own, with the final status and message. */
 enum status journal_end(struct journal *journal, enum run_status status, const char *message,
                         struct err *err);
 
-/* Inside a transaction, unlike these two: the same trainer goes on in a new segment, after the one before has
- * failed; orders that wait go on waiting. */
+/* The same trainer continues in a new segment after the previous one has failed; waiting orders stay in the
+ * queue. Call it inside a transaction, unlike the two above. */
 enum status journal_next_segment(struct journal *journal, struct err *err);
 
-/* A record of a table of run and segment. */
+/* Adds a record to a table that has a run and a segment. */
 enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err);
 
-/* Brings the run's row up to date: what is recorded, the status, a sign of life. */
+/* Updates the run's row: progress, status and heartbeat. */
 enum status journal_row(struct journal *journal, struct err *err);
 
-/* Counts the steps or the evaluations into the run's row: progress and the newest loss, or the best one. */
+/* Computes the run's row from its steps (progress, newest loss) or from its evaluations (best loss). */
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err);
 enum status journal_count_evals(struct store *store, const char *run_id, struct err *err);
 

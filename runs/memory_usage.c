@@ -12,8 +12,8 @@
 
 /* ---- samples of the device ---- */
 
-/* The processes of the newest sample of a device, into `out`; *at: when they were written, NaN: nobody knew
- * of any, or there is no sample. */
+/* Reads the processes of the newest sample of a device into `out`; *at: when they were written, NaN: they
+ * were not known, or there is no sample. */
 static enum status read_processes(struct store *store, const char *run_id, int gpu, struct arena *arena,
                                   struct gpu_record *out, double *at, struct err *err)
 {
@@ -105,9 +105,9 @@ enum status gpu_samples_last(struct store *store, const char *run_id, struct are
     return read_processes(store, run_id, out->gpu, arena, out, &at, err);
 }
 
-/* ---- where its memory goes ---- */
+/* ---- memory by category and by process ---- */
 
-enum { CATEGORIES_MAX = 64 }; /* of one step; a store that holds more shows the first */
+enum { CATEGORIES_MAX = 64 }; /* of one step; any further ones are left out */
 
 static enum status read_categories(struct store *store, const char *run_id, struct arena *arena,
                                    struct memory_usage *out, struct err *err)
@@ -121,7 +121,7 @@ static enum status read_categories(struct store *store, const char *run_id, stru
         sizeof *out->categories,
         false};
     enum status status = table_list(store, &request, arena, &out->categories, &out->category_count, err);
-    for (size_t i = 0; !status && i < out->category_count; i++) { /* an import may leave them out */
+    for (size_t i = 0; !status && i < out->category_count; i++) { /* an import may lack them */
         struct memory_record *r = &out->categories[i];
         if (r->planned_bytes < 0) r->planned_bytes = 0;
         if (r->live_bytes < 0) r->live_bytes = 0;
@@ -157,7 +157,7 @@ static enum status read_reserve(struct store *store, const char *run_id, struct 
     out->reserve = NAN;
     if (status || !count) return status;
     if (text_parse_double(param->value, &out->reserve)) return STATUS_OK;
-    /* a GPU with a screen keeps more free, but no row says whether it has one */
+    /* a GPU with a screen keeps more free, but the store does not record that */
     out->reserve =
         strcmp(param->value, "auto") == 0 && out->has_sample ? ledger_auto_reserve(out->sample.gpu < 0) : NAN;
     return STATUS_OK;
@@ -174,7 +174,7 @@ enum status memory_usage_read(struct store *store, const char *run_id, struct ar
     return status;
 }
 
-/* Two homes may give the same id; older programs did not record theirs. */
+/* Two homes may have runs with the same id; older versions did not record the home. */
 static bool is_of_home(const struct store *store, const struct reservation *row)
 {
     return row->home[0] == '\0' || strncmp(row->home, store_home(store), sizeof row->home - 1) == 0;
@@ -191,7 +191,7 @@ enum status memory_usage_holders(struct store *store, struct ledger *ledger, con
     enum status status = ledger_list(ledger, NULL, &all, &all_count, err);
     if (status) return status;
     struct memory_holder *holders = arena_alloc_array(arena, all_count + 1, sizeof *holders);
-    if (!holders) status = err_set(err, STATUS_NO_MEMORY, "no memory to list who holds memory");
+    if (!holders) status = err_set(err, STATUS_NO_MEMORY, "not enough memory to list the reservations");
     for (size_t i = 0; i < all_count; i++)
         if (!all[i].waits && is_of_home(store, &all[i]) && strcmp(all[i].holder, run_id) == 0)
             device = all[i].device;

@@ -1,4 +1,5 @@
-/* The control channel, asking side: rows in `orders` that the run's trainer reads between steps. */
+/* The control channel, for the programs that give orders: rows in `orders` that the run's trainer reads
+ * between steps. */
 #ifndef ANNEAL_RUNS_ORDER_H
 #define ANNEAL_RUNS_ORDER_H
 
@@ -10,9 +11,9 @@
 
 extern const char *const verb_words[]; /* "pause", … "lr-factor", NULL */
 
-/* `issuer` says who asks ("cli", "workbench"). `argument` is what ORDER_LR_FACTOR multiplies the scheduled
- * learning rate with, a finite number from 0 up (else STATUS_USAGE); other verbs ignore it. STATUS_FAILED
- * when the run has no living trainer to obey. */
+/* Adds an order. `issuer` is the program that gives it ("cli", "workbench"). `argument` is the factor of
+ * ORDER_LR_FACTOR for the scheduled learning rate, a finite number from 0 up (else STATUS_USAGE); other verbs
+ * ignore it. STATUS_FAILED if the run has no live trainer. */
 enum status order_issue(struct store *store, const char *run_id, enum order_verb verb, double argument,
                         const char *issuer, int64_t *id, struct err *err);
 
@@ -27,7 +28,7 @@ struct order_row {
 };
 enum status order_get(struct store *store, const char *run_id, int64_t id, struct arena *arena,
                       struct order_row *out, struct err *err);
-/* Newest first, at most `limit`. */
+/* Lists at most `limit` orders, newest first. */
 enum status order_list(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                        struct order_row **out, size_t *count, struct err *err);
 

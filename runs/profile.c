@@ -1,5 +1,5 @@
-/* See profile.h. The database sums up, and reads no more than the rows of the newest steps, so that a view
- * may ask again and again. */
+/* See profile.h. The database computes the sums and reads only the rows of the newest steps, so that a view
+ * may call this often. */
 #include "runs/profile.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 
 #include "runs/table.h"
 
-/* ?2: layers are told apart. Each row carries the number of steps, and the newest. The steps are found by
- * walking the table's key backward, however long the run is. */
+/* ?2: one row per layer. Each row has the number of steps and the newest step. The query finds the steps by
+ * reading the table's key backward, so its time does not depend on the length of the run. */
 #define QUERY                                                                                                \
     "with shown as (select distinct t.segment, t.step %s order by t.segment desc, t.step desc limit %d)"     \
     " select (select count(*) from shown), (select step from shown limit 1), phase,"                         \

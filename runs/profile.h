@@ -1,5 +1,5 @@
-/* Where the time of a run's steps goes: its profiled steps averaged, phase → layer → operation. Reads what
- * the trainer recorded in `layer_profile`; of a resumed run only what counts (table.h). */
+/* The time of a run's steps by phase, layer and operation: an average over the profiled steps that the
+ * trainer recorded in `layer_profile`; of a resumed run, only the rows that count (table.h). */
 #ifndef ANNEAL_RUNS_PROFILE_H
 #define ANNEAL_RUNS_PROFILE_H
 
@@ -10,13 +10,13 @@
 #include "core/base/arena.h"
 #include "runs/store.h"
 
-/* The average is over so many newest profiled steps at most. */
+/* The average covers at most this many of the newest profiled steps. */
 enum { PROFILE_STEPS_MAX = 200 };
 
 /* One operation in an average profiled step. */
 struct profile_row {
-    const char *phase; /* as in struct profile_record, or whatever an imported file said */
-    int layer;         /* -1: of no layer, or of all together */
+    const char *phase; /* as in struct profile_record, or any text from an imported file */
+    int layer;         /* -1: not part of a layer, or the sum over all layers */
     const char *op;
     double calls;   /* a step */
     double time_us; /* a step, all calls together */
@@ -26,20 +26,21 @@ struct profile_row {
 
 struct profile {
     struct arena arena;       /* owns the rows and their texts */
-    struct profile_row *rows; /* by phase in the order of a step, then by layer, then the slowest first */
+    struct profile_row *rows; /* in the order of the phases of a step, then by layer, then slowest first */
     size_t count;             /* 0: no step was profiled */
     int64_t steps;            /* profiled steps that were averaged */
     int64_t last_step;        /* the newest of them; -1: none */
-    double step_us;           /* an average one: the sum of the rows' time_us */
+    double step_us;           /* time of an average step: the sum of the rows' time_us */
 };
 
-/* Zero `out` before its first use and release it in any case; reading again replaces what it held. `layers`:
- * a row for each layer; else a row for each operation of a phase, its layers together. */
+/* Zero `out` before its first use and release it even after a failure; reading again replaces its contents.
+ * `layers`: one row per layer and operation; else one row per operation of a phase, summed over the
+ * layers. */
 enum status profile_read(struct store *store, const char *run_id, bool layers, struct profile *out,
                          struct err *err);
 void profile_release(struct profile *profile);
 
-/* The rates that a row achieved, in 10^9 a second; NaN: unknown, 0: it moves or computes nothing. */
+/* The achieved rates of a row, in 10^9 per second; NaN: unknown, 0: it moves or computes nothing. */
 double profile_gigabytes_per_second(const struct profile_row *row);
 double profile_gigaflops_per_second(const struct profile_row *row);
 

@@ -69,7 +69,7 @@ static enum status write_bucket(struct rollup *rollup, int level, struct store *
     return status;
 }
 
-/* Bit m of `present`: the step has a value of metric m. */
+/* Bit m of `present` is set if the step has a value of metric m. */
 static enum status add_values(struct rollup *rollup, struct store *store, const char *run_id, int64_t step,
                               const double values[ROLLUP_METRICS], unsigned present, struct err *err)
 {
@@ -115,7 +115,7 @@ enum status rollup_end(struct store *store, const char *run_id, int level, int64
                         "si", run_id, rollup_level[level]);
 }
 
-/* Adds the steps first to end - 1 that count. */
+/* Adds those of the steps first to end - 1 that count (table.h). */
 static enum status replay(struct rollup *rollup, struct store *store, const char *run_id, int64_t first,
                           int64_t end, struct err *err)
 {

@@ -1,9 +1,10 @@
-/* The metrics that charts show, points of them, and rollups: the summaries of 64 and 4,096 steps that let a
- * run of any length open at once.
+/* The metrics that charts show, their points, and rollups: summaries of 64 and 4,096 steps, so that a run of
+ * any length opens at once.
  *
  * Always: a bucket covers steps [k·level, (k+1)·level) of the history that counts (table_history); it is
- * written in the transaction that records its last step, or the first step after it; every bucket before the
- * last one of the metric `loss` at its level is written. A bucket without a value of a metric has no row. */
+ * written in the transaction that records its last step, or the first step after it; all buckets of a level
+ * before the last one of the metric `loss` have been written. A bucket without a value of a metric has no
+ * row. */
 #ifndef ANNEAL_RUNS_ROLLUP_H
 #define ANNEAL_RUNS_ROLLUP_H
 
@@ -27,19 +28,19 @@ enum metric {
 };
 
 const struct column_info *metric_column(enum metric metric);
-const char *metric_name(enum metric metric); /* the column's: "loss", … "val_loss" */
+const char *metric_name(enum metric metric); /* the name of the column: "loss", … "val_loss" */
 
 /* One raw step or a bucket of them. A bucket keeps its extremes, so a spike survives any reduction. */
 struct series_point {
-    int64_t first_step, last_step; /* steps it covers; equal for a raw point */
+    int64_t first_step, last_step; /* the steps that it covers; equal for a raw point */
     double min, max, mean, last;   /* over finite values; all NaN when there is none */
     int64_t count;                 /* values in it */
-    int64_t non_finite;            /* how many of them were NaN or infinite */
+    int64_t non_finite;            /* values that were NaN or infinite */
 };
 
-/* The point of one value. */
+/* Makes a point of one value. */
 struct series_point series_point_of(int64_t step, double value);
-/* Makes one point of two: `next` is of the same metric and covers steps after those of `into`. */
+/* Merges `next` into `into`: it is of the same metric and covers later steps. */
 void series_point_merge(struct series_point *into, const struct series_point *next);
 
 enum { ROLLUP_LEVELS = 2, ROLLUP_METRICS = METRIC_VAL_LOSS }; /* the metrics of steps */
@@ -47,22 +48,21 @@ enum { ROLLUP_LEVELS = 2, ROLLUP_METRICS = METRIC_VAL_LOSS }; /* the metrics of 
 static const int64_t rollup_level[ROLLUP_LEVELS] = {64, 4096};
 
 struct rollup {
-    int64_t first_step[ROLLUP_LEVELS]; /* of the open bucket; -1: none */
+    int64_t first_step[ROLLUP_LEVELS]; /* first step of the open bucket; -1: none */
     struct series_point open[ROLLUP_LEVELS][ROLLUP_METRICS];
 };
 
-/* Where the written buckets of rollup_level[level] end: the first step that none of them covers; 0 without
- * one. */
+/* Sets *end to the first step after the written buckets of rollup_level[level]; 0 if there are none. */
 enum status rollup_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err);
 
-/* Makes ready to add step `first_step` as the first one of a new segment: removes the buckets it replaces,
- * writes those that a crash or an import left unwritten, and fills the open ones from the rows. Inside a
- * transaction. */
+/* Prepares to add `first_step` as the first step of a new segment: removes the buckets that it replaces,
+ * writes those that a crash or an import left unwritten, and fills the open ones from the rows. Call it
+ * inside a transaction. */
 enum status rollup_begin(struct rollup *rollup, struct store *store, const char *run_id, int64_t first_step,
                          struct err *err);
 
-/* Adds a step and writes the buckets it completes. Inside a transaction. An absent mfu (NaN) adds nothing; of
- * rows that rollup_begin reads, no absent value does. */
+/* Adds a step and writes the buckets that it completes. Call it inside a transaction. An absent mfu (NaN)
+ * adds nothing. When rollup_begin reads rows, it skips every absent value. */
 enum status rollup_add(struct rollup *rollup, struct store *store, const char *run_id,
                        const struct step_record *record, struct err *err);
 

@@ -1,5 +1,5 @@
-/* See run.h: where runs live and whether, creating and deleting them. They are read in run_find.c. A trainer
- * holds a flock on its run's lock file for as long as it lives. */
+/* See run.h: the folders and locks of runs, creating and deleting runs; run_find.c reads them. A trainer
+ * holds a flock on its run's lock file until it ends. */
 #include "runs/run.h"
 
 #include <errno.h>
@@ -34,14 +34,14 @@ static enum status lock_path(struct store *store, const char *id, char buf[PATH_
 static enum status take_lock(int fd, const char *path, const char *id, struct err *err)
 {
     char pid[32] = "";
-    int tries = 250; /* run_is_alive holds the lock for a moment: being refused once proves nothing */
+    int tries = 250; /* run_is_alive also holds the lock for a moment, so one failed attempt proves nothing */
     bool locked;
     while (!(locked = flock(fd, LOCK_EX | LOCK_NB) == 0) && errno == EWOULDBLOCK && --tries > 0)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (!locked && tries == 0) {
         long holder = pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
         return err_set(err, STATUS_BUSY,
-                       "run %s: another trainer (process %ld) is at work on it (stop it with `%s order %s "
+                       "run %s: another trainer (process %ld) is training it (stop it with `%s order %s "
                        "stop`, or wait)",
                        id, holder, TEXT_PROGRAM, id);
     }
@@ -89,7 +89,8 @@ bool run_is_alive(struct store *store, const char *id)
 
 /* ---- creating ---- */
 
-/* Letters, digits, '.', '_' and '-' stay; runs of anything else become one '-'; never empty, never hidden. */
+/* Keeps letters, digits, '.', '_' and '-'; other characters in a row become one '-'. Never empty, never
+ * hidden. */
 void run_name_clean(const char *name, char *buf, size_t size)
 {
     size_t n = 0;
@@ -137,8 +138,8 @@ static enum status count_id(struct store *store, const char *id, int64_t *count,
     return store_number(store, count, 0, err, "select count(*) from runs where id = ?1", "s", id);
 }
 
-/* Makes runs/<id> for the first id that is free: <stem>, <stem>-2, <stem>-3, … Inside the transaction that
- * makes the row: so an empty folder without a row is nobody's, left by one that was killed here. */
+/* Creates runs/<id> for the first free id: <stem>, <stem>-2, <stem>-3, … Called in the transaction that adds
+ * the row, so an empty folder without a row was left by a process that was killed here and may be used. */
 static enum status claim_folder(struct store *store, const char *stem, char id[RUN_ID_MAX], struct err *err)
 {
     char path[PATH_MAX];
@@ -160,8 +161,7 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
             return err_set(err, STATUS_IO, "%s: cannot create the folder: %s", path, strerror(errno));
     }
     if (status) return status;
-    return err_set(err, STATUS_FAILED, "run %s: there are too many of this name (choose another --name)",
-                   stem);
+    return err_set(err, STATUS_FAILED, "run %s: too many runs have this name (choose another --name)", stem);
 }
 
 static enum status insert_row(struct store *store, const struct run_new *run, const char *id,
@@ -197,12 +197,12 @@ enum status run_begin(struct store *store, const struct run_new *run, double cre
     run_name_clean(run->name, name, sizeof name);
     if (run_name_check(name, err)) return STATUS_USAGE;
     if (!localtime_r(&seconds, &local) || !strftime(time_text, sizeof time_text, "%Y%m%d-%H%M%S", &local))
-        return err_set(err, STATUS_FAILED, "run %s: its time %.3g is none", name, created_at);
+        return err_set(err, STATUS_FAILED, "run %s: its time %.3g is not a valid time", name, created_at);
     snprintf(made, sizeof made, "%s-%s", time_text, name);
     enum status status = store_begin(store, err);
     if (!status) status = claim_folder(store, stem ? stem : made, id, err);
     if (status)
-        id[0] = '\0'; /* no folder of ours */
+        id[0] = '\0'; /* we have not created a folder */
     else
         status = insert_row(store, run, id, name, created_at, err);
     if (status) run_abandon(store, id);

@@ -18,39 +18,40 @@ enum run_status {
     RUN_EARLY_STOPPED,
     RUN_STOPPED,
     RUN_FAILED,
-    RUN_CRASHED, /* never stored by a trainer: it is a running or paused run whose lock nobody holds */
+    RUN_CRASHED, /* never stored: a running or paused run whose lock no process holds */
 };
 extern const char *const status_words[]; /* "running", … as in the CSV, NULL */
 
 enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96 };
 
-/* One row of `runs`, with liveness folded into its status. Absent numbers: NaN for doubles, -1 for steps. */
+/* One row of `runs`; `status` includes whether the run has crashed. Absent numbers: NaN for doubles, -1 for
+ * steps. */
 struct run_info {
     char id[RUN_ID_MAX];
     char name[RUN_NAME_MAX];
     enum run_status status;
     double created_at, ended_at; /* Unix seconds; ended_at NaN while it runs */
-    double elapsed; /* seconds its trainers lived, until the heartbeat of a live one; pauses between
-                       one's end and a resume do not count; never NaN */
+    double elapsed; /* seconds that its trainers ran, for a live one until its heartbeat; the time between a
+                       trainer's end and a resume does not count; never NaN */
     char device[RUN_DEVICE_MAX]; /* "cpu", "cuda:0" */
     char precision[16];
     int64_t parameters;
     int64_t steps, total_steps; /* done, planned */
     int64_t tokens;
-    double final_loss;  /* of the newest step */
-    bool loss_recorded; /* false: the NaN of final_loss is an absent number, as of an import without losses */
+    double final_loss;  /* loss of the newest step */
+    bool loss_recorded; /* false: final_loss is NaN because no loss was recorded, as in an import */
     double best_val_loss;
     int64_t best_step;
     double tokens_per_sec;      /* recent */
     int segment;                /* the newest */
-    int64_t pid;                /* of the newest trainer */
+    int64_t pid;                /* process of the newest trainer */
     double heartbeat;           /* Unix seconds of its last sign of life */
     char message[256];          /* why it failed or stopped; "" otherwise */
-    char parent_id[RUN_ID_MAX]; /* of a fork: the run it went out from; "" otherwise */
-    int64_t parent_step;        /* and the checkpoint; its own first step */
+    char parent_id[RUN_ID_MAX]; /* of a fork: the run it started from; "" otherwise */
+    int64_t parent_step;        /* and the step of the checkpoint, where it starts */
 };
 
-/* A run as its trainer knows it at the start. */
+/* The description of a new run. */
 struct run_new {
     const char *name;   /* NULL or "": made from the preset or corpus, "shakespeare"; checked and cleaned */
     const char *device; /* short name */
@@ -61,21 +62,21 @@ struct run_new {
     int64_t parent_step;
 };
 
-/* The name that a run gets that is to be called `name`: every stretch of other characters than letters,
- * digits, _ and . is one hyphen. NULL: "run". */
+/* Makes a valid run name from `name`: other characters in a row than letters, digits, _ and . become one
+ * hyphen. NULL: "run". */
 void run_name_clean(const char *name, char *buf, size_t size);
 
 /* Whether a run may have this name. */
 enum status run_name_check(const char *name, struct err *err);
 
 /* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique).
- * STATUS_USAGE for the name "latest", which run_find gives another meaning. */
+ * STATUS_USAGE for the name "latest", which has another meaning in run_find. */
 enum status run_create(struct store *store, const struct run_new *run, char id[RUN_ID_MAX], struct err *err);
 
-/* The same for one that has a past: begins a write transaction of the store and makes row and folder in it;
- * the caller commits, or gives up with run_abandon, which rolls back and removes the folder (`id` "": there
- * is none). The id is `stem` (NULL: made from the time and the name), with -2, -3, … where that is taken.
- * When it fails nothing is left. Parameters below 0 are absent. */
+/* The same for a run with a history: begins a write transaction of the store and creates row and folder in
+ * it. The caller commits, or calls run_abandon, which rolls back and removes the folder (`id` "": there is
+ * none). The id is `stem` (NULL: made from the time and the name), with -2, -3, … if it is in use. On failure
+ * nothing is left. Parameters below 0 are absent. */
 enum status run_begin(struct store *store, const struct run_new *run, double created_at, const char *stem,
                       char id[RUN_ID_MAX], struct err *err);
 void run_abandon(struct store *store, const char *id);
@@ -87,7 +88,7 @@ enum status run_get(struct store *store, const char *id, struct run_info *out, s
  * Errors: STATUS_NOT_FOUND (suggests the nearest), STATUS_USAGE when a prefix fits several (names them). */
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err);
 
-/* The runs that `words` mean, as an array in `arena`; STATUS_USAGE where two mean the same. */
+/* Finds the run of each word, as an array in `arena`; STATUS_USAGE if two words name the same run. */
 enum status run_find_all(struct store *store, const char *const *words, size_t count, struct arena *arena,
                          struct run_info **out, struct err *err);
 
@@ -98,33 +99,35 @@ enum status run_list(struct store *store, struct arena *arena, struct run_info *
 /* The stored configuration (INI text), yours to free. */
 enum status run_config(struct store *store, const char *id, char **out, struct err *err);
 
-/* The same key by key, as the configuration says it: "train.learning_rate", "3e-4". */
+/* One key of that configuration and its value as written: "train.learning_rate", "3e-4". */
 struct run_param {
     const char *name, *value;
 };
-/* In the order of their names; texts and array in `arena`. An unknown run has none. */
+/* Lists them in the order of their names; texts and array in `arena`. An unknown run has none. */
 enum status run_params_list(struct store *store, const char *run_id, struct arena *arena,
                             struct run_param **out, size_t *count, struct err *err);
-/* A setting as a member: "16" is a number, "true" a truth, anything else a text; NULL: null. */
+/* Writes a setting as a member: "16" as a number, "true" as a boolean, other values as a text, NULL as
+ * null. */
 void run_param_json(struct json_out *out, const char *name, const char *value);
-/* All of them as one: an object of an object a section. */
+/* Writes all settings as one object, with one object per section. */
 void run_params_json(struct json_out *out, const char *name, const struct run_param *params, size_t count);
 
 /* The value of `name` among `count` of run_params_list, or NULL. */
 const char *run_params_get(const struct run_param *params, size_t count, const char *name);
 
-/* A resumed run may be given another configuration: from now on this one, and this many steps, are the run's.
- * Only for the process that holds its lock. */
+/* Replaces a run's configuration and number of steps, when it is resumed with other settings. The caller must
+ * hold the run's lock. */
 enum status run_reconfigure(struct store *store, const char *id, int64_t total_steps, const char *config,
                             struct err *err);
 
 /* $ANNEAL_HOME/runs/<id> */
 void run_folder(struct store *store, const char *id, char *buf, size_t size);
 
-/* Deletes row, history and folder. STATUS_BUSY while a trainer holds it. */
+/* Deletes row, history and folder. STATUS_BUSY while a trainer holds the run. */
 enum status run_delete(struct store *store, const char *id, struct err *err);
 
-/* --- liveness: a trainer holds a flock on runs/<id>/lock; the kernel drops it at death --- */
+/* --- liveness: a trainer holds a flock on runs/<id>/lock; the kernel releases it when the trainer ends
+ * --- */
 struct run_lock {
     int fd;
 };

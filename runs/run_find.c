@@ -1,4 +1,4 @@
-/* Reading runs, and from RUN as a user types it to a run: see run.h. */
+/* Reads runs, and finds the run that a user's RUN argument means: see run.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 
 enum { LOCKED_WITHIN_SECONDS = 10 };
 
-/* How long a run's trainers lived. A segment whose trainer ended without a word lasted until the run's
- * heartbeat when it is the newest, else until its last recorded step. */
+/* The seconds that a run's trainers ran. If the end of a segment was not recorded, the newest segment ends at
+ * the run's heartbeat and an older one at its last recorded step. */
 #define ELAPSED                                                                                              \
     "(select sum(max(0.0, coalesce(s.ended_at, case when s.segment = t.segment then t.heartbeat else"        \
     "  (select w.wall_time from steps w where w.run_id = s.run_id and w.segment = s.segment"                 \
@@ -39,9 +39,9 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
 {
     *out = (struct run_info){.loss_recorded = sqlite3_column_int(row, LOSS_RECORDED_COLUMN) != 0};
     table_read(TABLE_RUNS, row, FIELDS_COLUMN, NULL, out);       /* all its texts lie in the record */
-    if (sqlite3_column_type(row, ELAPSED_COLUMN) != SQLITE_NULL) /* else no trainer yet */
+    if (sqlite3_column_type(row, ELAPSED_COLUMN) != SQLITE_NULL) /* NULL: no trainer yet */
         out->elapsed = sqlite3_column_double(row, ELAPSED_COLUMN);
-    /* between its row and its lock lie milliseconds: one that has only the row has died there */
+    /* a trainer takes the lock within milliseconds of adding the row: a run without a lock has crashed */
     bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
                  (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);
     if (began && !run_is_alive(store, out->id)) out->status = RUN_CRASHED;
@@ -131,7 +131,7 @@ void run_param_json(struct json_out *out, const char *name, const char *value)
         json_out_text(out, name, value);
 }
 
-/* Keys are "section.key", a group's "param_group.NAME.key"; those of a section come together. */
+/* Keys are "section.key", or "param_group.NAME.key" for a group; the keys of a section are adjacent. */
 void run_params_json(struct json_out *out, const char *name, const struct run_param *params, size_t count)
 {
     size_t length = 0;
@@ -180,7 +180,7 @@ static enum status not_found(struct store *store, const char *word, struct err *
     return status;
 }
 
-/* The ids that begin with the word, `first` and those of the rows that follow, are several. */
+/* Lists the ids that begin with the word, `first` and those of the following rows, in an error. */
 static enum status refuse_several(sqlite3_stmt *select, const char *first, const char *word, struct err *err)
 {
     char names[320];
@@ -198,7 +198,7 @@ static enum status refuse_several(sqlite3_stmt *select, const char *first, const
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err)
 {
     sqlite3_stmt *select;
-    bool found, latest = strcmp(word, "latest") == 0; /* before any name: it must mean the same everywhere */
+    bool found, latest = strcmp(word, "latest") == 0; /* checked before names, so that it has one meaning */
     struct run_info info;
     if (!*word)
         return err_set(err, STATUS_USAGE, "no run given (an id, the start of one, a name, or latest)");
@@ -231,7 +231,7 @@ enum status run_find_all(struct store *store, const char *const *words, size_t c
         for (size_t k = 0; !status && k < i; k++)
             if (strcmp(runs[k].id, runs[i].id) == 0)
                 return err_set(err, STATUS_USAGE,
-                               "\"%s\" is run %s, which is named before (name different runs)", words[i],
+                               "\"%s\" is run %s, which was already named (name different runs)", words[i],
                                runs[i].id);
     }
     *out = runs;

@@ -1,7 +1,6 @@
-/* See series.h. A range of steps is read from the coarsest stored level that the series' own level allows;
- * what lies before the first and after the last stored bucket of that level comes from the next finer one,
- * down to the raw steps. Everything read is folded into points of the series' level, whatever level it came
- * from. */
+/* See series.h. A range of steps is read from the coarsest stored level that is not coarser than the series.
+ * Steps before the first and after the last stored bucket of that level are read from the next finer one,
+ * down to the raw steps. All rows are merged into points of the series' level. */
 #include "runs/series.h"
 
 #include <math.h>
@@ -10,16 +9,17 @@
 
 #include "runs/table.h"
 
-enum { ROWS_PER_POINT = 16 /* about so many stored rows are read for one before a coarser level is used */ };
+enum { ROWS_PER_POINT = 16 /* with more stored rows per point, a coarser level is used */ };
 
-#define LAST_STEP (INT64_C(1) << 60) /* larger ones are no counts of steps */
+#define LAST_STEP (INT64_C(1) << 60) /* a larger number is not a step */
 
 struct reader {
     struct store *store;
     const char *run_id;
     struct series *series;
-    int segment;                    /* the newest with a step; 0: none */
-    int64_t newest_step, first_new; /* its last step; the first step of those newer than the series'; or -1 */
+    int segment; /* the newest segment with a step; 0: none */
+    int64_t newest_step,
+        first_new; /* its last step; first step of the segments newer than the series; or -1 */
     struct err *err;
 };
 
@@ -30,7 +30,7 @@ static bool fold(struct series *series, const struct series_point *point)
 {
     struct series_point *last = series->count ? &series->points[series->count - 1] : NULL;
     if (last && last->first_step / series->level == point->first_step / series->level) {
-        /* the same step twice: an evaluation that a segment repeated after it had been read */
+        /* a segment has repeated an evaluation that was already read */
         if (series->level == 1)
             *last = *point;
         else
@@ -42,7 +42,7 @@ static bool fold(struct series *series, const struct series_point *point)
     return true;
 }
 
-/* Doubles the level until there are at most so many points. */
+/* Doubles the level until there are at most `most` points. */
 static void coarsen(struct series *series, size_t most)
 {
     while (series->count > most && series->level < (1 << 30)) {
@@ -64,14 +64,14 @@ static enum status no_memory(sqlite3_stmt *select, struct err *err)
 
 /* ---- reading ---- */
 
-/* The rows that count of steps first..last. */
+/* Reads the rows of steps first..last that count (table.h). */
 static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
 {
     const struct column_info *column = metric_column(reader->series->metric);
     char sql[TABLE_HISTORY_MAX + 240], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
     bool row;
-    /* the list of segments lets each one's steps be looked up by their number */
+    /* with the list of segments SQLite can look up each one's steps by number */
     snprintf(sql, sizeof sql,
              "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
              " run_id = ?1) and t.step between ?2 and ?3 order by t.segment, t.step",
@@ -117,7 +117,7 @@ static enum status read_buckets(struct reader *reader, int level, int64_t from, 
     return status;
 }
 
-/* Steps first..last, from stored levels up to index `level` (-1: raw only). */
+/* Reads steps first..last from the stored levels up to index `level` (-1: raw steps only). */
 static enum status read_range(struct reader *reader, int level, int64_t first, int64_t last)
 {
     if (first > last) return STATUS_OK;
@@ -138,7 +138,7 @@ static enum status read_from(struct reader *reader, int64_t first)
 {
     struct series *series = reader->series;
     int64_t last = series->last_step < 0 ? LAST_STEP : series->last_step;
-    if (series->metric == METRIC_VAL_LOSS) return read_raw(reader, first, last); /* few: read whole */
+    if (series->metric == METRIC_VAL_LOSS) return read_raw(reader, first, last); /* few: all are read */
     int level = ROLLUP_LEVELS - 1;
     while (level >= 0 && rollup_level[level] > series->level) level--;
     return read_range(reader, level, first, last);
@@ -210,7 +210,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     return status;
 }
 
-/* Drops the points from step `bound` on, whole points, and reads from there again. */
+/* Drops the whole points from step `bound` on, and reads from there again. */
 static void drop_replaced(struct series *series, int64_t bound)
 {
     bound = bound / series->level * series->level;

@@ -1,13 +1,12 @@
-/* See store.h. Opening and closing a handle, bringing the schema up to date, and noticing what other
- * connections commit.
+/* See store.h. Opens and closes a handle, migrates the schema, and detects commits of other connections.
  *
- * PRAGMA user_version is the version of columns.def; what leads there is one transaction, and a published
- * version never changes.
+ * PRAGMA user_version is the version of columns.def. A migration is one transaction, and a published version
+ * never changes.
  *
- * Where nothing can be written, SQLite reads a database with its write-ahead log in three ways. With the
- * log's index (anneal.db-shm) at hand it needs nothing more, and sees what a trainer elsewhere commits.
- * Without the index it makes one in memory, in exclusive mode, if it need not lock the file for that; this
- * and what has no log are of a database that nobody has open. */
+ * SQLite reads a read-only database with a write-ahead log in one of three ways. If the log's index
+ * (anneal.db-shm) exists, SQLite uses it and sees the commits of a running trainer. If only the log exists,
+ * SQLite builds the index in memory, in exclusive mode. If there is no log, the file is opened as immutable.
+ * In the last two cases no other process has the database open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +22,7 @@
 
 enum { SQLITE_WITHOUT_RESET_RACE = 3051003 };
 
-/* ---- the schema: from an earlier version to that of columns.def ---- */
+/* ---- the schema: migration to the version of columns.def ---- */
 
 static const struct {
     const char *name, *table, *columns;
@@ -47,7 +46,7 @@ static void write_table(FILE *out, const struct table_info *table)
         fprintf(out, ");");
 }
 
-/* Writes the SQL that leads from version - 1 to `version`. */
+/* Writes the SQL that migrates from version - 1 to `version`. */
 static void write_migration(FILE *out, int version)
 {
     for (int t = 0; t < TABLE_COUNT; t++) {
@@ -64,8 +63,8 @@ static void write_migration(FILE *out, int version)
     fprintf(out, "pragma application_id = %d; pragma user_version = %d;", STORE_APPLICATION_ID, version);
 }
 
-/* STATUS_CORRUPT for a database that is not a run store, STATUS_FAILED for one from a newer anneal. Only
- * reads. */
+/* Reads the version. STATUS_CORRUPT: the database is not a run store. STATUS_FAILED: a newer anneal wrote
+ * it. */
 static enum status check_version(struct store *store, int64_t *version, struct err *err)
 {
     int64_t application, tables;
@@ -90,7 +89,7 @@ static enum status check_version(struct store *store, int64_t *version, struct e
                    store->path, (long long)*version, STORE_VERSION);
 }
 
-/* Inside a transaction: from `version` to today's. */
+/* Migrates from `version` to the current one, inside a transaction. */
 static enum status apply_migrations(struct store *store, int64_t version, struct err *err)
 {
     char *sql = NULL;
@@ -106,7 +105,7 @@ static enum status apply_migrations(struct store *store, int64_t version, struct
     return status;
 }
 
-/* Several processes may do so at once. */
+/* Several processes may call this at once. */
 static enum status migrate(struct store *store, struct err *err)
 {
     int64_t version;
@@ -119,7 +118,7 @@ static enum status migrate(struct store *store, struct err *err)
     return store_end(store, status, err);
 }
 
-/* ---- where it can be written ---- */
+/* ---- a database that can be written ---- */
 
 static int log_grew(void *context, sqlite3 *db, const char *name, int pages)
 {
@@ -138,8 +137,8 @@ static enum status open_lock(struct store *store, struct err *err)
     if (store->lock_fd >= 0) return STATUS_OK;
     return err_set(
         err, STATUS_IO,
-        "%s: cannot be written: %s (set ANNEAL_HOME to a folder you may write to; what is there can "
-        "only be looked at)",
+        "%s: cannot be written: %s (set ANNEAL_HOME to a folder you may write to; its runs can only "
+        "be viewed)",
         store->path, strerror(errno));
 }
 
@@ -199,7 +198,7 @@ static enum status set_up(struct store *store, struct err *err)
     return status ? status : migrate(store, err);
 }
 
-/* ---- where nothing can be written ---- */
+/* ---- a database that is read-only ---- */
 
 /* Size of a file that belongs to the database, -1: there is none. */
 static int64_t companion_size(const struct store *store, const char *suffix)
@@ -210,7 +209,7 @@ static int64_t companion_size(const struct store *store, const char *suffix)
     return stat(path, &found) == 0 ? (int64_t)found.st_size : -1;
 }
 
-/* "file:PATH?immutable=1", with what an URI gives a meaning to in %XX. */
+/* Writes "file:PATH?immutable=1", with the characters that are special in a URI as %XX. */
 static void immutable_uri(const char *path, char out[3 * PATH_MAX + 32])
 {
     out += sprintf(out, "file:");
@@ -248,7 +247,7 @@ static enum status set_up_to_read(struct store *store, struct err *err)
 
 /* ---- opening ---- */
 
-/* Where it can be written. */
+/* Opens the database for reading and writing. */
 static enum status open_to_write(struct store *store, struct err *err)
 {
     enum status status = file_make_folders(store->home, err);

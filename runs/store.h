@@ -13,23 +13,24 @@
 struct store;
 
 /* Opens, and creates or migrates, the database below `home`; NULL: $ANNEAL_HOME (file_anneal_home). A
- * database written by a newer anneal, one that is not a database, a read-only or full disk, a lock held too
- * long: each is one sentence.
+ * database of a newer anneal, a file that is not a database, a read-only or full disk, or a lock held too
+ * long fails with one sentence.
  *
- * With `to_read`, where the folder or the database may not be written (an archive, somebody else's runs), it
- * is read as it is: what a trainer has left in the write-ahead log is seen, nothing is created or migrated,
- * one of an older anneal is refused, and whatever would write fails with one sentence. */
+ * With `to_read`, a database that may not be written (an archive, another user's runs) is read as it is:
+ * records in the write-ahead log are included, nothing is created or migrated, a database of an older anneal
+ * is refused, and calls that would write fail with one sentence. */
 enum status store_open(const char *home, bool to_read, struct store **out, struct err *err);
 
-/* The one below $ANNEAL_HOME, read as it is whether or not it may be written: nothing is created, brought up
- * to date or waited for. A failure means that there is nothing to read right now. For completion. */
+/* Opens the database below $ANNEAL_HOME for reading, for the completion of names. It never creates, migrates
+ * or waits; if it fails, there is nothing to read now. */
 enum status store_open_untouched(struct store **out, struct err *err);
 
 void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);
 
-/* Grows whenever another connection committed; one cheap system call or none. Equal: nothing changed. */
+/* A number that grows whenever another connection has committed; if it is equal, nothing has changed. It
+ * costs at most one cheap system call. */
 int64_t store_version(struct store *store);
 
 #endif

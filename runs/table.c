@@ -9,13 +9,13 @@ enum { SQL_MAX = 1500 };
 
 /* ---- writing ---- */
 
-/* The rowid is SQLite's to give. */
+/* SQLite assigns the rowid. */
 static bool is_inserted(const struct column_info *column)
 {
     return strcmp(column->name, "id") != 0 || !column_is_integer(column);
 }
 
-/* The columns of a table lie as columns.def lists them: new ones come last in both. */
+/* The columns of a table are in the order of columns.def, as new ones come last in both. */
 static enum status prepare_insert(struct store *store, enum store_table which, sqlite3_stmt **out,
                                   struct err *err)
 {
@@ -30,7 +30,7 @@ static enum status prepare_insert(struct store *store, enum store_table which, s
     return status;
 }
 
-/* Returns the bit that says NaN in column `nan`, or 0. */
+/* Returns the bit for column `nan` if the value is NaN, else 0. */
 static int bind_field(sqlite3_stmt *insert, int index, const struct column_info *column, const void *record)
 {
     const char *field = (const char *)record + column->offset;
@@ -144,8 +144,8 @@ bool table_read(enum store_table which, sqlite3_stmt *row, int first, struct are
 
 /* ---- lists ---- */
 
-/* Rows counted by steps done, an evaluation at step s say, belong to what ended with step s - 1; where
- * the next segment evaluated again at that very step, its row is the one that counts. */
+/* A row with a number of completed steps s, such as an evaluation, belongs to the segment of step s - 1. If
+ * the next segment evaluated at s again, only that row counts. */
 const char *table_history(enum store_table table, char buf[TABLE_HISTORY_MAX])
 {
     const char *name = store_tables[table].name;

@@ -1,7 +1,7 @@
-/* See writer.h. Records go through a ring of messages to the writer's thread, texts with them. The thread
- * sleeps until its next look or until somebody waits for it, stores what came in one transaction, and looks
- * for orders. What cannot be stored stays in the ring, with the journal as it was before, and is tried
- * again. */
+/* See writer.h. Records and their texts go through a ring of messages to the writer's thread. The thread
+ * sleeps until its next poll or until a caller waits for it, stores the new records in one transaction, and
+ * polls for orders. If the transaction fails, the records stay in the ring, the journal is restored, and the
+ * thread retries. */
 #include "runs/writer.h"
 
 #include <errno.h>
@@ -23,17 +23,17 @@
 enum {
     RING_BYTES = 1 << 22,
     ORDERS_BYTES = 1 << 11,
-    TEXT_MAX = 1 << 18, /* of one text; the rest is cut */
-    TEXTS_MAX = 2,      /* of a record */
+    TEXT_MAX = 1 << 18, /* bytes of one text; the rest is cut off */
+    TEXTS_MAX = 2,      /* per record */
 };
 
-static const double look_every = 0.1;      /* seconds; for orders */
-static const double close_patience = 10.0; /* for storage that fails while we are leaving */
+static const double look_every = 0.1;      /* seconds between two polls for orders */
+static const double close_patience = 10.0; /* seconds to retry failing storage at the end */
 
-/* The kinds of messages beside a record of a table. */
+/* The kinds of messages other than a record of a table. */
 enum { NOTE_STATUS = TABLE_COUNT, NOTE_ORDER_DONE, NOTE_SEGMENT, NOTE_DEVICE };
 
-/* A record, padded to whole words, and behind it its texts with their NULs. */
+/* A record, padded to whole words, then its texts with their NULs. */
 struct message {
     int64_t kind; /* NOTE_…, or the table */
     int64_t record[];
@@ -44,16 +44,16 @@ struct order_done {
 };
 
 struct writer {
-    /* between the two threads */
+    /* shared by the two threads */
     struct ring records, orders;
-    atomic_uint_fast64_t pushed, lost, looks; /* records; looks: how often the trainer asked for orders */
-    pthread_mutex_t mutex;                    /* which no record call takes; for what follows */
+    atomic_uint_fast64_t pushed, lost, looks; /* records; looks: how often the trainer polled for orders */
+    pthread_mutex_t mutex;                    /* guards the members below; record calls never take it */
     pthread_cond_t changed;                   /* after each commit, and when the thread is waited for */
-    bool closing, stalled; /* stalled: somebody waited in vain for a commit, and none has come since */
+    bool closing, stalled;            /* stalled: a wait for a commit timed out, and none has come since */
     uint64_t committed, flush_wanted; /* counted like pushed */
-    struct err failure;               /* of the newest attempt; status 0: it worked */
+    struct err failure;               /* error of the newest attempt; status 0: none */
 
-    /* the writer's thread's, and before and after its life the opener's */
+    /* used by the writer's thread, and by the opener before it starts and after it ends */
     pthread_t thread;
     struct store *store;
     struct journal journal;
@@ -83,7 +83,7 @@ static void put(struct writer *writer, int64_t kind, const void *record, size_t 
         parts[n++] = (struct iovec){(void *)texts[i], length};
         parts[n++] = (struct iovec){"", 1};
     }
-    /* nobody is woken, that would be a system call: the thread looks by itself */
+    /* the thread polls: waking it would be a system call */
     atomic_fetch_add_explicit(ring_push(&writer->records, parts, n) ? &writer->pushed : &writer->lost, 1,
                               memory_order_relaxed);
 }
@@ -166,14 +166,14 @@ static enum status apply(struct journal *journal, struct message *message, struc
     return journal_add(journal, table, record, err);
 }
 
-/* Adds the writer's own events about the storage. */
+/* Adds events about lost records and failed storage. */
 static enum status add_notes(struct writer *writer, struct err *err)
 {
     char text[160], since[32];
     struct event_record event = {writer->journal.steps - 1, clock_wall(), "error", text};
     enum status status = STATUS_OK;
     if (writer->unreported_lost) {
-        snprintf(text, sizeof text, "%llu records were lost: the store could not take them in time",
+        snprintf(text, sizeof text, "%llu records were lost: they could not be stored in time",
                  (unsigned long long)writer->unreported_lost);
         status = journal_add(&writer->journal, TABLE_EVENTS, &event, err);
     }
@@ -184,7 +184,7 @@ static enum status add_notes(struct writer *writer, struct err *err)
     return journal_add(&writer->journal, TABLE_EVENTS, &event, err);
 }
 
-/* Stores what waits, up to a full batch. */
+/* Stores the waiting records, at most one batch. */
 static enum status commit(struct writer *writer, struct err *err)
 {
     struct journal before = writer->journal;
@@ -259,7 +259,7 @@ static void look_for_orders(struct writer *writer)
         bool known = word && word_parse(verb_words, word, &verb);
         order.verb = (enum order_verb)verb;
         if (known && !ring_push(&writer->orders, &(struct iovec){&order, sizeof order}, 1))
-            break; /* full: later */
+            break; /* the ring is full: retry later */
         writer->newest_order = order.id;
     }
     sqlite3_reset(select);
@@ -272,7 +272,7 @@ static struct writer_demand demand_of(struct writer *writer)
     struct writer_demand demand = {.looks = writer_looks(writer)};
     pthread_mutex_lock(&writer->mutex);
     uint64_t pushed = atomic_load(&writer->pushed);
-    demand.closing = writer->closing; /* then no more records come */
+    demand.closing = writer->closing; /* no more records come after this */
     demand.flush = writer->flush_wanted > writer->committed;
     demand.lost = atomic_load(&writer->lost) > 0;
     if (pushed > writer->committed) demand.records = pushed - writer->committed;
@@ -280,7 +280,7 @@ static struct writer_demand demand_of(struct writer *writer)
     return demand;
 }
 
-/* Until somebody waits for the thread, but not for longer than to its next look. */
+/* Sleeps until the next poll, or until a caller waits for the thread. */
 static void pause_until_asked(struct writer *writer, bool failing)
 {
     struct timespec until = clock_deadline(look_every);
@@ -409,7 +409,7 @@ enum status writer_close(struct writer *writer, enum run_status final, const cha
     if (journal_end(&writer->journal, final, message, &end) && !status) {
         status = end.status;
         if (err) *err = end;
-        err_prefix(err, "run %s: its end could not be stored", writer->journal.run_id);
+        err_prefix(err, "run %s: its final status could not be stored", writer->journal.run_id);
     }
     store_settle(writer->store);
     release(writer);

@@ -1,12 +1,12 @@
-/* The trainer's pen: takes records from the training thread without ever blocking it and commits them from a
- * background thread every 250 ms, or sooner when it finds 1,000 of them (it looks ten times a second). Owns
- * its own connection. A storage error is reported through `on_error`, once until storage works again,
- * retried, and never kills training; records wait in the ring meanwhile, and if the ring overflows the number
- * of lost records becomes an event.
+/* The trainer's writer: takes records from the training thread without ever blocking it. A background thread
+ * with its own connection commits them every 250 ms, or sooner when it finds 1,000 of them (it polls ten
+ * times a second). A storage error never stops training: it is reported once through `on_error` and retried
+ * until storage works again. The records wait in the ring meanwhile; if the ring overflows, an event reports
+ * the number of lost records.
  *
- * writer_* record calls come from one thread, copy what they are given, and neither allocate nor make a
- * system call. It also keeps the row in `runs` (status, steps, tokens, losses, tokens_per_sec, heartbeat) and
- * the rollups. */
+ * Call the writer_* functions that record from one thread; they copy their arguments and neither allocate nor
+ * make a system call. The writer also updates the row in `runs` (status, steps, tokens, losses,
+ * tokens_per_sec, heartbeat) and the rollups. */
 #ifndef ANNEAL_RUNS_WRITER_H
 #define ANNEAL_RUNS_WRITER_H
 
@@ -19,14 +19,16 @@ struct writer;
 struct writer_options {
     const char *home;
     const char *run_id;
-    void (*on_error)(void *context, const char *sentence); /* from the writer's thread; also that it waits */
+    void (*on_error)(
+        void *context,
+        const char *sentence); /* called from the writer's thread; also while it retries at the end */
     void *context;
 };
 
 /* Begins segment max+1, marks the run `running` with our pid. */
 enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err);
 
-/* Takes a record of a table that has a run and a segment. */
+/* Records a row of a table that has a run and a segment. */
 void writer_record(struct writer *writer, enum store_table table, const void *record);
 
 #define WRITER_RECORD(name, table, type)                                                                     \
@@ -46,28 +48,29 @@ WRITER_RECORD(event, TABLE_EVENTS, event_record)
 
 void writer_status(struct writer *writer, enum run_status status); /* running <-> paused */
 
-/* The same trainer goes on in a new segment: what it recorded until now is of one that has failed. Orders
- * that wait are still to be obeyed. */
+/* The same trainer continues in a new segment, as the previous one has failed. Waiting orders stay in the
+ * queue. */
 void writer_next_segment(struct writer *writer);
-/* Where and how the run is trained from here on, as in struct run_new. */
+/* Records the device and precision from here on, as in struct run_new. */
 void writer_device(struct writer *writer, const char *device, const char *precision);
 
-/* --- orders: the control channel, see order.h for the asking side --- */
-/* The next order not yet handed out, false if there is none. The writer's thread looks at PRAGMA data_version
- * and reads; this only pops a ring. Orders given before the segment began are not delivered. */
+/* --- orders: the control channel; order.h gives orders --- */
+/* Returns the next order, or false if there is none. The writer's thread polls PRAGMA data_version and reads
+ * the orders; this call only takes one from a ring. Orders given before the segment began are not
+ * delivered. */
 bool writer_next_order(struct writer *writer, struct order *out);
-/* `result` is one sentence ("checkpoint written to step-120"). */
+/* Records that an order is done; `result` is one sentence ("checkpoint written to step-120"). */
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result);
 
-/* Waiting until everything handed over so far is committed, in two halves, so that another thread can wait:
- * the mark that writer_flush_begin, one of the record calls, returns is that of all handed over before;
- * writer_flush_wait is for any thread. It waits for so many seconds at most, not for storage that fails, nor
- * a second time for one that stalls (locked, a hung disk): STATUS_BUSY at once, and `on_error` has or will
- * have the reason. */
+/* Wait until all records so far are committed, in two calls, so that another thread can wait.
+ * writer_flush_begin is a record call and returns the mark of all earlier records. writer_flush_wait may be
+ * called from any thread and waits at most `seconds`. If storage fails, or has stalled (a lock, a hung disk)
+ * in an earlier wait, it returns STATUS_BUSY at once, and `on_error` gets the reason. */
 uint64_t writer_flush_begin(struct writer *writer);
 enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err);
 
-/* Commits what is left, stores the final status and message, joins the thread, closes. Frees in any case. */
+/* Commits the remaining records, stores the final status and message, joins the thread and closes the store.
+ * Frees the writer even on failure. */
 enum status writer_close(struct writer *writer, enum run_status status, const char *message, struct err *err);
 
 #endif

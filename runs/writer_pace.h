@@ -1,4 +1,4 @@
-/* Private to runs/: when a writer's thread commits. Arithmetic alone: times are monotonic seconds. */
+/* Private to runs/: decides when a writer's thread commits. Pure arithmetic: times are monotonic seconds. */
 #ifndef ANNEAL_RUNS_WRITER_PACE_H
 #define ANNEAL_RUNS_WRITER_PACE_H
 
@@ -7,27 +7,27 @@
 
 #include "runs/writer.h"
 
-enum { WRITER_BATCH = 1000 /* most records of one commit */ };
+enum { WRITER_BATCH = 1000 /* most records in one commit */ };
 
 #define WRITER_COMMIT_EVERY    0.25
-#define WRITER_HEARTBEAT_EVERY 5.0 /* when there is nothing else to write */
-#define WRITER_RETRY_AFTER     0.5 /* an attempt that has failed */
+#define WRITER_HEARTBEAT_EVERY 5.0 /* seconds, when there is nothing else to write */
+#define WRITER_RETRY_AFTER     0.5 /* seconds after a failed attempt */
 
 struct writer_pace {
-    double last; /* attempt to commit */
-    bool failed; /* it did */
+    double last; /* time of the last attempt to commit */
+    bool failed; /* that attempt failed */
     uint64_t looks;
 };
 
 /* The records that wait for a commit. */
 struct writer_demand {
     uint64_t records;
-    bool lost, flush, closing; /* records were lost; somebody waits; the run ends */
+    bool lost, flush, closing; /* records were lost; a caller waits; the run ends */
     uint64_t looks;            /* writer_looks */
 };
 
-/* Without records a commit is due as a sign of life, but only when the trainer has looked for orders since
- * the last one: one that hangs falls silent. */
+/* Without records a commit is due as a heartbeat, but only if the trainer has polled for orders since the
+ * last commit: a trainer that hangs sends no heartbeat. */
 static inline bool writer_commit_due(const struct writer_pace *pace, const struct writer_demand *demand,
                                      double now)
 {
@@ -39,7 +39,7 @@ static inline bool writer_commit_due(const struct writer_pace *pace, const struc
     return demand->looks != pace->looks && since >= WRITER_HEARTBEAT_EVERY;
 }
 
-/* How often the trainer has asked for orders. */
+/* The number of times that the trainer has polled for orders. */
 uint64_t writer_looks(struct writer *writer);
 
 #endif

@@ -1,4 +1,4 @@
-/* See export.h. Each SELECT is made from the table's columns, so header and rows cannot drift apart. */
+/* See export.h. Each SELECT is made from the table's columns, so the header always matches the rows. */
 #include "runs/exchange/export.h"
 
 #include <csv.h>
@@ -13,7 +13,7 @@
 #include "runs/run.h"
 #include "runs/table.h"
 
-/* ---- records: one thread has the file, so its lock, which costs more than a field, is left alone ---- */
+/* ---- records: one thread uses the file, so writes skip its lock, which costs more than a field ---- */
 
 struct csv_out {
     FILE *file;     /* borrowed */
@@ -67,7 +67,7 @@ static void write_header(struct csv_out *csv, const char *const *names, int coun
     csv_end_record(csv);
 }
 
-/* Column i of the row; `nan`: its NULL means NaN. */
+/* Writes column i of the row; `nan`: NULL means NaN. */
 static void write_field(struct csv_out *csv, const struct column_info *column, sqlite3_stmt *row, int i,
                         bool nan)
 {
@@ -85,7 +85,7 @@ static void write_field(struct csv_out *csv, const struct column_info *column, s
 /* ---- tables ---- */
 
 /* "select run_id, segment, …, nan from steps where run_id = ?1 order by …": the order is that of the table's
- * clustering, so rows come as they lie. */
+ * key, so nothing is sorted. */
 static enum status write_run(struct store *store, const char *run_id, enum store_table which,
                              struct csv_out *csv, struct err *err)
 {
@@ -103,12 +103,12 @@ static enum status write_run(struct store *store, const char *run_id, enum store
     enum status status = run_get(store, run_id, &info, err);
     if (!status) status = store_query(store, &select, err, sql, "s", run_id);
     if (status) return status;
-    /* an error: nobody reads on, a closed pipe, a full disk */
+    /* stop at a write error, such as a closed pipe or a full disk */
     while (!csv->error && !(status = store_step(store, select, &row, err)) && row) {
         int nan = sqlite3_column_int(select, count);
         for (int i = 0; i < count; i++)
             if (columns[i] == &store_columns[COLUMN_RUNS_status])
-                csv_text(csv, status_words[info.status]); /* whether it lives is folded in */
+                csv_text(csv, status_words[info.status]); /* includes whether the run has crashed */
             else
                 write_field(csv, columns[i], select, i, nan & columns[i]->null);
         csv_end_record(csv);
@@ -136,8 +136,7 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
 
 /* ---- metrics ---- */
 
-/* Whether column `c` of steps or evals is a metric: not what says where a value belongs, and `tokens` only
- * once. */
+/* Whether column `c` of steps or evals is a metric: no key or time, and `tokens` only of one table. */
 static bool is_metric(struct metric_choice choice, int c)
 {
     const struct column_info *column = &store_columns[c];
@@ -149,7 +148,7 @@ static bool is_metric(struct metric_choice choice, int c)
 
 enum { STEP, WALL_TIME, WALL_TIME_NAN, VALUE, VALUE_NAN };
 
-/* The run's values of metric `c`; *row: there is one. */
+/* Selects the run's values of metric `c`; *row: there is a first one. */
 static enum status select_metric(struct store *store, const char *run_id, int c, sqlite3_stmt **out,
                                  bool *row, struct err *err)
 {
@@ -165,8 +164,8 @@ static enum status select_metric(struct store *store, const char *run_id, int c,
     return status ? status : store_step(store, *out, row, err);
 }
 
-/* The rows of select_metric, of which the first is there. `run`: as records of the long table, else as
- * TensorBoard's. */
+/* Writes the rows of select_metric, which has stepped to the first. With `run` as records of the long table,
+ * else as TensorBoard's. */
 static enum status write_metric(struct store *store, sqlite3_stmt *select, int c, const char *run,
                                 struct csv_out *csv, struct err *err)
 {

@@ -19,7 +19,7 @@ struct document {
 
 /* ---- training ---- */
 
-/* The columns of a row from `first` on as members: null for what is absent or not finite. */
+/* Writes the columns of a row from `first` on as members; absent and non-finite values as null. */
 static void write_members(struct json_out *out, sqlite3_stmt *row, int first)
 {
     for (int i = first; i < sqlite3_column_count(row); i++) {
@@ -69,7 +69,8 @@ static enum status write_totals(struct document *d)
     return status;
 }
 
-/* The rows of `sql`, whose ?1 is the run: in a list objects, in an object members by their first column. */
+/* Writes the rows of `sql`, whose ?1 is the run: as objects in a list, or as members named by the first
+ * column. */
 static enum status write_query(struct document *d, const char *name, char open, enum json_out_layout layout,
                                const char *sql)
 {
@@ -88,8 +89,8 @@ static enum status write_query(struct document *d, const char *name, char open, 
     return status;
 }
 
-/* The rows of a table that count in the order of their steps, the columns of its CSV but run and, where
- * `placed` says so, segment. */
+/* Writes the rows of a table that count (table.h) in the order of their steps: the columns of its CSV without
+ * run and, unless `placed`, segment. */
 static enum status write_rows(struct document *d, const char *name, enum store_table table, bool placed,
                               enum json_out_layout layout)
 {
@@ -102,7 +103,7 @@ static enum status write_rows(struct document *d, const char *name, enum store_t
     return write_query(d, name, '[', layout, sql);
 }
 
-/* Its time and share by one column. */
+/* The profiled time and its share, grouped by one column. */
 #define PROFILE_BY(column, more)                                                                             \
     "select " column ", " more "sum(time_us) / 1e3 as time_ms,"                                              \
     " case when whole > 0 then sum(time_us) / 1e3 / whole end as share"                                      \

@@ -1,4 +1,5 @@
-/* See import.h: opens the files one after the other, sees what each is, and makes a run of their rows. */
+/* See import.h: opens the files one after the other, recognises the format of each, and makes a run from
+ * their rows. */
 #include "runs/exchange/import.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "runs/run.h"
 #include "runs/table.h"
 
-/* Skips a byte order mark; whether the first line is one of llm.c's log: "s:0 …". */
+/* Skips a byte order mark. Returns whether the first line is one of llm.c's log: "s:0 …". */
 static bool is_llmc(FILE *file)
 {
     int c = getc(file);
@@ -47,7 +48,7 @@ static enum status read_file(struct import *import, const char *path)
     return status;
 }
 
-/* The name of a run that no file names, after the file's folder: "logs/main.log" gives "logs". */
+/* Names a run after the file's folder if no file names it: "logs/main.log" gives "logs". */
 static void name_after(const char *path, char *buf, size_t size)
 {
     char whole[PATH_MAX];
@@ -55,12 +56,12 @@ static void name_after(const char *path, char *buf, size_t size)
     snprintf(buf, size, "%s", basename(dirname(whole)));
 }
 
-/* ---- from the rows to a run: what the trainer would have written about it is counted from them ---- */
+/* ---- from the rows to a run: the values that a trainer would have stored are computed from them ---- */
 
-/* The last second of the year 9999: what follows is no time. */
+/* The last second of the year 9999: a larger number is not a time. */
 #define TIME_MAX 253402300799.0
 
-/* The staged rows of a table, as the run's. */
+/* Copies the staged rows of a table to the run. */
 static enum status copy_table(struct import *import, enum store_table which, const char *id)
 {
     const struct table_info *table = &store_tables[which];
@@ -72,8 +73,8 @@ static enum status copy_table(struct import *import, enum store_table which, con
     return status ? status : store_do(import->store, import->err, sql, "");
 }
 
-/* One row a segment that any table names. A run without steps has its evaluations shown all the same: there a
- * segment begins with the first of them. */
+/* Makes one row per segment that any table names. In a run without steps a segment begins with its first
+ * evaluation, so that the evaluations are shown. */
 static enum status make_segments(struct import *import, const char *id, double now)
 {
     return store_do(
@@ -124,7 +125,7 @@ static enum status fill_run(struct import *import, const char *id, const char *m
     return status ? status : update_row(import, id, message, now);
 }
 
-/* YYYYMMDD-HHMMSS-name, the name of letters that run_create leaves as they are. */
+/* Whether this is YYYYMMDD-HHMMSS-name with a name that run_create would not change. */
 static bool is_id(const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -135,8 +136,8 @@ static bool is_id(const char *text)
            strspn(text + 16, plain) == n && strcmp(text + 16, "latest") != 0;
 }
 
-/* Describes the staged rows: the numbers of rows, when the history begins as it says itself (else *start
- * stays), and what a row of `runs` says that a history does not; its texts are the statement's. */
+/* Describes the staged rows: the numbers of rows, the recorded start of the history (*start is unchanged if
+ * there is none), and the fields that only a row of `runs` has; their texts belong to the statement. */
 static enum status look_at_staged(struct import *import, struct import_outcome *made, double *start,
                                   struct run_new *run, sqlite3_stmt **select)
 {
@@ -163,7 +164,7 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     return err_set(import->err, STATUS_CORRUPT, "%s: holds neither steps nor evaluations", import->path);
 }
 
-/* One transaction, so that the run is there whole or not at all. */
+/* One transaction, so that the whole run is stored or nothing. */
 static enum status make_run(struct import *import, const char *name, const char *fallback,
                             const char *message, struct import_outcome *out)
 {
@@ -192,7 +193,8 @@ static enum status make_run(struct import *import, const char *name, const char 
 
 /* ---- all of it ---- */
 
-/* On disk: a long history does not fit into memory; only for a handle without temporary tables. */
+/* Stages on disk, as a long history does not fit into memory. The handle may not have temporary tables
+ * yet. */
 static enum status begin(struct import *import)
 {
     static const enum store_table always[] = {TABLE_STEPS, TABLE_EVALS, TABLE_RUNS};
@@ -202,7 +204,7 @@ static enum status begin(struct import *import)
     return status;
 }
 
-/* Drops what was staged; the handle is as before. */
+/* Drops the staged tables and restores the handle's settings. */
 static void end(struct import *import)
 {
     if (!sqlite3_get_autocommit(import->store->db)) store_exec(import->store, "rollback", NULL);

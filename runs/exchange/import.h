@@ -1,15 +1,15 @@
 /* Histories from files, as new runs:
  *
- *   our own CSV             any of its tables (export.h), recognised by the header line; one run's, several
- * files TensorBoard's scalars   `Wall time,Step,Value`, a metric a file, named by the file: loss.csv,
+ *   our own CSV             any of the tables (export.h) of one run, recognised by the header; several files
+ *   TensorBoard's scalars   `Wall time,Step,Value`, one metric per file, named by the file: loss.csv,
  *                           run-1-tag-val_loss.csv; a later record of a step wins
- *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP
- * eval:ACCURACY` (kept as an event); a step that goes back begins a new segment: a resume
+ *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP eval:ACC`
+ *                           (kept as an event); a step that goes back begins a new segment: a resume
  *
- * Always: the run appears whole, with status `finished` and its rollups, or not at all. What a file does not
- * say is absent, not zero. A table that export_csv wrote and import read is written again byte for byte, but
- * for the run's id where that is taken; of the table `runs` only name, device, precision and parameters are
- * taken over, the rest is counted from the history. */
+ * Always: the run appears whole, with status `finished` and its rollups, or not at all. Values that a file
+ * does not contain are absent, not zero. Exporting an imported table gives the same bytes again, except for
+ * the run's id if that was in use; of the table `runs` only name, device, precision and parameters are
+ * imported, the rest is computed from the history. */
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_H
 
@@ -23,9 +23,9 @@ struct import_outcome {
     int64_t steps, evals; /* rows stored */
 };
 
-/* One run from all the files, which are of one kind. `name` NULL: after the run or folder they come from. An
- * own CSV without `name` keeps the id of its run when that is free. Errors name the file and the line
- * (STATUS_CORRUPT), STATUS_USAGE when files of several runs or kinds are mixed. */
+/* Makes one run from all the files, which must be of one kind. `name` NULL: the name of the run or folder
+ * they come from. An own CSV without `name` keeps the id of its run if that is free. STATUS_CORRUPT: bad
+ * content, with file and line. STATUS_USAGE: files of several runs or kinds. */
 enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,
                          struct import_outcome *out, struct err *err);
 

@@ -1,6 +1,6 @@
-/* CSV files on their way in, see import.h: our own tables and TensorBoard's scalars, parsed by libcsv.
- * A field goes into its statement as it comes; a record is stored when it ends. The first thing wrong ends
- * the reading. */
+/* Reads CSV files, see import.h: our own tables and TensorBoard's scalars, parsed by libcsv. Each field is
+ * bound to the statement as it is parsed; a record is stored when it ends. The first error ends the
+ * reading. */
 #include <csv.h>
 #include <ctype.h>
 #include <errno.h>
@@ -15,17 +15,17 @@ enum { CHUNK_BYTES = 1 << 16, FIELD_MAX = 1 << 24, HEADER_MAX = 64, NAME_MAX_BYT
 struct reader {
     struct import *import;
     struct csv_parser parser;
-    enum status status; /* of the first thing wrong */
+    enum status status; /* the first error */
     bool in_header;
     char header[HEADER_MAX][NAME_MAX_BYTES];
     int header_count, field;
     struct import_rows rows; /* a newer anneal's file may have more fields */
-    bool own;                /* a table of our own, whose first field is the run */
+    bool own;                /* one of our tables, whose first field is the run */
 };
 
-/* ---- TensorBoard: a file's name says the metric ---- */
+/* ---- TensorBoard: the file's name is the metric ---- */
 
-/* A metric, and what other programs call it, in the spelling of metric_word. */
+/* A metric and its names in other programs, in the spelling of metric_word. */
 static const char *const aliases[][4] = {
     {"loss", "train_loss", "training_loss", "loss_train"},
     {"lr", "learning_rate", "train_lr", "train_learning_rate"},
@@ -36,8 +36,8 @@ static const char *const aliases[][4] = {
     {"val_perplexity", "perplexity", "eval_perplexity", "validation_perplexity"},
 };
 
-/* "runs/run-7-tag-Val%2FLoss.csv" gives "val_2floss", "x/loss.csv" "loss": what follows TensorBoard's
- * "-tag-", lower case, with '_' for all that is neither letter nor digit. */
+/* "runs/run-7-tag-Val%2FLoss.csv" gives "val_2floss", "x/loss.csv" "loss": the part after TensorBoard's
+ * "-tag-" in lower case, with '_' for all other characters than letters and digits. */
 static void metric_word(const char *path, char *buf, size_t size)
 {
     const char *base = strrchr(path, '/');
@@ -54,7 +54,7 @@ static void metric_word(const char *path, char *buf, size_t size)
     buf[n] = '\0';
 }
 
-/* The columns of the fields: wall time, step and the metric; behind them the segment, which is 1. */
+/* Sets the columns of the fields: wall time, step and the metric, then the segment, which is 1. */
 static enum status begin_scalars(struct reader *r)
 {
     char word[NAME_MAX_BYTES];
@@ -69,7 +69,7 @@ static enum status begin_scalars(struct reader *r)
         strcmp(word, "wall_time") == 0)
         return err_set(
             r->import->err, STATUS_USAGE,
-            "%s: TensorBoard's scalars, but the file's name names no metric that is known: \"%s\" "
+            "%s: TensorBoard's scalars, but the file's name is not a known metric: \"%s\" "
             "(rename it: loss, lr, grad_norm, tokens_per_sec, step_ms, clip_scale, mfu, epoch, tokens, "
             "val_loss, val_perplexity or eval_ms .csv)",
             r->import->path, word);
@@ -92,8 +92,8 @@ static bool is_scalars(const struct reader *r)
            strcasecmp(r->header[1], "Step") == 0 && strcasecmp(r->header[2], "Value") == 0;
 }
 
-/* Whether the header is that of a table, as this anneal writes it, a newer one (with more columns), or an
- * older one, which knew fewer. */
+/* Whether the header is that of a table as this, a newer (more columns) or an older anneal (fewer) writes
+ * it. */
 static bool is_header_of(struct reader *r, enum store_table table)
 {
     const struct column_info *columns[COLUMNS_MAX];
@@ -118,7 +118,7 @@ static enum status read_header(struct reader *r)
         return status ? status : import_rows_begin(&r->rows);
     }
     return import_bad(r->import,
-                      "is no header that is known: it begins with \"%.30s\" (known are the tables "
+                      "is not a known header: it begins with \"%.30s\" (known are the tables "
                       "of `anneal export`, whole, TensorBoard's \"Wall time,Step,Value\", and "
                       "llm.c's main.log)",
                       r->header[0]);
@@ -169,7 +169,7 @@ static void take_end(int c, void *context)
     if (r->in_header)
         r->status = read_header(r);
     else if (r->field != r->header_count)
-        r->status = import_bad(r->import, "has %d fields, the header %d", r->field, r->header_count);
+        r->status = import_bad(r->import, "has %d fields, but the header has %d", r->field, r->header_count);
     else
         r->status = import_rows_store(&r->rows);
     r->in_header = false;
@@ -186,12 +186,13 @@ static void *bounded_realloc(void *old, size_t size)
 static enum status parser_error(struct reader *r)
 {
     if (csv_error(&r->parser) == CSV_EPARSE)
-        return import_bad(r->import, "a quote is not where RFC 4180 has it");
-    return import_bad(r->import, "a field is larger than %d MiB, or memory is short (is a quote not closed?)",
-                      FIELD_MAX >> 20);
+        return import_bad(r->import, "a quote is where RFC 4180 does not allow it");
+    return import_bad(
+        r->import, "a field is larger than %d MiB, or memory is short (look for a quote that is not closed)",
+        FIELD_MAX >> 20);
 }
 
-/* Line by line, since libcsv tells no line numbers; a long line in pieces. */
+/* Reads line by line, as libcsv reports no line numbers; a long line in pieces. */
 static enum status read_file(struct reader *r, FILE *file)
 {
     char chunk[CHUNK_BYTES];
@@ -200,7 +201,7 @@ static enum status read_file(struct reader *r, FILE *file)
         for (char *piece = chunk, *end = chunk + n, *next; piece < end; piece = next) {
             char *newline = memchr(piece, '\n', (size_t)(end - piece));
             next = newline ? newline + 1 : end;
-            if (r->field == 0) r->import->line = line; /* a record begins here, at the latest */
+            if (r->field == 0) r->import->line = line; /* a record begins on this line or has just begun */
             size_t used = csv_parse(&r->parser, piece, (size_t)(next - piece), take_field, take_end, r);
             if (r->status) return r->status;
             if (used != (size_t)(next - piece)) return parser_error(r);
@@ -209,7 +210,7 @@ static enum status read_file(struct reader *r, FILE *file)
     if (ferror(file))
         return err_set(r->import->err, STATUS_IO, "%s: cannot read: %s", r->import->path, strerror(errno));
     if (csv_fini(&r->parser, take_field, take_end, r) != 0)
-        return import_bad(r->import, "its quote is not closed before the file ends");
+        return import_bad(r->import, "a quote is not closed before the file ends");
     return r->status;
 }
 
@@ -226,7 +227,7 @@ enum status import_read_csv(struct import *import, FILE *file)
     r->import = import;
     r->in_header = true;
     enum status status = read_file(r, file);
-    if (!status && r->in_header) status = import_bad(import, "holds nothing, not even a header");
+    if (!status && r->in_header) status = import_bad(import, "is empty: a header is missing");
     csv_free(&r->parser);
     free(r);
     return status;

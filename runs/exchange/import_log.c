@@ -1,6 +1,6 @@
 /* llm.c's main.log, see import.h. The lines are those of its llmc/logger.h: `s:%d trl:%.4f lr:%.6f norm:%.2f`
  * (older ones end after the loss), `s:%d tel:%.4f` for the validation loss, `s:%d eval:%.4f` for the
- * HellaSwag accuracy. The log is appended to on a resume, so there a step goes back. */
+ * HellaSwag accuracy. A resumed run appends to the log and may repeat steps. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct log {
     int64_t segment, last_step; /* of training; -1: none yet */
 };
 
-/* "NAME:NUMBER" of a line; *name NULL at its end. */
+/* Reads the next "NAME:NUMBER" of a line; *name is NULL at its end. */
 static enum status next_word(struct log *log, char **rest, char **name, char **number)
 {
     double value;
@@ -25,10 +25,10 @@ static enum status next_word(struct log *log, char **rest, char **name, char **n
     *number = colon ? colon + 1 : *name + strlen(*name);
     if (colon) *colon = '\0';
     if (text_parse_double(*number, &value)) return STATUS_OK;
-    return import_bad(log->import, "%.20s: is no number: \"%.40s\"", *name, *number);
+    return import_bad(log->import, "%.20s: is not a number: \"%.40s\"", *name, *number);
 }
 
-/* A row of `rows`: the segment, the step, then `texts`. */
+/* Stores a row of `rows`: the segment, the step, then `texts`. */
 static enum status store(struct log *log, struct import_rows *rows, const char *step,
                          const char *const *texts)
 {
@@ -49,13 +49,13 @@ static enum status read_line(struct log *log, char *line)
         return import_bad(log->import, "does not begin with s:STEP, but with \"%.40s\"", first);
     enum status status = next_word(log, &rest, &name, &number);
     if (status) return status;
-    if (!name) return import_bad(log->import, "says nothing of step %lld", (long long)step);
+    if (!name) return import_bad(log->import, "has no values for step %lld", (long long)step);
     const char *texts[] = {number, NULL, NULL};
     bool training = strcmp(name, "trl") == 0;
     while (!(status = next_word(log, &rest, &word, &number)) && word) {
         int at = strcmp(word, "lr") == 0 ? 1 : strcmp(word, "norm") == 0 ? 2 : 0;
         if (!training || !at)
-            return import_bad(log->import, "\"%.40s\" is not what follows (lr, norm)", word);
+            return import_bad(log->import, "\"%.40s\" is not expected here (only lr and norm are)", word);
         texts[at] = number;
     }
     if (status) return status;
@@ -66,7 +66,7 @@ static enum status read_line(struct log *log, char *line)
     }
     if (strcmp(name, "tel") == 0) return store(log, &log->evals, first + 2, texts);
     if (strcmp(name, "eval") != 0)
-        return import_bad(log->import, "no word \"%.40s\" is known (trl, lr, norm, tel, eval)", name);
+        return import_bad(log->import, "\"%.40s\" is not known (known are trl, lr, norm, tel, eval)", name);
     snprintf(text, sizeof text, "HellaSwag accuracy %.40s", texts[0]);
     return store(log, &log->events, first + 2, (const char *[]){"info", text});
 }

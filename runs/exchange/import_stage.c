@@ -6,7 +6,8 @@
 
 #include "core/base/text.h"
 
-/* Larger numbers are no counts of steps, but damage; they also keep arithmetic on steps from overflowing. */
+/* A larger number is a damaged value, not a step. The limit also keeps arithmetic on steps from
+ * overflowing. */
 #define STEP_MAX    INT64_C(1000000000000000)
 #define SEGMENT_MAX INT64_C(1000000)
 
@@ -22,7 +23,7 @@ enum status import_set_kind(struct import *import, enum import_kind kind)
 {
     if (import->kind != IMPORT_NOTHING && (import->kind != kind || kind == IMPORT_LLMC))
         return err_set(import->err, STATUS_USAGE,
-                       "%s: is of another kind than the file before, or another log (import files of one "
+                       "%s: differs in kind from the file before it, or is a second log (import files of one "
                        "kind at a time, logs one by one)",
                        import->path);
     import->kind = kind;
@@ -74,7 +75,7 @@ static enum status check_word(struct import *import, const struct column_info *c
     if (!column->words || word_parse(column->words, text, &word)) return STATUS_OK;
     for (int i = 0, n = 0; column->words[i]; i++)
         n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", i ? ", " : "", column->words[i]);
-    return import_bad(import, "%s: \"%.40s\" is none of %s", column->name, text, all);
+    return import_bad(import, "%s: \"%.40s\" is not one of %s", column->name, text, all);
 }
 
 static enum status read_integer(struct import *import, const struct column_info *column, const char *text,
@@ -83,11 +84,11 @@ static enum status read_integer(struct import *import, const struct column_info 
     double real;
     if (!text_parse_int(text, out)) {
         if (!text_parse_double(text, &real) || !(fabs(real) <= 1e18) || floor(real) != real)
-            return import_bad(import, "%s: is no whole number: \"%.40s\"", column->name, text);
+            return import_bad(import, "%s: is not a whole number: \"%.40s\"", column->name, text);
         *out = (int64_t)real;
     }
     if (strcmp(column->name, "step") == 0 && (*out < 0 || *out > STEP_MAX))
-        return import_bad(import, "step: %lld is none", (long long)*out);
+        return import_bad(import, "step: %lld is out of range", (long long)*out);
     if (strcmp(column->name, "segment") == 0 && (*out < 1 || *out > SEGMENT_MAX))
         return import_bad(import, "segment: %lld is not in 1 to %lld", (long long)*out,
                           (long long)SEGMENT_MAX);
@@ -109,7 +110,7 @@ enum status import_rows_field(struct import_rows *rows, int i, const char *text)
         sqlite3_bind_int64(rows->insert, i + 1, integer);
     } else if (column_is_real(column)) {
         if (!text_parse_double(text, &real) || (isnan(real) && strstr(column->sql, "not null")))
-            return import_bad(rows->import, "%s: is no number: \"%.40s\"", column->name, text);
+            return import_bad(rows->import, "%s: is not a number: \"%.40s\"", column->name, text);
         store_bind_double(rows->insert, i + 1, real);
         if (isnan(real)) rows->nan |= column->null;
     } else {
@@ -122,7 +123,7 @@ enum status import_rows_field(struct import_rows *rows, int i, const char *text)
 enum status import_rows_store(struct import_rows *rows)
 {
     struct store *store = rows->import->store;
-    sqlite3_bind_int(rows->insert, rows->count + 1, rows->nan); /* without effect where there is none */
+    sqlite3_bind_int(rows->insert, rows->count + 1, rows->nan); /* no effect if there is no such parameter */
     rows->nan = 0;
     enum status status = store_run(store, rows->insert, rows->import->err);
     return status || sqlite3_changes(store->db)

@@ -1,5 +1,5 @@
-/* See ledger.h. Every change is one short transaction that takes the file's write lock first, so the check
- * and the reservation it allows are one step for all processes. */
+/* See ledger.h. Every change is one short transaction that takes the file's write lock first, so no other
+ * process can reserve between the check and the reservation. */
 #include "runs/reservations/ledger.h"
 
 #include <inttypes.h>
@@ -16,14 +16,14 @@
 #include "runs/database.h"
 
 struct ledger {
-    struct store *sql; /* of this file, for its statements; owned */
+    struct store *sql; /* the handle of this file; owned */
     char boot[64];     /* the name of this boot of the system */
     char home[LEDGER_HOME];
-    int64_t place; /* in the queue; 0: none */
+    int64_t place; /* the id in the queue; 0: none */
 };
 
-/* A larger id came later. What is before version 3 is from an earlier boot or of a program long ended. A file
- * of a later program is used as it is: versions only add. */
+/* A later row has a larger id. Rows from before version 3 belong to an earlier boot or a program that ended
+ * long ago. A file of a newer program is used as it is: new versions only add columns. */
 #define TABLE(name)                                                                                          \
     "drop table if exists " name "; create table " name                                                      \
     "(id integer primary key autoincrement, boot text not null, pid integer not null, started integer not"   \
@@ -32,7 +32,7 @@ struct ledger {
     " reserve real not null default 0, home text not null default '');"
 static const char schema[] = TABLE("reservations") TABLE("waiting") "pragma user_version = 3";
 
-/* The error of the file, and the remedy. */
+/* The file's error and the remedy. */
 static enum status explain(const struct store *sql, struct err *err)
 {
     bool busy = (sqlite3_errcode(sql->db) & 0xff) == SQLITE_BUSY;
@@ -42,7 +42,7 @@ static enum status explain(const struct store *sql, struct err *err)
                           "of memory: it may be deleted while nothing trains");
 }
 
-/* Ends a transaction: keeps it, or on `status` takes it back. */
+/* Ends a transaction: commits it, or rolls it back if `status` is an error. */
 static enum status finish(struct ledger *l, enum status status, struct err *err)
 {
     if (!status) status = store_exec(l->sql, "commit", err);
@@ -67,7 +67,7 @@ static void read_boot(char *boot, size_t size)
     fclose(file);
 }
 
-/* When a process started, in ticks since the boot; 0: none of that number lives. */
+/* When a process started, in ticks since the boot; 0: there is no live process with this number. */
 static int64_t process_started(int64_t pid)
 {
     char path[64], text[1024];
@@ -79,7 +79,8 @@ static int64_t process_started(int64_t pid)
     text[n] = '\0';
     /* the second field is a name in parentheses that may hold anything; the start time is the 22nd */
     char *at = strrchr(text, ')');
-    if (at && (at[1] != ' ' || strchr("ZX", at[2]))) return 0; /* dead, and nobody has asked how it ended */
+    if (at && (at[1] != ' ' || strchr("ZX", at[2])))
+        return 0; /* dead, and its parent has not waited for it */
     for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
     return at ? strtoll(at, NULL, 10) : 0;
 }
@@ -102,7 +103,7 @@ double ledger_auto_reserve(bool shared)
     return shared ? 0.10 : 0.02;
 }
 
-/* Whether a folder in `shm` is this user's alone, or could be made so. */
+/* Whether a folder in `shm` belongs to this user alone, or could be created so. */
 static bool is_own(const char *shm, const char *folder, bool create)
 {
     struct stat info;
@@ -147,7 +148,7 @@ static bool is_current(const struct ledger *l)
                                          NULL) == SQLITE_OK;
 }
 
-/* A file with the tables is only read, so that opening does not wait for a writer. */
+/* Only reads if the tables exist, so that opening does not wait for a writer. */
 static enum status make_tables(struct ledger *l, struct err *err)
 {
     if (is_current(l)) return STATUS_OK;
@@ -184,7 +185,7 @@ enum status ledger_open(const char *folder, int busy_ms, struct ledger **out, st
     if (l) l->sql = calloc(1, sizeof *l->sql);
     if (!l || !l->sql) {
         free(l);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the ledger of device memory");
+        return err_set(err, STATUS_NO_MEMORY, "not enough memory for the ledger of device memory");
     }
     l->sql->lock_fd = -1;
     l->sql->busy_ms = busy_ms;
@@ -256,7 +257,7 @@ enum status ledger_list(struct ledger *l, const char *device, struct reservation
         if (*out)
             read_row(select, &(*out)[(*count)++]);
         else
-            status = err_set(err, STATUS_NO_MEMORY, "no memory to list the ledger");
+            status = err_set(err, STATUS_NO_MEMORY, "not enough memory to list the ledger");
         if (status) sqlite3_reset(select);
     }
     if (!status) return STATUS_OK;
@@ -267,7 +268,7 @@ enum status ledger_list(struct ledger *l, const char *device, struct reservation
 
 /* ---- reserving ---- */
 
-/* The first row that waits; `count` where none does. */
+/* The index of the first waiting row; `count` if there is none. */
 static size_t first_waiting(const struct reservation *rows, size_t count)
 {
     size_t i = 0;
@@ -292,8 +293,8 @@ static int64_t kept_free(const struct ledger_room *room)
     return (int64_t)((double)room->total * room->reserve);
 }
 
-/* The memory left beside the reservations; and at most the memory that is free now, less the share that stays
- * free and less what is reserved but not allocated yet. */
+/* The memory that is not reserved, but at most the memory that is free now, minus the share to keep free and
+ * the memory that is reserved but not allocated yet. */
 static int64_t left_of(const struct ledger_room *room, const struct reservation *rows, size_t count)
 {
     int64_t kept = kept_free(room), reserved = 0, coming = 0;
@@ -315,16 +316,15 @@ static enum status check(const struct ledger_room *room, const struct reservatio
     if (bytes <= left) return STATUS_OK;
     if (bytes > room->total - kept_free(room))
         return err_set(err, STATUS_NO_MEMORY,
-                       "%s: %s are needed, it has %s, of which %.0f %% stay free (use a smaller model, "
+                       "%s: %s are needed, but it has %s, of which %.0f %% stay free (use a smaller model, "
                        "train.batch_size or train.seq_len)",
                        room->name, TEXT_BYTES(bytes), TEXT_BYTES(room->total), room->reserve * 100);
     name_holders(rows, first_waiting(rows, count), holders, sizeof holders);
     if (room->available > 0)
         snprintf(available, sizeof available, ", %s are free now", TEXT_BYTES(room->available));
-    return err_set(err, STATUS_BUSY,
-                   "%s: %s are needed, %s of %s are left beside the %.0f %% that stay free%s%s", room->name,
-                   TEXT_BYTES(bytes), TEXT_BYTES(left), TEXT_BYTES(room->total), room->reserve * 100,
-                   available, holders);
+    return err_set(err, STATUS_BUSY, "%s: %s are needed, but %s of %s are left (%.0f %% stay free)%s%s",
+                   room->name, TEXT_BYTES(bytes), TEXT_BYTES(left), TEXT_BYTES(room->total),
+                   room->reserve * 100, available, holders);
 }
 
 enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_t *left, struct err *err)
@@ -338,7 +338,7 @@ enum status ledger_left(struct ledger *l, const struct ledger_room *room, int64_
     return STATUS_OK;
 }
 
-/* "cuda:0: run-a (process 17) waits for 3.0 GiB and" what `rest` says. */
+/* Sets the error "cuda:0: run-a (process 17) waits for 3.0 GiB and" followed by `rest`. */
 static enum status waits(const struct ledger_room *room, const struct reservation *first, const char *rest,
                          struct err *err)
 {
@@ -346,14 +346,14 @@ static enum status waits(const struct ledger_room *room, const struct reservatio
                    first->holder, first->pid, TEXT_BYTES(first->bytes), rest);
 }
 
-/* The memory that a process holds of the device while it waits: of a GPU its context, which it reported. */
+/* The device memory that a process holds while it waits: on a GPU its context, which it has reported. */
 static int64_t held_waiting(const struct ledger_room *room, int64_t pid, int64_t used)
 {
     return strcmp(room->device, LEDGER_HOST) == 0 ? memory_private(pid) : used;
 }
 
-/* Whether each process of the queue will fit in its turn, while those behind it keep what they hold already
- * and this process what it has: else the two would wait for each other. */
+/* Checks that each process in the queue will fit when its turn comes, while this process and those behind it
+ * keep the memory that they already hold. Otherwise they would wait for each other for ever. */
 static enum status check_standing(const struct ledger_room *room, const struct reservation *rows,
                                   size_t count, struct err *err)
 {
@@ -361,7 +361,8 @@ static enum status check_standing(const struct ledger_room *room, const struct r
     for (size_t i = room->total > 0 ? count : 0; i-- > 0 && rows[i].waits;) {
         if (rows[i].bytes + behind > room->total - kept_free(room))
             return waits(room, &rows[i],
-                         "needs what this process holds already (start this one when that one trains)", err);
+                         "needs memory that this process already holds (start this one when that one trains)",
+                         err);
         behind += held_waiting(room, rows[i].pid, rows[i].used);
     }
     return STATUS_OK;
@@ -371,8 +372,8 @@ static enum status check_standing(const struct ledger_room *room, const struct r
     "insert into " table "(boot, pid, started, device, holder, bytes, since, used, home)"                    \
     " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
 
-/* One transaction: forgets the processes that have ended, and makes the request a reservation or, where it
- * `queues`, one of the queue. */
+/* In one transaction, deletes the rows of ended processes and adds the request to the reservations or, with
+ * `queues`, to the queue. */
 static enum status enter(struct ledger *l, const struct ledger_room *room, const char *holder, int64_t bytes,
                          bool queues, int64_t *id, struct err *err)
 {

@@ -27,7 +27,7 @@ static void orders_are_delivered_once_and_acknowledged(void **state)
     struct store *store = store_fixture_open(home);
     int64_t early, first, second;
     assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "test", &early, &err), STATUS_FAILED);
-    assert_non_null(strstr(err.text, "nobody is there to obey"));
+    assert_non_null(strstr(err.text, "no trainer can carry out the order"));
 
     struct run_lock lock;
     assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);

@@ -432,7 +432,7 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     struct err err = {0};
     store_fixture_home("c-order", home, sizeof home);
     furnish(home, finished, crashed);
-    expect(home, "order psalms stop", 1, "it is early_stopped, so nobody is there to obey");
+    expect(home, "order psalms stop", 1, "it is early_stopped, so no trainer can carry out the order");
     expect(home, "order job pause", 1, "it is crashed");
     expect(home, "order job dance", 2, "anneal order --help lists them)");
     expect(home, "order job lr-factor", 2, "one number from 0 to 1000");

@@ -399,53 +399,54 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
     static const struct {
         const char *name, *text, *sentence;
     } cases[] = {
-        {"steps.csv", "", "steps.csv:1: holds nothing"},
-        {"steps.csv", "\n\n", ": holds nothing"},
+        {"steps.csv", "", "steps.csv:1: is empty"},
+        {"steps.csv", "\n\n", ": is empty"},
         {"steps.csv", "step,loss\n1,2\n", "steps.csv:1: does not begin with s:STEP"},
-        {"other.csv", "a,b\n1,2\n", "other.csv:1: is no header that is known"},
-        {"short.csv", "run,segment,step\n" ID ",1,0\n", "short.csv:1: is no header"},
+        {"other.csv", "a,b\n1,2\n", "other.csv:1: is not a known header"},
+        {"short.csv", "run,segment,step\n" ID ",1,0\n", "short.csv:1: is not a known header"},
         {"steps.csv", STEPS_HEADER, "holds neither steps nor evaluations"},
         {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,,\n" ID ",1,0,,,,,2,,,,,\n",
          "steps.csv:3: is a second record of the same segment, step"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,\n", "steps.csv:2: has 12 fields, the header 13"},
+        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,\n",
+         "steps.csv:2: has 12 fields, but the header has 13"},
         {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,,,\n", "steps.csv:2: has more fields than 13"},
-        {"steps.csv", STEPS_HEADER ID ",1,-1,,,,,2,,,,,\n", "steps.csv:2: step: -1 is none"},
+        {"steps.csv", STEPS_HEADER ID ",1,-1,,,,,2,,,,,\n", "steps.csv:2: step: -1 is out of range"},
         {"steps.csv", STEPS_HEADER ID ",1,9223372036854775807,,,,,2,,,,,\n", "steps.csv:2: step: "},
-        {"steps.csv", STEPS_HEADER ID ",1,9223372036854775808,,,,,2,,,,,\n", "step: is no whole number"},
+        {"steps.csv", STEPS_HEADER ID ",1,9223372036854775808,,,,,2,,,,,\n", "step: is not a whole number"},
         {"steps.csv", STEPS_HEADER ID ",0,1,,,,,2,,,,,\n", "steps.csv:2: segment: 0 is not in 1 to"},
         {"steps.csv", STEPS_HEADER ID ",1,,,,,,2,,,,,\n", "steps.csv:2: step: is missing"},
         {"steps.csv", STEPS_HEADER ID ",1,1.5,,,,,2,,,,,\n",
-         "steps.csv:2: step: is no whole number: \"1.5\""},
+         "steps.csv:2: step: is not a whole number: \"1.5\""},
         {"steps.csv", STEPS_HEADER "\n\n" ID ",1,0,,,,,two,,,,,\n",
-         "steps.csv:4: loss: is no number: \"two\""},
+         "steps.csv:4: loss: is not a number: \"two\""},
         {"steps.csv", STEPS_HEADER ",1,0,,,,,2,,,,,\n", "steps.csv:2: the run's id is missing"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,\"2,,,,,\n", "steps.csv:2: its quote is not closed"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,\"2\"x,,,,,\n", "steps.csv:2: a quote is not where"},
+        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,\"2,,,,,\n", "steps.csv:2: a quote is not closed"},
+        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,\"2\"x,,,,,\n", "steps.csv:2: a quote is where"},
         {"samples.csv", "run,segment,step,prompt,text\n" ID ",1,0,\"a\nb\",c\n" ID ",1,x,d,e\n",
-         "samples.csv:4: step: is no whole number"},
+         "samples.csv:4: step: is not a whole number"},
         {"early.csv",
          "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,"
          "verdict\n" ID ",1,0,1,1,0,0,1,0,3,maybe\n",
-         "early.csv:2: verdict: \"maybe\" is none of improved"},
+         "early.csv:2: verdict: \"maybe\" is not one of improved"},
         {"orders.csv", "run,issued_at,verb,argument,issuer,applied_step,result\n" ID ",1,dance,,,,\n",
-         "orders.csv:2: verb: \"dance\" is none of pause, continue, stop, checkpoint, eval, sample, "
+         "orders.csv:2: verb: \"dance\" is not one of pause, continue, stop, checkpoint, eval, sample, "
          "lr-factor, trace"},
         {"loss.csv", "Wall time,Step,Value\n1,0,2\n1,one,2\n",
-         "loss.csv:3: step: is no whole number: \"one\""},
-        {"loss.csv", "Wall time,Step,Value\n1,0.5,2\n", "loss.csv:2: step: is no whole number"},
-        {"loss.csv", "Wall time,Step,Value\n1,1e300,2\n", "loss.csv:2: step: is no whole number"},
+         "loss.csv:3: step: is not a whole number: \"one\""},
+        {"loss.csv", "Wall time,Step,Value\n1,0.5,2\n", "loss.csv:2: step: is not a whole number"},
+        {"loss.csv", "Wall time,Step,Value\n1,1e300,2\n", "loss.csv:2: step: is not a whole number"},
         {"loss.csv", "Wall time,Step,Value\n1,0,\n", "loss.csv:2: loss: is missing"},
-        {"loss.csv", "Wall time,Step,Value\n1,0\n", "loss.csv:2: has 2 fields, the header 3"},
-        {"tokens.csv", "Wall time,Step,Value\n1,0,nan\n", "tokens.csv:2: tokens: is no whole number"},
-        {"shoe_size.csv", "Wall time,Step,Value\n1,0,2\n", "names no metric that is known: \"shoe_size\""},
-        {"wall_time.csv", "Wall time,Step,Value\n1,0,2\n", "names no metric that is known"},
-        {"main.log", "s:0 trl:1\ns:1 trl:one\n", "main.log:2: trl: is no number: \"one\""},
+        {"loss.csv", "Wall time,Step,Value\n1,0\n", "loss.csv:2: has 2 fields, but the header has 3"},
+        {"tokens.csv", "Wall time,Step,Value\n1,0,nan\n", "tokens.csv:2: tokens: is not a whole number"},
+        {"shoe_size.csv", "Wall time,Step,Value\n1,0,2\n", "is not a known metric: \"shoe_size\""},
+        {"wall_time.csv", "Wall time,Step,Value\n1,0,2\n", "is not a known metric"},
+        {"main.log", "s:0 trl:1\ns:1 trl:one\n", "main.log:2: trl: is not a number: \"one\""},
         {"main.log", "s:0 trl:1\nstep 3\n", "main.log:2: does not begin with s:STEP"},
         {"main.log", "s:-1 trl:1\n", "main.log:1: does not begin with s:STEP"},
-        {"main.log", "s:0\n", "main.log:1: says nothing of step 0"},
-        {"main.log", "s:0 xyz:1\n", "main.log:1: no word \"xyz\" is known"},
-        {"main.log", "s:0 trl:1 tel:2\n", "main.log:1: \"tel\" is not what follows"},
-        {"main.log", "s:0 trl\n", "main.log:1: trl: is no number: \"\""},
+        {"main.log", "s:0\n", "main.log:1: has no values for step 0"},
+        {"main.log", "s:0 xyz:1\n", "main.log:1: \"xyz\" is not known"},
+        {"main.log", "s:0 trl:1 tel:2\n", "main.log:1: \"tel\" is not expected here"},
+        {"main.log", "s:0 trl\n", "main.log:1: trl: is not a number: \"\""},
         {"main.log", "s:0 eval:0.3\n", "holds neither steps nor evaluations"},
     };
     char home[PATH_MAX];
@@ -502,8 +503,8 @@ static void files_of_two_runs_or_kinds_are_not_mixed(void **state)
     write_text(home, "loss.csv", "Wall time,Step,Value\n1,0,2\n", loss);
     write_text(home, "main.log", "s:0 trl:1\n", log);
     const char *pairs[][2] = {{steps, evals}, {steps, loss}, {loss, log}, {steps, home}};
-    static const char *const sentences[] = {"evals.csv:2: is of run another, but ", "is of another kind",
-                                            "is of another kind", "is a folder"};
+    static const char *const sentences[] = {"evals.csv:2: is of run another, but ", "differs in kind",
+                                            "differs in kind", "is a folder"};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(import_files(store, pairs[i], 2, NULL, &outcome, &err), STATUS_USAGE);
         if (!strstr(err.text, sentences[i])) fail_msg("%s", err.text);

@@ -71,9 +71,9 @@ static void what_does_not_fit_is_refused_with_numbers_and_holders(void **state)
     struct ledger *ledger = opened("refused");
     assert_int_equal(ledger_reserve(ledger, &room, "run-a", 600 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 301 * MIB, &other, &err), STATUS_BUSY);
-    assert_non_null(strstr(err.text,
-                           "gpu: 301.0 MiB are needed, 300.0 MiB of 1000.0 MiB are left beside the 10 % that "
-                           "stay free; reserved: run-a 600.0 MiB"));
+    assert_non_null(
+        strstr(err.text, "gpu: 301.0 MiB are needed, but 300.0 MiB of 1000.0 MiB are left (10 % stay free); "
+                         "reserved: run-a 600.0 MiB"));
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 901 * MIB, &other, &err), STATUS_NO_MEMORY);
     assert_non_null(strstr(err.text, "of which 10 % stay free"));
     assert_int_equal(ledger_reserve(ledger, &room, "run-b", 300 * MIB, &other, &err), STATUS_OK);
@@ -305,7 +305,7 @@ static void nobody_waits_in_a_way_that_keeps_out_who_came_before(void **state)
     assert_int_equal(ledger_wait(second, &context, "small", 100 * MIB, &err), STATUS_OK);
     assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_BUSY);
     assert_non_null(strstr(err.text, "large (process "));
-    assert_non_null(strstr(err.text, ") waits for 800.0 MiB and needs what this process holds"));
+    assert_non_null(strstr(err.text, ") waits for 800.0 MiB and needs memory that this"));
     ledger_close(second);
     assert_int_equal(ledger_wait(third, &context, "another", 100 * MIB, &err), STATUS_OK);
     ledger_close(third);

@@ -301,7 +301,7 @@ static void a_second_trainer_on_a_run_is_told_the_process_of_the_first(void **st
                                           "--train.total_steps=100000000", "--progress=json", NULL);
     process_wait_lines(first, 3);
     struct process *second = process_run(1, "resume", "busy", "--train.total_steps=200000000", NULL);
-    snprintf(sentence, sizeof sentence, "another trainer (process %d) is at work on it",
+    snprintf(sentence, sizeof sentence, "another trainer (process %d) is training it",
              (int)process_pid(first));
     process_expect_sentence(second, sentence);
     process_signal(first, SIGTERM);
@@ -345,7 +345,7 @@ static void a_read_only_disk_says_so(void **state)
     process_expect(1, p);
     process_expect_sentence(p,
                             "cannot be written: Read-only file system (set ANNEAL_HOME to a folder you may "
-                            "write to; what is there can only be looked at)");
+                            "write to; its runs can only be viewed)");
 }
 
 static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)

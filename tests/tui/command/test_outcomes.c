@@ -293,7 +293,8 @@ static void compare_says_what_it_cannot(void **state)
     process_expect_sentence(process_run(2, "compare", NULL), "needs RUN RUN...");
     process_expect_sentence(process_run(2, "compare", "base", NULL), "needs RUN RUN...");
     process_expect_sentence(process_run(1, "compare", "base", "bass", NULL), "did you mean \"base\"");
-    process_expect_sentence(process_run(2, "compare", "base", "fast", ids[0], NULL), "which is named before");
+    process_expect_sentence(process_run(2, "compare", "base", "fast", ids[0], NULL),
+                            "which was already named");
     process_expect_sentence(process_run(2, "compare", "base", "fast", "--wide", NULL),
                             "unknown option --wide");
     char *out = process_output("compare", "--help", NULL);
@@ -307,7 +308,8 @@ static void export_writes_every_format_where_it_is_told(void **state)
     char home[PATH_MAX], ids[3][RUN_ID_MAX], path[PATH_MAX + 200], file[PATH_MAX + 200];
     open_home("formats", home);
     make_three(home, ids);
-    process_expect_sentence(process_run(2, "export", "base", "fast", "base", NULL), "which is named before");
+    process_expect_sentence(process_run(2, "export", "base", "fast", "base", NULL),
+                            "which was already named");
     char *out = process_output("export", "base", "fast", "--format", "long", NULL);
     assert_memory_equal(out, "run,step,wall_time,metric,value\r\n", 33);
     assert_non_null(strstr(out, "-base,99,"));
