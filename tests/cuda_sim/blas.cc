@@ -31,10 +31,10 @@ struct matrix {
 
 struct preference {
     uint64_t workspace;
-    uint32_t schemes, alignment[4]; /* of A, B, C, D, in bytes; 256 as in cuBLASLt unless told */
+    uint32_t schemes, alignment[4]; /* of A, B, C, D, in bytes; 256 unless set, as in cuBLASLt */
 };
 
-/* A choice belongs to the product it was made for. */
+/* A choice is valid only for its product. */
 struct algorithm {
     uint32_t magic, kind;
     uint64_t alignment, workspace, scheme, product;
@@ -82,7 +82,7 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cub
     if (x.K != (plain_b ? x.b.rows : x.b.columns) || x.d.rows != x.M || x.d.columns != x.N ||
         memcmp(&layout_c, &x.d, sizeof x.d) != 0)
         return CUBLAS_STATUS_INVALID_VALUE;
-    /* of the table of supported types, what is fp32 or bf16 */
+    /* the fp32 and bf16 rows of the table of supported types */
     bool narrow = x.a.type == CUDA_R_16BF;
     if (x.desc.scale != CUDA_R_32F || x.a.type != x.b.type || (!narrow && x.d.type != CUDA_R_32F) ||
         (narrow && x.desc.compute != CUBLAS_COMPUTE_32F))
@@ -116,8 +116,8 @@ algorithm make(const call &x, kind k)
     return out;
 }
 
-/* A long K pays for the second pass of SPLIT. The start is slow, so that who measures has soon measured
- * enough. */
+/* For a long K, SPLIT is faster in spite of its second pass. The start is slow, so that a measurement soon
+ * has enough time. */
 double microseconds(const call &x, uint32_t k)
 {
     double work = (double)(x.M * x.N * x.K) * 1e-3;
@@ -209,7 +209,7 @@ extern "C" uint64_t sim_heuristics(void)
     return heuristics;
 }
 
-/* A handle that is never destroyed, because its device is lost, is no leak. */
+/* A handle that is never destroyed because its device is lost is not a leak. */
 static auto &handles = *new std::vector<sim_blas *>;
 
 extern "C" uint64_t sim_descriptors(void)
@@ -246,7 +246,8 @@ size_t cublasLtGetVersion(void)
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
-    openblas_set_num_threads(1); /* as in training on the CPU: with more it takes memory for each product */
+    openblas_set_num_threads(
+        1); /* as in training on the CPU: with more, OpenBLAS allocates for each product */
     handles.push_back(*out = new sim_blas());
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -401,7 +402,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     algorithm algo = get<algorithm>(chosen);
     if (sim::product_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
-    /* a fault comes out later, want of memory at once, and is left */
+    /* a fault is reported later, lack of memory at once */
     if (!sim::launch_taken("cublasLtMatmul")) return CUBLAS_STATUS_ALLOC_FAILED;
     if (c != d || !sound(x, algo) || algo.workspace > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
     if (algo.kind == RACING) sim::fail("cublasLtMatmul: an algorithm that adds up in no fixed order");

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Runs `work` in a child; returns its exit status, or 128 + the signal. What it said on standard error goes
- * to buf, cut where `size` ends. */
+/* Runs `work` in a child; returns its exit status, or 128 + the signal. Its standard error is copied to buf,
+ * truncated to `size`. */
 int child_run(void (*work)(int argument), int argument, char *buf, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
-/* The simulator's clock. Time is pretended: it passes only by work_done, so that what a test measures with
- * events is the same on every machine. A launch takes a microsecond for each started 1,024 threads, a copy one
- * for each started 4 KiB, a matrix product what blas.cc says. */
+/* The simulator's clock. Only work_done advances it, so a test measures the same times with events on every
+ * machine. A launch takes a microsecond for each started 1,024 threads, a copy one for each started 4 KiB, a
+ * matrix product what blas.cc says. */
 #include "tests/cuda_sim/machine.hh"
 
 static double now;

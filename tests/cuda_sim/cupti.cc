@@ -1,6 +1,6 @@
-/* The simulator's CUPTI and NVTX: each piece of work on the pretended device becomes a record, with the
- * simulator's pretended time, as long as its kind is enabled; buffers are asked for and given back as CUPTI
- * does, and a range is counted. Kernels' names are the launch's words. */
+/* The simulator's CUPTI and NVTX: each piece of work on the simulated device becomes a record with the
+ * simulated time while its kind is enabled; buffers are requested and returned as in CUPTI, and ranges are
+ * counted. A kernel's name is the text of its launch. */
 #include <cupti.h>
 #include <nvtx3/nvToolsExt.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr uint64_t EPOCH = 1000000000; /* of the pretended CUPTI's clock: not the simulator's start */
+constexpr uint64_t EPOCH = 1000000000; /* start of CUPTI's clock; differs from the simulator's */
 constexpr size_t RECORD = 64;          /* bytes in a buffer that each takes */
 
 static_assert(sizeof(CUpti_ActivityKernel10) <= RECORD && sizeof(CUpti_ActivityMemcpy6) <= RECORD, "no room");

@@ -1,8 +1,8 @@
-/* What the pretended machine lacks, and when it fails: where streams are late, when the work runs.
+/* The faults of the simulated machine. With late streams, work fails when it runs, not when it is queued.
  *
- * A kernel's fault is seen late, as on a GPU: the launch succeeds, does nothing, and the next copy or
- * synchronisation returns the error. From then on the error is sticky, and whoever has been told must not
- * call again: that is a finding. */
+ * A kernel's fault is reported late, as on a GPU: the launch succeeds, does nothing, and the next copy or
+ * synchronisation returns the error. From then on the error is sticky, and a caller that has received it must
+ * not call again: that is a finding. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +15,17 @@ enum kind { NOTHING, FAULT, LOST, OOM, NO_ROOM, REFUSED };
 
 struct script {
     enum kind kind;
-    uint64_t at, seen; /* the at-th launch, download or allocation; so many were there */
+    uint64_t at, seen; /* the at-th launch, download or allocation fails; number so far */
     char which[64]; /* only kernels with this in their name, or copies of at least so many bytes; "": all */
 };
 
 struct script script;
 enum sim_machine now;
-cudaError_t sticky = cudaSuccess; /* what the device has failed with */
-bool told;                        /* and some call has returned it */
+cudaError_t sticky = cudaSuccess; /* the error of the failed device */
+bool told;                        /* a call has returned it */
 cudaError_t refusal;              /* of the last launch: not sticky, returned once */
 
-/* A device that has failed gives its memory back when the process ends: with the next machine. */
+/* A failed device keeps its memory until the process ends; here, until the next machine is set. */
 void reset(enum sim_machine machine)
 {
     if (sticky != cudaSuccess) sim::streams_release(), sim::memory_release();
@@ -55,8 +55,8 @@ bool parse(const char *words)
     return script.kind != NOTHING;
 }
 
-/* The machine is good until told otherwise: by a test, or, where the simulator is the plugin of a whole
- * process, by the environment. */
+/* The machine is good until a test sets another one or, if the simulator is the plugin of a whole process,
+ * the environment does. */
 struct environment {
     environment()
     {

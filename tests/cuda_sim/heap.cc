@@ -1,7 +1,7 @@
-/* What the simulator takes from the heap for itself (a launch is a std::function, a block's threads are fibers)
- * is no allocation of training, whose own device code is C in this respect: it calls malloc, and never new. So
- * `new` goes past the family that counts (see core/base/heap.h), and `--check-allocations` means the same here
- * as on a GPU. */
+/* Replaces `new`, so that the simulator's own heap use (a launch is a std::function, a block's threads are
+ * fibers) does not count as an allocation of training: the product's device code calls only malloc. `new`
+ * bypasses the counting functions (see core/base/heap.h), so `--check-allocations` means the same here as on
+ * a GPU. */
 #include <features.h>
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -1,10 +1,11 @@
 /* The simulator's device memory and runtime API.
  *
- * Every allocation is a mapping of its own: the mebibyte before it and behind it is never accessible, the
- * bytes between its end and that are filled with a pattern (and poisoned under AddressSanitizer), fresh
- * memory is all NaN (the ends of it, where it is big), and outside launches, copies and matrix products no
- * page is accessible at all: host code that reads through a device pointer stops here as it would on a GPU.
- */
+ * Every allocation is a mapping of its own. A mebibyte before and after it is never accessible, and the bytes
+ * between its end and that guard have a pattern (and are poisoned under AddressSanitizer). Fresh memory is
+ * all NaN (a big allocation only at its ends). Outside launches, copies and matrix products no page is
+ * accessible: host code that reads through a device pointer stops, as on a GPU.
+ *
+ * */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ void protect(const allocation &a, bool open)
     if (mprotect(a.at, a.mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) sim::fail("mprotect");
 }
 
-/* The bytes behind the allocation's end, up to its guard pages. */
+/* The bytes after the end of the allocation, up to its guard pages. */
 void check_pattern(const allocation &a, const char *who)
 {
     UNPOISON(a.at + a.bytes, a.mapped - a.bytes);
@@ -85,7 +86,7 @@ cudaError_t fault_or(cudaError_t error, const char *caller = __builtin_FUNCTION(
 
 namespace sim {
 
-/* Before every use, as a test's framework may have put its own handler in the place. */
+/* Called before every use, as a test's framework may have installed its own handler. */
 void catch_faults()
 {
 #if ASAN
@@ -101,7 +102,8 @@ void catch_faults()
     if (sigaltstack(&alternate, NULL) != 0 || sigaction(SIGSEGV, &action, NULL) != 0) fail("sigaction");
 }
 
-/* Closing takes longer than most launches of a model: after the first ones it is done now and then. */
+/* Closing takes longer than most launches of a model, so after the first launches it is done only now and
+ * then. */
 void memory_open(bool open)
 {
     enum { ALWAYS = 500, EVERY = 17 };
@@ -203,7 +205,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    *value = attribute == cudaDevAttrClockRate ? 1000000 : 0; /* kHz; nobody looks at a screen */
+    *value = attribute == cudaDevAttrClockRate ? 1000000 : 0; /* kHz; there is no screen */
     return device <= 1 ? cudaSuccess : cudaErrorInvalidValue;
 }
 
@@ -236,7 +238,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     allocation a = {(unsigned char *)memory + GUARD, bytes, mapped};
     protect(a, true);
     UNPOISON(a.at, a.mapped);
-    /* of a big one only the ends: the pages between cost nothing as long as nobody touches them */
+    /* only the ends of a big one: untouched pages between them cost nothing */
     if (mapped <= FILL) memset(a.at, PATTERN, mapped);
     if (mapped > FILL) memset(a.at, PATTERN, PAGE), memset(a.at + mapped - PAGE, PATTERN, PAGE);
     POISON(a.at + a.bytes, a.mapped - a.bytes);
@@ -298,9 +300,9 @@ static void copy_now(void *to, const void *from, size_t bytes, enum cudaMemcpyKi
     sim::memory_open(false);
 }
 
-/* Ordinary host memory is read before the call returns, unless the device reads it by itself, and written
- * before it returns, after all that is queued; page-locked memory is read and written when the stream comes
- * to it. */
+/* Pageable host memory is read before the call returns, unless the device reads it directly, and written
+ * before the call returns, after all queued work. Page-locked memory is read and written when the stream
+ * reaches the copy. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {

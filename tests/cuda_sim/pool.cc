@@ -1,6 +1,6 @@
-/* The simulator's memory pool, which says that it grows by whole chunks. A pool's memory is device memory
- * like any other (memory.cc), counted; what is freed is gone at once, so that a use after it is a finding,
- * and held by the pool until a trim, as the runtime reports it. */
+/* The simulator's memory pool, which reports that it grows by whole chunks. Its memory is ordinary device
+ * memory (memory.cc), and counted. Freed memory becomes inaccessible at once, so that a later use is a
+ * finding, but counts as held by the pool until a trim, as the runtime reports it. */
 #include <map>
 
 #include "tests/cuda_sim/machine.hh"
@@ -57,7 +57,7 @@ cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t pool
     return cudaSuccess;
 }
 
-/* Given back when the stream comes to it. */
+/* The memory is freed when the stream reaches the call. */
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 {
     auto found = the_pool.live.find(memory);

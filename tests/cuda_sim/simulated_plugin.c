@@ -13,7 +13,7 @@
 
 #include "tests/tui/command/process.h"
 
-/* It lies beside the tests, which the binary is one folder above. */
+/* The plugin is in the folder of the tests, one below the binary's. */
 void simulated_plugin_use(const char *machine)
 {
     char path[4096];

@@ -1,11 +1,11 @@
 /* The simulator's multiprocessor: runs a launch block by block, each thread of a block as a fiber. A fiber
- * runs until it waits; a warp goes on when all lanes of the mask wait at the same line, a block when all its
- * threads wait at the same __syncthreads(). Anything else that stops is a divergent barrier.
+ * runs until it waits. A warp continues when all lanes of the mask wait at the same line, a block when all
+ * its threads wait at the same __syncthreads(). If neither is possible, a barrier is divergent.
  *
- * Shared memory carries a mark for every two bytes (who wrote, who read, in which interval between
- * barriers): two threads in one interval, one of them writing, are a race, whatever order they happened to
- * run in. A launch has 48 KiB of it; or, of the dynamic kind, what cudaFuncSetAttribute allowed its kernel,
- * and in all the least that a supported GPU lends a block. */
+ * Shared memory has a mark for every two bytes (its writer, its readers, the interval between barriers). If
+ * two threads access them in one interval and one writes, that is a race, whichever ran first. A launch may
+ * use 48 KiB, or as much dynamic memory as cudaFuncSetAttribute allowed its kernel; in total never more than
+ * the smallest limit per block of the supported GPUs. */
 #include <boost/context/detail/fcontext.hpp>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ struct fiber {
     bool memory_barrier; /* __syncwarp, not a shuffle */
     unsigned mask;
     uint64_t value;
-    void *operands; /* of an instruction of the whole warp, else NULL */
+    void *operands; /* operands of an instruction of the whole warp, else NULL */
     void (*work)(void *const operands[WARP], int thread);
 };
 
@@ -71,13 +71,13 @@ sim::mark dynamic_marks[SHARED_MAX / sim::MARKED];
 size_t dynamic_size;
 auto &allowed = *new std::map<const void *, size_t>; /* dynamic shared memory, by kernel */
 
-/* Arrays of shared memory that this launch has come to. */
+/* Arrays of shared memory that this launch has reached. */
 enum { ARRAYS_MAX = 64 };
 const void *arrays[ARRAYS_MAX];
 int array_count;
 size_t array_bytes, shared_limit;
 
-/* Barriers and waits for copies met so far, in order, and the one that sim_skip_barrier takes away. */
+/* Barriers and waits for copies reached so far, in order, and the one that sim_skip_barrier disables. */
 enum { SITES_MAX = 64 };
 struct site {
     const char *file;
@@ -88,8 +88,8 @@ int site_count, skipped = -1;
 enum sim_order order = SIM_FORWARD;
 uint32_t order_seed, order_state;
 
-/* `turn` of `count` in the chosen order: a rotation with a random sense is enough of a shuffle to part any
- * two threads both ways over a few blocks. */
+/* `turn` of `count` in the chosen order: a rotation in a random direction is enough to run any two threads in
+ * both orders within a few blocks. */
 int choose(int turn, int count, uint32_t draw)
 {
     if (order == SIM_FORWARD) return turn;
@@ -134,7 +134,7 @@ void resume(int thread)
 #endif
 }
 
-/* The running fiber waits; the scheduler goes on. */
+/* The running fiber waits; the scheduler continues. */
 void wait(state why, const char *file, int line)
 {
     fiber *f = &fibers[running];
@@ -150,7 +150,7 @@ void wait(state why, const char *file, int line)
 #endif
 }
 
-/* What keeps `thread` from the barrier at which `waiting` waits. */
+/* Describes why `thread` does not reach the barrier at which `waiting` waits. */
 [[noreturn]] void divergent(int waiting, int thread)
 {
     fiber *w = &fibers[waiting], *f = &fibers[thread];
@@ -163,7 +163,7 @@ void wait(state why, const char *file, int line)
               f->line, w->index.x, w->index.y, w->index.z, w->file, w->line);
 }
 
-/* Lets the lanes go that wait for each other with fibers[thread]. */
+/* Releases the lanes that wait together with fibers[thread]. */
 void release_warp(int thread)
 {
     fiber *f = &fibers[thread];
@@ -195,7 +195,7 @@ void release_warp(int thread)
     }
 }
 
-/* Until every lane is done or waits for the block. */
+/* Runs until every lane is done or waits for the block. */
 void run_warp(int first)
 {
     int count = thread_count - first < WARP ? thread_count - first : WARP;
@@ -256,7 +256,7 @@ void run_block(dim3 block)
     }
 }
 
-/* Whether an access in these intervals happened before all that the running thread does now. */
+/* Whether an access in these intervals is ordered before the running thread's next access. */
 bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
 {
     return thread == running || epoch != block_epoch ||
@@ -286,7 +286,7 @@ void check_shared()
                   array_bytes + dynamic_size, dynamic_size, shared_limit, SHARED_MAX);
 }
 
-/* Marks of an earlier block say nothing. */
+/* Marks of an earlier block are void. */
 void refresh(sim::mark *mark)
 {
     if (mark->block == block_serial) return;
@@ -322,7 +322,7 @@ bool allow_shared(const void *kernel, size_t bytes)
     return true;
 }
 
-/* Each thread's first coming counts alike: those of one are enough. */
+/* Every thread reaches the same arrays, so those of one thread are enough. */
 void count_shared(const void *array, size_t bytes)
 {
     if (running != 0) return;
@@ -353,7 +353,7 @@ static void run_grid(const char *kernel, const void *at, dim3 grid, dim3 block, 
     array_bytes = 0;
     auto leave = allowed.find(at);
     shared_limit = SHARED_FREE;
-    if (leave != allowed.end()) /* which leaves the other kind the rest */
+    if (leave != allowed.end()) /* the rest is left for static memory */
         shared_limit = shared_bytes > leave->second ? leave->second : (size_t)SHARED_MAX;
     check_shared();
     order_state = order_seed;
@@ -482,7 +482,7 @@ void check_write(mark *mark, const char *name, ptrdiff_t index)
         race(name, index, mark->writer, "written after a write by");
     if (mark->reader >= 0 && !ordered(mark->reader, mark->read_epoch, mark->read_warp_epoch))
         race(name, index, mark->reader, "written after a read by");
-    /* of the second reader only a block's barrier is known to order it: a lane of another warp counts */
+    /* for the second reader only the block's barrier is tracked, so a lane of another warp counts */
     if (mark->other_reader >= 0 && mark->read_epoch == block_epoch &&
         mark->other_reader / WARP != running / WARP)
         race(name, index, mark->other_reader, "written after a read by");

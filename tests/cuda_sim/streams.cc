@@ -1,12 +1,12 @@
-/* The simulator's streams, events and graphs. Work runs when it is queued, or, where streams are late, as
- * late as the runtime allows: when the host waits for it, or when work that the host waits for comes after
- * it. Then page-locked memory is read and written at that late moment, an event has happened only once
- * somebody waited, and work of two streams that no event orders runs in the order least expected: a missing
- * wait is a wrong result. A stream that is captured runs nothing; what it would have run is a graph.
+/* The simulator's streams, events and graphs. Work runs when it is queued. With late streams it runs as late
+ * as the runtime allows: when the host waits for it or for work that depends on it. Page-locked memory is
+ * then read and written at that late moment, an event happens only when the host waits, and work of two
+ * streams that no event orders runs in the least expected order, so a missing wait gives a wrong result. A
+ * captured stream runs nothing: its work becomes a graph.
  *
- * What the runtime refuses within a capture is refused here, and spoils the capture: on the captured stream
- * waiting, ordinary host memory and events; of the thread that captures, on whatever stream, memory, asking
- * for events and waiting for the device. */
+ * As in the runtime, some calls fail during a capture and invalidate it: on the captured stream, waits,
+ * copies of pageable host memory and events; in the capturing thread, on any stream, allocations, queries of
+ * events and waits for the device. */
 #include <stdlib.h>
 
 #include <deque>
@@ -24,17 +24,17 @@ struct line;
 
 struct item {
     task run;
-    std::shared_ptr<line> first; /* which must have come so far; NULL: nothing */
+    std::shared_ptr<line> first; /* must have reached that point; NULL: nothing */
     uint64_t first_count;
 };
 
-/* What is queued on a stream; outlives it where events know of it. */
+/* The work queued on a stream; it outlives the stream if events refer to it. */
 struct line {
     std::deque<item> items;
     uint64_t queued = 0, done = 0;
 };
 
-/* A moment in a stream's work. */
+/* A point in a stream's work. */
 struct mark {
     std::shared_ptr<line> of;
     uint64_t count;
@@ -75,10 +75,10 @@ struct sim_event {
 
 namespace {
 
-/* Kept here: what is never destroyed, because its device has failed, is no leak. */
+/* Kept here, so that objects of a failed device, which are never destroyed, do not count as leaks. */
 auto &streams = *new std::vector<sim_stream *>;
 auto &events = *new std::vector<sim_event *>;
-auto &graphs = *new std::vector<sim_graph *>; /* those that can be launched */
+auto &graphs = *new std::vector<sim_graph *>; /* executable graphs */
 auto &nobodys = *new sim_stream;              /* work on the stream NULL */
 thread_local sim_stream *capturing;           /* of this thread */
 
@@ -379,7 +379,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
-    sim::drain_all(); /* what is under way holds on to it */
+    sim::drain_all(); /* running work uses it */
     std::erase(graphs, graph);
     delete graph;
     return cudaSuccess;

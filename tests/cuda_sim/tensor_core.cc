@@ -1,11 +1,12 @@
 /* The simulator's tensor cores and asynchronous copies.
  *
- * An instruction of a warp runs once all its lanes have come to it, from the operands each posted: a product
- * is summed in fp64 and rounded once, and what ldmatrix reads counts as read by the lane that gets it.
+ * A warp's instruction runs when all its lanes have reached it, with the operands that each posted. A product
+ * is summed in fp64 and rounded once; a value that ldmatrix reads counts as read by the lane that receives
+ * it.
  *
- * A copy takes its bytes from global memory when it is asked for, and keeps them until a wait covers its
- * group. Until then the target counts as being written: any access is a race. With the wait it counts as
- * written by the thread that waits, so other threads need a barrier behind it. */
+ * A copy reads global memory when it is issued and keeps the bytes until a wait covers its group. Until then
+ * the target counts as being written, so any access is a race. After the wait it counts as written by the
+ * waiting thread, so other threads need a barrier. */
 #include <stdio.h>
 
 #include <vector>
@@ -89,7 +90,7 @@ void gather(void *const operands[WARP], int thread)
 struct copy {
     sim::span to;
     unsigned char bytes[16];
-    int group; /* of its thread, counted from 0 */
+    int group; /* number within its thread, from 0 */
 };
 
 struct copies {

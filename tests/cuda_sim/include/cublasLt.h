@@ -1,11 +1,11 @@
 /* The part of cuBLASLt's interface that the product uses, for the simulator: column-major products by the
- * CPU's BLAS, with the checks that cuBLASLt makes (types, leading dimensions, agreeing shapes, workspace) and
- * ranges and alignments besides.
+ * CPU's BLAS, with the checks of cuBLASLt (types, leading dimensions, matching shapes, workspace), and checks
+ * of ranges and alignments.
  *
- * Pretended algorithms, in the heuristics' order: `plain` runs always; `vector` is twice as fast and wants
- * operands of 16-byte alignment; `broken` is promised and cannot run; `split` cuts a long K in two, wants
- * workspace for both halves, is faster still, and rounds differently; `racing` is the fastest and adds up in
- * no fixed order, and running it is a finding. */
+ * The simulated algorithms, in the heuristics' order: `plain` always runs; `vector` is twice as fast and
+ * needs 16-byte aligned operands; `broken` is offered but cannot run; `split` cuts a long K in two, needs
+ * workspace for both halves, is even faster and rounds differently; `racing` is the fastest and sums in no
+ * fixed order, so running it is a finding. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_CUBLASLT_H
 #define ANNEAL_TESTS_CUDA_SIM_CUBLASLT_H
 #ifdef __cplusplus
@@ -24,7 +24,7 @@ typedef enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 } cubl
 typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
 typedef struct sim_blas *cublasLtHandle_t;
 
-/* As in cuBLASLt, descriptors may live in the caller's memory; what they hold is the simulator's affair. */
+/* As in cuBLASLt, descriptors may be in the caller's memory; only the simulator uses their contents. */
 typedef struct {
     uint64_t data[32];
 } cublasLtMatmulDescOpaque_t;

@@ -1,6 +1,6 @@
-/* What a .cu file finds in the simulator instead of NVIDIA's cuda_runtime.h: qualifiers, built-in variables,
- * barriers and warp functions, shared memory that checks each access, and the part of the runtime API that
- * the product uses. See tests/cuda_sim/simulator.h. */
+/* Replaces NVIDIA's cuda_runtime.h for .cu files in the simulator: qualifiers, built-in variables, barriers
+ * and warp functions, shared memory that checks each access, and the part of the runtime API that the product
+ * uses. See tests/cuda_sim/simulator.h. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_CUDA_RUNTIME_H
 #define ANNEAL_TESTS_CUDA_SIM_CUDA_RUNTIME_H
 #ifdef __cplusplus
@@ -32,7 +32,7 @@ struct dim3 {
     }
 };
 
-/* Of the thread that runs. */
+/* Variables of the running thread. */
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
@@ -43,14 +43,15 @@ namespace sim {
 /* Prints the finding with kernel, block and thread, and ends the process. */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* at: the kernel's function, for which cudaFuncSetAttribute was called or not. `body` runs when the stream
- * comes to it. */
+/* at: the kernel's function, for which cudaFuncSetAttribute may have been called. `body` runs when the stream
+ * reaches it. */
 void launch(const char *kernel, const void *at, struct sim_stream *stream, dim3 grid, dim3 block,
             size_t shared_bytes, const std::function<void()> &body);
 
 void sync_threads(const char *file, int line);
 void sync_warp(unsigned mask, const char *file, int line);
-/* Posts a value and waits for the lanes of mask; then values of lane, mask-checked. */
+/* Posts a value and waits for the lanes of the mask; then reads values of lanes, which must be in the
+ * mask. */
 void exchange(unsigned mask, uint64_t value, const char *file, int line);
 uint64_t exchanged(int lane);
 int lane();
@@ -71,11 +72,11 @@ unsigned ballot(unsigned mask, bool predicate, const char *file, int line);
 
 /* ---- shared memory ---- */
 
-/* Who touched two bytes of shared memory last: the block's serial number makes older marks void. */
+/* The last accesses to two bytes of shared memory. Marks with another block's serial number are void. */
 struct mark {
     uint32_t block, write_epoch, write_warp_epoch, read_epoch, read_warp_epoch;
     int16_t writer, reader, other_reader;
-    bool copying; /* an asynchronous copy by the writer is under way */
+    bool copying; /* an asynchronous copy by the writer is in progress */
 };
 constexpr size_t MARKED = 2;
 
@@ -147,11 +148,11 @@ template <typename T> class pointer {
         p.offset_ += more;
         return p;
     }
-    /* The `bytes` from the first element on, for instructions that do not take single elements. */
+    /* The `bytes` from the first element on, for instructions that access more than one element. */
     struct span span(size_t bytes) const;
 };
 
-/* A range of shared memory that has been checked to exist, and that begins on a boundary of its size. */
+/* A checked range of shared memory; it is aligned to its size. */
 struct span {
     unsigned char *at;
     mark *marks; /* bytes / MARKED */
@@ -177,7 +178,7 @@ struct storage {
     mark marks[COUNT * sizeof(T) / MARKED];
 };
 
-/* A thread has come to an array that the kernel has besides its dynamic shared memory. */
+/* Called when a thread reaches a static array of shared memory. */
 void count_shared(const void *array, size_t bytes);
 void dynamic_shared(unsigned char **base, mark **marks, size_t *bytes);
 
@@ -263,7 +264,7 @@ struct cudaDeviceProp {
     } uuid;
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
-    int pageableMemoryAccess; /* the device reads ordinary host memory by itself */
+    int pageableMemoryAccess; /* the device reads pageable host memory directly */
 };
 enum cudaMemoryType { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1 };
 struct cudaPointerAttributes {

@@ -1,5 +1,5 @@
-/* What a .cu file finds in the simulator instead of NVIDIA's cupti.h: the part of the activity interface that
- * the product uses, with fewer fields a record. See tests/cuda_sim/cupti.cc. */
+/* Replaces NVIDIA's cupti.h for .cu files in the simulator: the part of the activity interface that the
+ * product uses, with fewer fields per record. See tests/cuda_sim/cupti.cc. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_CUPTI_H
 #define ANNEAL_TESTS_CUDA_SIM_CUPTI_H
 #ifdef __cplusplus
@@ -70,7 +70,7 @@ CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream
 CUptiResult cuptiGetTimestamp(uint64_t *timestamp);
 
 namespace sim {
-void *cupti_library(); /* NULL where the pretended machine has none */
+void *cupti_library(); /* NULL if the simulated machine has none */
 }
 
 #endif

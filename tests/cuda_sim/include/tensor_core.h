@@ -1,5 +1,5 @@
-/* The functions of kernels/mma.cuh as the simulator has them: fragments laid out as the PTX ISA says, every
- * access to shared memory checked, and asynchronous copies that arrive no sooner than they are waited for. */
+/* The functions of kernels/mma.cuh in the simulator: fragments have the layout of the PTX ISA, every access
+ * to shared memory is checked, and asynchronous copies arrive only when the kernel waits for them. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_TENSOR_CORE_H
 #define ANNEAL_TESTS_CUDA_SIM_TENSOR_CORE_H
 #ifdef __cplusplus
@@ -13,7 +13,7 @@ void mma_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, const char 
 void matrices_load(uint32_t *f, const span &row, bool transposed, const char *file, int line);
 void copy_async(const span &to, const void *from, bool there);
 void copy_commit();
-/* Where the waits are counted, as sim_skip_barrier counts barriers. */
+/* The point where waits are counted, as sim_skip_barrier counts barriers. */
 void copy_wait(int pending, const char *file, int line);
 
 } // namespace sim

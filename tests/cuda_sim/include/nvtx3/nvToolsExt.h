@@ -1,5 +1,4 @@
-/* What a .cu file finds in the simulator instead of NVIDIA's NVTX: ranges that are counted. See
- * tests/cuda_sim/cupti.cc. */
+/* Replaces NVIDIA's NVTX for .cu files in the simulator: counts the ranges. See tests/cuda_sim/cupti.cc. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_NVTOOLSEXT_H
 #define ANNEAL_TESTS_CUDA_SIM_NVTOOLSEXT_H
 
