@@ -26,8 +26,7 @@ char *text_format_number(uint64_t number, char *buf, size_t size);
 /* "" for 1, else "s": "1 token", "0 tokens". */
 const char *text_plural(int64_t count);
 
-/* A word as a shell reads it back: as it is, or in single quotes. One that does not fit is cut. Returns buf.
- */
+/* Quotes a word for a shell: unchanged, or in single quotes. A result that does not fit is cut. Returns buf. */
 char *text_quote(const char *word, char *buf, size_t size);
 
 /* This program as its user called it, for the commands that messages suggest: "build/anneal" (quoted where a
@@ -37,8 +36,7 @@ char *text_program(char *buf, size_t size);
 
 bool text_ends_with(const char *text, const char *end);
 
-/* Parses a number; false unless the whole word is one. Accepts what strtoll/strtod accept, nothing after
- * it. */
+/* Parses a number as strtoll/strtod do; false unless the whole word is one. */
 bool text_parse_int(const char *word, int64_t *out);
 bool text_parse_double(const char *word, double *out);
 
