@@ -26,7 +26,7 @@ char *text_format_number(uint64_t number, char *buf, size_t size);
 /* "" for 1, else "s": "1 token", "0 tokens". */
 const char *text_plural(int64_t count);
 
-/* Quotes a word for a shell: unchanged, or in single quotes. A result that does not fit is cut. Returns buf. */
+/* Quotes a word for a shell: unchanged, or in single quotes. Cut if it does not fit. Returns buf. */
 char *text_quote(const char *word, char *buf, size_t size);
 
 /* This program as its user called it, for the commands that messages suggest: "build/anneal" (quoted where a

@@ -214,7 +214,7 @@ static void a_folder_that_cannot_be_written_costs_a_warning(void **state)
     assert_true(asprintf(&inside, "%s/below", folder) > 0);
     assert_string_equal(live(inside, &w), "vector");
     assert_int_equal(w.warnings, 1);
-    assert_non_null(strstr(w.warning, "is not kept, and a resumed run may round differently"));
+    assert_non_null(strstr(w.warning, "is not stored, so a resumed run may round differently"));
     free(inside), free(path), free(folder);
 }
 
