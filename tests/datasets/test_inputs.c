@@ -128,10 +128,10 @@ static void what_cannot_be_meant_is_refused(void **state)
     assert_refused(name, STATUS_IO, "File name too long");
     assert_refused(value_of("%s/a.tok," SAMPLE, folder), STATUS_USAGE, "is a token file and");
     assert_refused(value_of("%s/b.bin,kjv", folder), STATUS_USAGE, "is a token file and kjv is not");
-    assert_refused(value_of("%s/a.tok,%s/../shards/a.tok", folder), STATUS_USAGE, "named twice");
-    assert_refused(value_of("%s/*.tok,%s", folder), STATUS_USAGE, "named twice");
+    assert_refused(value_of("%s/a.tok,%s/../shards/a.tok", folder), STATUS_USAGE, "is listed twice");
+    assert_refused(value_of("%s/*.tok,%s", folder), STATUS_USAGE, "is listed twice");
     scratch_write(note, "hello", 5);
-    assert_refused(folder, STATUS_USAGE, "deep/notes.txt): name those to train on");
+    assert_refused(folder, STATUS_USAGE, "deep/notes.txt): name the files to train on");
     assert_int_equal(unlink(note), 0);
 }
 
@@ -356,7 +356,7 @@ static void validation_tokens_must_fit_the_corpus(void **state)
     assert_non_null(strstr(err.text, "val.tok: token 1 has the id 13, but the vocabulary of"));
     assert_null(corpus.validation);
     assert_int_equal(corpus_open_validation(&corpus, SAMPLE, cache, NULL, &err), STATUS_USAGE);
-    assert_non_null(strstr(err.text, "is text, and there is no tokenizer"));
+    assert_non_null(strstr(err.text, "is text, which needs a tokenizer"));
     corpus_close(&corpus);
     assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, scratch_path("t300.tok"), NULL, &summary, &err),
               &err);

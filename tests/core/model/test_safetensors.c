@@ -242,7 +242,7 @@ static void entries_that_are_incomplete_or_of_the_wrong_kind_are_refused(void **
         "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}",
         "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":8}}"};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-        expect_refused(headers[i], 8, "dtype, shape or data_offsets are missing");
+        expect_refused(headers[i], 8, "dtype, shape or data_offsets is missing");
     expect_refused("{\"a\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "unknown dtype");
     expect_refused("{\"a\":{\"dtype\":\"\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "unknown dtype");
 }

@@ -186,10 +186,10 @@ static void an_index_that_disagrees_with_its_shards_is_refused(void **state)
 {
     (void)state;
     char *folder = with_place("model.more.weight", SECOND);
-    expect_refused(folder, STATUS_CORRUPT, INDEX ": names ");
+    expect_refused(folder, STATUS_CORRUPT, INDEX ": lists ");
     free(folder);
     folder = with_place(EMBEDDING, NULL);
-    expect_refused(folder, STATUS_CORRUPT, INDEX ": names ");
+    expect_refused(folder, STATUS_CORRUPT, INDEX ": lists ");
     free(folder);
     folder = with_place("model.more.weight", "model-00009-of-00003.safetensors");
     expect_refused(folder, STATUS_NOT_FOUND, "model-00009-of-00003.safetensors: cannot open");
@@ -204,7 +204,7 @@ static void shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused(void 
     assert_int_equal(truncate(copy, 9000), 0);
     expect_refused(folder, STATUS_CORRUPT, SECOND ": not a valid safetensors file");
     copy_file(first, copy);
-    expect_refused(folder, STATUS_CORRUPT, INDEX ": names ");
+    expect_refused(folder, STATUS_CORRUPT, INDEX ": lists ");
     assert_int_equal(unlink(copy), 0);
     expect_refused(folder, STATUS_NOT_FOUND, SECOND ": cannot open");
     assert_int_equal(symlink(SECOND, copy), 0); /* to itself */
