@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# make check: what the compiler does not see. Layout, include arrows, other compilers' warnings, forbidden words, names in
-# the documentation.
+# make check: checks that the compiler does not do. Layout, include arrows, warnings of other compilers, forbidden words,
+# names in the documentation.
 #
 #     tests/check.sh [NAME...]      only the checks whose name contains a NAME
 #
-# A line a check: ok, FAIL after its findings (file:line: what), or SKIP where a tool is missing. Closes with
-# "N passed, N failed, N skipped" and fails if one failed.
+# Prints one line per check: ok, FAIL after its findings (file:line: text), or SKIP if a tool is missing. The last line is
+# "N passed, N failed, N skipped"; the script fails if a check failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
@@ -14,7 +14,7 @@ scratch=$(mktemp -d) || exit 1
 findings=$scratch/findings
 trap 'rm -rf "$scratch"' EXIT
 
-# All files that belong to the tree; those that match one of the patterns.
+# Prints the files of the tree, or those that match one of the patterns.
 files() {
     if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
         git ls-files -co --exclude-standard -- "$@"
@@ -47,8 +47,8 @@ skip() { # NAME WHY
 }
 
 # ---- who may include whom ----
-# The table of arrows: the folder of a file, and the folders its quoted includes may begin with. A folder may always
-# include itself; tests and benchmarks stand outside and include what they test.
+# The table of arrows: the folder of a file, and the folders that its quoted includes may begin with. A folder may always
+# include itself; tests and benchmarks are not in the table and may include any folder.
 include_arrows() {
     files '*.c' '*.h' '*.cu' '*.cuh' | grep -Ev '^tests/' | xargs -r grep -nE '^[[:space:]]*#[[:space:]]*include' /dev/null |
         awk -F: '
@@ -69,7 +69,7 @@ include_arrows() {
             only["panel.h"] = only["form.h"] = only["menu.h"] = "tui/view tui/widget"
             only["cblas.h"] = only["omp.h"] = "kernels"
         }
-        function folder(path) { # the longest folder of the table that holds it
+        function folder(path) { # the longest folder of the table that contains it
             if (path ~ /^core\/base\//) return "core/base"
             if (path ~ /^tui\/(view|widget|session|command)\//) { split(path, part, "/"); return part[1] "/" part[2] }
             if (path == "tui/keymap.def") return path
@@ -100,7 +100,7 @@ include_arrows() {
         }'
 }
 
-# A file that calls another must not be called by it, directly or through others: what nm reads from the objects.
+# Files must not call each other in a circle, directly or through others. nm lists the calls in the object files.
 call_circles() {
     files '*.c' | grep -Ev '^tests/' | while read -r file; do
         for object in "build/${file%.c}.o" "build/isa/baseline/${file%.c}.o"; do if [ -f "$object" ]; then echo "$object"; fi; done
@@ -112,14 +112,14 @@ call_circles() {
         sort -u | tsort 2>&1 >/dev/null | sed -E 's/^tsort: (-: input contains a loop:)?/a circle of calls: /'
 }
 
-# Whoever allocates elsewhere is not counted by --check-allocations.
+# Device memory that other files allocate would be missing in the count of --check-allocations.
 device_memory() {
     files '*.c' '*.h' '*.cu' '*.cuh' | grep -Ev '^(tests/|kernels/device/cuda_memory\.cu$)' |
         xargs -r grep -nE '\b(cudaMalloc[A-Za-z0-9]*|cudaHostAlloc|cudaHostRegister|cuMem[A-Za-z]*Alloc[A-Za-z]*)\(' /dev/null |
-        sed -E 's/^([^:]*:[0-9]+):.*/\1: memory of the device comes from kernels\/cuda_memory.cu alone/'
+        sed -E 's/^([^:]*:[0-9]+):.*/\1: memory of the device comes from kernels\/device\/cuda_memory.cu alone/'
 }
 
-# What no case of op_cases.c calls is never compared between CPU and CUDA.
+# An operation without a case in op_cases.c is never compared between CPU and CUDA.
 operation_cases() {
     { sed -nE 's/^OPERATION\(([a-z0-9_]+),.*/\1/p' kernels/operations.def
       sed -nE 's/^ *OPTIMIZER\([A-Z0-9_]+, ([a-z0-9_]+),.*/\1_step/p' kernels/optimizers.h; } |
@@ -165,7 +165,7 @@ text_hygiene() {
     files '*.c' '*.h' '*.cu' '*.sh' '*.py' '*.md' | xargs -r grep -nE '^(<{7}|>{7}|={7})( |$)' /dev/null
 }
 
-# Written so that this line does not find itself.
+# The pattern is written so that it does not match this line.
 forbidden_words() {
     files | grep -vE '\.(safetensors|tok|gz|png)$' |
         xargs -r -d '\n' grep -nIE '/[h]ome/[a-z]|/[r]oot/|/[w]ork/|/[U]sers/|[p]ypi\.org|[p]ythonhosted|[r]egistry\.npmjs|deb\.[d]ebian\.org|archive\.[u]buntu\.com|[p]roxy\.golang' /dev/null |
@@ -173,11 +173,11 @@ forbidden_words() {
 }
 
 # ---- documentation ----
-# What `make docs` writes, as it is now.
+# Compares docs/reference with the output of `make docs`.
 reference_pages() {
     mkdir -p "$scratch/reference"
     build/docs/generate markdown "$scratch/reference"
-    diff -r docs/reference "$scratch/reference" | sed -E 's/^diff -r (.*) .*/\1: differs from the tables of the program (make docs writes it anew)/'
+    diff -r docs/reference "$scratch/reference" | sed -E 's/^diff -r (.*) .*/\1: differs from the tables of the program (run make docs)/'
 }
 
 manual_pages() {
@@ -188,8 +188,8 @@ manual_pages() {
     done
 }
 
-# $1: a page. A line for each thing that it names: its number, then `link`, `path`, `target` or `line` (of a diff, with its file),
-# and what. A diff begins with the line "+++ FILE", or "+++ FILE (new)" where the reader makes the file.
+# $1: a page. Prints a line per name on it: the line number, then `link`, `path`, `target` or `line` (of a diff, with its
+# file), then the name. A diff begins with the line "+++ FILE", or "+++ FILE (new)" if the reader creates the file.
 names_on_page() {
     awk '
     function say(kind, what) { print NR "\t" kind "\t" what }
@@ -218,7 +218,7 @@ anchors() {
         sed -E 's/[^[:alnum:] _-]//g; s/ /-/g'
 }
 
-# Paths are those of the repository: others, such as build/ and config/, are not looked for.
+# Only paths of the repository are checked, not others such as build/ and config/.
 documentation() {
     local page number kind what file target targets
     targets=" $(grep -oE '^[a-z][a-z -]*:' Makefile | tr '\n:' '  ') "
@@ -229,13 +229,13 @@ documentation() {
                     [[ $what != *://* && $what != mailto:* ]] || continue
                     file=${what%%#*}
                     if [ -z "$file" ]; then file=$page; else file=$(dirname "$page")/$file; fi
-                    [ -e "$file" ] || { echo "$page:$number: links to $what, which is not there"; continue; }
+                    [ -e "$file" ] || { echo "$page:$number: links to $what, which does not exist"; continue; }
                     [[ $what != *'#'* ]] || anchors "$file" | grep -qxF -- "${what#*#}" ||
                         echo "$page:$number: links to $what, but there is no such heading"
                     ;;
                 path)
                     case $what in core/* | kernels/* | datasets/* | runs/*.[ch] | tui/* | tests/* | docs/* | packaging/* | .ci/* | .github/*) ;; *) continue ;; esac
-                    [ -e "$what" ] || echo "$page:$number: names $what, which is not there"
+                    [ -e "$what" ] || echo "$page:$number: names $what, which does not exist"
                     ;;
                 target) [[ $targets == *" $what "* ]] || echo "$page:$number: make has no target $what" ;;
                 line)
@@ -253,7 +253,7 @@ make_flags() { # COMPILER: the flags of the Makefile, without the dependency fil
         --eval='show-flags:; @echo $(filter-out -MMD -MP,$(BASE_CFLAGS))' show-flags 2>/dev/null
 }
 
-# $1: compiler and flags; $2: further flags. Both are words to split. On every .c of the product and the tests.
+# $1: compiler and flags; $2: further flags; both are split into words. Compiles every .c of the product and the tests.
 syntax_of_sources() {
     files '*.c' | xargs -r -n 1 -P "$(nproc)" $1 -fsyntax-only $2
 }
@@ -267,7 +267,7 @@ layout_of_sources() {
         awk -F: '!seen[$1]++ { print $1 ":" $2 ": clang-format -i " $1 " would change this line, the first" }'
 }
 
-find_clang_format() { # version 14: others break lines elsewhere
+find_clang_format() { # version 14: other versions break lines differently
     local tool
     for tool in clang-format-14 clang-format; do
         if command -v "$tool" >/dev/null && "$tool" --version | grep -q 'version 14\.'; then
@@ -277,7 +277,7 @@ find_clang_format() { # version 14: others break lines elsewhere
     done
 }
 
-# The machine with the GPU has gcc and libc's headers: whatever else is included there is missing there.
+# gpu-check must build on a machine that has only gcc and libc's headers, so it may include nothing else.
 gpu_check_headers() {
     local out=$scratch/gpu
     ANNEAL_CUDA_PLUGIN=none tests/gpu/build.sh "$out" >"$scratch/gpu.log" 2>&1 || { cat "$scratch/gpu.log"; return; }
@@ -329,7 +329,7 @@ elif ! echo '#include <omp.h>' | clang -fopenmp -fsyntax-only -x c - 2>/dev/null
 else
     check 'clang finds nothing to warn of' syntax_of_sources "clang $(make_flags clang)" ''
 fi
-if command -v aarch64-linux-gnu-gcc >/dev/null; then # the other libraries' headers are those of this machine
+if command -v aarch64-linux-gnu-gcc >/dev/null; then # the headers of other libraries are those of this machine
     check 'aarch64 compiles' syntax_of_sources "aarch64-linux-gnu-gcc $(make_flags gcc)" \
         "-idirafter /usr/include -idirafter /usr/include/$(gcc -print-multiarch)"
 else

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Runs the test programs of BUILD (default build) and the test scripts of tests/ side by side, JOBS at a time (default: all
-# cores), and prints a line each in the order of their names, the output of those that fail, and a closing line
-# "N passed, N failed, N skipped". With names as further arguments, only programs that match them. LONG=1 runs the long
-# version of soak and crash tests.
+# Runs the test programs of BUILD (default build) and the test scripts of tests/ in parallel, JOBS at a time (default: the
+# number of cores). Prints one line per program in the order of their names, the output of those that fail, and at the end
+# "N passed, N failed, N skipped". Further arguments select the programs whose path contains one of them. LONG=1 runs the
+# long version of soak and crash tests.
 #
-# A program that leaves a process behind has failed.
+# A program that leaves a process behind fails.
 set -u
 export build=${1:-build}
 shift || true
 export ANNEAL_BINARY="$PWD/$build/anneal"
 export ANNEAL_TEST_LONG=${LONG:-}
 export LC_ALL=C.UTF-8
-export ANNEAL_CUDA_PLUGIN=none # the same run on every machine; tests/cuda_sim names its own
-export OMP_WAIT_POLICY=passive # the tests are many small steps: spinning threads would only wait for each other
-export OMP_NUM_THREADS=2       # the same sums on every machine
-# an allocation that is too large is an error that the tests want to see, not one that ends them
+export ANNEAL_CUDA_PLUGIN=none # the same on every machine; the tests in tests/cuda_sim set their own
+export OMP_WAIT_POLICY=passive # tests do many small steps: spinning threads would only block each other
+export OMP_NUM_THREADS=2       # sums are in the same order on every machine
+# the tests check how an allocation that is too large is reported, so it must not end them
 export ASAN_OPTIONS=allocator_may_return_null=1
 export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
-if [[ $build == *-tsan ]]; then # OpenMP's library is not instrumented: what its threads wait for is not seen
+if [[ $build == *-tsan ]]; then # OpenMP's library is not instrumented: the sanitizer would not see its barriers
     export OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1
     export TSAN_OPTIONS=die_after_fork=0:allocator_may_return_null=1
 fi
@@ -25,20 +25,20 @@ scratch=$(mktemp -d) || exit 1
 export scratch
 trap 'rm -rf "$scratch"' EXIT
 
-# These take longest: they start first, so that none of them is the last one running.
+# The slowest programs start first, so that none of them runs alone at the end.
 longest=(docs/test_pages.sh cuda_sim/test_ops tui/command/test_kjv cuda_sim/test_steps tui/command/test_kill cuda_sim/test_gpu_check
     cuda_sim/test_fallback core/memory/test_allocator_random cuda_sim/test_plan_allocated_sim cuda_sim/test_fit
     tui/command/test_bad_input tui/view/test_run_views tui/command/test_words runs/reservations/test_ledger_file)
 
-program_of() { # $1: its path under BUILD/tests, or under tests if it is a script
+program_of() { # $1: path below BUILD/tests, or below tests for a script
     if [[ $1 == *.sh ]]; then echo "tests/$1"; else echo "$build/tests/$1"; fi
 }
-# $1: a program, as program_of takes it. Leaves its output, exit status, seconds and the processes that outlived it
-# in $scratch, then prints its name.
+# $1: a program, as for program_of. Writes its output, exit status, time and the processes that it left behind
+# to $scratch, then prints its name.
 run_one() {
     local name=$1 at=$scratch/${1//\//.} start=${EPOCHREALTIME/./} code left
     mkdir -p "$at.dir/home"
-    # apart from each other, and from what the user runs
+    # separate from other tests and from the user's runs
     env ANNEAL_TEST_DIR="$at.dir" TMPDIR="$at.dir" ANNEAL_HOME="$at.dir/home" ANNEAL_LEDGER="$at.dir/home" \
         CMOCKA_MESSAGE_OUTPUT=STDOUT timeout 900 "$(program_of "$name")" >"$at.log" 2>&1
     code=$?
@@ -48,17 +48,17 @@ run_one() {
         kill -9 "$pid"
     done 2>/dev/null
     echo "$code $(((${EPOCHREALTIME/./} - start) / 100000))" >"$at.result.part"
-    mv "$at.result.part" "$at.result" # whole as soon as it is there
+    mv "$at.result.part" "$at.result" # the file appears only when it is complete
     rm -rf "$at.dir"
     echo "$name"
 }
 export -f run_one program_of
 
-# $1: a program that has run. Adds to passed, failed and skipped, and prints its line.
+# $1: a program that has ended. Adds to passed, failed and skipped, and prints its line.
 report_one() {
     local at=$scratch/${1//\//.} code tenths ok skip bad
     read -r code tenths <"$at.result"
-    # cmocka names a failed or skipped test twice, when it happens and in a list at the end: count the first kind
+    # cmocka lists failed and skipped tests again at the end, with their number: use that number
     ok=$(grep -c '^\[       OK \]' "$at.log")
     listed() { sed -nE "s/^\[  $1 *\].* ([0-9]+) test\(s\).*/\1/p" "$at.log" | tail -n 1; }
     skip=$(listed SKIPPED) bad=$(listed FAILED)
@@ -75,7 +75,7 @@ report_one() {
     fi
 }
 
-matches() { # $1: a program; the rest: words, one of which its path must contain; none: any program
+matches() { # $1: a program; the rest: words, one of which its path must contain; without words any program matches
     local program=$1
     shift
     [ $# -gt 0 ] || return 0
@@ -92,7 +92,7 @@ pool=()
 for program in "$build"/tests/*/test_* "$build"/tests/*/*/test_* tests/*/test_*.sh; do
     case $program in *.o | *.d) continue ;; esac
     [ -x "$program" ] && [ -f "$program" ] || continue
-    [[ $program != *.sh || $build != *-tsan ]] || continue # what it runs has OpenMP's threads
+    [[ $program != *.sh || $build != *-tsan ]] || continue # a script runs programs with OpenMP's threads
     name=${program#"$build"/} name=${name#tests/}
     matches "$name" "$@" || continue
     pool+=("$name")
@@ -107,7 +107,7 @@ start_order | xargs -r -P "${JOBS:-$(nproc)}" -I{} bash -c 'run_one {}' | {
     while read -r _; do
         while [ $next -lt ${#pool[@]} ] && [ -f "$scratch/${pool[next]//\//.}.result" ]; do report_one "${pool[next++]}"; done
     done
-    for name in "${pool[@]:next}"; do # its shell was killed
+    for name in "${pool[@]:next}"; do # the shell that ran it was killed
         echo "FAIL $name: did not end" && failed=$((failed + 1))
     done
     echo "$passed passed, $failed failed, $skipped skipped"

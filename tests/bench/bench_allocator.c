@@ -1,6 +1,6 @@
-/* What asking for memory costs: the four strategies beside malloc, and on a GPU beside cudaMalloc (which is
- * what `basic` is there). A trace like that of temporaries in training: 64 blocks of 1 KiB to 16 MiB live at
- * a time, one freed and one asked for in turn. Nothing touches the memory, so page faults are nobody's. */
+/* The cost of an allocation: the four strategies compared with malloc, on a GPU with cudaMalloc (the strategy
+ * `basic`). The trace resembles temporaries in training: 64 live blocks of 1 KiB to 16 MiB; in turn one is
+ * freed and one allocated. Nothing touches the memory, so there are no page faults. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* How fast tokens on disk become batches: from a .tok file, a 16-bit shard and several of them, with the page
- * cache warm and cold, cut in the step and by the prefetch thread. Of each: tokens/s where nothing else is
- * done, and what a trainer of a million tokens/s waits for a batch. Beside it the limit: how fast memory is
- * copied.
+ * cache warm and cold, cut in the step and by the prefetch thread. For each: tokens/s without other work, and
+ * the time that a trainer of a million tokens/s waits for a batch. For comparison: the speed of a memory
+ * copy.
  *
  * The files (256 MiB in all) are made in $ANNEAL_HOME and removed. */
 #include <fcntl.h>
@@ -85,7 +85,7 @@ static void count_pages(void *map, size_t bytes, size_t *pages, size_t *in)
     free(held);
 }
 
-/* Out of the page cache, as far as the system lets go of it. */
+/* Drops the pages from the page cache, as far as the system allows. */
 static void drop(const char *path)
 {
     struct file_map map;
@@ -133,8 +133,10 @@ static double measure_rate(struct source *s, bool async)
     return (double)BATCHES * B * T / seconds;
 }
 
-/* What each of STEPS steps waits for its batch, where the rest of a step takes as long as the aim leaves it.
- */
+/* The time that each of STEPS steps waits for its batch; the rest of a step takes the time that the aim
+ * leaves for it.
+ *
+ * */
 static void measure_waits(struct source *s, bool async, double *mean, double *worst)
 {
     struct prefetch *prefetch;

@@ -1,6 +1,6 @@
-/* What a checkpoint costs training: of preset tiny (AdamW, so three arenas of numbers) with tiny batches, how
- * long the training thread is held when one is due, and how much later it is done with the run, written by
- * that thread and in the background.
+/* The cost of a checkpoint for preset tiny (AdamW, so three arenas of numbers) with tiny batches: how long
+ * the training thread is blocked, and how much longer the run takes, if that thread or a background thread
+ * writes it.
  *
  * An iteration of the loop is timed from one look at request() to the next; held is what one with a
  * checkpoint takes more than the median of those without. The files (124 MiB) are made in $ANNEAL_HOME and

@@ -1,7 +1,6 @@
-/* The yardstick of `make bench`: what single-precision matrix products reach on this machine with this
- * OpenBLAS, called directly, so that no code of ours stands between. A large square product gives the figure
- * that training steps are held against; the products of one training step of preset tiny show how much of it
- * their shapes allow.
+/* The reference of `make bench`: the speed of single-precision matrix products on this machine with this
+ * OpenBLAS, called directly, without code of ours. Training steps are compared with a large square product;
+ * the products of one training step of preset tiny show how much of that their shapes allow.
  *
  * Prints one line a shape: the median and the best of several runs, in GFLOP/s (2·M·N·K over the time), and
  * as the last line of each kind "gemm_gflops MEDIAN" for run.sh. `--json` prints one object instead. */

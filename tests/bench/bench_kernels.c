@@ -1,7 +1,7 @@
 /* Every operation at the shapes of preset tiny (vocabulary 32,000, C 256, 4 heads of 64, F 512, 16 sequences
- * of 256 tokens), timed alone: median milliseconds, and achieved GB/s beside a measured copy or GFLOP/s
- * beside a measured 2048³ SGEMM of the same run. One line an operation. `bench_kernels WORD` runs only
- * operations that contain WORD. */
+ * of 256 tokens), timed alone: median milliseconds, and achieved GB/s compared with a copy, or GFLOP/s
+ * compared with a 2048³ SGEMM, measured in the same run. One line per operation. `bench_kernels WORD` runs
+ * only operations that contain WORD. */
 #include <cblas.h>
 #include <omp.h>
 #include <stdint.h>

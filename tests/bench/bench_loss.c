@@ -1,7 +1,7 @@
-/* The fused linear cross-entropy beside the plain one, which holds all logits at once: at preset tiny's width
- * and 2,048 tokens (C 256, 8 sequences of 256) with vocabularies of 32,000 and 128,000. Of each the rows of
- * logits that it works on, the bytes of logits, the bytes of the whole plan, and the median milliseconds of
- * losses and gradients, taken in turns. `bench_loss VOCABULARY` runs only that one. */
+/* The fused linear cross-entropy compared with the plain one, which keeps all logits in memory: at preset
+ * tiny's width and 2,048 tokens (C 256, 8 sequences of 256) with vocabularies of 32,000 and 128,000. Of each
+ * the rows of logits that it works on, the bytes of logits, the bytes of the whole plan, and the median
+ * milliseconds of losses and gradients, taken in turns. `bench_loss VOCABULARY` runs only that one. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* What profiling costs on the CPU: training steps of a middling and of a tiny model, profiled and not in
- * turns, on one thread and by the processor time that the process took, so that other processes count little;
- * and the marks by themselves. */
+/* The cost of profiling on the CPU: training steps of a medium and of a tiny model, in turn with and without
+ * profiling, on one thread, in processor time of the process, so that other processes matter little; and the
+ * cost of a mark alone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

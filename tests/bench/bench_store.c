@@ -1,5 +1,5 @@
-/* The store's speed on this machine: what recording costs a trainer, how fast a run opens, what following a
- * live one costs, and CSV export beside the sqlite3 shell. ANNEAL_BENCH_STEPS (default 10000000) sets the
+/* The store's speed on this machine: the cost of recording, the time to open a run, the cost of following a
+ * live one, and CSV export compared with the sqlite3 shell. ANNEAL_BENCH_STEPS (default 10000000) sets the
  * long run's length. Everything lies in a folder below TMPDIR (default /tmp) that is removed at the end. */
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-/* `--check-allocations` on a GPU: steps of the CUDA twin allocate nothing either, whether streams run at once
- * or late, and one that does is found. */
+/* `--check-allocations` on a GPU: steps on the GPU allocate nothing either, whether streams run at once or
+ * late, and a step that allocates is reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,7 +116,7 @@ static void a_step_on_a_gpu_that_allocates_is_found(void **state)
         updates = 0;
         assert_int_equal(train(&careless, WORDS("train.total_steps=5", "train.graph=off"), &err),
                          STATUS_FAILED);
-        /* the simulated device's own memory is of the heap, too */
+        /* the simulated device's memory comes from the heap, too */
         const char *wanted =
             kind == HEAP ? "1 heap allocation and 0 of device memory" : "and 1 of device memory";
         if (!strstr(err.text, "step 2 made ") || !strstr(err.text, wanted))
@@ -124,7 +124,8 @@ static void a_step_on_a_gpu_that_allocates_is_found(void **state)
     }
 }
 
-/* NVIDIA's own tools allocate inside the calls that they see, so the heap is not watched; the device is. */
+/* NVIDIA's tools allocate inside the calls that they observe, so only device memory is checked, not the
+ * heap. */
 static void a_traced_step_may_use_the_heap_alone(void **state)
 {
     (void)state;

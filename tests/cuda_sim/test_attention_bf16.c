@@ -104,7 +104,7 @@ static uint16_t *inputs(size_t n, uint32_t seed, uint32_t which)
     return values;
 }
 
-/* An array on the device that holds host's bytes, or only NaN; `base` is what to free. */
+/* An array on the device with host's bytes, or all NaN; free `base`. */
 static void *place(const void *host, size_t bytes, size_t skew, void **base)
 {
     struct err err;
@@ -149,7 +149,7 @@ static float *widened(const uint16_t *values, size_t n)
     return wide;
 }
 
-/* The backward pass from the same out and lse as the other side had. */
+/* Runs the backward pass with the same out and lse as the other side. */
 static struct reference run_cpu(struct problem p, const uint16_t *qkv, const uint16_t *dout,
                                 const struct result *other)
 {
@@ -172,12 +172,12 @@ static void reference_free(struct reference *r)
 
 /* ---- judgement ---- */
 
-/* How far a bf16 result is from the reference, over twice what rounding the reference costs: at most 1 is
- * good. Both as norms over the columns [from, to) of rows of `width`.
+/* The distance of a bf16 result from the reference, divided by twice the error of rounding the reference: at
+ * most 1 is good. Both are norms over the columns [from, to) of rows of `width`.
  *
  * One rounding is that of the result. The other is for the weights p and ds, rounded before their products:
  * an error of the same relative size in every term of a sum, which by chance adds up to about the same
- * relative size in the sum, √2 times one rounding together. `floor` is for what cancels to nothing, as ds
+ * relative size in the sum, √2 times one rounding together. `floor` is for values that cancel to zero, as ds
  * does in the first row: the fp32 error of an element whose terms are of size 1. */
 static double excess(const uint16_t *got, const float *want, size_t rows, int width, int from, int to)
 {
@@ -247,7 +247,8 @@ static void expect_good(struct problem p)
 
 /* ---- tests ---- */
 
-/* Each width there is code for and what is padded to it, at and beside the edges of the tiles. */
+/* Tests each width with its own code and widths that are padded to it, at and next to the edges of the
+ * tiles. */
 static void every_head_width_agrees_with_the_cpu(void **state)
 {
     static const struct problem problems[] = {
@@ -311,7 +312,8 @@ static void neither_order_nor_alignment_changes_a_bit(void **state)
     }
 }
 
-/* Scores so far apart that most weights are 0, and so large that exp would overflow without the maximum. */
+/* Scores that differ so much that most weights are 0, and are so large that exp would overflow without the
+ * maximum. */
 static void large_scores_neither_overflow_nor_vanish(void **state)
 {
     struct problem p = {1, 80, 2, 1, 64, 0, 51};
@@ -342,7 +344,7 @@ static void a_nan_is_not_hidden(void **state)
     result_free(&got), free(qkv), free(dout);
 }
 
-/* The comparison above is what finds an index that is wrong but in range. */
+/* Only the comparison above finds an index that is wrong but in range. */
 static void the_bound_tells_a_swapped_head_and_a_missed_key(void **state)
 {
     struct problem p = {1, 70, 4, 2, 64, 0, 71};

@@ -1,5 +1,5 @@
-/* The real binary with the simulator as its CUDA plugin: --device, the sentences where there is no GPU to
- * use, and `anneal devices`. */
+/* The real binary with the simulator as its CUDA plugin: --device, the messages when no GPU can be used, and
+ * `anneal devices`. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void training_on_the_device_is_recorded_as_such(void **state)
     struct stage s;
     stage_open(&s, "cuda");
     simulated_plugin_use("good");
-    for (int i = 0; i < 2; i++) { /* auto takes the GPU where there is one */
+    for (int i = 0; i < 2; i++) { /* auto uses a GPU if there is one */
         process_run(0, TRAIN, "--device", i ? "auto" : "cuda", "--progress=none", NULL);
         json_t *runs = stage_runs();
         assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:0");
@@ -45,7 +45,7 @@ static void expect_sentence(const char *machine, const char *sentence)
     simulated_plugin_use(machine);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), sentence);
     assert_int_equal(stage_count_runs(), 0);
-    /* auto goes on, and says so once */
+    /* auto continues on the CPU and reports it once */
     struct process *p = process_run(0, TRAIN, "--device", "auto", "--progress=json", NULL);
     json_t *lines = stage_parse_lines(process_stdout(p));
     assert_int_equal(stage_count_lines(lines, "event"), 1);
@@ -120,7 +120,7 @@ static void a_device_without_room_ends_the_run_with_numbers(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-/* In fp32, where the first kernel is one of the first step: in bf16 the weights are cast before. */
+/* In fp32, as the first kernel then belongs to the first step; in bf16 the weights are cast before it. */
 static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void the_first_device_that_can_be_used_is_taken(void **state)
     json_decref(runs);
 }
 
-/* cuda:N is that one, whichever else could be used. */
+/* cuda:N selects device N, even if others could be used. */
 static void a_device_is_chosen_by_its_number(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static int count_files(const char *folder, const char *part)
     return count;
 }
 
-/* The choices lie in the data folder; what is missing of a damaged file is measured anew. */
+/* The choices are stored in the data folder; those that a damaged file lacks are measured again. */
 static void the_chosen_algorithms_are_kept_between_runs(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* The real binary with the simulator as its CUDA plugin, and a GPU that fails: at the start, between two
- * steps, in an evaluation, a sample or a checkpoint, while it leaves. With --device auto the CPU goes on from
- * the last good state and the run's history says so; with --device cuda the run fails with a sentence. That
- * nothing calls CUDA after a sticky error is asserted by the simulator itself: it would end the process. */
+ * steps, in an evaluation, a sample or a checkpoint, at the end. With --device auto the CPU continues from
+ * the last good state and the run's history reports it; with --device cuda the run fails with one sentence.
+ * The simulator itself checks that nothing calls CUDA after a sticky error: it would end the process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 #include "tests/tui/command/stage.h"
 #include "tests/tui/view/pty.h"
 
-/* As in test_training.c: a run of this length on the simulator and on the CPU agree to 2e-5, and measured to
- * 1e-7; the numbers of a fallback are made of both. */
+/* As in test_training.c: runs of this length on the simulator and on the CPU may differ by 2e-5 (measured:
+ * 1e-7); a fallback has numbers from both. */
 static const double LOSS_TOLERANCE = 2e-5;
 
 /* One small layer; eight steps, an evaluation after the fourth and the eighth, a checkpoint every three. */
@@ -36,7 +36,7 @@ static void expect_query(const struct stage *s, const char *sql, const char *exp
     free(text);
 }
 
-/* The run called `name` and the one called "cpu" show the same losses. */
+/* Expects the run `name` and the run "cpu" to have the same losses. */
 static void expect_cpus_losses(const char *name)
 {
     struct history want, got;
@@ -146,13 +146,14 @@ static void a_device_lost_in_a_checkpoint_leaves_no_checkpoint(void **state)
 
 static void a_launch_without_memory_loses_no_step(void **state)
 {
-    (void)state; /* what is in the device's memory is saved before the CPU takes over */
+    (void)state; /* the state in the device's memory is saved before the CPU takes over */
     expect_fall_back(&(struct failure){"no_room_at:3:optimizer_update", "--sample.every=0",
                                        "the CPU trains on from the checkpoint of step 2, in fp32: ",
                                        "1:0:failed 2:2:finished", "1:2 2:6", "0 0 1"});
 }
 
-/* The faulty step is queued before the one before it is told, and found when the host waits for that. */
+/* The faulty step is queued before the previous one is reported, and the fault is found when the host waits
+ * for that one. */
 static void streams_that_are_late_fall_back_from_the_same_step(void **state)
 {
     setenv("ANNEAL_SIM_STREAMS", "late", 1);
@@ -268,8 +269,10 @@ static void a_stop_order_is_obeyed_when_the_device_is_lost_meanwhile(void **stat
     expect_query(&s, "select verb, result from orders", "stop|done");
 }
 
-/* Paused at half the rate, a trace of the next step waiting, asked for an evaluation, in which the GPU fails.
- */
+/* The run is paused at half the rate, a trace of the next step is waiting, and the GPU fails in an ordered
+ * evaluation.
+ *
+ * */
 static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
 {
     (void)state;
@@ -300,7 +303,7 @@ static void orders_in_force_and_under_way_go_over_to_the_cpu(void **state)
     expect_query(&s, "select distinct lr from steps where segment = 2", "0.0015");
 }
 
-/* Watched while it happens: the header changes its device, the newest event is the reason. */
+/* The workbench during a fallback: the header shows the new device, the newest event shows the reason. */
 static void the_workbench_shows_the_fall_back_live(void **state)
 {
     (void)state;
@@ -381,7 +384,7 @@ static void expect_logged(const struct stage *s, const char *const *words)
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* A sentence is one line; who holds what, and what was wanted, is in the log of the run. */
+/* The message is one line; the run's log has the request and a table of the memory in use. */
 static void a_device_without_room_leaves_the_table_in_the_log(void **state)
 {
     (void)state;
@@ -391,7 +394,7 @@ static void a_device_without_room_leaves_the_table_in_the_log(void **state)
     process_close(process_run(0, "train", s.config, EIGHT, BY_CATEGORY, "--progress=none", NULL));
     expect_logged(&s, WORDS("training on the CPU: gradients: no room for", "device memory, basic allocator:",
                             "  tag ", "  weights ", "  all ", "finished after step 8"));
-    simulated_plugin_use("oom_at:2"); /* the arena is one block: nobody holds any of it yet */
+    simulated_plugin_use("oom_at:2"); /* the arena is one block, not used by anything yet */
     process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
     expect_logged(&s, WORDS("training on the CPU: arena: no room for ", "finished after step 8"));
     simulated_plugin_use("no_room_at:3:optimizer_update"); /* in the midst of a step */
@@ -444,7 +447,7 @@ static void a_precision_that_the_cpu_lacks_names_its_key(void **state)
     assert_int_equal(stage_count_runs(), 0);
 }
 
-/* No GPU, one without room, a resume without it: with `auto` the CPU does it in fp32, and says so. */
+/* No GPU, a full one, a resume without one: with `auto` the run uses the CPU in fp32 and reports it. */
 static void auto_trains_on_the_cpu_in_its_own_precision(void **state)
 {
     (void)state;

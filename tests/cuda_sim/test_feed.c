@@ -1,5 +1,5 @@
-/* The feed on streams that are as late as they may be: what the device computes on is the batch that was cut
- * for it, though the host has long gone on to cut others; also across the ends of epochs. */
+/* The feed on streams that run as late as allowed: the device computes on the batch that was cut for the
+ * step, although the host has already cut later ones; also across the ends of epochs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,8 +27,8 @@ static void take(void *batches, enum task_part part, uint64_t cursor, int count,
 
 static const struct task task = {.batch = take};
 
-/* What the device found in its places, BATCHES batches from `first` on, of which nobody waits for any while
- * they are queued; expects it to be what split_batch cuts, or returns how many are not. */
+/* Queues BATCHES batches from `first` on without waiting, and compares the device's copies with split_batch.
+ * Fails if one differs, or returns how many do. */
 static int wrong_batches(const struct backend *backend, int micro_batches, bool async, uint64_t first)
 {
     static const struct model_config config = {.vocab_size = 64,
@@ -126,7 +126,7 @@ static void without_waiting_a_copy_reads_what_the_host_writes_after_it(void **st
     assert_true(wrong_batches(&host_runs_ahead, 8, true, 0) > 0);
     assert_true(wrong_batches(&streams_run_ahead, 1, true, 0) > 0);
     sim_set_late(false);
-    assert_int_equal(wrong_batches(&host_runs_ahead, 1, true, 0), 0); /* it is the lateness that shows it */
+    assert_int_equal(wrong_batches(&host_runs_ahead, 1, true, 0), 0); /* only late streams show the race */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* What fits into a GPU that others use, too: beside who holds memory there, behind who waits for some, and
- * with the page-locked memory that it wants of its host. */
+/* Whether a run fits into a GPU that others use: with memory already reserved, with processes in the queue,
+ * and with the page-locked memory that the run needs on its host. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,8 +25,8 @@ extern const struct cuda_plugin cuda_plugin;
 
 enum { MIB = 1 << 20, CONTEXT = 20 * MIB };
 
-/* Of the simulator's 1 GiB a fifth may be used, 204.8 MiB; each of these takes 55, most of it the products'
- * workspace, and a context of 20. */
+/* A fifth of the simulator's 1 GiB may be used, 204.8 MiB; each of these runs takes 55, most of it the
+ * products' workspace, and a context of 20. */
 #define SMALL                                                                                                \
     "--device=cuda", "--memory.reserve=0.8", "--model.vocab_size=40000", "--model.max_seq_len=64",           \
         "--train.seq_len=8", "--train.batch_size=1", "--eval.batches=1", "--eval.every=0",                   \
@@ -41,7 +41,7 @@ static void gpu_info(struct device_info *info)
     cuda_plugin.table->device_close(device);
 }
 
-/* A stage where a run has measured what a context takes of the GPU. */
+/* Opens a stage where a run has measured the memory of a context on the GPU. */
 static void open_stage(struct stage *s, const char *name)
 {
     struct device_info gpu;
@@ -80,7 +80,7 @@ static void what_fits_beside_a_run_on_the_gpu_starts_there(void **state)
     struct process *holder = start_holder(&s);
     json_t *beside = fit_of(&s);
     int64_t memory = stage_int(beside, "memory_bytes");
-    /* of the GPU's memory, all of which the simulator calls free, a fifth and no more */
+    /* a fifth of the GPU's memory, all of which the simulator reports as free */
     assert_int_equal(stage_int(alone, "memory_bytes"),
                      ((int64_t)1 << 30) - (int64_t)((double)(1 << 30) * 0.8));
     assert_in_range(stage_int(alone, "memory_bytes") - memory, CONTEXT + 50 * MIB, CONTEXT + 60 * MIB);
@@ -102,7 +102,7 @@ static void what_fits_beside_a_run_on_the_gpu_starts_there(void **state)
     process_close(holder);
 }
 
-/* And a short command passes who waits: it fits beside the one that trains. */
+/* A short command passes the queue: it fits into the memory that the training run leaves. */
 static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
                                             "--name=patient", "--wait", "--progress=none", NULL);
     process_wait_text(waiting, "anneal: waiting: cuda:0: ");
     char *devices = NULL;
-    do { /* it says so before it has its place */
+    do { /* it reports the wait before it is in the queue */
         free(devices);
         devices = process_output("devices", NULL);
     } while (!strstr(devices, " waited for by "));
@@ -127,7 +127,7 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
     json_t *fit = fit_of(&s);
     assert_int_equal(json_array_size(json_object_get(fit, "waiting")), 1);
     assert_true(stage_int(fit, "waiting_bytes") > 100 * MIB);
-    assert_int_equal(stage_int(fit, "batch_size"), 0); /* beside all of them nothing fits */
+    assert_int_equal(stage_int(fit, "batch_size"), 0); /* with all of them running nothing fits */
     json_decref(fit);
     process_expect_sentence(process_run(1, "train", s.config, SMALL, "--progress=none", NULL),
                             "cuda:0: patient (starting) (process ");
@@ -138,7 +138,7 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
 
 /* ---- the host ---- */
 
-/* The simulated GPU, with room for anything: what a run can never have is then only the host's memory. */
+/* The simulated GPU has room for anything, so only the host's memory can be too small. */
 static void boundless(struct device *device, struct device_info *out)
 {
     cuda_plugin.table->device_describe(device, out);

@@ -1,5 +1,5 @@
-/* Matrix products on the simulated cuBLASLt: every form against the CPU twin, and how their algorithms are
- * chosen before a training and never within a step. How they are kept: test_gemm_choices.c. */
+/* Matrix products on the simulated cuBLASLt: every form is compared with the CPU twin, and algorithms are
+ * chosen before training, never within a step. test_gemm_choices.c tests how the choices are stored. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +115,7 @@ static void download(struct side *s, float *values, const unsigned char *from, s
     free(narrow);
 }
 
-/* (rows, columns) of `values` become rows of `stride`; what lies between them is NaN. */
+/* Copies `values` (rows, columns) into rows of `stride`; the gaps between them are NaN. */
 static void spread(float *out, const float *values, int rows, int columns, int stride)
 {
     for (int i = 0; i < rows * stride; i++)
@@ -135,8 +135,9 @@ static void lay(struct side *s, unsigned char *to, int rows, int columns, struct
     free(values), free(wide);
 }
 
-/* Runs one product with operands `skew` elements into their memory, and rows `gap` elements longer than they
- * need be; out holds NaN before, or 0.5 where it is added to, and its gaps 7, which stays. */
+/* Runs one product with operands `skew` elements into their memory and rows `gap` elements longer than
+ * needed. Before, out is NaN, or 0.5 if the product is added to it, and its gaps are 7, which must not
+ * change. */
 static void multiply(struct side *s, struct gemm_shape g, size_t skew, int gap, float *out)
 {
     g = product_shape(g, s->precision, gap);
@@ -229,7 +230,7 @@ static void every_form_agrees_with_the_cpu(void **state)
                 if (error > largest) largest = error;
             }
         }
-        /* rounding that should be there is: or this was another computation than the one asked for */
+        /* the expected rounding is there: else this was not the requested computation */
         assert_true(p == PRECISION_FP32 ? largest < 1e-6 : largest > 1e-4);
         close_side(&cuda);
         free_side(&cpu);
@@ -373,7 +374,7 @@ static void a_warmed_product_is_never_pushed_out(void **state)
     close_side(&s);
 }
 
-/* Once anything has failed on the device, warming says what and touches nothing. */
+/* If anything has failed on the device, warming reports it and does nothing else. */
 static void a_faulted_device_is_not_warmed(void **state)
 {
     (void)state;
@@ -391,7 +392,7 @@ static void a_faulted_device_is_not_warmed(void **state)
     close_side(&s);
 }
 
-/* In a process of its own, as what lies on a device that has failed is left to the end of the process. */
+/* Runs in a process of its own, as memory of a failed device is freed only when the process ends. */
 static void a_fault_while_warming_is_a_sentence(void **state)
 {
     (void)state;
@@ -435,7 +436,8 @@ static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
 
 /* ---- failing ---- */
 
-/* The simulator ends the process where CUDA is called once more. Each has a stream that knows of nothing. */
+/* The simulator ends the process if CUDA is called again. Each call uses a stream that has not seen the
+ * error. */
 static void a_lost_device_is_called_by_no_operation(void **state)
 {
     (void)state;
@@ -453,7 +455,7 @@ static void a_lost_device_is_called_by_no_operation(void **state)
     s.k->event_record(from, s.stream), s.k->event_record(to, s.stream);
     sim_set_machine(SIM_MACHINE_LAUNCH_FAULT);
     s.k->add(s.out, s.a, 4, s.stream);
-    assert_true(isnan(s.k->event_elapsed(from, to))); /* is told of it; the stream is not */
+    assert_true(isnan(s.k->event_elapsed(from, to))); /* gets the error; the stream does not */
     uint64_t launches = sim_launches(), products = sim_products(), heuristics = sim_heuristics();
     s.k->attention_forward(s.out, (float *)s.b, s.a, s.workspace, 1, 1, 1, 1, 4, of[0]);
     s.k->add(s.out, s.a, 4, of[1]);
@@ -473,7 +475,7 @@ static void a_lost_device_is_called_by_no_operation(void **state)
     close_side(&s);
 }
 
-/* The stream has failed; what is in the device's memory stands, and another stream reads it. */
+/* The stream has failed, but device memory keeps its contents, and another stream reads it. */
 static void expect_declined(const char *machine, enum status status, const char *why)
 {
     struct side s;
@@ -496,7 +498,7 @@ static void expect_declined(const char *machine, enum status status, const char 
     assert_int_equal(s.k->stream_open(s.device, PRECISION_FP32, &s.stream, &err), STATUS_OK);
     s.k->mem_download(after, s.out, sizeof after, s.stream);
     assert_memory_equal(after, before, sizeof before);
-    s.k->add(s.out, s.a, 4, s.stream); /* which finds nothing of it, either */
+    s.k->add(s.out, s.a, 4, s.stream); /* which also sees no error */
     s.k->mem_download(after, s.out, sizeof after, s.stream);
     if (s.k->stream_wait(s.stream, &err)) fail_msg("%s", err.text);
     assert_true(after[3] == 8.0f);
@@ -539,7 +541,7 @@ static void expect_nothing_new(struct story *story)
                  (int)(now[3] - counted[3]));
 }
 
-/* The first step as little as any other: also with everything a configuration can switch on. */
+/* The first step chooses none either, also with every option of the configuration switched on. */
 static void no_step_chooses_or_allocates_anything(void **state)
 {
     (void)state;

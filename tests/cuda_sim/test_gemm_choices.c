@@ -1,5 +1,5 @@
-/* How the algorithms of matrix products are kept between processes: the file as it should be, damaged,
- * hostile, not writable, and used by two processes at once. */
+/* The file that stores the algorithms of matrix products between processes: intact, damaged, hostile, not
+ * writable, and used by two processes at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static const struct gemm_shape products[] = {
     {.M = 32, .N = 48, .K = 16, .transpose_b = true},
     {.M = 24, .N = 8, .K = 160, .transpose_a = true, .accumulate = true}};
 
-/* A process's life: opens a device, warms, multiplies, closes. Returns the first shape's algorithm. */
+/* Acts as one process: opens a device, warms up, multiplies, closes. Returns the first shape's algorithm. */
 static const char *live(const char *folder, struct watcher *w)
 {
     const struct backend *k = cuda_plugin.table;
@@ -88,7 +88,7 @@ static const char *live(const char *folder, struct watcher *w)
 
 #define FILE_NAME "gemm3-CUDA-simulator-9.0-1-130100"
 
-/* A record of it: what the product is, of which M, N and K come first, and its algorithm. */
+/* A record of the file: the product, with M, N and K first, and its algorithm. */
 enum { KEY_BYTES = 40, RECORD_BYTES = KEY_BYTES + 64 };
 
 /* An empty folder and the path of the choices in it; both yours to free. */
@@ -124,7 +124,7 @@ static void a_choice_is_the_same_in_the_next_process(void **state)
     unsigned char *before = read_file(path, &size);
     uint64_t asked = sim_heuristics();
     assert_string_equal(live(folder, &w), "plain");
-    assert_int_equal(sim_heuristics(), asked); /* nothing was chosen anew */
+    assert_int_equal(sim_heuristics(), asked); /* nothing was chosen again */
     unsigned char *after = read_file(path, &again);
     assert_true(size == again && memcmp(before, after, size) == 0 && w.warnings == 0);
     sim_set_blas_version(130200); /* another library: another file */
@@ -140,8 +140,8 @@ static void write_file(const char *path, const void *bytes, size_t size)
     if (file_write_atomic(path, bytes, size, &err)) fail_msg("%s", err.text);
 }
 
-/* Whatever the file holds: warming works, does not warn, and leaves a file that the next process needs
- * nothing beside. */
+/* Whatever the file contains, warming works without a warning and leaves a file that is complete for the next
+ * process. */
 static void a_damaged_file_is_measured_anew(void **state)
 {
     (void)state;
@@ -221,7 +221,7 @@ static void a_folder_that_cannot_be_written_costs_a_warning(void **state)
 static char *race_folder;
 static pid_t second;
 
-/* While the first one measures, another begins, on which another algorithm would be the fastest. */
+/* While the first process measures, a second one starts, for which another algorithm is the fastest. */
 static void begin_another(void)
 {
     if (second == 0 && (second = fork()) == 0) {

@@ -1,5 +1,5 @@
-/* The parts of gpu-check that compute numbers, on the simulated device: what nobody can watch go wrong on a
- * GPU has at least run here. */
+/* The parts of gpu-check that compute numbers, on the simulated device, so
+ * that this code has run at least once before it reaches a GPU. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static struct op_work work_of(const char *name, const struct op_speed_sizes *siz
     return work;
 }
 
-/* By hand, at the little sizes: N 18, C 64, F 48, Q 128, 3,000 parameters. */
+/* Computed by hand for the small sizes: N 18, C 64, F 48, Q 128, 3,000 parameters. */
 static void the_work_is_what_the_contract_moves(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void a_fault_is_the_sentence_not_a_speed(void **state)
     assert_int_equal(op_bench_time(bench, find("add"), &ms, &work, &err), STATUS_DEVICE);
     assert_non_null(strstr(err.text, "unspecified launch failure"));
     assert_true(ms == 0);
-    op_bench_close(bench); /* which leaves alone what is on the failed device */
+    op_bench_close(bench); /* which does not touch the memory of the failed device */
     sim_set_machine(SIM_MACHINE_GOOD);
 }
 

@@ -1,5 +1,5 @@
-/* What a run on a GPU records of it, and what is shown of that: the real binary, the simulator for a GPU, and
- * a stand-in for NVIDIA's management library. */
+/* The metrics that a run on a GPU records and shows: the real binary, the simulator as the GPU, and a
+ * stand-in for NVIDIA's management library. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
-/* The library lies beside the tests, which the binary is one folder above. */
+/* The library is in the folder of the tests, one below the binary's. */
 static void use_stand_in(const char *pid)
 {
     char path[4096];
@@ -99,7 +99,7 @@ static void devices_tells_who_holds_memory_by_run_or_by_number(void **state)
     process_expect(0, run);
 }
 
-/* Nor does a real library know the simulator's GPU. */
+/* A real library does not have the simulator's GPU either. */
 static void a_run_without_nvml_records_its_host(void **state)
 {
     (void)state;

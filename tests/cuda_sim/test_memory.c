@@ -1,4 +1,4 @@
-/* The allocator on the CUDA table: the same strategies over device memory, which the host never touches. */
+/* The allocator on the CUDA table: the same strategies with device memory, which the host never accesses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ static void every_strategy_hands_out_device_memory(void **state)
             allocator_scope_begin(&pieces[at].scope, f.allocator);
             enum status status =
                 allocator_alloc(&pieces[at].scope, "piece", pieces[at].bytes, stream, &memory, &err);
-            if (status == STATUS_NO_MEMORY && kind == ALLOCATOR_ARENA) continue; /* it has come to its end */
+            if (status == STATUS_NO_MEMORY && kind == ALLOCATOR_ARENA) continue; /* the arena is full */
             assert_int_equal(status, STATUS_OK);
             assert_int_equal((uintptr_t)memory % 256, 0);
             pieces[at].memory = memory;

@@ -130,7 +130,7 @@ static void shapes_that_the_fuzz_leaves_out(void **state)
         }
 }
 
-/* One of each tile's edges that the fuzz may miss. */
+/* One shape for each edge of a tile that the fuzz may miss. */
 static void attention_at_the_edges_of_its_tiles(void **state)
 {
     struct fixture *f = *state;
@@ -169,10 +169,10 @@ static void a_shape_asks_for_its_algorithm_once(void **state)
     }
     before = sim_heuristics();
     compare(find("gemm"), shape, &f->cpu, &f->cuda);
-    assert_int_equal(sim_heuristics() - before, 1); /* it had been pushed out, and is right again */
+    assert_int_equal(sim_heuristics() - before, 1); /* it was evicted from the cache and is correct again */
 }
 
-/* The loss of a row whose logits are not finite, as the contract has it. */
+/* The loss of a row with non-finite logits follows the contract. */
 static void losses_of_logits_that_are_not_finite(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* The plan of any configuration is what is allocated on the GPU, to the byte, in every precision: what
- * tests/core/network/test_plan_allocated.c is for the CPU, on the simulated one. */
+/* The plan of any configuration equals the allocation on the simulated GPU, to the byte, in every precision.
+ * tests/core/network/test_plan_allocated.c is the same test for the CPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

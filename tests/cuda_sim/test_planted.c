@@ -1,4 +1,5 @@
-/* Bugs planted on purpose: the simulator that guards the CUDA operations must find each and say where. */
+/* Bugs planted on purpose: the simulator, which tests the CUDA operations, must find each and report where it
+ * is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +72,7 @@ static void a_missing_barrier_is_a_race(void **state)
     for (int order = SIM_FORWARD; order <= SIM_SHUFFLED; order++) {
         sim_set_order((enum sim_order)order, 3);
         expect_found(PLANTED_MISSING_BARRIER, "kernel reverse, block (0,0,0), thread (", "");
-        /* which of the two is noticed depends on who comes first */
+        /* which of the two is reported depends on which thread runs first */
         assert_true(strstr(said, "race on shared memory: tile[") ||
                     strstr(said, "no thread of this block wrote"));
     }
@@ -87,7 +88,7 @@ static void shared_memory_out_of_range_is_found(void **state)
                  "shared memory out of range: tile[64] of 64");
 }
 
-/* Bytes of dynamic shared memory, beside an array of 256, and the leave asked for. */
+/* Bytes of dynamic shared memory, next to a static array of 256, and the value of cudaFuncSetAttribute. */
 static const struct {
     size_t bytes, leave;
     const char *finding; /* NULL: none */
@@ -142,7 +143,7 @@ static void ask_for_too_much_shared(int bytes)
     if (status != STATUS_DEVICE || sim_launches() != launches) _exit(2);
 }
 
-/* Where a GPU would refuse it, too: the stream fails, and the kernel is not launched. */
+/* A GPU would refuse it, too: the stream fails, and the kernel is not launched. */
 static void more_shared_memory_than_every_gpu_has_is_refused(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void run_attention_without(int barrier)
     attention_case()->run(&side, several_tiles, &out);
 }
 
-/* Not a kernel made for this: each barrier of the real attention, taken away, must be missed. */
+/* Without any one barrier of the real attention kernel, the simulator must report an error. */
 static void attention_needs_each_of_its_barriers(void **state)
 {
     (void)state;
@@ -233,7 +234,7 @@ static void attention_needs_each_of_its_barriers(void **state)
     }
 }
 
-/* Comparison with the CPU twin is what finds a wrong index in range. */
+/* A wrong index in range is found by comparison with the CPU twin. */
 static void a_swapped_head_index_is_found(void **state)
 {
     (void)state;
@@ -301,7 +302,7 @@ static void misuse_of_tensor_cores_and_copies_is_found(void **state)
     } bugs[] = {
         {PRODUCT_MISSING_WAIT, "read while an asynchronous copy of thread (0,0,0), not yet waited for"},
         {PRODUCT_MISSING_COMMIT, "read while an asynchronous copy of thread (0,0,0), not yet waited for"},
-        {PRODUCT_MISSING_BARRIER, "rows["}, /* a race or never written: whoever comes first */
+        {PRODUCT_MISSING_BARRIER, "rows["}, /* a race or never written, depending on the order */
         {PRODUCT_COPIED_OVER, "race on shared memory: rows["},
         {PRODUCT_COPIES_LEFT, "thread (0,0,0): ended with 1 asynchronous copies that it never waited for"},
         {PRODUCT_SOURCE_UNALIGNED, "thread (9,0,0): an asynchronous copy from "},

@@ -1,5 +1,5 @@
-/* The profile on the simulated device, whose clock passes only by what it is asked to do: exact times, the
- * same ones every time, and not a bit of the training changes. */
+/* The profile on the simulated device, whose clock advances only with queued work: times are exact and
+ * repeatable, and profiling does not change a bit of the training. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,7 +121,7 @@ static void training_is_the_same_to_the_bit_with_and_without(void **state)
     session_close(&without);
 }
 
-/* A step is over only when somebody waits for it, so each is under way when the next one begins. */
+/* A step ends only when the host waits for it, so each is still running when the next one begins. */
 static void on_a_late_device_each_step_that_is_due_is_profiled(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void on_a_late_device_each_step_that_is_due_is_profiled(void **state)
     }
 }
 
-/* A device that fails in a profiled step ends training as in any other, and takes no event with it. */
+/* A device that fails in a profiled step ends training as in any other step, and leaks no event. */
 static void a_fault_in_a_profiled_step_leaves_no_rows(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* Memory that is given again while work is queued on it, on streams that run as late as they may: whoever was
- * given it must not write before the last user has read. Each strategy of the allocator keeps its promise,
- * and each promise is broken once on purpose: the wrong value, or the simulator's finding, shows that the
- * lateness would tell. */
+/* Memory that is reused while work on it is still queued, on streams that run as late as allowed: the new
+ * user must not write before the last one has read. Each strategy of the allocator is tested, and once with
+ * its rule broken on purpose: a wrong value or a finding of the simulator shows that late streams detect the
+ * error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,8 +28,8 @@ enum outcome { RIGHT = 0, WRONG = 3, REFUSED = 4, FOUND = SIM_FAILURE_STATUS };
 
 enum plant {
     NOTHING,
-    STREAMS_MIXED,   /* it is asked for on one stream and used on another */
-    NOT_WAITED,      /* it is freed while another stream, or of an arena its own, still uses it */
+    STREAMS_MIXED,   /* it is allocated for one stream and used on another */
+    NOT_WAITED,      /* it is freed while another stream (for an arena, its own) still uses it */
     FREE_IN_A_HURRY, /* the device takes memory back at once */
     TRIM_IN_A_HURRY, /* likewise, and a trim does not wait for the stream */
     TRIM_MISSING,    /* a full pool is not trimmed */
@@ -93,8 +93,8 @@ static void lab_open(struct lab *lab, enum allocator_kind kind, enum plant plant
     lab->seen = numbers(lab, 0);
 }
 
-/* Memory of stream 0, written there and read by stream `reader` last; freed with all of that still queued,
- * but behind another stream's reading. */
+/* Allocates memory of stream 0, writes it there and reads it last on stream `reader`; frees it with all of
+ * that still queued, but ordered after another stream's read. */
 static void *use_and_free(struct lab *lab, size_t bytes, int reader)
 {
     void *memory = NULL;
@@ -113,7 +113,7 @@ static void *use_and_free(struct lab *lab, size_t bytes, int reader)
     return memory;
 }
 
-/* Asks again, for stream `taker`, and writes there, before anyone waits for the reader. */
+/* Allocates again, for stream `taker`, and writes, before anything waits for the reader. */
 static void *take_and_write(struct lab *lab, size_t bytes, int taker)
 {
     void *memory = NULL;
@@ -124,7 +124,7 @@ static void *take_and_write(struct lab *lab, size_t bytes, int taker)
     return memory;
 }
 
-/* The reader has seen what was written for it, and who was given the memory next has what it wrote. */
+/* The reader must have read the values written for it, and the next user's values must be intact. */
 static void judge(struct lab *lab, const void *second)
 {
     float left[N];
@@ -155,7 +155,7 @@ static void run_reuse(const struct run *run, size_t bytes)
     struct lab lab;
     lab_open(&lab, run->kind, run->plant, late);
     if (run->kind == ALLOCATOR_ARENA && run->plant != NOT_WAITED) {
-        /* its users wait before they free: the same work, and nothing queued */
+        /* its users wait before they free: the same work, but nothing is queued */
         void *memory = NULL;
         struct allocator_scope scope;
         allocator_scope_begin(&scope, lab.allocator);
@@ -219,7 +219,7 @@ static void nobody_writes_before_the_last_user_has_read(void **state)
         expect(reuse, &reuses[i], i, reuses[i].outcome);
 }
 
-/* Or it would not be the lateness that tells. */
+/* Otherwise late streams would not be what detects the error. */
 static void streams_that_run_at_once_hide_it(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void a_trim_waits_for_what_is_queued(void **state)
         expect(trim, &trims[i], i, trims[i].outcome);
 }
 
-/* ---- a device that is full of what is freed but not yet free ---- */
+/* ---- a device full of memory that is freed but still in use ---- */
 
 static const struct run refills[] = {
     {ALLOCATOR_BASIC, NOTHING, 1, 2, RIGHT, false},

@@ -1,5 +1,5 @@
-/* Several runs on one GPU of little memory: the second is refused or waits, and what the first one holds can
- * be seen; and where a run's memory comes from changes none of its numbers. */
+/* Several runs on one GPU of little memory: the second is refused or waits, and the first one's memory is
+ * listed; the allocator that a run uses changes none of its numbers. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,8 +18,9 @@
 #include "tests/tui/command/stage.h"
 #include "tui/session/memory_share.h"
 
-/* Of the simulator's 1 GiB a tenth may be used, 102 MiB; the plan has 55, most of it the products' workspace.
- */
+/* A tenth of the simulator's 1 GiB may be used, 102 MiB; the plan has 55, most of it the products' workspace.
+ *
+ * */
 #define LARGE                                                                                                \
     "--device=cuda", "--memory.reserve=0.9", "--model.vocab_size=40000", "--model.hidden_dim=32",            \
         "--train.seq_len=8", "--train.batch_size=1", "--eval.batches=1", "--eval.every=0",                   \
@@ -51,7 +52,7 @@ static void a_run_that_does_not_fit_beside_another_is_refused_or_waits(void **st
     struct process *waiting = process_start("train", s.config, LARGE, "--name=third", "--wait",
                                             "--train.total_steps=1", "--progress=none", NULL);
     process_wait_text(waiting, "anneal: waiting: cuda:0: ");
-    /* no order knows it yet: its place in the queue comes right after it said that it waits */
+    /* it enters the queue right after it has reported that it waits */
     bool listed = false;
     for (double end = clock_monotonic() + 60; !listed && clock_monotonic() < end; process_close(devices)) {
         devices = process_run(0, "devices", NULL);
@@ -79,7 +80,7 @@ static void ctrl_c_ends_the_waiting(void **state)
     process_signal(waiting, SIGINT);
     process_expect(130, waiting);
     assert_int_equal(stage_count_runs(), 1);
-    process_signal(first, SIGKILL); /* what it reserved counts no more */
+    process_signal(first, SIGKILL); /* its reservation no longer counts */
     process_wait_exit(first);
     process_close(process_run(0, "train", s.config, LARGE, "--train.total_steps=1", "--progress=none", NULL));
 }
@@ -141,8 +142,9 @@ static void recomputed_activations_change_no_loss(void **state)
     free(smaller);
 }
 
-/* The layers, and what is beside them, are the plan; so is no activation checkpointing, and all others less.
- */
+/* The layers and the rest add up to the plan without activation checkpointing; every other choice needs less.
+ *
+ * */
 static void expect_layers_add_up(const json_t *estimate)
 {
     json_int_t total = json_integer_value(json_object_get(estimate, "total_bytes")), sum = 0;
@@ -187,7 +189,7 @@ static void expect_what_was_allocated(const struct stage *s, const json_t *estim
     }
 }
 
-/* What the host holds is listed, but is no part of the device's. */
+/* Host memory is listed, but is not part of the device's memory. */
 static void expect_total_without_the_host(const json_t *estimate)
 {
     const json_t *of = json_object_get(estimate, "categories");
@@ -238,12 +240,12 @@ static void a_run_leaves_device_metrics(void **state)
         &s,
         "select count(*) > 0, min(gpu), min(process_bytes) > 1000000, max(memory_used_bytes) <"
         " max(memory_total_bytes), max(process_bytes) > (select sum(live_bytes) from memory where step = 2)"
-        " from gpu_samples"); /* what the process holds is more than what it trains in */
+        " from gpu_samples"); /* the process holds more than the memory for training */
     assert_string_equal(row, "1|-1|1|1|1");
     free(row);
 }
 
-/* A share that is given counts on every device; "auto" leaves more where others need the memory, too. */
+/* A given share applies to every device; "auto" leaves more free on devices that other programs use. */
 static void the_share_that_stays_free_follows_the_kind_of_device(void **state)
 {
     (void)state;

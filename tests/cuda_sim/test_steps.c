@@ -1,6 +1,6 @@
-/* How the trainer queues its steps on a device that works while they are told: two under way or one, call by
- * call or as graphs, streams at once or as late as they may be. The bits are the same, and nothing waits for
- * the device but the look at the step before. */
+/* How the trainer queues steps while the device works: one or two in flight, call by call or as graphs, with
+ * streams at once or as late as allowed. All give the same bits, and the host waits only for the result of
+ * the previous step. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void train(struct session *s, const char *name, const struct backend *bac
     assert_int_equal(session_run(s), TRAIN_FINISHED);
 }
 
-/* What a step may be made of; each word is a setting, in addition to a small run of six steps. */
+/* The variants of a step; each word is a setting, in addition to a small run of six steps. */
 static const struct variant {
     const char *name;
     int micro_batches;
@@ -79,8 +79,8 @@ static const char *const *variant_words(const struct variant *v, const char *asy
           "eval.every=4", "eval.batches=2", "sample.every=5", "sample.max_tokens=2", "checkpoint.every=5",   \
           "profile.every=0", __VA_ARGS__)
 
-/* Streams at once and as late as they may be, one step after the other or two under way, call by call or as
- * graphs, on either device: not one bit of the curve, of an evaluation or of a sample may differ. */
+/* Streams at once or as late as allowed, one step at a time or two in flight, call by call or as graphs, on
+ * either device: not one bit of the curve, of an evaluation or of a sample may differ. */
 static void however_steps_are_queued_the_bits_are_the_same(void **state)
 {
     (void)state;
@@ -118,8 +118,8 @@ static void however_steps_are_queued_the_bits_are_the_same(void **state)
     assert_int_equal(sim_events(), 0);
 }
 
-/* The same of everything that a step may be made of. With graphs each step after the first is nothing else,
- * but for those that are profiled operation by operation. */
+/* The same for every variant of a step. With graphs, each step after the first is made of graphs only, except
+ * those that are profiled operation by operation. */
 static void whatever_a_step_is_made_of_the_bits_are_the_same(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void whatever_a_step_is_made_of_the_bits_are_the_same(void **state)
             if (!device && variants[v].bf16) continue;
             train(&plain, "plain", backend,
                   variant_words(&variants[v], "train.async=false", "train.graph=off"));
-            int total = variants[v].micro_batches > 8 ? 3 : 6; /* the first, and two under way, are enough */
+            int total = variants[v].micro_batches > 8 ? 3 : 6; /* the first and two in flight are enough */
             assert_int_equal(plain.story.step_count, total);
             for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
                 struct session other;
@@ -157,7 +157,8 @@ static void whatever_a_step_is_made_of_the_bits_are_the_same(void **state)
         }
 }
 
-/* When the third step is told: another learning rate, an evaluation, a sample, a checkpoint. */
+/* Orders given when the third step is reported: another learning rate, an evaluation, a sample, a
+ * checkpoint. */
 static const struct story_order script[] = {
     {3, {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 0.5}, 0, false},
     {3, {.id = 2, .verb = ORDER_EVAL}, 0, false},
@@ -191,8 +192,8 @@ static void train_with_orders(struct session *s, const char *graph, bool resume)
     assert_int_equal(session_run(s), TRAIN_FINISHED);
 }
 
-/* Orders and evaluations change what is in device memory: the same recording serves on. A resumed run records
- * its own, of the same bits. */
+/* Orders and evaluations change values in device memory, and the same recorded graph is still valid. A
+ * resumed run records its own graph, with the same bits. */
 static void what_happens_between_steps_needs_no_new_recording(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void what_happens_between_steps_needs_no_new_recording(void **state)
     assert_int_equal(sim_graph_launches() - before, 5 * 2);
     assert_int_equal(graphs_at_last, 3); /* a pass for either place of a batch, and the update */
     story_expect_same(&plain.story, &graphs.story, "graphs");
-    assert_true(graphs.story.steps[3].lr < 0.6 * graphs.story.steps[2].lr); /* the order was obeyed */
+    assert_true(graphs.story.steps[3].lr < 0.6 * graphs.story.steps[2].lr); /* the order took effect */
     train_with_orders(&resumed, "train.graph=on", true);
     story_expect_same(&plain.story, &resumed.story, "resumed");
     session_close(&plain), session_close(&graphs), session_close(&resumed);
@@ -216,7 +217,7 @@ static void forget_to_wait(struct stream *stream, struct event *event)
     (void)event;
 }
 
-/* That the test above can fail: the trainer on a device whose streams do not wait for each other. */
+/* Shows that the test above can fail: the trainer on a device whose streams do not wait for each other. */
 static void without_its_waits_between_streams_the_curve_is_another(void **state)
 {
     (void)state;
@@ -253,8 +254,8 @@ static uint64_t graphs_launched(double milliseconds)
     return sim_graph_launches() - before;
 }
 
-/* The first step warms up, three are measured, and the three after them are graphs, of a pass and an update
- * each, where the host is what a step waits for. */
+/* The first step warms up, three are measured, and the next three are graphs of a pass and an update each, if
+ * the host limits the speed. */
 static void graphs_are_for_devices_that_are_faster_than_the_host(void **state)
 {
     (void)state;
@@ -262,7 +263,7 @@ static void graphs_are_for_devices_that_are_faster_than_the_host(void **state)
     assert_int_equal(graphs_launched(1e9), 0);
 }
 
-/* Counts what the trainer asks of a device: updates queued, and calls that wait for it. */
+/* Counts the trainer's calls to a device: queued updates, and calls that wait for it. */
 static struct {
     const struct backend *table;
     int updates, waits, waits_at_first, waits_at_last, ahead[10];
@@ -318,8 +319,8 @@ static void expect_ahead(const char *async, int ahead)
     session_close(&s);
 }
 
-/* When a step is told, the next one is queued; nothing waits for the device but the look at one event, and
- * nothing asks it for memory. */
+/* When a step is reported, the next one is queued; the host waits only for one event, and allocates no device
+ * memory. */
 static void a_step_is_queued_before_the_one_before_it_is_told(void **state)
 {
     (void)state;
@@ -329,15 +330,15 @@ static void a_step_is_queued_before_the_one_before_it_is_told(void **state)
 
 /* ---- what the host waits for ---- */
 
-static uint64_t waits_at[7]; /* when so many steps are told */
+static uint64_t waits_at[7]; /* when so many steps are reported */
 
 static void note_waits(struct story *story)
 {
     waits_at[story->done] = sim_waits();
 }
 
-/* From the telling of one step to that of the next the host waits once: for the result of a step. Of more
- * micro-batches than there are buffers it waits for buffers, too, when it is far ahead. */
+/* Between the reports of two steps the host waits once, for the result of a step. With more micro-batches
+ * than buffers it also waits for buffers when it is far ahead. */
 static void a_steady_step_waits_for_one_result_and_nothing_else(void **state)
 {
     (void)state;

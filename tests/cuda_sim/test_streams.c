@@ -1,7 +1,6 @@
-/* Streams that run as late as the runtime allows, events between them, and graphs: what the pipeline of a
- * training step is made of. The same few calls once right and once with a wait left out: the simulator must
- * show each as a wrong value, and must not where streams run at once, or it would not be the lateness that
- * finds it. */
+/* Streams that run as late as the runtime allows, events between them, and graphs: the parts of the pipeline
+ * of a training step. The same few calls are made once correctly and once with a wait left out: with late
+ * streams each missing wait must give a wrong value, and with streams that run at once it must not. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +86,7 @@ static void fixture_close(struct fixture *f)
 enum omission { NOTHING, HOST_BUFFER, ARRIVAL, CONSUMPTION, LANDING };
 
 /* Adds up ROUNDS vectors of 1, 2, 3, …, each through page-locked memory and the copy stream, as a trainer
- * feeds batches; what the host reads in the end of the sum's first element. */
+ * feeds batches; returns the sum's first element as the host reads it at the end. */
 static float add_up(enum omission bug, bool late)
 {
     struct fixture f;
@@ -143,7 +142,7 @@ static void an_event_has_not_happened_before_somebody_waits(void **state)
     fixture_close(&f);
 }
 
-/* An ordinary buffer may be reused as soon as the call is back, also by late streams. */
+/* A pageable buffer may be reused as soon as the call returns, also with late streams. */
 static void ordinary_memory_is_read_before_the_call_returns(void **state)
 {
     (void)state;
@@ -158,7 +157,7 @@ static void ordinary_memory_is_read_before_the_call_returns(void **state)
     fixture_close(&f);
 }
 
-/* Nothing is staged for a device that reads such memory by itself. */
+/* Nothing is staged for a device that reads such memory directly. */
 static void ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself(void **state)
 {
     (void)state;
@@ -177,8 +176,8 @@ static void ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself(
 
 /* ---- faults ---- */
 
-/* The first mark is behind what worked: whoever waits for it hears nothing of what failed later, unless the
- * device has failed by then, of which nothing is believed any more. */
+/* The first mark follows work that succeeded: waiting for it does not report a later failure, unless the
+ * device has failed by then, because then no result is valid. */
 static void a_mark_before_a_refused_launch_is_good(void **state)
 {
     (void)state;
@@ -305,7 +304,7 @@ static void work_that_cannot_be_recorded_leaves_the_stream_as_it_was(void **stat
     assert_null(graph);
     assert_int_equal(f.backend->stream_wait(f.compute, &err), STATUS_OK);
     f.backend->mem_download(back, f.sum, sizeof back, f.compute);
-    assert_true(back[0] == 0); /* nothing of it ran */
+    assert_true(back[0] == 0); /* no part of it ran */
     fixture_close(&f);
 }
 
@@ -323,7 +322,7 @@ static void a_launch_without_memory_is_no_graph_and_no_fault(void **state)
     fixture_close(&f);
 }
 
-/* A graph takes device memory of its own: better asked for where steps can go on without it. */
+/* A graph needs device memory of its own, so it is requested where steps can continue without it. */
 static void a_graph_without_memory_is_refused_when_it_is_recorded(void **state)
 {
     (void)state;

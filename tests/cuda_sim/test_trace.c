@@ -1,5 +1,5 @@
-/* A traced step on the simulated device: every kernel and copy that CUPTI reports is in the trace, under its
- * name and in its time; a machine without CUPTI trains and says what is missing; Nsight's ranges are
+/* A traced step on the simulated device: every kernel and copy that CUPTI reports is in the trace with its
+ * name and time; a machine without CUPTI trains and reports that it is missing; Nsight's ranges are
  * balanced. */
 #include <math.h>
 #include <setjmp.h>
@@ -84,7 +84,7 @@ static void expect_everything(const struct session *s)
     assert_true(adamw);
     const struct trace_event *upload = trace_find(&reading, "upload"); /* inputs and targets (2,16) int32 */
     assert_true(upload->bytes == 2 * 2 * 16 * 4 && upload->thread == 7);
-    /* the operations' times are those of the same pretended clock: together they are what the device did */
+    /* the operations' times are from the same simulated clock and add up to the device's work */
     long long device = trace_sum(&reading, "kernel") + trace_sum(&reading, "copy");
     assert_int_equal(trace_sum(&reading, "operation"), device);
     assert_true(device <= trace_sum(&reading, "step"));
@@ -170,7 +170,7 @@ static void phases_and_operations_are_ranges_that_all_end(void **state)
     session_close(&s);
 }
 
-/* The device is lost in the midst of the traced step: the order is not answered, nothing is left behind. */
+/* The device is lost during the traced step: the order is not answered, and no file is left behind. */
 static void a_device_that_fails_while_it_is_traced_ends_the_run_as_any(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ extern const struct cuda_plugin cuda_plugin;
 
 /* Ten steps carry the rounding of fp32 sums (1e-5 an operation, numerics.md) into the weights; where a
  * gradient is near zero AdamW's and Lion's step is of the size of the rate whatever its sign, so a few
- * weights part by that much at once. Measured: at most 1.1e-7 with these sizes. */
+ * weights differ by that much at once. Measured: at most 1.1e-7 with these sizes. */
 static const double LOSS_TOLERANCE = 2e-5;
 
 static void train(struct session *s, const char *name, const struct backend *backend,
@@ -72,9 +72,9 @@ static void qwen_with_lion_and_everything_learns_as_on_the_cpu(void **state)
                             "train.dropout=0.2", "train.accumulation_steps=2", "train.seq_len=17"));
 }
 
-/* Elements of 8 bits of mantissa, sums and master weights in fp32: a loss is off by far less than the 2^-9 to
- * which each element is rounded, as it is a mean over many; ten small updates do not get lost. Measured: at
- * most 2.7e-4. */
+/* Elements have 8 bits of mantissa, sums and master weights are fp32. The error of a loss is far below the
+ * rounding of an element, 2^-9, as it is a mean over many; ten small updates are not lost. Measured: at most
+ * 2.7e-4. */
 static void in_bf16_it_learns_almost_as_on_the_cpu(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void in_bf16_it_learns_almost_as_on_the_cpu(void **state)
     session_close(&cpu), session_close(&cuda);
 }
 
-/* Threads in another order, and once more in the same: not one bit of the curve may differ. */
+/* Runs threads in another order, then again in the same: not one bit of the curve may differ. */
 static void two_runs_are_the_same_bits(void **state)
 {
     (void)state;
@@ -140,7 +140,8 @@ static enum train_outcome train_poisoned(struct session *s, bool late, int from,
     return outcome;
 }
 
-/* The step after a skipped one is queued before the host knows: AdamW's corrections are the device's. */
+/* The step after a skipped one is queued before the host can know, so the device computes AdamW's
+ * corrections. */
 static void a_skipped_update_is_the_same_however_late_it_is_seen(void **state)
 {
     (void)state;
@@ -227,8 +228,8 @@ static void a_full_device_is_refused_with_the_numbers(void **state)
     assert_int_equal(sim_device_bytes(), 0); /* nothing is left behind by any of these tests */
 }
 
-/* What keeps the simulator from training the larger presets is only its time and memory; that nothing in them
- * is too wide for the kernels, and how much memory a GPU needs, is known from the plan. */
+/* The simulator is too slow and needs too much memory to train the larger presets. The plan shows that
+ * nothing in them is too wide for the kernels, and how much memory a GPU needs. */
 static void every_preset_is_within_what_the_kernels_take(void **state)
 {
     (void)state;
