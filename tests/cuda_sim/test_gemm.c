@@ -1,5 +1,5 @@
-/* Matrix products on the simulated cuBLASLt: every form is compared with the CPU twin, and algorithms are
- * chosen before training, never within a step. test_gemm_choices.c tests how the choices are stored. */
+/* Matrix products on the simulated cuBLASLt: every form against the CPU twin, and how algorithms are chosen
+ * before training, never within a step. test_gemm_choices.c tests their storage. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +115,7 @@ static void download(struct side *s, float *values, const unsigned char *from, s
     free(narrow);
 }
 
-/* Copies `values` (rows, columns) into rows of `stride`; the gaps between them are NaN. */
+/* Copies `values` (rows, columns) into rows of `stride`; the gaps are NaN. */
 static void spread(float *out, const float *values, int rows, int columns, int stride)
 {
     for (int i = 0; i < rows * stride; i++)
@@ -136,8 +136,7 @@ static void lay(struct side *s, unsigned char *to, int rows, int columns, struct
 }
 
 /* Runs one product with operands `skew` elements into their memory and rows `gap` elements longer than
- * needed. Before, out is NaN, or 0.5 if the product is added to it, and its gaps are 7, which must not
- * change. */
+ * needed. out is NaN before, or 0.5 if it is added to; its gaps are 7 and must not change. */
 static void multiply(struct side *s, struct gemm_shape g, size_t skew, int gap, float *out)
 {
     g = product_shape(g, s->precision, gap);
@@ -392,7 +391,7 @@ static void a_faulted_device_is_not_warmed(void **state)
     close_side(&s);
 }
 
-/* Runs in a process of its own, as memory of a failed device is freed only when the process ends. */
+/* Runs in its own process, as memory of a failed device is freed only when the process ends. */
 static void a_fault_while_warming_is_a_sentence(void **state)
 {
     (void)state;
@@ -436,8 +435,7 @@ static void warming_that_is_stopped_or_has_no_room_leaves_nothing(void **state)
 
 /* ---- failing ---- */
 
-/* The simulator ends the process if CUDA is called again. Each call uses a stream that has not seen the
- * error. */
+/* The simulator ends the process if CUDA is called again. Each call has a stream without the error. */
 static void a_lost_device_is_called_by_no_operation(void **state)
 {
     (void)state;
