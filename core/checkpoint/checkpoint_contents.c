@@ -295,10 +295,11 @@ static enum status check_model(const char *folder, const struct model_config *wa
                            folder, fields[i].name, fields[i].saved, fields[i].wanted);
     for (int i = 0; i < wanted->head_dim / 2; i++)
         if (model_rotary_frequency(&saved, i) != model_rotary_frequency(wanted, i))
-            return err_set(err, STATUS_USAGE,
-                           "%s: was saved with other rotary frequencies than this model's (set model.rope_* "
-                           "as in its config.json)",
-                           folder);
+            return err_set(
+                err, STATUS_USAGE,
+                "%s: was saved with other rotary frequencies than this model's (set model.rope_scaling "
+                "and the other rope keys as in its config.json)",
+                folder);
     return STATUS_OK;
 }
 
