@@ -107,7 +107,7 @@ static void a_model_that_differs_is_refused_naming_the_field(void **state)
     other = config;
     other.rope_scaling = ROPE_LINEAR;
     other.rope_factor = 2;
-    expect_other_model_refused(&config, 2, &other, 2, "set model.rope_*");
+    expect_other_model_refused(&config, 2, &other, 2, "set model.rope_scaling");
     expect_other_model_refused(&config, 1, &config, 2,
                                "optimizer.safetensors: has no tensor v.model.embed_tokens.weight");
 }
