@@ -72,7 +72,7 @@ struct race {
     uint64_t count;
 };
 
-/* Message i: 1 to 40 words of i, in two parts, the second perhaps with a few bytes more. */
+/* Message i: 1 to 40 words of i, in two parts; the second may have a few more bytes. */
 static bool push(struct ring *ring, uint64_t i)
 {
     uint64_t words[41] = {0}, n = i % 40 + 1;
@@ -200,7 +200,7 @@ static void numbers_are_written_short_and_read_back(void **state)
     assert_false(text_parse_double("1e999", &d) || text_parse_double("abc", &d));
 }
 
-/* What printf and strtod find: the fewest digits that read back the same. */
+/* The reference, with printf and strtod: the fewest digits that read back the same. */
 static int fewest_digits(double value)
 {
     char text[64];
@@ -210,7 +210,7 @@ static int fewest_digits(double value)
     }
 }
 
-/* Of a number as printf's %g writes it: without the zeros before the first and behind the last. */
+/* Counts the digits of a number in printf's %g form, without leading and trailing zeros. */
 static int digits_of(const char *text)
 {
     int count = 0, zeros = 0;
@@ -346,7 +346,7 @@ static void a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite(void **st
 static void memory_that_was_written_to_is_private(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__ /* its shadow of what is touched is resident, too */
+#ifdef __SANITIZE_THREAD__ /* the sanitizer's shadow of touched memory is resident, too */
     skip();
 #endif
     size_t bytes = (size_t)64 << 20;

@@ -1,5 +1,6 @@
-/* Tests of core/base/json_out.h: layout, escapes and numbers; whatever goes in, a JSON parser reads it back.
- */
+/* Tests of core/base/json_out.h: layout, escapes and numbers; a JSON parser reads back every value.
+ *
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

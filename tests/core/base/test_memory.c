@@ -1,5 +1,5 @@
-/* Memory that there is for a process: what control groups of either version allow, read from folders that
- * look like the kernel's, and what that makes of the machine's own. */
+/* The memory available to a process: the limits of control groups of both versions, read from folders like
+ * the kernel's, combined with the machine's own memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void groups_of_the_first_version_are_read_too(void **state)
     assert_int_equal(group.left, 1600);
 }
 
-/* Its own group is mounted where the host has the root of all; the path that leads to it is the host's. */
+/* The process's own group is mounted at the place of the root group, but its path is the one on the host. */
 static void a_container_finds_its_group_where_it_is_mounted(void **state)
 {
     (void)state;

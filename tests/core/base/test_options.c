@@ -86,7 +86,7 @@ static void words_options_and_settings_come_in_any_order(void **state)
     p = parse(&line, "a --color red");
     assert_int_equal(p.status, STATUS_OK);
     assert_int_equal(p.record.color, 0);
-    assert_int_equal(p.record.count, 5); /* what is not given stays */
+    assert_int_equal(p.record.count, 5); /* options that are not given keep their values */
     words_release(&p.words);
 }
 
@@ -186,7 +186,7 @@ static void help_ends_the_reading(void **state)
         assert_true(p.words.help);
         words_release(&p.words);
     }
-    struct parsed p = parse(&line, "--name -h --color red a"); /* of a value it is a part */
+    struct parsed p = parse(&line, "--name -h --color red a"); /* here it is a value */
     assert_false(p.words.help);
     assert_string_equal(p.record.name, "-h");
     words_release(&p.words);

@@ -1,5 +1,5 @@
-/* Tests of UTF-8 and clean text in core/base/text.h: what is a character, where text may be cut, what a
- * terminal gets. */
+/* Tests of UTF-8 and clean text in core/base/text.h: characters, where text may be cut, and the text sent to
+ * a terminal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,10 +86,10 @@ static void a_character_cut_at_the_end_is_left_out(void **state)
     expect_clean("a\xE2\x98", "a");
     expect_clean("a\xE2", "a");
     expect_clean("a\xF0\x9F\x98", "a");
-    expect_clean("a\x98", "a" BAD); /* the end of a character is none that is cut */
+    expect_clean("a\x98", "a" BAD); /* the rest of a character is not a cut character */
 }
 
-/* By the judgement of another library. */
+/* Compares with another library. */
 static bool is_utf8(const char *text, size_t n)
 {
     for (size_t at = 0; at < n;) {
@@ -116,7 +116,7 @@ static void any_bytes_become_utf8_that_fits(void **state)
         }
         size_t length = clean_block(whole, sizeof whole, bytes, n);
         assert_true(length <= 3 * n && strlen(whole) == length && is_utf8(whole, length));
-        out = malloc(size + 1); /* on the heap, where a byte too many is seen */
+        out = malloc(size + 1); /* on the heap, where a sanitizer detects an access out of bounds */
         out[size] = 'X';
         size_t shorter = clean_block(out, size, bytes, n);
         assert_true(out[size] == 'X');

@@ -1,12 +1,12 @@
-/* Checkpoints of a rig's network in a test: written, found, and held against what was saved. Every failure on
- * the way fails the running test; paths are yours to free. */
+/* Checkpoints of a rig's network in a test: writes and finds them, and compares them with the saved network.
+ * Every failure fails the running test; the caller frees paths. */
 #ifndef ANNEAL_TESTS_CORE_CHECKPOINT_SAVED_H
 #define ANNEAL_TESTS_CORE_CHECKPOINT_SAVED_H
 
 #include "core/checkpoint/checkpoint.h"
 #include "tests/core/network/rig.h"
 
-/* A state in which no field is what it would be by default. */
+/* A state in which no field has its default value. */
 struct train_state saved_state(int64_t step);
 
 /* An empty folder of this name below the scratch folder. */
@@ -21,10 +21,10 @@ void saved_open(struct rig *rig, const struct model_config *config, int moments,
 /* Writes a full checkpoint straight from the rig's network. */
 enum status saved_write_state(const char *parent, struct rig *rig, const struct train_state *state,
                               const struct tokenizer *tokenizer, int64_t *bytes, struct err *err);
-/* The same of saved_state(step), with a tokenizer; it must succeed. */
+/* The same with saved_state(step) and a tokenizer; it must succeed. */
 void saved_write(const char *parent, struct rig *rig, int64_t step);
 
-/* The step of what checkpoint_find offers; -1 for nothing. */
+/* The step of the checkpoint that checkpoint_find returns; -1 for none. */
 int64_t saved_offered(const char *parent, int64_t step);
 
 void saved_expect_equal_memory(const struct rig *a, const struct rig *b); /* weights and moments */

@@ -1,5 +1,5 @@
-/* Checkpoints: what comes back is what was saved, to the bit; what is damaged or half-written is never
- * offered; what fails leaves everything older as it was. */
+/* Checkpoints: a loaded checkpoint equals the saved one, to the bit; a damaged or incomplete one is never
+ * found; a failed save leaves older ones unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,7 +120,7 @@ static void a_damaged_one_is_passed_over_for_an_older_one(void **state)
             assert_int_equal(saved_offered(parent, -1), 2);
             char *file = saved_path(parent, "step-2", files[i]);
             damage_file(file, (enum damage)d);
-            /* one byte behind a list of checksums changes nothing that it says */
+            /* an extra byte after a list of checksums does not change its entries */
             if (strcmp(files[i], "checksums") == 0 && d == APPEND) {
                 free(file);
                 continue;
@@ -163,7 +163,8 @@ static void incomplete_folders_and_other_names_are_never_offered(void **state)
     static const char *const names[] = {
         "step-4x",  "step-",    "step--4", "step- 4", "stepp-4",
         "step-4.1", "xstep-99", "Step-9",  "step-+4", "step-99999999999999999999999"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) { /* good ones, under names that are not ours */
+    for (size_t i = 0; i < sizeof names / sizeof *names;
+         i++) { /* good ones, under names that no checkpoint has */
         from = saved_path(parent, "step-3", "");
         to = saved_path(parent, names[i], "");
         assert_int_equal(rename(from, to), 0);
@@ -261,8 +262,8 @@ static void pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left(void 
     free(parent);
 }
 
-/* What a run does that goes on from the newest whole one: it sets the damaged ones aside, and prunes after
- * its own next save. */
+/* A run resumes from the newest complete checkpoint: it sets the damaged ones aside, and prunes after its own
+ * next save. */
 static void damaged_ones_are_set_aside_and_push_no_good_one_out(void **state)
 {
     (void)state;
@@ -289,7 +290,7 @@ static void damaged_ones_are_set_aside_and_push_no_good_one_out(void **state)
     free(parent);
 }
 
-/* A life that went on from an older checkpoint finds those of the life before: they are not its own. */
+/* A run resumed from an older checkpoint finds later ones of the previous trainer, which are not its own. */
 static void the_one_just_written_stays_whatever_is_newer(void **state)
 {
     (void)state;
@@ -349,7 +350,7 @@ static void a_full_disk_leaves_older_ones_untouched_and_nothing_half_written(voi
         assert_int_equal(checkpoint_load(path, &loaded.network, &back, NULL, &err), STATUS_OK);
         saved_expect_equal_memory(&old, &loaded);
     }
-    assert_true(refused > 10); /* each file was once the one that did not fit */
+    assert_true(refused > 10); /* each file was the one that did not fit at least once */
     signal(SIGXFSZ, SIG_DFL);
     tokenizer_close(tokenizer);
     rig_close(&old);
@@ -406,7 +407,8 @@ static void config_json_tells_hugging_face_the_architecture(void **state)
         assert_int_equal(json_integer_value(json_object_get(json, "head_dim")), 4);
         assert_true(json_real_value(json_object_get(json, "rms_norm_eps")) == 1.0 / 3);
         assert_true(json_is_false(json_object_get(json, "tie_word_embeddings")));
-        assert_true(json_is_null(json_object_get(json, "eos_token_id"))); /* or a text would end at id 2 */
+        assert_true(
+            json_is_null(json_object_get(json, "eos_token_id"))); /* otherwise a text would end at id 2 */
         json_decref(json);
         rig_close(&rig);
     }

@@ -1,5 +1,5 @@
-/* Loading a checkpoint: what comes back is what was saved, to the bit; what does not fit the model, or is no
- * state of a trainer, is refused in a sentence that names it. */
+/* Loading a checkpoint: the loaded network equals the saved one, to the bit; a file that does not fit the
+ * model or is not a trainer's state is refused with one sentence that names it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static void expect_same_after_load(const struct model_config *config, int moment
     int64_t bytes;
     state.stopping.best = best;
     saved_open(&saved, config, moments, 5);
-    rig_open(&loaded, NULL, config, 1, 3, moments); /* another batch shape is no obstacle */
+    rig_open(&loaded, NULL, config, 1, 3, moments); /* the batch shape may differ */
     if (saved_write_state(parent, &saved, &state, NULL, &bytes, &err)) fail_msg("%s", err.text);
     if (checkpoint_find(parent, -1, path, sizeof path, &err)) fail_msg("%s", err.text);
     if (checkpoint_load(path, &loaded.network, &back, NULL, &err)) fail_msg("%s", err.text);
@@ -141,7 +141,7 @@ static void tensors_that_do_not_fit_their_description_are_refused_by_name(void *
     }
 }
 
-/* What 16 bits mean, worked out the long way. */
+/* The value of a 16-bit float, computed step by step. */
 static float value_of(uint16_t bits, bool bf16)
 {
     int exponent = bf16 ? bits >> 7 & 255 : bits >> 10 & 31, digits = bf16 ? 7 : 10, bias = bf16 ? 127 : 15;
@@ -159,7 +159,7 @@ static enum status fetch_host(void *context, void *host, const void *data, size_
     return STATUS_OK;
 }
 
-/* Every tensor of the model as two bytes an element, in the place of model.safetensors. */
+/* Replaces model.safetensors by all tensors with two bytes per element. */
 static uint16_t *write_short_weights(const struct model *model, const char *path, const char *dtype)
 {
     struct safetensor *tensors = calloc(model->param_count, sizeof *tensors);

@@ -1,7 +1,7 @@
-/* Checkpoints and the disk: everything a checkpoint holds is synced before it can be seen, whatever call of
- * the system fails is reported and leaves what is older, and files too large for a quick look are whole only
- * at their whole length. The program replaces libc's write, fsync, rename and renameat2 to see and to fail
- * them. */
+/* Checkpoints and the disk: all files of a checkpoint are synced before it becomes visible; any failing
+ * system call is reported and leaves older checkpoints; a file too large for a quick check must at least have
+ * its full length. The program replaces libc's write, fsync, rename and renameat2 to record the calls and let
+ * them fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ int renameat2(int from_folder, const char *from, int to_folder, const char *to, 
     return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
 }
 
-/* ---- what they saw ---- */
+/* ---- the recorded calls ---- */
 
 static int last(enum call call, const char *path)
 {
@@ -127,7 +127,7 @@ static bool is_parent(const char *folder, const char *path)
     return strncmp(folder, path, n) == 0 && path[n] == '/' && !strchr(path + n + 1, '/');
 }
 
-/* All that was written is synced before it, or the folder it is in, gets its name. */
+/* Every written file is synced before it, or its folder, is renamed. */
 static void expect_synced_before_seen(void)
 {
     for (int i = 0; i < disk.count; i++) {
@@ -178,7 +178,7 @@ static void everything_is_on_disk_before_the_checkpoint_has_its_name(void **stat
     free(parent);
 }
 
-/* One call after the other fails: the save does, says so, and what was there stays. */
+/* Each call in turn fails: the save fails with a message, and older checkpoints stay. */
 static void each_call_that_fails_fails_the_save(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void list(const char *parent, const char *sum)
     saved_write_text(parent, "step-1", "checksums", text);
 }
 
-/* A quick look sees the length of what is large; only who needs the numbers reads them. */
+/* A quick check compares the length of large files; only loading reads the numbers. */
 static void a_large_file_is_whole_at_its_whole_length_and_with_its_checksum(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void a_large_file_is_whole_at_its_whole_length_and_with_its_checksum(void
     free(parent), free(folder), free(model);
 }
 
-/* A small one is read whole even for a quick look. */
+/* A quick check reads a small file completely. */
 static void a_small_file_is_read_at_a_glance(void **state)
 {
     (void)state;
@@ -321,7 +321,7 @@ static enum status fetch_pattern(void *context, void *host, const void *data, si
     return STATUS_OK;
 }
 
-/* Larger than what is written at a time, and no multiple of it. */
+/* Larger than one write, and not a multiple of it. */
 static void a_tensor_of_several_pieces_comes_back(void **state)
 {
     (void)state;

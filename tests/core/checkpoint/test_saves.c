@@ -1,5 +1,6 @@
-/* Checkpoints while training goes on: what is written is the moment it was asked for, whoever writes it; what
- * promises to be on disk is there; and what holds weights alone starts a new run, but resumes none. */
+/* Checkpoints while training goes on: a checkpoint has the state at its request, whichever thread writes it;
+ * when it is reported as saved it is on disk; and one with weights alone can start a new run, but not resume
+ * one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,12 +58,12 @@ static void expect_same_steps(const struct session *a, const struct session *b, 
     }
 }
 
-/* ---- the one who writes is held up ---- */
+/* ---- the writing thread is delayed ---- */
 
 static struct {
-    sem_t go;        /* what it waits for */
-    int64_t release; /* given when so many steps are done */
-    atomic_int late; /* it waited in vain */
+    sem_t go;        /* the thread waits for it */
+    int64_t release; /* posted when so many steps are done */
+    atomic_int late; /* the wait timed out */
     atomic_int held; /* times it waited */
 } door;
 
@@ -78,7 +79,7 @@ static void release_at_step(struct story *story)
     if (story->done == door.release) sem_post(&door.go);
 }
 
-/* Holds the first save until training has come so far: in vain where training waits for the save. */
+/* Holds the first save until training has reached that step; times out if training waits for the save. */
 static void hold_first_save(struct story *story)
 {
     struct timespec until;
@@ -149,7 +150,7 @@ static void look_after_order(struct story *story)
     was_there = is_there(watched, 4);
 }
 
-/* For so long, the first time. */
+/* Delays the first save by that time. */
 static void hold_for(int64_t milliseconds)
 {
     struct timespec until;
@@ -161,14 +162,14 @@ static void hold_for(int64_t milliseconds)
     while (sem_timedwait(&door.go, &until) == 0) continue;
 }
 
-/* Gives an answer that comes too early the time to be seen. */
+/* Waits, so that an answer that comes too early is detected. */
 static void linger(struct story *story)
 {
     (void)story;
     hold_for(100);
 }
 
-/* The time itself is what this is about: a wait of more than a second is worth a word. */
+/* This tests a duration: a wait of more than a second is reported. */
 static void stay_long(struct story *story)
 {
     (void)story;
@@ -220,7 +221,7 @@ static struct story_order pause_script[] = {
     {.at = 4, .order = {.id = 2, .verb = ORDER_CONTINUE}, .wait = 1000},
     {0}};
 
-/* The pause ends when the checkpoint is told, or after 20 seconds. */
+/* The pause ends when the checkpoint is reported, or after 20 seconds. */
 static void continue_when_saved(struct story *story, bool begins)
 {
     if (!begins) pause_script[1].wait = 0;

@@ -1,5 +1,5 @@
 /* Generation: which tokens may be drawn and how often, the window that slides over a long text, and text that
- * stays UTF-8 whatever the model says. */
+ * is valid UTF-8 whatever the model draws. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,8 +138,9 @@ static int likeliest_first(const void *a, const void *b)
     return x->p < y->p ? 1 : x->p > y->p ? -1 : x->token < y->token ? -1 : 1;
 }
 
-/* The distribution that `sampling` asks for, worked out from the logits; returns how many tokens it leaves.
- */
+/* Computes the distribution of `sampling` from the logits; returns the number of tokens that it leaves.
+ *
+ * */
 static int expected(const float *logits, const struct sampling *sampling, double *p)
 {
     struct likely sorted[V];
@@ -268,7 +269,7 @@ static void a_prompt_outside_the_vocabulary_is_refused(void **state)
     open_scene(&s, 8, 100);
     assert_int_equal(generator_start(&s.generator, "az", &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "token 122 is outside the model's vocabulary of 100"));
-    start(&s, "ab"); /* and the generator is as good as before */
+    start(&s, "ab"); /* the generator still works */
     generator_next(&s.generator, &greedy, 0);
     close_scene(&s);
 }

@@ -13,9 +13,10 @@
 
 static struct ration ration;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct backend *cpu; /* asking which processor this is takes long in a virtual machine */
+static const struct backend *cpu; /* kept, as detecting the processor takes long in a virtual machine */
 
-/* Before each block; large ones are the system's own pages, which cost nothing until they are touched. */
+/* A header before each block. Large blocks are pages from the system, which cost nothing until they are
+ * touched. */
 enum { HEADER = 4096, MAPPED_FROM = 1 << 20 };
 
 struct header {

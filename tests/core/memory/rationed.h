@@ -1,5 +1,5 @@
 /* A device of limited memory for tests of the allocator: the CPU's table with memory of its own, counted to
- * the byte, from which a pool gives, too. May be asked from several threads. */
+ * the byte, and a memory pool. Several threads may use it. */
 #ifndef ANNEAL_TESTS_CORE_MEMORY_RATIONED_H
 #define ANNEAL_TESTS_CORE_MEMORY_RATIONED_H
 
@@ -9,7 +9,7 @@ enum { RATIONED_STREAMS = 3 };
 
 struct ration {
     size_t limit, used, peak, pool; /* bytes; pool: of used, what the pool holds */
-    int calls;                      /* for memory, the pool's among them */
+    int calls;                      /* number of allocations, including the pool's */
 };
 
 struct rationed {
@@ -19,11 +19,11 @@ struct rationed {
     struct allocator *allocator;
 };
 
-/* One at a time. An arena is as large as the device. */
+/* Opens the device; only one at a time. An arena is as large as the device. */
 void rationed_open(struct rationed *r, enum allocator_kind kind, size_t limit, FILE *report);
-/* Returns the leaks. Fails the test unless the device has everything back. */
+/* Closes it and returns the leaks. Fails the test unless all device memory has been freed. */
 int64_t rationed_close(struct rationed *r);
-/* What the device that is open has given. */
+/* The memory that the open device has given. */
 struct ration rationed_now(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The allocator: every strategy's promises, and what is said when there is no room. */
+/* The allocator: the contract of every strategy, and the report when memory is full. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 enum { MIB = 1 << 20 };
 
-/* What the report says is yours to free. */
+/* Returns the text of the report; the caller frees it. */
 struct report {
     char *text;
     size_t size;
@@ -48,7 +48,7 @@ static enum status take(struct rationed *f, struct allocator_scope *scope, const
     return allocator_alloc(scope, tag, bytes, f->streams[stream], out, &err);
 }
 
-/* Freed neighbours become one piece again: after everything is freed a trim gives back all of it. */
+/* Freed neighbours are merged: after everything is freed, a trim returns all memory to the device. */
 static void caching_merges_what_is_freed(void **state)
 {
     struct rationed f;
@@ -101,7 +101,7 @@ static void caching_trims_when_the_device_is_full(void **state)
     assert_int_equal(rationed_close(&f), 0);
 }
 
-/* Memory of one stream is not handed to another, which would not wait for it. */
+/* Memory of one stream is not given to another, which would not wait for it. */
 static void streams_do_not_share_memory(void **state)
 {
     struct rationed f;
@@ -178,7 +178,7 @@ static void a_full_device_names_the_tag_and_who_holds_what(void **state)
     }
 }
 
-/* What a listener has heard, a line after the other. */
+/* The lines that a listener has received. */
 static void hear(void *context, const char *line)
 {
     char *heard = context;

@@ -1,6 +1,6 @@
 /* A million random operations on each of the allocator's strategies, against a model of what is live: nothing
- * overlaps, everything is aligned, every byte is accounted for, nothing is refused that there is room for,
- * and what `caching` holds beside what is live is bounded. */
+ * overlaps, everything is aligned, every byte is counted, a request that fits is never refused, and the idle
+ * memory that `caching` keeps is bounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,14 +26,14 @@ static int operations_each(void)
 static const char *const tag_names[TAGS] = {"weights", "workspace", "batch", "scratch", "samples"};
 
 struct piece {
-    struct allocator_scope scope; /* that holds it alone, but of an arena */
+    struct allocator_scope scope; /* for this block alone, except in an arena */
     unsigned char *memory;        /* NULL: none */
     size_t bytes;
     unsigned char mark;
     int tag, stream; /* RATIONED_STREAMS: of none */
 };
 
-/* What the allocator should say. */
+/* The values that the allocator should report. */
 struct tally {
     int64_t live, peak, reserved, count;
 };
@@ -73,7 +73,7 @@ static void check_tally(const struct tally *t, const struct allocator_usage *u)
     assert_int_equal(u->count, t->count);
 }
 
-/* Every tag's numbers, their sum, and what the device has given. */
+/* Checks every tag's numbers, their sum, and the memory that the device has given. */
 static void check_books(struct model *m)
 {
     struct allocator_usage usage[TAGS + 1];
@@ -104,7 +104,7 @@ static void mark(const struct piece *p)
     if (p->bytes > 64) memset(p->memory + p->bytes - 64, p->mark, 64);
 }
 
-/* Whoever was given the same memory would have written a mark of its own here. */
+/* If another block had the same memory, it would have written its own mark here. */
 static void check_mark(const struct piece *p)
 {
     size_t edge = p->bytes < 64 ? p->bytes : 64;
@@ -188,7 +188,7 @@ static void random_operations(struct model *m, int operations, uint32_t seed)
         if (m->pieces[i].memory) free_piece(m, &m->pieces[i]);
 }
 
-/* Of a device with room for all, and of one that is full most of the time. */
+/* On a device with room for all, and on one that is full most of the time. */
 static void many_operations(enum allocator_kind kind)
 {
     static const size_t limits[] = {64 * GIB, 64 * MIB};
@@ -246,7 +246,7 @@ static void many_operations_of_arena(void **state)
                 .bytes = random_bytes(&random), .mark = (unsigned char)i, .stream = RATIONED_STREAMS};
             take_piece(&m, &scope, p);
             used += p->memory ? rounded(p->bytes) : 0;
-            /* without gaps: refused is what the rest has no room for */
+            /* without gaps: a request is refused only if the rest is too small */
             assert_true(p->memory || used + rounded(p->bytes) > 64 * MIB);
         }
         for (int i = 0; i < PIECES; i++)
@@ -262,11 +262,11 @@ static void many_operations_of_arena(void **state)
 
 /* ---- fragmentation ---- */
 
-/* What lies idle in segments beside what is live. Memory of one stream serves no other, so the least that it
- * can hold is each stream's own peak, and each stream has a segment of small pieces (4 MiB) and one of medium
- * ones (32 MiB) that are not full. Measured with these sizes, half of whose bytes are in pieces above 64 MiB:
- * 2.0 times the streams' peaks where nothing is ever given back, as small requests split what a large one
- * left; 1.1 times where it is trimmed now and then. A device that is full trims by itself. */
+/* Idle memory in segments. Memory of one stream is not used for another, so at least each stream's own peak
+ * is held, and each stream has a segment of small pieces (4 MiB) and one of medium ones (32 MiB) that are not
+ * full. Measured with these sizes, half of whose bytes are in pieces above 64 MiB: 2.0 times the streams'
+ * peaks where nothing is ever given back, as small requests split what a large one left; 1.1 times where it
+ * is trimmed now and then. A device that is full trims by itself. */
 static void caching_wastes_little(void **state)
 {
     (void)state;

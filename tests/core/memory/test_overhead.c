@@ -1,4 +1,4 @@
-/* What a device holds beside the plan: measured where it can be, kept a GPU at a time. */
+/* The memory of a device that is not in the plan: measured if possible, and stored per GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static void each_device_has_its_own(void **state)
     assert_int_equal(overhead_recall(folder, &one), -1);
     overhead_keep(folder, &one, 500000000);
     overhead_keep(folder, &one, 600000000);
-    overhead_keep(folder, &other, -1); /* nobody told: nothing is written */
+    overhead_keep(folder, &other, -1); /* not reported: nothing is written */
     assert_int_equal(overhead_recall(folder, &one), 600000000);
     assert_int_equal(overhead_recall(folder, &other), -1);
     assert_int_equal(overhead_recall(NULL, &one), -1);

@@ -1,4 +1,5 @@
-/* The configuration: every way in (files, words, what config_text wrote), every check, and the sentences. */
+/* The configuration: every source (files, command-line words, the output of config_text), every check, and
+ * the messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ static const struct {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* A value other than the default that every key of its kind accepts, and that fits together with the rest. */
+/* A value other than the default that every key of its kind accepts, consistent with the rest. */
 static const char *other_value(size_t i)
 {
     static const char special[] =
@@ -101,7 +102,7 @@ static void expect_file_refused(const char *text, const char *part)
     expect_text(&err, "run.ini");
 }
 
-/* Words, then config_finish, which must refuse them together. */
+/* Sets the words, then expects config_finish to refuse the combination. */
 static void expect_sizes_refused(const char *const words[], const char *part)
 {
     struct config config;
@@ -359,7 +360,7 @@ static void files_that_are_no_configuration_are_refused(void **state)
     assert_int_equal(read_bytes(&config, "", 0, &err), STATUS_OK);
 }
 
-/* Seeded bytes made of what an INI reader looks at: whatever comes, a status and one printable line. */
+/* Random bytes that matter to an INI reader: the result is a status and one printable line. */
 static void random_files_end_in_a_status_never_in_a_crash(void **state)
 {
     (void)state;

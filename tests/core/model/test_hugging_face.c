@@ -1,5 +1,5 @@
-/* config.json both ways: what we write reads back equal, what others write is understood or refused in a
- * sentence. */
+/* config.json in both directions: our files read back equal; files of other programs are read or refused with
+ * one sentence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

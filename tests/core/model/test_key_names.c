@@ -1,4 +1,4 @@
-/* Suggestions for keys of the configuration that there are not. */
+/* Suggestions for unknown keys of the configuration. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Parameter groups: from keys to the table of ranges, over every arena layout, against a loop over
+/* Parameter groups: the table of ranges made from keys, for every arena layout, compared with a loop over
  * parameters. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static struct model open_model(int kind)
     return model;
 }
 
-/* Every element of every parameter, looked up in the table, against what its own group says. */
+/* Compares every element of every parameter in the table with its own group. */
 static void the_ranges_say_of_every_element_what_its_group_says(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The presets: their sizes are those of the table, their parameters as many as published; and
- * how their vocabulary goes with a tokenizer. */
+/* The presets: their sizes are those of the table, the numbers of parameters are the published ones; and how
+ * the vocabulary depends on the tokenizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +89,7 @@ static void a_vocabulary_that_is_not_set_follows_the_tokenizer(void **state)
     }
 }
 
-/* A stored configuration says what it was trained with, whatever its tokenizer has become. */
+/* A stored configuration keeps the vocabulary it was trained with, even if its tokenizer has changed. */
 static void a_stored_vocabulary_stays_beside_a_larger_tokenizer(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* safetensors: what we write reads back, and no file, however made, does more than give one sentence. */
+/* safetensors: our files read back, and any bad file gives one sentence and does no harm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static char *write_file(const char *header, size_t header_bytes, int64_t header_
     return path;
 }
 
-/* Touches everything an opened file offers, so that a wrong pointer shows under AddressSanitizer. */
+/* Reads everything in an opened file, so that AddressSanitizer detects a wrong pointer. */
 static void read_everything(const struct safetensors *file)
 {
     unsigned sum = 0;
@@ -58,7 +58,7 @@ static void read_everything(const struct safetensors *file)
     assert_true(sum + 1 > 0);
 }
 
-/* Opens; whatever the file is, the outcome is a readable file or one clean sentence that names the path. */
+/* Opens any file; the result is a readable file or one clean sentence that names the path. */
 static enum status open_hostile(const char *path, struct err *err)
 {
     struct safetensors file = {0};
@@ -436,7 +436,7 @@ static void thousands_of_mutations_never_do_harm(void **state)
         else
             accepted++;
     }
-    assert_true(accepted > 50 && refused > 1000); /* both sides were visited */
+    assert_true(accepted > 50 && refused > 1000); /* both outcomes occurred */
     free(path);
 }
 

@@ -1,5 +1,5 @@
-/* Weights in shards: read as transformers wrote them they compute what transformers computes; an index that
- * does not agree with its shards, or leads elsewhere, is refused in a sentence that names the file. Fixtures:
+/* Weights in shards: files written by transformers give the results of transformers; an index that does not
+ * match its shards, or points to another folder, is refused with one sentence that names the file. Fixtures:
  * tests/fixtures/sharded/make_sharded.py. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static void copy_file(const char *from, const char *to)
     file_map_close(&map);
 }
 
-/* A copy of a fixture that may be spoiled; its path is yours to free. */
+/* A copy of a fixture that a test may damage; the caller frees its path. */
 static char *copy_of(const char *fixture)
 {
     char from[PATH_MAX], to[PATH_MAX], *folder = saved_folder(fixture);

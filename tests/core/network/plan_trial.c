@@ -129,7 +129,7 @@ static struct backend counting(const struct backend *real)
     return backend;
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 #define EXPECT(what, actual, expected)                                                                       \
     do {                                                                                                     \
@@ -174,7 +174,7 @@ static void expect_the_plan(const struct plan_trial *t, const struct network *ne
         EXPECT("what is reserved", sum.reserved, planned);
 }
 
-/* ---- doing ---- */
+/* ---- running ---- */
 
 static void train(const struct plan_trial *t, struct network *net)
 {

@@ -1,5 +1,5 @@
-/* A configuration drawn by a seed, and whether its plan is what is really allocated: by category, in sum, and
- * as the backend is asked for it; before, during and after training, evaluating and generating. */
+/* Draws a configuration from a seed and compares its plan with the real allocations: by category, in sum, and
+ * as requested from the backend; before, during and after training, evaluating and generating. */
 #ifndef ANNEAL_TESTS_CORE_NETWORK_PLAN_TRIAL_H
 #define ANNEAL_TESTS_CORE_NETWORK_PLAN_TRIAL_H
 
@@ -16,10 +16,11 @@ struct plan_trial {
     char story[200];          /* all of it, for the message of a failure */
 };
 
-/* Tiny, and valid. `host`: of a device that computes in the host's memory, in fp32; else in any precision. */
+/* Draws a small valid configuration. `host`: for a device that computes in the host's memory, in fp32; else
+ * in any precision. */
 void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *out);
 
-/* Fails the running test where anything differs. */
+/* Fails the running test if anything differs. */
 void plan_trial_run(const struct backend *backend, const struct plan_trial *trial);
 
 #endif

@@ -1,6 +1,6 @@
-/* The network once more, plainly: double precision, one sequence, one position and one head at a time, no
- * tiles, no packing tricks, no backward pass. It shares only the parameter table with core/, so that an error
- * in core/network/network.c or a kernel shows as a difference. */
+/* A second, simple implementation of the network: double precision, one sequence, one position and one head
+ * at a time, no tiles, no packing tricks, no backward pass. It shares only the parameter table with core/, so
+ * that an error in core/network/network.c or a kernel shows as a difference. */
 #ifndef ANNEAL_TESTS_CORE_NETWORK_REFERENCE_NETWORK_H
 #define ANNEAL_TESTS_CORE_NETWORK_REFERENCE_NETWORK_H
 

@@ -1,5 +1,5 @@
-/* A small network on one thread of the CPU, opened and closed in one call: what most tests of core/ stand on.
- * Every failure on the way fails the running test. */
+/* A small network on one thread of the CPU, opened and closed in one call; most tests of core/ use it. Every
+ * failure fails the running test. */
 #ifndef ANNEAL_TESTS_CORE_NETWORK_RIG_H
 #define ANNEAL_TESTS_CORE_NETWORK_RIG_H
 
@@ -24,7 +24,7 @@ struct model_config rig_config(void);
 /* `backend` NULL: the CPU table. Weights are those of rig_weights with seed 1. */
 void rig_open(struct rig *rig, const struct backend *backend, const struct model_config *config, int B, int T,
               int moments);
-/* Every layer of that interval computes its activations again. */
+/* One layer in each interval recomputes its activations. */
 void rig_open_interval(struct rig *rig, const struct backend *backend, const struct model_config *config,
                        int B, int T, int moments, int activation_interval);
 /* The parameters that any of the patterns (as of a shell, separated by blanks) matches are frozen. */
@@ -32,7 +32,7 @@ void rig_open_frozen(struct rig *rig, const struct backend *backend, const struc
                      int T, int moments, int activation_interval, const char *frozen);
 void rig_close(struct rig *rig);
 
-/* Fills the arena with weights far from their initial ones, so that every non-linearity is felt: matrices and
+/* Fills the arena with weights far from their initial ones, so that every non-linearity matters: matrices and
  * biases normal(0, 0.4), norms 1 + normal(0, 0.2). Gaps are zero. */
 void rig_weights(const struct model *model, uint64_t seed, float *weights);
 

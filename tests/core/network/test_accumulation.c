@@ -1,4 +1,4 @@
-/* Micro-batches that add up to the large batch, also where not all of their labels count. */
+/* Micro-batches add up to the large batch, also if some labels do not count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void accumulation_is_the_large_batch_also_where_labels_do_not_count(void 
         assert_true(fabs(a->loss - b->loss) < 2e-5 * a->loss);
         assert_true(fabs(a->grad_norm - b->grad_norm) < 2e-4 * a->grad_norm);
     }
-    /* the first loss is a mean of other labels: near to that of all, and not it */
+    /* the first loss is a mean over other labels: close to the mean of all, but not equal */
     double padded = large.story.steps[0].loss, all = plain.story.steps[0].loss;
     assert_true(padded != all && fabs(padded - all) < 0.2 * all);
     for (int i = 0; i < 3; i++) { /* evaluations in batches of 6 and 2: the same labels */

@@ -1,5 +1,5 @@
-/* Frozen parameters: what is trained beside them has the gradients that it has without freezing, and what is
- * frozen has no gradient, no moments and no product of its own. */
+/* Frozen parameters: the trained ones have the same gradients as without freezing, and the frozen ones have
+ * no gradients, no moments and no products for them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -161,8 +161,8 @@ static void expect_like_the_whole(struct pair *pair, struct rig_dropout dropout)
     free(before);
 }
 
-/* Every projection, in part and whole, alone and with its neighbours; norms, biases, the ends; what is left
- * at the top alone. */
+/* Every projection, in part and whole, alone and with its neighbours; norms, biases, first and last tensors;
+ * only the top left trainable. */
 static const char *const patterns[] = {
     "",
     "*embed*",

@@ -1,4 +1,4 @@
-/* The list of matrix products that pre-warming gets, against those that the network really asks for; and the
+/* Compares the list of matrix products for warming up with those that the network really calls, and the
  * workspace that it lends them. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 enum { SHAPES_MAX = 64, WANTED = 1000 };
 
-/* What the backend below was asked for; a test's own. */
+/* The products requested from the backend below; each test has its own. */
 static struct {
     struct gemm_shape shapes[SHAPES_MAX];
     int count;

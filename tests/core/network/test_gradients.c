@@ -1,5 +1,5 @@
 /* The gradients of the whole network: every element of every parameter against central differences, in double
- * precision, of a network that was written a second time (reference_network.h). */
+ * precision, of a second implementation (reference_network.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

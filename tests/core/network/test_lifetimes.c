@@ -1,6 +1,6 @@
-/* What the record of a walk says of buffers, against a walk that computes: before each call everything in the
- * shared part of the workspace that is not needed from there on is made NaN. Losses and gradients must be
- * those of an undisturbed walk, to the bit. */
+/* Checks the buffer lifetimes of a recorded walk: in a computing walk, all data in the shared workspace that
+ * is no longer needed is set to NaN before each call. Losses and gradients must equal those of an undisturbed
+ * walk, to the bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,7 +175,7 @@ static void pieces_of_the_loss_keep_what_the_others_have_written(void **state)
     }
 }
 
-/* The spoiling itself works: a walk that loses what it needs is not the same. */
+/* The test itself works: a walk whose needed data is set to NaN gives another result. */
 static void spoiling_what_is_needed_is_noticed(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void a_conflict_that_is_forgotten_makes_buffers_overlap(void **state)
     assert_true(conflicts[BUFFER_NORM] >> BUFFER_LOGITS & 1);
     assert_false(conflicts[BUFFER_DATTN] >> BUFFER_LOGITS & 1);
     assert_false(conflicts[BUFFER_NORM] >> BUFFER_DATTN & 1);
-    for (int i = record.touch_count - 1; i >= 0; i--) /* as if the last norm's backward pass came no more */
+    for (int i = record.touch_count - 1; i >= 0; i--) /* as if the last norm's backward pass did not follow */
         if (record.touches[i].buffer == BUFFER_DX) record.touches[i].access = ACCESS_SCRATCH;
     record_conflicts(&record, conflicts);
     assert_true(__builtin_popcountll(conflicts[BUFFER_DX]) <

@@ -1,4 +1,4 @@
-/* Places that buffers share: nothing that is needed together overlaps, and no more is taken than must be. */
+/* Places that buffers share: buffers needed at the same time never overlap, and no memory is wasted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,8 +57,8 @@ static void none_take_nothing(void **state)
     assert_int_equal(placement_solve(&empty, 1), 0);
 }
 
-/* Random sets: never an overlap of what is needed together, never below what the fullest stage holds, never
- * above what all would take side by side. */
+/* Random sets: buffers needed together never overlap; the size is at least that of the fullest stage and at
+ * most the sum of all buffers. */
 static void whatever_the_sizes_and_stages_nothing_needed_together_overlaps(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-/* The memory plan against what is really asked of the backend: a copy of the CPU table whose mem_alloc
+/* Compares the memory plan with the real requests to the backend: a copy of the CPU table whose mem_alloc
  * counts.
- */
+ *
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +65,7 @@ static struct backend counting_backend(void)
     return backend;
 }
 
-/* Whether what one holds may be needed while the other holds what is. */
+/* Whether two buffers may be needed at the same time. */
 static bool conflict(const struct plan *plan, enum buffer a, enum buffer b)
 {
     bool shared = buffer_facts[a].kind == BUFFER_SHARED || buffer_facts[a].kind == BUFFER_LAYER;
@@ -191,7 +192,7 @@ static void without_a_backward_pass_all_layers_share_one_residual_stream(void **
     assert_int_equal(bytes[0], bytes[1]);
 }
 
-/* Where the device's memory is its own, the host's is planned beside it and not counted with it. */
+/* If the device has its own memory, the host's is planned separately and not added to it. */
 static void the_hosts_memory_counts_only_where_the_device_computes_in_it(void **state)
 {
     (void)state;
@@ -211,7 +212,8 @@ static void the_hosts_memory_counts_only_where_the_device_computes_in_it(void **
     model_release(&model);
 }
 
-/* All at once: by key always, by itself only where that takes no byte more; then it is what is done. */
+/* All logits at once: always if the key says so, automatically only if it needs no more memory; the plan then
+ * says so. */
 static void all_logits_at_once_where_they_are_asked_for_or_free(void **state)
 {
     (void)state;
@@ -375,7 +377,7 @@ static void a_rough_plan_has_the_same_sizes(void **state)
     }
 }
 
-/* The answer fits, and one more does not: over a range of memories, for batch and length. */
+/* The answer fits, and one more does not: for many memory sizes, for batch and length. */
 static void what_fits_is_the_most_that_fits(void **state)
 {
     (void)state;
@@ -407,7 +409,7 @@ static void what_fits_is_the_most_that_fits(void **state)
     model_release(&model);
 }
 
-/* Without a device, the same that one gives. */
+/* Without a device the result is the same as with one. */
 static void what_is_reserved_is_what_every_allocator_takes(void **state)
 {
     (void)state;

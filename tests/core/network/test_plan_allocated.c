@@ -1,5 +1,5 @@
-/* The plan of any configuration is what is allocated on the CPU, to the byte: sixty that a seed draws, for
- * every strategy. On the simulated GPU the same is in tests/cuda_sim/test_plan_allocated_sim.c. */
+/* The plan of any configuration equals the allocation on the CPU, to the byte: sixty drawn from a seed, for
+ * every strategy. tests/cuda_sim/test_plan_allocated_sim.c is the same test for the simulated GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

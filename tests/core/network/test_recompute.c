@@ -1,5 +1,5 @@
-/* Activation checkpointing: layers that save only what enters them give the same gradients, to the bit, and
- * take as much less memory as the plan says. */
+/* Activation checkpointing: layers that save only their inputs give the same gradients, to the bit, and use
+ * as much less memory as planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A training run in a test: a small configuration and corpus, an observer that writes down everything it is
- * told, and a script of orders and requests by step. */
+/* A training run in a test: a small configuration and corpus, an observer that records everything that is
+ * reported to it, and a script of orders and requests by step. */
 #ifndef ANNEAL_TESTS_CORE_TRAIN_STORY_H
 #define ANNEAL_TESTS_CORE_TRAIN_STORY_H
 
@@ -9,7 +9,7 @@
 
 enum { STORY_MAX = 512, STORY_PROFILE_MAX = 4096 };
 
-/* Asked when `at` steps are done, after `wait` idle looks (a paused trainer keeps looking). */
+/* An order given when `at` steps are done, after `wait` idle polls (a paused trainer keeps polling). */
 struct story_order {
     int64_t at;
     struct order order;
@@ -44,7 +44,7 @@ struct story {
     void (*on_safe)(struct story *story);                /* by the thread that writes; may be NULL */
 };
 
-/* Everything around a trainer. */
+/* A trainer and everything it needs. */
 struct session {
     struct config config;
     struct corpus corpus;

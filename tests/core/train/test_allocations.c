@@ -1,5 +1,5 @@
-/* `--check-allocations`: a trainer that looks at itself. Clean steps pass, one that allocates ends the run
- * with a sentence, and what an observer does is its own affair. */
+/* `--check-allocations`: the trainer counts its own allocations. Clean steps pass, one that allocates ends
+ * the run with a sentence, and allocations of an observer do not count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void careless_step(float *w, void *weights, float *m, float *v, const flo
     cpu_backend()->adamw_step(w, weights, m, v, g, n, ranges, range_count, params, control, clip, stream);
 }
 
-/* In update number `at` it allocates: of its device, or of the heap. */
+/* Update number `at` allocates from its device or from the heap. */
 static enum status run_careless(int at, bool of_device, struct err *err, int *told)
 {
     struct session s;
@@ -134,7 +134,7 @@ static void a_step_that_allocates_ends_the_run_with_a_sentence(void **state)
     assert_int_equal(told, 3);
 }
 
-/* A CPU's memory is of the heap, too. */
+/* A CPU's memory comes from the heap, too. */
 static void a_step_that_takes_device_memory_ends_the_run_with_a_sentence(void **state)
 {
     struct err err = {0};

@@ -1,4 +1,4 @@
-/* What is decided between two steps, for every combination of facts that matters. */
+/* The decisions between two steps, for every combination of facts that matters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

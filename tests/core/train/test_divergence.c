@@ -1,5 +1,5 @@
-/* Divergence: non-finite gradients skip the update and say so, a hundred in a row end the run, and whatever
- * happens the weights and every checkpoint stay finite. */
+/* Divergence: non-finite gradients skip the update and are reported, a hundred in a row end the run, and the
+ * weights and every checkpoint always stay finite. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -176,7 +176,7 @@ static void poisoning_adamw(float *w, void *weights, float *m, float *v, const f
     if (updates++ == ruinous) w[n / 2] = NAN;
 }
 
-/* Neither to one who asks for it. */
+/* An ordered checkpoint is not saved either. */
 static void weights_that_are_not_finite_are_never_a_checkpoint(void **state)
 {
     (void)state;
@@ -196,7 +196,7 @@ static void weights_that_are_not_finite_are_never_a_checkpoint(void **state)
     session_close(&s);
 }
 
-/* The fourth update ruins the weights, a checkpoint is due at once, and the fifth gradient tells. */
+/* The fourth update ruins the weights, a checkpoint is due at once, and the fifth gradient reveals it. */
 static void a_checkpoint_due_before_the_ruin_is_discovered_is_not_written(void **state)
 {
     (void)state;
@@ -236,8 +236,8 @@ static void a_skipped_update_delays_a_checkpoint_and_costs_none(void **state)
     session_close(&s);
 }
 
-/* Of the same weights the last evaluation has a finite loss: it was the batch. Without an evaluation nobody
- * knows. */
+/* The last evaluation of the same weights has a finite loss, so the batch was the cause. Without an
+ * evaluation the cause is unknown. */
 static void a_run_whose_last_step_is_skipped_saves_what_validation_clears(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Health: what is wrong is told once, where it began and with numbers; a run that goes well is left alone. */
+/* Health: a problem is reported once, with its first step and numbers; a good run has no reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static const struct config_health usual = {.loss_spike = 6,
                                            .throughput_drop = 0.4,
                                            .starvation = 0.2};
 
-/* A run in a test: steps of a second at 1,000 tokens/s, and what was told of them. */
+/* A run in a test: steps of a second at 1,000 tokens/s, and the reports on them. */
 struct patient {
     struct health health;
     struct health_event told[16];
@@ -55,7 +55,7 @@ static struct health_step step_of(double loss)
     return (struct health_step){.loss = loss, .grad_norm = 1, .seconds = 1, .tokens_per_sec = 1000};
 }
 
-/* Of a Gaussian with deviation 1, a pure function of the index. */
+/* A Gaussian value with deviation 1, a pure function of the index. */
 static double noise(uint64_t index)
 {
     return sqrt(-2 * log(rig_uniform(7, 2 * index))) * cos(2 * M_PI * rig_uniform(7, 2 * index + 1));

@@ -1,6 +1,6 @@
-/* Every key of the configuration does what it says, and nothing else: a run with the key changed differs from
- * one without in exactly the facets named here. config.def lists the keys, so one that has no row fails the
- * test. */
+/* Every key of the configuration has its documented effect, and no other: a run with the key changed differs
+ * from one without in exactly the facets named here. config.def lists the keys, so one that has no row fails
+ * the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,8 +77,8 @@ static void note(struct facets *f, int bit, const void *data, size_t size)
 static pthread_t trainer_thread, writer_thread;
 static int threads_at_most;
 
-/* From this step on the clock runs ahead by 0.1 seconds whenever somebody looks at it, so that steps and
- * waits seem to take long. */
+/* From this step on every reading of the clock advances it by 0.1 seconds, so that steps and waits seem to
+ * take long. */
 static int slow_from = INT_MAX;
 static _Atomic bool slow;
 static _Atomic int64_t ahead; /* nanoseconds */

@@ -1,4 +1,4 @@
-/* The profiler by itself, on a device whose clock is the test's: times to the microsecond, which steps, and
+/* The profiler alone, on a device whose clock the test controls: exact times, which steps are profiled, and
  * that it never waits. */
 #include <math.h>
 #include <setjmp.h>

@@ -18,7 +18,7 @@
 
 /* ---- comparing runs ---- */
 
-/* All that is no measurement of time, as bits: NaN equals NaN, -0 differs from 0. */
+/* Compares all values but times, as bits: NaN equals NaN, -0 differs from 0. */
 static void expect_equal_steps(const struct step_record *a, const struct step_record *b)
 {
     assert_int_equal(a->step, b->step);
@@ -45,7 +45,7 @@ static void expect_equal_files(const char *folder_a, const char *folder_b, int64
     file_map_close(&y);
 }
 
-/* `later` is what came after an interruption (or all of it): it must be the tail of `whole`. */
+/* `later` is the part after an interruption (or all of it): it must be the tail of `whole`. */
 static void expect_tail(const struct story *whole, const struct story *later)
 {
     int skip = whole->step_count - later->step_count;

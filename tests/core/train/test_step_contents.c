@@ -1,5 +1,5 @@
-/* What goes into a step and what comes out of it: masks, labels, and the order of things while a step is
- * still under way on a device that works beside the host. */
+/* The inputs and results of a step: masks, labels, and the order of events while a step still runs on an
+ * asynchronous device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,7 +134,7 @@ static void eval_batches_is_how_many_are_evaluated_and_zero_is_all(void **state)
     assert_true(losses[0] == losses[2] && losses[0] != losses[1]);
 }
 
-/* ---- a device that works beside the host: the newest step is always still under way ---- */
+/* ---- an asynchronous device: the newest step is always still running ---- */
 
 static bool never_done(struct event *event)
 {

@@ -41,7 +41,7 @@ static struct {
     atomic_long count, openmp; /* the OpenMP library's are counted apart */
 } heap;
 
-/* `caller`: an address in whoever asked; NULL where that is not known. */
+/* `caller`: an address in the calling code; NULL if unknown. */
 static void note(const void *caller)
 {
     Dl_info info;

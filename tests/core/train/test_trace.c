@@ -1,5 +1,5 @@
-/* Traces: what is written is JSON that a viewer nests, whatever the times round to; and a training step that
- * is traced, by the configuration or an order, computes what it would have. */
+/* Traces: the output is JSON that a viewer can nest, however times are rounded; and tracing a step, by the
+ * configuration or an order, does not change its results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -207,7 +207,7 @@ static void an_order_traces_the_next_step_and_is_answered_with_it(void **state)
     session_close(&s);
 }
 
-/* A paused run goes on when told so, although a trace is waiting. */
+/* A paused run continues when ordered, although a trace is waiting. */
 static void an_order_in_a_pause_waits_for_the_step_after_it(void **state)
 {
     (void)state;

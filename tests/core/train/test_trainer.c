@@ -1,6 +1,6 @@
-/* The trainer's promises: complete records, orders that take effect when they say, stopping by itself,
- * validation tokens never trained on. Resuming is in test_resume.c, allocation in
- * test_step_loop.c, divergence in test_divergence.c, accumulation in test_accumulation.c. */
+/* The trainer's contract: complete records, orders that take effect at the promised step, automatic stopping,
+ * validation tokens never trained on. Resuming is in test_resume.c, allocation in test_step_loop.c,
+ * divergence in test_divergence.c, accumulation in test_accumulation.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* What the trainer says of its memory: that it cannot be, or whose question it is, and what it holds. */
+/* The trainer's reports on memory: a request that can never fit, who decides about free memory, and the
+ * memory in use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,8 +45,8 @@ static void nearly_full(struct device *device, struct device_info *out)
     out->available_bytes = 4096;
 }
 
-/* The observer reserves, and may wait: what is free is its question, not a reason to fail before it was
- * asked. */
+/* The observer reserves memory and may wait for it, so the trainer must not fail on free memory before asking
+ * the observer. */
 static void memory_that_others_hold_is_left_to_who_reserves(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The profile of real training: its rows add up, nothing is missed, and training does not notice. */
+/* The profile of real training: its rows add up, no operation is missing, and training is unchanged. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* A trace as a test reads it: parsed, and held against what every trace promises. */
+/* A trace as a test reads it: parsed, and checked against the rules for every trace. */
 #ifndef ANNEAL_TESTS_CORE_TRAIN_TRACE_READER_H
 #define ANNEAL_TESTS_CORE_TRAIN_TRACE_READER_H
 
