@@ -37,7 +37,6 @@ struct decision decide(const struct facts *f)
     unsigned due = f->due;
     if (f->doubtful) due &= ~(unsigned)(DUE_BEST | DUE_CHECKPOINT);
     if (f->saved) due &= ~(unsigned)DUE_CHECKPOINT;
-    if (f->step == 0) due &= ~(unsigned)DUE_BEST; /* the weights that training starts with can be had again */
     if (f->failure) {
         bool device = f->failure == STATUS_DEVICE || f->failure == STATUS_NO_MEMORY;
         return end(f, device && f->another_device ? TRAIN_FALLS_BACK : TRAIN_FAILED);

@@ -160,7 +160,8 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
     case ACTION_SETTLE:
         return trainer_settle(t, 0, err);
     case ACTION_EVALUATE:
-        if (trainer_evaluate(t, early)) t->facts.due |= DUE_BEST;
+        if (trainer_evaluate(t, early) && t->state.step > 0) /* the first weights can be made again */
+            t->facts.due |= DUE_BEST;
         break;
     case ACTION_KEEP:
         trainer_try_save(t, "best");

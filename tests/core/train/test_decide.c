@@ -235,16 +235,6 @@ static void an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop(void **st
     expect(f, ACTION_EVALUATE);
 }
 
-static void the_weights_before_the_first_step_are_not_kept_as_the_best(void **state)
-{
-    (void)state;
-    struct facts f = plain;
-    f.due = DUE_BEST;
-    expect(f, ACTION_KEEP);
-    f.step = 0;
-    expect(f, ACTION_STEP);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,7 +250,6 @@ int main(void)
         cmocka_unit_test(early_ones_come_often_at_first_and_up_to_half_of_every),
         cmocka_unit_test(a_sample_is_the_first_thing_to_be_seen),
         cmocka_unit_test(an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop),
-        cmocka_unit_test(the_weights_before_the_first_step_are_not_kept_as_the_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

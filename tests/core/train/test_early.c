@@ -60,6 +60,8 @@ static void early_evaluations_and_samples_change_no_step_and_use_up_no_patience(
     }
     assert_int_equal(early.story.stoppings[3].verdict, VERDICT_IMPROVED);
     assert_true(early.story.evals[3].val_loss == late.story.evals[0].val_loss);
+    assert_int_equal(early.story.checkpoints[0].step,
+                     10);                          /* the weights before the first step are not kept */
     assert_int_equal(early.story.sample_count, 4); /* 0, 10, 20, 40 */
     assert_int_equal(late.story.sample_count, 1);
     assert_true(fabs(early.story.evals[0].val_loss - log(256)) < 0.1); /* it knows nothing yet */
