@@ -1,4 +1,5 @@
-/* Batches: shuffles are permutations and the same everywhere; training never sees the validation tail. */
+/* Batches: shuffles are permutations and the same on every machine; training never reads the validation
+ * tail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -234,7 +235,7 @@ static void a_corpus_that_is_too_short_is_an_error_with_both_numbers(void **stat
     assert_non_null(strstr(err.text, "2147483648"));
 }
 
-/* Of both widths; a label that does not count is -100 in the batch and missing in the count, inputs stay. */
+/* For both widths: an ignored label is -100 in the batch and not counted; inputs are unchanged. */
 static void padding_does_not_count_as_a_label(void **state)
 {
     (void)state;

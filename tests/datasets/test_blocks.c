@@ -52,7 +52,7 @@ static size_t file_of(const struct numbered *n, uint64_t token)
     return f;
 }
 
-/* Reads an epoch of a split, one sequence at a time. Each token belongs to this split alone. */
+/* Reads an epoch of a split, one sequence at a time. Each token must belong to this split alone. */
 static void read_epoch(struct numbered *n, const struct split *split, unsigned char kind)
 {
     int32_t inputs[T_MOST], targets[T_MOST];
@@ -126,7 +126,7 @@ static int by_value(const void *a, const void *b)
     return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* Of the whole split, and of what an evaluation of a few batches reads of it. */
+/* For the whole split, and for the part that an evaluation of a few batches reads. */
 static void validation_is_evenly_spread_whatever_the_seed_and_the_shuffle(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void validation_is_evenly_spread_whatever_the_seed_and_the_shuffle(void *
     free(n);
 }
 
-/* A corpus of many small files gets its share, too, though no file has a sequence to spare of its own. */
+/* A corpus of many small files also gets its share, although no single file has enough sequences for one. */
 static void a_share_smaller_than_a_sequence_is_carried_to_the_next_file(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void a_corpus_too_short_for_blocks_is_an_error_with_the_numbers(void **st
     free(n);
 }
 
-/* Labels are counted where they are read, and a batch that was cut ahead is the same batch. */
+/* Labels are counted for the batches that are read, and a batch cut ahead is the same batch. */
 static void padding_and_prefetch_agree_with_what_is_read(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Encoding with merges: neighbours merge in the order of the ranks, leftmost first, held against the
+/* Encoding with merges: neighbours merge in the order of the ranks, leftmost first; compared with the
  * definition. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void begin(struct vocabulary *v)
     }
 }
 
-/* Returns the id of the token that the two become; false where that would be too long, or is there. */
+/* Makes the token of a merge and returns its id; false if it would be too long or exists already. */
 static bool add_merge(struct vocabulary *v, uint32_t left, uint32_t right)
 {
     uint32_t id = BYTES + (uint32_t)v->count, n = v->tokens[left].n + v->tokens[right].n;
@@ -106,7 +106,7 @@ static void a_merge_whose_neighbour_has_changed_waits_for_its_new_rank(void **st
 }
 
 /* Few letters and many merges, so that most merges take a neighbour from another; long and short pieces, two
- * of a length side by side, so that the ids remembered of one are not taken for the other's. */
+ * of a length side by side, so that a cache of ids that confuses the two is detected. */
 static void any_merges_give_what_the_definition_gives(void **state)
 {
     (void)state;

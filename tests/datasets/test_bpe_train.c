@@ -1,4 +1,4 @@
-/* Learning a BPE: the merges are those of the definition, and of Hugging Face's trainer. */
+/* Learning a BPE: the merges equal those of the definition and of Hugging Face's trainer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,8 @@ static void learns_the_merges_that_hugging_face_learns(void **state)
     free(text);
 }
 
-/* The definition, word for word: all pieces in a list, all pairs counted anew for every merge. */
+/* A direct implementation of the definition: all pieces in a list, all pairs counted again for every
+ * merge. */
 struct naive {
     uint32_t *ids; /* of all pieces, NO_ID between them */
     size_t count;

@@ -250,7 +250,8 @@ static void recipes_are_listed_and_fetched(void **state)
     release(&result);
 }
 
-/* What training would keep of a text: encoded twice alike, gone once cleaned, and made again alike. */
+/* The cached tokens of a text: encoding twice gives the same, cleaning removes them, and they are made again
+ * alike. */
 static void clean_removes_what_is_kept_of_texts_and_nothing_else(void **state)
 {
     (void)state;
@@ -282,7 +283,7 @@ static void clean_removes_what_is_kept_of_texts_and_nothing_else(void **state)
 static void an_interrupt_leaves_nothing_half_written(void **state)
 {
     (void)state;
-    /* A pipe as input of which the writer never comes: the command waits in it until the signal. */
+    /* The input is a pipe without a writer: the command waits for it until the signal. */
     const char *folder = scratch_path("interrupted"), *fifo = scratch_path("interrupted/fifo");
     struct err err = {0};
     assert_ok(file_make_folders(folder, &err), &err);

@@ -1,4 +1,4 @@
-/* From words of the configuration to tokens: what is prepared, kept, found again, and refused. */
+/* From the configuration to tokens: which corpora are prepared, cached, found again and refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ struct phases {
     int ended;
 };
 
-/* A phase that is over when the next one begins must have said so. */
+/* A phase must have reported its end before the next one begins. */
 static bool follow(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
 {
     struct phases *phases = context;
@@ -214,8 +214,8 @@ static void a_damaged_cache_is_made_anew(void **state)
     }
     struct corpus corpus = {0};
     assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
-    /* an id beyond the vocabulary, where the model would read beyond its table; and one that is only another
-     * letter */
+    /* an id beyond the vocabulary, for which the model would read beyond its table; and one that is only
+     * another letter */
     static const uint32_t wrong[] = {999, 'J'};
     for (int i = 0; i < 2; i++) {
         FILE *file = fopen(corpus.files[0].path, "r+b");
@@ -292,7 +292,7 @@ static void what_a_killed_preparation_left_is_swept_a_living_ones_is_not(void **
     assert_int_equal(scratch_entries(cache), 4); /* two texts, foreign, fresh */
 }
 
-/* From the moment it has begun until it is done, a preparation is not swept by another. */
+/* Another process must not remove the files of a preparation that is still running. */
 static bool open_another(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
 {
     const char *cache = context;

@@ -1,5 +1,7 @@
-/* Batches over several files: every sequence of an epoch exactly once, none across a border, none held out.
- */
+/* Batches over several files: every sequence of an epoch exactly once, none across a border, none that is
+ * held out.
+ *
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +20,7 @@ enum { FILES = 7, T = 5, BORDER = 1000 };
 /* Awkward lengths: empty, shorter than a sequence, just one, one token more, many. */
 static const uint64_t lengths[FILES] = {0, 137, T, T + 1, 2 * T, 2 * T + 1, 61};
 
-/* Token i of file f is 1000 f + i: each says where it is from. Every other file has 16 bits. */
+/* Token i of file f is 1000 f + i, so each shows its origin. Every other file has 16 bits. */
 struct files {
     uint32_t wide[FILES][BORDER];
     uint16_t narrow[FILES][BORDER];

@@ -1,4 +1,4 @@
-/* What data.train may say: lists, patterns and folders of token files, and the corpus they make together. */
+/* Values of data.train: lists, patterns and folders of token files, and the corpus they make together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void words_mean_what_they_look_like(void **state)
     assert_ok(file_remove_tree(odd, &err), &err);
 }
 
-/* A form asks while a path is typed, "/" first: no folder is walked, and no file opened. */
+/* A form checks the path while it is typed, first "/": no folder is searched and no file opened. */
 static void peeking_looks_at_names_alone(void **state)
 {
     (void)state;

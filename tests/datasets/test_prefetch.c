@@ -1,4 +1,4 @@
-/* The prefetch thread: the same batches as without it, in any order of asking, and it always ends. */
+/* The prefetch thread: the same batches as without it, for requests in any order, and it always ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +119,7 @@ static void evaluations_start_over_and_end_in_a_short_batch(void **state)
     prefetch_close(validation);
 }
 
-/* What was taken stays as it is while the thread goes on: nothing but the taker frees a slot. */
+/* A batch in use does not change while the thread continues: only its user frees the slot. */
 static void a_batch_stays_until_the_next_is_taken(void **state)
 {
     struct data *d = *state;

@@ -1,4 +1,4 @@
-/* Recipes: the King James Bible whole, readable, refused where it is anything else. */
+/* Recipes: the King James Bible is complete and readable; any other text is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void the_bible_is_whole_and_readable(void **state)
     assert_int_equal(blank, 2 * KJV_CHAPTERS - 1);
     assert_int_equal(lines - blank - KJV_CHAPTERS, KJV_VERSES);
     free(text);
-    /* A text that is there is left as it is, but another one is not taken for the Bible. */
+    /* An existing text is not changed, but another text is not accepted as the Bible. */
     assert_ok(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err), &err);
     scratch_write(path, "mine", 4);
     assert_int_equal(recipe_fetch(kjv, scratch_path("cache_kjv"), NULL, path, sizeof path, &err),
@@ -72,7 +72,7 @@ static void the_bible_is_whole_and_readable(void **state)
     size_t again;
     free(scratch_read(path, &again));
     assert_int_equal(again, n);
-    /* one from before checksums were kept has none */
+    /* a text from an older version has no checksum */
     scratch_write(path, "mine", 4);
     char sum[4200];
     snprintf(sum, sizeof sum, "%s.xxh3", path);

@@ -1,4 +1,4 @@
-/* llm.c's shards: read where they lie, told apart from .tok files by what they hold, and never believed. */
+/* llm.c's shards: read in place, distinguished from .tok files by their content, and never trusted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,7 +163,7 @@ static void a_token_file_with_as_many_tokens_as_a_magic_is_no_shard(void **state
     assert_int_equal(unlink(path), 0);
 }
 
-/* Whatever a file says, what is opened lies inside it: the sanitizers look on while all of it is read. */
+/* Whatever a header claims, an opened file is read only within its size: sanitizers check the reads. */
 static void no_header_leads_outside_the_file(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Token files: what is written comes back, and whatever lies on disk is either read rightly or refused in
- * words. */
+/* Token files: written tokens read back, and any file on disk is either read correctly or refused with a
+ * message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -239,7 +239,7 @@ static void a_failed_write_leaves_the_old_file_alone(void **state)
     uint32_t token = 9;
     assert_ok(file_make_folders(folder, &err), &err);
     assert_ok(token_file_write(path, &token, 1, tokenizer, "bytes", &err), &err);
-    /* A name that is not UTF-8 cannot stand in the sidecar. */
+    /* A name that is not UTF-8 cannot be stored in the sidecar. */
     assert_int_not_equal(token_file_write(path, &token, 1, tokenizer, "\xFF.json", &err), STATUS_OK);
     assert_int_equal(scratch_entries(folder), 2);
     assert_ok(token_file_open(path, &file, &err), &err);

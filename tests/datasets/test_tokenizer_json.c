@@ -1,5 +1,7 @@
-/* tokenizer.json files of others: what is supported is read, what is not is named, and nothing can do harm.
- */
+/* tokenizer.json files of others: supported features are read, others are named in an error, and no file can
+ * do harm.
+ *
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +25,7 @@ static json_t *fixture(const char *name)
     return document;
 }
 
-/* Opens the document; takes it. */
+/* Opens the document and takes ownership of it. */
 static enum status open_document(json_t *document, struct tokenizer **out, struct err *err)
 {
     char *text = json_dumps(document, JSON_COMPACT);

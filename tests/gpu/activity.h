@@ -1,10 +1,10 @@
-/* Whether the device's own tools see what was queued on it: for gpu-check, what a trace stands on. */
+/* Checks for gpu-check that the device's own tools report the queued work; traces depend on this. */
 #ifndef ANNEAL_TESTS_GPU_ACTIVITY_H
 #define ANNEAL_TESTS_GPU_ACTIVITY_H
 
 #include "kernels/device/backend.h"
 
-/* What of an upload, a kernel, a fill and a download was seen. */
+/* The reported activity of an upload, a kernel, a fill and a download. */
 struct activity_sight {
     int kernels, uploads, downloads, fills;
     int64_t upload_bytes; /* of all uploads; 256 KiB were queued */
@@ -14,7 +14,7 @@ struct activity_sight {
     char kernel[160];     /* the kernel's name */
 };
 
-/* STATUS_NOT_FOUND: this machine lacks what that takes; the sentence says what. */
+/* STATUS_NOT_FOUND: this machine lacks a library for it; the message names it. */
 enum status activity_look(const struct backend *backend, struct activity_sight *out, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* make gpu-check: what the simulator of tests/cuda_sim compares, on the GPU itself, and how fast it is there.
+/* make gpu-check: runs the comparisons of tests/cuda_sim on a real GPU, and measures its speed.
  *
  *     gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch] [--seconds N]
  *
@@ -57,7 +57,7 @@ static bool late(const struct check *check, const char *name)
     return late;
 }
 
-/* Whether to run the check of this name: not if it is not wanted, and where there is no GPU or no time it is
+/* Whether to run the check of this name: not if --only excludes it; without a GPU or time left it is
  * skipped. */
 static bool begins(struct check *check, const char *name)
 {
@@ -196,7 +196,7 @@ static void check_training(struct check *check, enum precision precision)
          TRAINING_STEPS, error, tolerance, same ? "bit for bit the same" : "NOT the same");
 }
 
-/* ---- what traces stand on ---- */
+/* ---- the activity that traces need ---- */
 
 static void check_activity(struct check *check)
 {
@@ -341,7 +341,7 @@ static bool check_preset(struct check *check, const struct training_preset *pres
     return true;
 }
 
-/* What queueing ahead and recording are worth, and that they change nothing. */
+/* Measures the gain of queueing ahead and of graphs, and checks that they do not change results. */
 static void check_ways(struct check *check, const struct training_preset *preset)
 {
     struct training_ways ways;
@@ -424,7 +424,7 @@ int main(int argc, char **argv)
                 "usage: gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch] [--seconds N]\n");
         return 2;
     }
-    setvbuf(stdout, NULL, _IOLBF, 0); /* whoever waits for minutes sees how far it is */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* the user sees the progress during minutes of waiting */
     double start = clock_monotonic();
     find_gpu(&check);
     char folder[] = "/tmp/gpu_check.XXXXXX";

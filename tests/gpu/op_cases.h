@@ -24,7 +24,7 @@ enum status op_side_open(struct op_side *side, const struct backend *backend, en
                          struct err *err);
 void op_side_close(struct op_side *side);
 
-/* What a case may read of it is up to the case; all sizes are at least 1. */
+/* Each case uses the members that it needs; all sizes are at least 1. */
 struct op_shape {
     int B, T, NH, NKV, HS; /* rows are B·T; HS even where the case rotates */
     int C, F, V;
@@ -63,7 +63,7 @@ struct op_shape op_fuzz(uint32_t number, bool small);
 
 void op_outcome_release(struct op_outcome *outcome);
 
-/* ‖out − ref‖ / ‖ref‖ of one output; NaN where either is not finite somewhere the other is; 0 for zeros. */
+/* ‖out − ref‖ / ‖ref‖ of one output; NaN if only one of them is finite at some index; 0 for zeros. */
 double op_error(const struct op_outcome *out, const struct op_outcome *ref, int output);
 /* The first index whose bits differ, or −1. */
 int64_t op_difference(const struct op_outcome *a, const struct op_outcome *b, int output);

@@ -1,6 +1,6 @@
-/* What a case of op_cases.h works on: arrays on one side's device, filled from the shape's seed with the same
- * values on every side, poisoned, or brought back as floats. Every array starts shape.skew elements off its
- * boundary. No memory, or a fault while an array is filled, ends the program. */
+/* The arrays of a case in op_cases.h, on one side's device: filled from the shape's seed with the same values
+ * on every side, poisoned, or brought back as floats. Every array starts shape.skew elements off its
+ * boundary. The program ends if memory is short or filling an array fails. */
 #ifndef ANNEAL_TESTS_GPU_OP_DESK_H
 #define ANNEAL_TESTS_GPU_OP_DESK_H
 

@@ -1,8 +1,10 @@
-/* How fast each operation is at sizes that fill a chip: the operations as a table of timed calls. A call says
- * itself what it moved and computed, so the number stands beside the arguments that it follows from.
+/* How fast each operation is at sizes that fill a chip: the operations as a table of timed calls. Each call
+ * reports the bytes it moved and the operations it computed, so the numbers are next to the arguments they
+ * follow from.
  *
- * Always: the device's own events measure, never the host's clock; operands are larger than a chip's caches;
- * inputs are noise and no call writes to them, so no product is of zeros or grows until it overflows. */
+ * Always: times are measured with the device's events, never the host's clock; operands are larger than a
+ * chip's caches; inputs are noise and never written, so no product is of zeros or grows until it
+ * overflows. */
 #ifndef ANNEAL_TESTS_GPU_OP_SPEED_H
 #define ANNEAL_TESTS_GPU_OP_SPEED_H
 
@@ -23,8 +25,8 @@ struct op_speed_sizes {
 /* About 4.5 GB in fp32. */
 extern const struct op_speed_sizes op_speed_large;
 
-/* What one call has to move and to compute: each element of each tensor read or written once, two operations
- * a multiply-add. Of what is bound by arithmetic, flops; of what is bound by memory, flops are 0. */
+/* The bytes and operations of one call: each element of each tensor is read or written once, a multiply-add
+ * is two operations. Flops are 0 for calls limited by memory. */
 struct op_work {
     double bytes, flops;
 };
@@ -36,7 +38,7 @@ struct op_speed_case {
     struct op_work (*run)(struct op_bench *bench);
 };
 
-/* The first two are what the others are measured by: a copy within the device, a large matrix product. */
+/* The first two are the references for the others: a copy within the device, a large matrix product. */
 enum { OP_SPEED_COPY, OP_SPEED_GEMM };
 extern const struct op_speed_case op_speed_cases[]; /* ends with a NULL name */
 

@@ -1,5 +1,5 @@
-/* A matrix product that needs nothing but a compiler: what the CPU twins stand on where gpu-check runs, on a
- * machine without OpenBLAS. The reference, not the product: a third of OpenBLAS's speed is enough.
+/* A matrix product that needs only a compiler: the CPU twins use it when gpu-check runs on a machine without
+ * OpenBLAS. It computes the reference, so a third of OpenBLAS's speed is enough.
  *
  * Always: one thread (kernels/gemm.c gives each of its threads a tile), about 400 KB of stack, and a result
  * that follows from the shape alone. */

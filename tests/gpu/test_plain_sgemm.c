@@ -1,4 +1,4 @@
-/* The matrix product that gpu-check's reference stands on, against one in double precision. */
+/* Compares the matrix product of gpu-check's reference with one in double precision. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static float *filled(size_t n, uint32_t seed)
     return x;
 }
 
-/* Rows longer than they have to be, and what lies between them stays as it is. */
+/* Rows are longer than needed, and the gaps between them must not change. */
 static void expect_product(int M, int N, int K, bool transpose_a, bool transpose_b, bool accumulate)
 {
     int lda = (transpose_a ? M : K) + 3, ldb = (transpose_b ? K : N) + 1, ldo = N + 2;

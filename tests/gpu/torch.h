@@ -1,5 +1,5 @@
-/* The same training step in PyTorch, for gpu-check: runs tests/gpu/torch_step.py, which lies beside the
- * program, in a process of its own. */
+/* The same training step in PyTorch, for gpu-check: runs tests/gpu/torch_step.py, which is in the program's
+ * folder, in a process of its own. */
 #ifndef ANNEAL_TESTS_GPU_TORCH_H
 #define ANNEAL_TESTS_GPU_TORCH_H
 

@@ -1,8 +1,8 @@
 /* Training without the trainer: the network and the optimizer of core/ on any device, for gpu-check. A tiny
  * model's loss curve, to compare devices and precisions; a preset's steps, timed. Stands on libc alone.
  *
- * folder: where the algorithms of matrix products are kept, so that the next training rounds the same; NULL:
- * nowhere. */
+ * folder: stores the algorithms of matrix products, so that the next training rounds the same; NULL: not
+ * stored. */
 #ifndef ANNEAL_TESTS_GPU_TRAINING_H
 #define ANNEAL_TESTS_GPU_TRAINING_H
 
@@ -50,7 +50,7 @@ struct training_ways {
     bool same;                /* the losses of every step, whatever the way, bit for bit */
 };
 
-/* The same `steps` steps, more than ten, with dropout and a batch each, in every way.
+/* Runs the same `steps` steps (more than ten), each with dropout and its own batch, in every way.
  * STATUS_FAILED, with the reason: the device does not record graphs. */
 enum status training_ways_measure(const struct backend *backend, enum precision precision,
                                   const struct model_config *config, int B, int T, int steps,

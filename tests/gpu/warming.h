@@ -4,8 +4,8 @@
 
 #include "kernels/device/backend.h"
 
-/* For these products in the stream's precision. folder: where choices are kept, so that the next call makes
- * the same; NULL: they are not, and two runs may round differently. Warnings are printed. */
+/* Warms up these products in the stream's precision. folder: stores the choices, so that the next call makes
+ * the same ones; NULL: not stored, and two runs may round differently. Warnings are printed. */
 enum status warm_products(const struct backend *backend, struct device *device, struct stream *stream,
                           const struct gemm_shape *shapes, int count, const char *folder, struct err *err);
 

@@ -1,6 +1,6 @@
-/* What the tests of the operations share: a target per instruction set this processor has, random and
- * poisoned buffers of exact size (so that a sanitizer sees a step too far), and the judgement of numerics.md:
- * the relative Frobenius norm against a double-precision reference, where NaN never passes. Failures name the
+/* Shared by the tests of operations: a target per instruction set of this processor, random and poisoned
+ * buffers of exact size (so that a sanitizer detects an access out of bounds), and the error measure: the
+ * relative Frobenius norm against a double-precision reference, where NaN never passes. Failures name the
  * operation. */
 #ifndef ANNEAL_TESTS_KERNELS_CHECK_H
 #define ANNEAL_TESTS_KERNELS_CHECK_H
@@ -37,7 +37,7 @@ void *check_workspace(size_t bytes);             /* poisoned */
 int32_t *check_tokens(size_t n, int V, uint32_t seed);
 uint32_t check_word(uint32_t seed, uint32_t index); /* a random word */
 
-/* Fails unless ‖out − ref‖ <= tolerance · ‖ref‖; a reference of zeros asks for zeros. `what` is printed. */
+/* Fails unless ‖out − ref‖ <= tolerance · ‖ref‖; a reference of zeros requires zeros. `what` is printed. */
 void check_near(const char *what, const float *out, const double *ref, size_t n, double tolerance);
 void check_same_bits(const char *what, const float *a, const float *b, size_t n);
 

@@ -4,7 +4,7 @@
 
 #include "kernels/device/backend.h"
 
-/* The product that gemm is called for with these operands. */
+/* The product of a gemm call with these operands. */
 static inline struct gemm_shape gemm_shape_of(struct matrix out, struct matrix a, struct matrix b, int M,
                                               int N, int K, bool transpose_a, bool transpose_b,
                                               bool accumulate)

@@ -33,7 +33,7 @@ static void known_chips_have_their_published_peaks(void **state)
                  165.2);
 }
 
-/* Names that hold a known one, and parts of chips: the table's figure would be wrong. */
+/* Names that contain a known one, and partitions of chips: the table's figure would be wrong for them. */
 static void namesakes_and_slices_go_by_their_clock(void **state)
 {
     (void)state;
@@ -44,7 +44,7 @@ static void namesakes_and_slices_go_by_their_clock(void **state)
     expect_peaks((struct chip){"NVIDIA A1000", 8, 6, 108, 1e9}, CHIP_BY_CLOCK, 27.6, 55.3, 110.6);
 }
 
-/* The rule gives what is published, at the clock that the publication means. */
+/* The rule gives the published figure at the clock on which that is based. */
 static void the_rule_agrees_with_the_table(void **state)
 {
     (void)state;

@@ -34,7 +34,7 @@ extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 
-/* Newer releases of OpenBLAS take a buffer from the heap in some products; that is theirs to mend. */
+/* Newer releases of OpenBLAS take a buffer from the heap in some products; this is not our allocation. */
 static void tally(const void *caller)
 {
     Dl_info info;

@@ -1,4 +1,4 @@
-/* The CUDA plugin from the side of the program that opens it. */
+/* The CUDA plugin as the program opens it. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,8 @@ static void a_plugin_without_a_driver_is_not_kept(void **state)
     assert_int_equal(cuda_backend_open(&table, &err), STATUS_FAILED);
     assert_string_equal(err.text, "no NVIDIA driver is loaded");
     assert_false(is_loaded());
-    assert_int_equal(cuda_plugin_open(&plugin, &err), STATUS_OK); /* who only wants to look keeps it */
+    assert_int_equal(cuda_plugin_open(&plugin, &err),
+                     STATUS_OK); /* a program that only lists devices keeps it */
     assert_true(is_loaded());
 }
 

@@ -1,4 +1,4 @@
-/* Device metrics: of a GPU as a stand-in for NVIDIA's library tells them, and of this processor. */
+/* Device metrics: of a GPU, reported by a stand-in for NVIDIA's library, and of this processor. */
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -143,7 +143,8 @@ static void who_holds_memory_is_listed_by_number_and_named(void **state)
     gauge_read(gauge, &r);
     assert_int_equal(r.process_count, 4);
     for (int i = 1; i < 4; i++) assert_true(r.processes[i - 1].pid < r.processes[i].pid);
-    assert_int_equal(holder(&r, getpid())->bytes, 3 * GIB); /* it computes and draws: told twice, held once */
+    assert_int_equal(holder(&r, getpid())->bytes,
+                     3 * GIB); /* it computes and draws: reported twice, counted once */
     assert_string_equal(holder(&r, getpid())->name, comm);
     assert_int_equal(holder(&r, 500000)->bytes, 7 * GIB);
     assert_int_equal(holder(&r, 500007)->bytes, -1);
@@ -183,7 +184,7 @@ static bool is_own_namespace(void)
     return strcmp(link, "pid:[4026531836]") != 0;
 }
 
-/* Numbers of the host say nothing in a container, unless this process is among them. */
+/* In a container the host's process ids are useless, unless this process is among them. */
 static void in_a_container_nobody_has_a_name_that_might_be_another_ones(void **state)
 {
     (void)state;

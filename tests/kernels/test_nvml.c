@@ -1,5 +1,5 @@
-/* What kernels/device/nvml.h declares of NVIDIA's management library: by the offsets that its documentation
- * implies on a 64-bit machine, and where the CUDA Toolkit has nvml.h, by that. */
+/* Checks the declarations of kernels/device/nvml.h: against the offsets that NVIDIA's documentation implies
+ * on a 64-bit machine and, if the CUDA Toolkit is installed, against its nvml.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

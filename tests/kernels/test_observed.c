@@ -1,5 +1,5 @@
-/* The table over another: what it notes of each operation, counted by hand for shapes of a few numbers, and
- * that calls arrive below as they were made. */
+/* The observing table: the accesses and costs that it records for each operation, computed by hand for small
+ * shapes, and that calls reach the table below unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

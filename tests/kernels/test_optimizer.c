@@ -198,7 +198,7 @@ static void scale_zero_leaves_everything_untouched(void **state)
     check_each_isa(2, scale_zero_body);
 }
 
-/* What groups of parameters make of the arena: boundaries anywhere, decay and rate of their own. */
+/* Ranges as groups of parameters produce them: boundaries anywhere, with their own decay and rate. */
 static const struct update_range pieces[] = {{1, 1, 0.1f},  {1021, 0.5f, 0},   {1023, 4, 0.3f},
                                              {40007, 1, 0}, {40008, 2, 0.05f}, {70001, 0.25f, 0.1f}};
 enum { PIECES = sizeof pieces / sizeof *pieces, PIECES_END = 70001 };

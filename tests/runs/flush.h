@@ -1,4 +1,4 @@
-/* Waiting for a writer, however its storage fares meanwhile: the product never waits like this. */
+/* Waits for a writer even while its storage fails; the product never waits like this. */
 #ifndef ANNEAL_TESTS_RUNS_FLUSH_H
 #define ANNEAL_TESTS_RUNS_FLUSH_H
 

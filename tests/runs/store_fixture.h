@@ -1,4 +1,5 @@
-/* What the tests of runs/ share: a fresh home each, records that are functions of the step, children. */
+/* Shared by the tests of runs/: a fresh home for each, records that are functions of the step, child
+ * processes. */
 #ifndef ANNEAL_TESTS_STORE_FIXTURE_H
 #define ANNEAL_TESTS_STORE_FIXTURE_H
 

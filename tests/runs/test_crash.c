@@ -76,7 +76,7 @@ static void spin(double seconds)
     nanosleep(&pause, NULL);
 }
 
-/* One run throughout, resumed after each death where it had got to. */
+/* One run, resumed after each kill from the last stored step. */
 static void a_trainer_killed_at_any_moment_loses_nothing_committed(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What every table stands on: transactions that end, texts cut at characters, locks that tell a trainer from
- * observers. */
+/* The basis of every table: transactions that end, texts cut at characters, locks that distinguish a trainer
+ * from observers. */
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* A writer whose store refuses what is recorded: who waits for it, and for how long. */
+/* A writer whose store refuses records: which calls wait for it, and for how long. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Device metrics in the run store: every number of a sample, and who held memory then, written when it
- * changes. */
+/* Device metrics in the run store: every number of a sample, and the processes that held memory, written when
+ * they change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

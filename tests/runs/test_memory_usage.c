@@ -1,5 +1,5 @@
-/* Where a run's memory goes, as the workbench reads it: the newest record of every category, the last look at
- * the device, and who else holds some of it. */
+/* The memory of a run as the workbench reads it: the newest record of every category, the last sample of the
+ * device, and the other processes that hold some of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

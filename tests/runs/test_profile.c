@@ -1,4 +1,4 @@
-/* The profile as the store gives it back: averaged over the steps that count, in the order of a step. */
+/* The profile as it is read from the store: averaged over the steps that count, in the order of a step. */
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>

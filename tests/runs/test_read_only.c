@@ -1,5 +1,5 @@
-/* A store that may only be read: the place of another store, seen through a mount that nothing can be written
- * through. Where mounting is not allowed these are skipped. */
+/* A read-only store: a read-only mount of another store's folder. The tests are skipped where mounting is not
+ * allowed. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

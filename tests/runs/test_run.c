@@ -1,4 +1,4 @@
-/* The row of a run: it follows its history, and a resume goes on from what it says. */
+/* The row of a run: it is updated with the history, and a resume continues from it. */
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>

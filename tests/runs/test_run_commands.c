@@ -69,7 +69,7 @@ static json_t *expect_json(const char *home, const char *arguments)
     return json;
 }
 
-/* Three runs: one finished, one crashed, one that nobody began. */
+/* Three runs: one finished, one crashed, one never started. */
 static void furnish(const char *home, char finished[RUN_ID_MAX], char crashed[RUN_ID_MAX])
 {
     char untouched[RUN_ID_MAX];
@@ -98,7 +98,7 @@ static void furnish(const char *home, char finished[RUN_ID_MAX], char crashed[RU
         assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, "3 evaluations without improvement", &err),
                          STATUS_OK);
     }
-    /* a run that says it runs, but whose lock nobody holds */
+    /* a run with status running whose lock no process holds */
     store_fixture_sql(home,
                       "update runs set status = 'running', ended_at = null, message = '' where name = 'job'");
 }

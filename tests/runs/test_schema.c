@@ -1,5 +1,6 @@
-/* The schema that columns.def gives is the one that was published, whichever version a database began with.
- */
+/* The schema from columns.def is the published one, whichever version created the database.
+ *
+ * */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,8 @@
 #include "runs/database.h"
 #include "tests/runs/store_fixture.h"
 
-/* What the releases ran, word for word: never changed, a new one is added when a release has shipped it. */
+/* The exact SQL of the releases: never changed; the SQL of a new version is added when a release has shipped
+ * it. */
 
 static const char first_version[] =
     "create table runs("

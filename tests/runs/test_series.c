@@ -16,7 +16,7 @@
 #include "runs/series.h"
 #include "store_fixture.h"
 
-/* What the test knows about the run: the record that counts for every step. */
+/* The expected data: the record that counts for every step. */
 struct truth {
     struct step_record *steps;
     int64_t count;

@@ -120,7 +120,7 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
     store_fixture_run(home, "new", id);
 }
 
-/* One that knew what the process held of the device, but not who else did. */
+/* A version with the memory of the trainer's process, but without other processes. */
 static void a_database_without_processes_gets_them_and_keeps_its_samples(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The writer: what is recorded arrives, in order, whole, also across resumes, failures and overflow. */
+/* The writer: records are stored completely and in order, also across resumes, failures and overflow. */
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -365,7 +365,7 @@ static void fill_disk(const char *path)
     fclose(out);
 }
 
-/* Fails unless every complete bucket of 64 steps says of the loss and the norm what their rows say. */
+/* Fails unless every complete bucket of 64 steps matches the rows of the loss and the norm. */
 static void expect_rollups_of_rows(const char *home, int steps)
 {
     static const char *const metrics[] = {"loss", "grad_norm"};

@@ -1,5 +1,4 @@
-/* The configuration: every source (files, command-line words, the output of config_text), every check, and
- * the messages. */
+/* The configuration: every source (files, words, the output of config_text), every check, the messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What the CPU twins find as <cblas.h> when gpu-check is built: the two functions they use of OpenBLAS, on
- * plain_sgemm. On the include path of tests/gpu/build.sh alone. */
+/* Replaces <cblas.h> for the CPU twins when gpu-check is built: the two OpenBLAS functions that they use,
+ * implemented with plain_sgemm. Only tests/gpu/build.sh has it on its include path. */
 #ifndef ANNEAL_TESTS_GPU_PLAIN_CBLAS_H
 #define ANNEAL_TESTS_GPU_PLAIN_CBLAS_H
 

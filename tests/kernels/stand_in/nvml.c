@@ -1,5 +1,6 @@
 /* Stands in for NVIDIA's management library, under the name by which the real one is opened: one GPU with
- * made-up numbers (see nvml_stand_in.h). Compiled with OLD_DRIVER it lacks what an old driver lacks. */
+ * made-up numbers (see nvml_stand_in.h). Compiled with OLD_DRIVER it lacks the functions that an old driver
+ * lacks. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,7 +117,7 @@ int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *out
     return nvml_stand_in.failing;
 }
 
-/* The name it had before: whoever asks by it where there is the new one gets nothing to use. */
+/* The older name of the function: a caller that uses it although the new one exists gets no usable result. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out)
 {
     (void)device;
@@ -135,7 +136,7 @@ static void put(struct list *list, unsigned pid, unsigned long long bytes)
         list->out[list->count - 1] = (struct process){.pid = pid, .used = bytes, .instance = {~0u, ~0u}};
 }
 
-/* Told like the real one does: what there is no room for is counted. */
+/* As in the real library, processes that do not fit into the array are still counted. */
 static int finish(struct list *list, unsigned *count, int failing)
 {
     if (failing) return failing;

@@ -1,4 +1,4 @@
-/* CSV: what was recorded comes back exactly when the file is read with libcsv. */
+/* CSV: reading an exported file with libcsv gives exactly the recorded values. */
 #include <csv.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -347,7 +347,7 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     text = store_fixture_slurp(path, NULL);
     assert_memory_equal(text, "run,name,status", 15);
     free(text);
-    /* what is no file is written to, and stays whatever happens */
+    /* a device is written to directly, and not removed on failure */
     snprintf(path, sizeof path, "%s/pipe", home);
     assert_int_equal(mkfifo(path, 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* Histories from files: what comes in is what was there, and what is damaged leaves nothing behind. */
+/* Histories from files: an import equals the original, and a damaged file leaves nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static size_t count_entries(const char *home, const char *folder)
 
 /* ---- our own CSV ---- */
 
-/* Two lives with everything odd: NaN, infinities, texts with quotes, an order. */
+/* Two segments with all unusual values: NaN, infinities, texts with quotes, an order. */
 static void make_run(const char *home, char id[RUN_ID_MAX])
 {
     static const double odd[] = {NAN, INFINITY, -INFINITY, 5e-324, 1.7976931348623157e308, 0.1, 1e16};
@@ -300,7 +300,7 @@ static void files_of_an_older_anneal_have_fewer_columns(void **state)
     store_close(store);
 }
 
-/* ---- what others write ---- */
+/* ---- files of other programs ---- */
 
 static void tensorboard_scalars_come_together_by_their_names(void **state)
 {

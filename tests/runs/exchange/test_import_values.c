@@ -1,4 +1,4 @@
-/* Values on their way in: of several records, files and lives, which one counts, and what is NaN and what
+/* Imported values: which one counts if several records, files or segments have it, and which are NaN or
  * absent. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* The ledger of device memory: what is refused, whose reservations count, who waits and who passes. */
+/* The ledger of device memory: refused requests, the reservations that count, waiting in the queue and
+ * passing it. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@ enum { MIB = 1 << 20 };
 
 static const struct ledger_room room = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, false};
 
-/* Of one that cannot wait: takes what is there, and gives it back. */
+/* A command that cannot wait: reserves the memory that is left, and releases it. */
 static const struct ledger_room brief = {"gpu", "gpu", 1000 * MIB, 0, 0.1, 0, true};
 
 static const char *home(const char *name)
@@ -63,7 +64,7 @@ static void change(const char *name, const char *sql)
     sqlite3_close(db);
 }
 
-static void what_does_not_fit_is_refused_with_numbers_and_holders(void **state)
+static void a_request_that_does_not_fit_is_refused_with_numbers_and_holders(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -100,7 +101,8 @@ static void memory_that_others_took_counts_once(void **state)
     ledger_close(ledger);
 }
 
-/* A child that reserves 200 MiB of the host's memory, touches some of them, and tells the ledger nothing. */
+/* A child that reserves 200 MiB of the host's memory, touches some of them, and reports nothing to the
+ * ledger. */
 static pid_t start_toucher(size_t mib, int ready[2], int told[2])
 {
     char c = 0;
@@ -120,8 +122,8 @@ static pid_t start_toucher(size_t mib, int ready[2], int told[2])
     _exit(good ? 0 : 1);
 }
 
-/* What it has touched is gone from what is free, and is no longer still to come; of more than it reserved the
- * ledger knows nothing. */
+/* Touched memory is missing from the free memory and no longer expected; the ledger ignores memory beyond the
+ * reservation. */
 static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **state)
 {
     (void)state;
@@ -210,8 +212,9 @@ static void a_reused_process_number_is_not_the_same_process(void **state)
     }
 }
 
-/* Wants 500 of the 900, says when it is in the queue, and waits for them; then holds them until it is told.
- */
+/* Requests 500 of the 900, reports when it is in the queue, and waits; then holds them until it may end.
+ *
+ * */
 static void wait_in_the_queue(int ready, int told)
 {
     struct ledger *ledger;
@@ -238,7 +241,7 @@ static pid_t queue_another(int ready[2], int told[2])
     return child;
 }
 
-static void a_later_one_does_not_overtake_who_waits(void **state)
+static void a_later_process_does_not_overtake_the_queue(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -270,8 +273,8 @@ static void a_later_one_does_not_overtake_who_waits(void **state)
     ledger_close(ledger);
 }
 
-/* What is held is held, but a place in the queue ends with its process or its ledger. */
-static void who_stops_waiting_stands_in_nobodys_way(void **state)
+/* A reservation stays, but a place in the queue ends with its process or its ledger. */
+static void a_process_that_stops_waiting_leaves_the_queue(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -291,10 +294,10 @@ static void who_stops_waiting_stands_in_nobodys_way(void **state)
     ledger_close(ledger);
 }
 
-/* ---- what who waits holds meanwhile ---- */
+/* ---- memory that a waiting process holds ---- */
 
-/* Both would wait for ever: the first for what the second holds, the second for its turn. */
-static void nobody_waits_in_a_way_that_keeps_out_who_came_before(void **state)
+/* Both would wait for ever: the first for memory of the second, the second for its turn. */
+static void a_process_that_would_block_the_queue_may_not_wait(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -366,15 +369,15 @@ static void a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_i
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_does_not_fit_is_refused_with_numbers_and_holders),
+        cmocka_unit_test(a_request_that_does_not_fit_is_refused_with_numbers_and_holders),
         cmocka_unit_test(memory_that_others_took_counts_once),
         cmocka_unit_test(a_holder_of_the_hosts_memory_counts_once_while_it_starts),
         cmocka_unit_test(devices_have_their_own_memory),
         cmocka_unit_test(reservations_of_dead_processes_do_not_count),
         cmocka_unit_test(a_reused_process_number_is_not_the_same_process),
-        cmocka_unit_test(a_later_one_does_not_overtake_who_waits),
-        cmocka_unit_test(who_stops_waiting_stands_in_nobodys_way),
-        cmocka_unit_test(nobody_waits_in_a_way_that_keeps_out_who_came_before),
+        cmocka_unit_test(a_later_process_does_not_overtake_the_queue),
+        cmocka_unit_test(a_process_that_stops_waiting_leaves_the_queue),
+        cmocka_unit_test(a_process_that_would_block_the_queue_may_not_wait),
         cmocka_unit_test(the_order_is_that_of_arrival_whatever_the_clock_says),
         cmocka_unit_test(a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_it_holds),
     };

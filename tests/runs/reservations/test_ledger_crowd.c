@@ -1,6 +1,6 @@
 /* Forty processes at one ledger: they train, wait, give up waiting, pass, and are killed in the midst of it.
- * What each holds is also written into memory that all share, apart from the ledger: so it is seen when two
- * hold more together than there is. */
+ * Each also writes its memory to a page that all share, apart from the ledger, so the test detects when
+ * together they hold more than there is. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -62,7 +62,7 @@ static void raise_to(atomic_int *most, int value)
     while (seen < value && !atomic_compare_exchange_weak(most, &seen, value)) continue;
 }
 
-/* What all hold that nobody is about to kill. */
+/* The memory of all processes that are not about to be killed. */
 static void look_around(void)
 {
     int sum = 0, count = 0;
@@ -76,7 +76,7 @@ static void look_around(void)
     raise_to(&board->together, count);
 }
 
-/* Asks until it gets what it wants; false: it has given up. */
+/* Retries until the request is granted; false: it has given up. */
 static bool get(struct ledger *ledger, enum kind kind, const char *holder, int mib, int64_t *id)
 {
     struct ledger_room mine = room;

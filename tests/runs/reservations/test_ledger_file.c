@@ -1,5 +1,5 @@
-/* The ledger's file when something is wrong with it: nothing is reserved that might not be there, nobody
- * waits for ever, and the sentence names the file and what to do. */
+/* The ledger's file when something is wrong with it: no memory is reserved that may not exist, no process
+ * waits for ever, and the message names the file and what to do. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static void a_file_that_is_no_ledger_is_told(void **state)
     expect_words(&err, file("garbage"), "it may be deleted while nothing trains");
 }
 
-/* Its header is good, but the rows are not: they are not taken for the end of the list. */
+/* The header is good but the rows are damaged, which must not look like the end of the list. */
 static void rows_that_cannot_be_read_are_not_taken_for_none(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void rows_that_cannot_be_read_are_not_taken_for_none(void **state)
     ledger_close(ledger);
 }
 
-/* Stopped in the midst of a transaction: the others are told, and go on when it does. */
+/* A process is stopped within a transaction: the others get an error, and continue when it does. */
 static void a_process_that_hangs_with_the_file_locked_is_not_waited_for(void **state)
 {
     (void)state;

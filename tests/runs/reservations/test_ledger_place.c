@@ -1,5 +1,5 @@
-/* Where the ledger of device memory lies: all of one user's runs meet there, and nobody else can put theirs
- * in its place. */
+/* The folder of the ledger of device memory: all runs of a user share it, and no other user can replace
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static const char *find(const struct memory *m, const char *home, bool create)
     return folder;
 }
 
-/* For one who reserves and for one who only looks. */
+/* For a process that reserves and for one that only reads. */
 static void expect_mistrust(const struct memory *m)
 {
     assert_string_equal(find(m, "/home-a", false), "/home-a");
