@@ -45,7 +45,7 @@ struct process {
     char command[512]; /* for messages */
 };
 
-/* What a failed test has left open: cmocka leaves a test by longjmp. */
+/* Processes that a failed test has left open, as cmocka leaves a test by longjmp. */
 static struct process *opened[OPEN_MAX];
 
 /* ---- starting ---- */
@@ -203,7 +203,7 @@ void process_stop_reading(struct process *p)
 
 /* ---- reading ---- */
 
-/* Takes at most one piece of what is there: false when that is all. */
+/* Reads at most one piece of the available output: false when there is no more. */
 static bool read_piece(struct stream *s)
 {
     if (s->fd < 0) return false;
@@ -222,8 +222,8 @@ static bool read_piece(struct stream *s)
     return n > 0;
 }
 
-/* Takes a piece of what it has written, no more: once a condition holds, a child that writes on is soon held
- * up by its full pipe, so that it is still there to be signalled. Waits a moment for the first byte. */
+/* Reads only one piece of the child's output: once a condition holds, a child that writes on soon blocks on
+ * its full pipe, so that it still runs and can be signalled. Waits a moment for the first byte. */
 static void pump(struct process *p)
 {
     struct pollfd fds[2] = {{p->out.fd, POLLIN, 0}, {p->err.fd, POLLIN, 0}};
@@ -269,7 +269,7 @@ void process_wait(struct process *p, bool (*condition)(struct process *, void *)
         bool ended = p->ended;
         if (clock_monotonic() > deadline) give_up(p, "what was waited for never came");
         pump(p);
-        /* it says no more, but the condition may ask for something that follows its end */
+        /* there is no more output, but the condition may depend on the end of the process */
         if (p->ended && !ended) deadline = clock_monotonic() + AFTERMATH_SECONDS;
     }
 }
@@ -368,7 +368,7 @@ void process_expect_sentence(const struct process *p, const char *sentence)
 {
     const char *text = p->err.text;
     while (strncmp(text, "==", 2) == 0 && strstr(text, "WARNING: AddressSanitizer") && strchr(text, '\n'))
-        text = strchr(text, '\n') + 1; /* the sanitizer's own remark on an allocation that it refused */
+        text = strchr(text, '\n') + 1; /* skips the sanitizer's message about an allocation that it refused */
     size_t n = strlen(text);
     bool one_line = n > 1 && strchr(text, '\n') == text + n - 1;
     if (one_line && strncmp(text, "anneal: ", 8) == 0 && strstr(text, sentence)) return;

@@ -6,7 +6,7 @@
  * where there is none. */
 char *recommended_command(const char *text, const char *key);
 
-/* Runs it through the shell with `more` behind it, all output thrown away: its exit status. */
+/* Runs it through the shell with `more` appended, discards the output and returns its exit status. */
 int recommended_run(const char *command, const char *more);
 
 #endif

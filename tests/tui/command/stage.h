@@ -1,5 +1,5 @@
 /* A test's own place below $ANNEAL_TEST_DIR: a home, a small corpus, a configuration that trains in
- * milliseconds; and what was recorded there, read back through `anneal export`. */
+ * milliseconds; and functions that read the records through `anneal export`. */
 #ifndef ANNEAL_TESTS_TUI_COMMAND_STAGE_H
 #define ANNEAL_TESTS_TUI_COMMAND_STAGE_H
 
@@ -21,7 +21,7 @@ void stage_open(struct stage *stage, const char *name);
 void stage_write(const char *path, const void *data, size_t size);
 char *stage_read(const char *path); /* yours to free; fails the test when it cannot */
 
-/* The answers of the stage's database to `sql`, as store_fixture_text gives them. */
+/* Returns the results of `sql` on the stage's database, as store_fixture_text does. */
 char *stage_query(const struct stage *stage, const char *sql);
 
 /* `anneal runs --json` as parsed; yours to json_decref. */
@@ -29,20 +29,20 @@ json_t *stage_runs(void);
 /* The status of the newest run; the buffer is overwritten by the next call. */
 const char *stage_status(void);
 size_t stage_count_runs(void);
-/* Files and folders below the stage that were being written when something failed: there must be none. */
+/* Counts files and folders below the stage that were left half-written: there must be none. */
 int stage_count_leftovers(const struct stage *stage);
 
-/* What `--progress json` has written as a list of its objects; fails at the first line that is none. Yours to
- * json_decref. */
+/* The output of `--progress json` as a list of its objects; fails at the first line that is not one. Call
+ * json_decref on it. */
 json_t *stage_parse_lines(const char *text);
 /* The n-th object of that list with this "type" (from 0; -1: the last), or NULL. Borrowed. */
 json_t *stage_find_line(const json_t *lines, const char *type, int n);
 size_t stage_count_lines(const json_t *lines, const char *type);
 const char *stage_text(const json_t *object, const char *name); /* "" when it is no text */
-int64_t stage_int(const json_t *object, const char *name);      /* fails when it is no whole number */
+int64_t stage_int(const json_t *object, const char *name);      /* fails if it is not a whole number */
 double stage_real(const json_t *object, const char *name);      /* NaN for null; fails when it is absent */
 
-/* The recorded steps of a run, of each step what its last segment says. */
+/* The recorded steps of a run; for each step the values of its last segment. */
 struct history {
     int64_t count; /* steps 0 … count-1 */
     struct history_step {

@@ -1,5 +1,5 @@
-/* Bad input, line by line of what a user can get wrong: each gives its exit status and one clear sentence,
- * and leaves behind no run, no half-written file, and everything that was stored before. */
+/* Bad input: each mistake of a user gives its exit status and one clear sentence, leaves no new run and no
+ * half-written file, and does not change stored data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -411,7 +411,8 @@ static void a_disk_that_fills_while_training_fails_the_run_with_a_reason(void **
     assert_non_null(strstr(process_stderr(p), "No space left on device"));
 }
 
-/* Two checkpoints of 4 MiB fit beside the fill, no third one; each is written while training goes on. */
+/* Two checkpoints of 4 MiB fit on the disk with the fill file, but no third one; each is written while
+ * training goes on. */
 static void a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step(void **state)
 {
     (void)state;

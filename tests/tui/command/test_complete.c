@@ -1,4 +1,4 @@
-/* Completion: what the binary offers for a line that is being typed, and that bash, zsh and fish show it. */
+/* Completion: the candidates for a line that is being typed, and that bash, zsh and fish show them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "tui/command/command.h"
 #include "tui/command/complete.h"
 
-/* The candidates for the words after "anneal complete", without what they mean, with blanks between. The
+/* The candidates for the words after "anneal complete", without their descriptions, separated by blanks. The
  * buffer is overwritten by the next call. */
 static const char *candidates(const char *const words[])
 {
@@ -160,7 +160,7 @@ static void without_a_store_nothing_is_offered_and_nothing_made(void **state)
 
 /* ---- every command ---- */
 
-/* Words that stand for something new or endless. */
+/* Arguments without candidates, as their values are new or unlimited. */
 static bool is_free(const char *name)
 {
     static const char *const names[] = {"NAME", "TEXT", "EXPR", "VALUE", "ID...", "MEMORY"};
@@ -169,7 +169,7 @@ static bool is_free(const char *name)
     return false;
 }
 
-/* Fails unless something is offered behind `words`, what the help calls `name`. */
+/* Fails unless there are candidates after `words` for the argument that the help calls `name`. */
 static void expect_candidates(const struct command *command, const char *words, const char *name)
 {
     char line[300], *list[12], *rest = line, *output = NULL;

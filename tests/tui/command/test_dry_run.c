@@ -1,4 +1,4 @@
-/* anneal train --dry-run: what it says is what training then does, and it leaves nothing behind. */
+/* anneal train --dry-run: training then does what it printed, and it leaves nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,7 +147,7 @@ static void what_it_says_is_what_training_does(void **state)
     json_decref(json);
 }
 
-/* Another run has reserved all but 300 MiB, and is said to use it: what is left is that less this plan. */
+/* Another run has reserved and reports to use all but 300 MiB: the rest is that minus this plan. */
 static void what_others_have_reserved_is_not_left(void **state)
 {
     (void)state;

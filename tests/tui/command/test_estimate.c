@@ -1,4 +1,4 @@
-/* anneal estimate: the plan it prints is what training really allocates. */
+/* anneal estimate: the printed plan equals the real allocations of training. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void expect_training_to_allocate_what_is_estimated(const char *config, co
         sum += live;
         rows += live > 0;
     }
-    assert_int_equal(rows, 2 * used); /* told at the beginning and with the last checkpoint */
+    assert_int_equal(rows, 2 * used); /* recorded at the beginning and with the last checkpoint */
     assert_int_equal(2 * json_integer_value(json_object_get(json, "total_bytes")), sum);
     json_decref(json);
     free(csv);
@@ -220,15 +220,15 @@ static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
     assert_int_equal(ledger_open(getenv("ANNEAL_HOME"), LEDGER_BUSY_MS, &ledger, NULL), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, NULL), STATUS_OK);
     assert_int_equal(fitting(s.config, "--fit"), 0);
-    assert_true(fitting(s.config, "--fit=8MiB") > 0); /* what is given is not asked of anybody */
+    assert_true(fitting(s.config, "--fit=8MiB") > 0); /* a given amount is not read from the device */
     ledger_close(ledger);
 }
 
-/* ---- beside others ---- */
+/* ---- with other runs on the device ---- */
 
 enum { MIB = 1 << 20 };
 
-/* Of the CPU all but so much is reserved, and said to be in use. */
+/* Reserves all of the CPU's memory but this much, and reports it as in use. */
 static struct ledger *hold_all_but(int64_t left)
 {
     struct ledger *ledger;
@@ -261,7 +261,7 @@ static void what_fits_beside_a_holder_starts_there(void **state)
     ledger_close(ledger);
 }
 
-/* What is said of the amount adds up, and the plan of the batch takes no more than its part. */
+/* The printed amounts add up, and the plan of the batch is not larger than its share. */
 static void the_memory_to_fit_into_is_accounted_for(void **state)
 {
     (void)state;
@@ -289,7 +289,8 @@ static void the_memory_to_fit_into_is_accounted_for(void **state)
     ledger_close(ledger);
 }
 
-/* They come first: what they wait for is not there to fit into, and who comes now has to wait, too. */
+/* Waiting processes come first: memory that they wait for is not available, and a new process has to wait,
+ * too. */
 static void those_who_wait_are_told_and_come_first(void **state)
 {
     (void)state;
@@ -335,7 +336,7 @@ static void those_who_wait_are_told_and_come_first(void **state)
     ledger_close(ledger);
 }
 
-/* A path with a blank and a quote comes back out of the shell as it went in. */
+/* A path with a blank and a quote is quoted so that the shell returns it unchanged. */
 static void the_command_keeps_the_words_it_was_asked_with(void **state)
 {
     (void)state;
@@ -356,7 +357,7 @@ static void the_command_keeps_the_words_it_was_asked_with(void **state)
     free(corpus);
 }
 
-/* Memory for more than the keys accept: what is said is what they accept, and no more of it. */
+/* With memory for more than the keys accept, the answer is the largest accepted value. */
 static void what_memory_does_not_limit_the_keys_do(void **state)
 {
     (void)state;

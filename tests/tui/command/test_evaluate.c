@@ -1,4 +1,4 @@
-/* anneal evaluate: what it measures is what training measured, on any data that fits the model. */
+/* anneal evaluate: its results equal those of training, on any data that fits the model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

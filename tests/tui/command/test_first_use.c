@@ -1,5 +1,5 @@
-/* The real binary as a newcomer uses it: what a run says of its vocabulary and its validation text, what was
- * recorded before a key existed, and words that other programs have taught. */
+/* The real binary as a newcomer uses it: messages about the vocabulary and the validation text, runs recorded
+ * before a key existed, and option names of other programs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* anneal fork: a new run from a checkpoint of another, which is left as it is; its steps go on from there bit
- * for bit, it says where it came from, and it stands on its own from its first moment. */
+/* anneal fork: a new run from a checkpoint of another, which does not change; its steps continue from there
+ * bit for bit, it records its origin, and it does not need the other run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,7 @@ static void a_fork_goes_on_bit_for_bit_and_says_where_it_came_from(void **state)
     free(page);
 }
 
-/* What early stopping made of a run's evaluations after step 20. */
+/* The early-stopping rows of a run's evaluations after step 20. */
 static char *decisions(const struct stage *s, const char *name)
 {
     char sql[400];
@@ -188,7 +188,7 @@ static void a_fork_says_which_learning_rate_it_inherits_by_order(void **state)
     free(text);
 }
 
-/* The description beside the weights is another model's: not even the tensors' shapes need to differ. */
+/* The description next to the weights is another model's: the tensors' shapes may be equal. */
 static void a_checkpoint_of_another_model_is_refused_by_the_field(void **state)
 {
     (void)state;
@@ -293,8 +293,8 @@ static void a_fork_of_weights_killed_before_its_first_checkpoint_goes_on_from_th
     history_release(&again);
 }
 
-/* Beside newer ones of weights alone a full one is what a run goes on from; and who stops is told what is
- * possible. */
+/* A run resumes from a full checkpoint even if there are newer ones of weights alone; a stopped run reports
+ * what is possible. */
 static void a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_goes_on(void **state)
 {
     (void)state;

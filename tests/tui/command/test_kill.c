@@ -1,7 +1,7 @@
 /* SIGKILL at any moment: a trainer is killed two hundred times, anywhere between its first line and its last,
- * many times inside a save; each time what it leaves must be whole and go on from its newest checkpoint, or
- * from the beginning where there is none yet, and whatever any of these lives has recorded is bit for bit
- * what a run says that was never killed.
+ * many times inside a save; each time its files must be whole and a resume must continue from the newest
+ * checkpoint, or from the beginning without one. All records of all these trainers must equal those of a run
+ * that was never killed, bit for bit.
  *
  * The moments are drawn from a fixed seed as a number of progress lines; where exactly the signal lands then
  * is the scheduler's choice, and any is as good. */
@@ -65,7 +65,7 @@ static bool lines_or_has_ended(struct process *p, void *context)
     return left == 0 || process_poll(p);
 }
 
-/* What a trainer killed inside a save leaves beside the finished checkpoints of the newest run. */
+/* Counts the unfinished saves of killed trainers in the checkpoint folder of the newest run. */
 static int count_half_saves(const struct stage *s)
 {
     char *id = stage_query(s, "select id from runs order by created_at desc limit 1"), path[800];
@@ -101,7 +101,7 @@ static enum outcome kill_once(struct stage *s, uint32_t kill, const char *name, 
     return how == 0 ? FINISHED : KILLED;
 }
 
-/* What all lives of a run have recorded, also what a later one took back and did again. */
+/* The records of all segments of a run, including steps that a later one repeated. */
 static void expect_every_life_right(const struct stage *s, const char *name)
 {
     char sql[600];

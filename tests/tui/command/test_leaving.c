@@ -1,5 +1,5 @@
-/* How a run begins and how it ends when something goes wrong: no run rather than one that never began, no
- * success that is none, and no checkpoint that knows more than the history. */
+/* How a run begins and how it ends when something goes wrong: a run that cannot start leaves no run, a
+ * failure is never reported as a success, and no checkpoint is newer than the history. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Memory that another holds: whoever wants it waits, or is told who has it. */
+/* Memory that another process holds: a new run waits for it, or reports the holder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 enum { MIB = 1 << 20, LOOKS = 3 };
 
-/* ---- a device that another program leaves at the third look ---- */
+/* ---- a device that another program leaves at the third check ---- */
 
 static int looks;
 
@@ -88,7 +88,7 @@ static void on_the_cpu(struct device *device, struct device_info *out)
     *out = (struct device_info){.short_name = "cpu", .total_bytes = 1000 * MIB};
 }
 
-/* A run has measured 300 MiB there; nobody tells how much of them this process has by now. */
+/* A run has measured 300 MiB there; how much of it this process already holds is unknown. */
 static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
 {
     (void)state;
@@ -151,8 +151,8 @@ static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void *
     gone = 0;
 }
 
-/* The first waits for all that may be used, and this process has a context there already: neither would ever
- * come in. */
+/* The first waits for all usable memory, and this process already has a context on the device: both would
+ * wait for ever. */
 static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state)
 {
     (void)state;
@@ -246,8 +246,8 @@ static void a_run_of_one_home_is_seen_from_another_and_its_home_is_told(void **s
     process_expect(0, run);
 }
 
-/* With a /dev/shm of its own, in a namespace: the ledger is there by default, for who reserves; one that
- * others may write is not trusted. */
+/* With its own /dev/shm in a namespace: the ledger is there by default for processes that reserve; a folder
+ * that others may write is not trusted. */
 static void without_a_word_the_ledger_is_in_memory_and_this_user_s_alone(void **state)
 {
     (void)state;

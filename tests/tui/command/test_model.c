@@ -1,5 +1,5 @@
-/* anneal model: what is in a model's folder, ours or not, from its headers; and a run's model as a folder of
- * its own that other programs open. */
+/* anneal model: shows the contents of a model's folder, ours or another program's, from its headers; and
+ * exports a run's model as a folder that other programs open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -169,7 +169,7 @@ static void an_exported_model_stands_on_its_own(void **state)
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
-/* A learning rate of 0 changes nothing: what is evaluated at the end is what was loaded. */
+/* A learning rate of 0 changes nothing: the evaluation at the end is of the loaded weights. */
 static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
 {
     (void)state;

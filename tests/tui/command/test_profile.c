@@ -1,5 +1,5 @@
-/* Where the time goes, as the real binary records and shows it: the page, its JSON, the exports and the steps
- * they are of agree. */
+/* The profile that the real binary records and shows: the page, its JSON, the exports and the profiled steps
+ * agree. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The progress bar of commands: what a line says at any width, and what a terminal or a file gets to see. */
+/* The progress bar of commands: the line at any width, and the output to a terminal or a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +110,7 @@ static void a_plain_line_is_a_sentence(void **state)
     assert_string_equal(line, "training: 25% (500 of 2000), 12.5 step/s, ETA 2m 00s, loss 5.13  12.3k tok/s");
 }
 
-/* What a bar of this style writes for two phases and a remark. */
+/* The output of a bar of this style for two phases and a remark. */
 static char *written(enum progress_style style, void (*end)(struct progress_bar *))
 {
     struct progress_bar bar;

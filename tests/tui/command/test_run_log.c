@@ -1,4 +1,4 @@
-/* log.txt: what a run's folder says of its training, and that it never stands in the way. */
+/* log.txt in a run's folder: its contents, and that an error in writing it never stops training. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

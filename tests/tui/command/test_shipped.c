@@ -1,5 +1,5 @@
-/* The binary in a folder as `make bundle` lays it out: what lies beside it is found there. The bundle itself
- * is proven by packaging/check.sh. */
+/* The binary in a folder as made by `make bundle` finds its files there. packaging/check.sh tests the bundle
+ * itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A run steered while it trains, ended early, and looked at from every side: orders, early stopping, and that
- * `runs`, `show`, `export`, `generate` and the database tell the same story. */
+/* A run that is steered while it trains and ended early: orders, early stopping, and that `runs`, `show`,
+ * `export`, `generate` and the database agree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,8 +28,8 @@ static struct process *start_long_run(const struct stage *s)
     return p;
 }
 
-/* Obeyed: "step N: result" on standard output. A trainer whose lines nobody reads stands still, so its output
- * is read meanwhile. Returns N. */
+/* Waits for "step N: result" on standard output and returns N. A trainer blocks if its output is not read, so
+ * it is read meanwhile. */
 static bool has_ended(struct process *order, void *trainer)
 {
     process_poll(trainer);

@@ -1,4 +1,4 @@
-/* `train` and `resume` as a user runs them: what they print, how they end, what they leave recorded. */
+/* `train` and `resume` as a user runs them: their output, exit status and records. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Words on the command line that cannot be meant: exit status 2, one line, and where the help is. */
+/* Invalid words on the command line: exit status 2, one line, and a pointer to the help. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Words that would do harm or mean something else than they say: what the commands make of them. */
+/* Arguments that could do harm or be misunderstood, and how the commands handle them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static void a_dash_is_standard_output_and_no_file(void **state)
 
 /* ---- names ---- */
 
-/* As where a script's variable was not set: what would be taken for it is not what was meant. */
+/* As if a script's variable was not set: an empty word must not be taken for something else. */
 static void an_empty_word_is_refused_by_what_it_is_for(void **state)
 {
     (void)state;

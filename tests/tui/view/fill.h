@@ -17,7 +17,7 @@ struct fill {
     const char *message;
 };
 
-/* What a living run needs to be closed by. */
+/* The handles that close a live run. */
 struct fill_run {
     char id[RUN_ID_MAX];
     struct run_lock lock;
@@ -37,7 +37,7 @@ void fill_end(struct fill_run *run, enum run_status status, const char *message)
  * events. */
 void fill_five_hundred(const char *name, char *home, size_t size);
 
-/* A run whose trainer is this process, and which nobody writes to. */
+/* A run whose trainer is this process, without further writes. */
 struct fill_quiet {
     char home[1024];
     struct store *store;

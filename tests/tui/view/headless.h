@@ -19,7 +19,8 @@ struct grid headless_draw(struct workbench *workbench, int w, int h);
 /* The first row that holds `words`, in a buffer that the next call overwrites; NULL: none does. */
 const char *headless_row_with(struct workbench *workbench, int w, int h, const char *words);
 
-/* Columns [0, width) of the screen read `sentence`; rows are joined and words parted by single spaces. */
+/* Columns [0, width) of the screen contain `sentence`; rows are joined, and words separated by single
+ * spaces. */
 void headless_expect(struct workbench *workbench, int w, int h, int width, const char *sentence);
 void headless_expect_not(struct workbench *workbench, int w, int h, const char *words);
 

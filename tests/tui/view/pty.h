@@ -26,12 +26,12 @@ void pty_send(struct pty *pty, const char *bytes);
 void pty_signal(struct pty *pty, int number);
 void pty_resize(struct pty *pty, int rows, int columns);
 
-/* Until the screen shows `text` somewhere (in one row); fails with a dump of the screen. */
+/* Waits until the screen shows `text` in one row; fails with a dump of the screen. */
 void pty_wait_text(struct pty *pty, const char *text);
 void pty_wait_no_text(struct pty *pty, const char *text);
-/* Until the child has ended; returns its exit status, or 128 + the signal. */
+/* Waits until the child has ended; returns its exit status, or 128 + the signal. */
 int pty_wait_exit(struct pty *pty);
-/* Until the child is stopped (Ctrl-Z). */
+/* Waits until the child is stopped (Ctrl-Z). */
 void pty_wait_stopped(struct pty *pty);
 
 bool pty_has_text(struct pty *pty, const char *text);

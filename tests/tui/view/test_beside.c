@@ -1,5 +1,5 @@
-/* The views beside a run's charts on a grid alone: its memory with the ledger of the host, its profile with
- * folds. */
+/* The other views of a run, drawn on a grid without a terminal: its memory with the ledger of the host, its
+ * profile with folds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Each view as a picture: what the workbench draws of one small store, row by row, beside
- * tests/tui/view/golden/. After a change that is meant, ANNEAL_WRITE_GOLDEN=1 writes the pictures anew; read
+/* Each view as a picture: compares the workbench's drawing of one small store, row by row, with
+ * tests/tui/view/golden/. After an intended change, ANNEAL_WRITE_GOLDEN=1 writes the pictures again; review
  * the difference. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Tests of the keymap: it is unambiguous, complete, and says the same in help and README. */
+/* Tests of the keymap: it is unambiguous and complete, and the help and README agree with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Starting a trainer in the background: which run is its run, and what becomes of its file. This program is
- * its own trainer: with the word "linger" it only lives, with "fail" it ends with a sentence. */
+/* Starting a trainer in the background: which run belongs to it, and its output file. This program is its own
+ * trainer: with the word "linger" it only waits, with "fail" it ends with a sentence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The list of runs on a grid alone: more runs than rows, what sorts and filters them, which one is selected,
- * the small curves, and a run whose trainer dies while nothing is written. */
+/* The list of runs on a grid alone: more runs than rows, sorting, filters, the selection, the small curves,
+ * and a run whose trainer dies while nothing is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The views beside the charts in a real terminal: a run's memory and profile, and what the form of a new run
- * foresees. */
+/* The other views of a run in a real terminal: its memory and profile, and the forecast in the form of a new
+ * run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The workbench on a grid alone, without a terminal: which run the list comes back to, what of an event can
- * be read, and what stands on narrow screens. As a trainer that the form starts, this program only lives. */
+/* The workbench on a grid alone, without a terminal: the run that the list selects again, the text of events,
+ * and narrow screens. When the form starts this program as a trainer, it only waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The view of one run on a grid alone: a trainer that dies or hangs while nothing is written, the window of
- * the charts, the cursor, what the panels say. */
+ * the charts, the cursor, the panels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

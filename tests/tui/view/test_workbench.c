@@ -1,4 +1,4 @@
-/* The real binary in a pseudo-terminal: every view at three sizes, and what their keys do. */
+/* The real binary in a pseudo-terminal: every view at three sizes, and the effects of its keys. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -157,7 +157,7 @@ static struct run_info wait_for_training(struct store *store, int64_t steps)
     return run;
 }
 
-/* What became of a living run that is asked to end. */
+/* The state of a live run after it is ordered to stop. */
 static struct run_info end_training(struct store *store, const struct run_info *run)
 {
     struct run_info ended;
