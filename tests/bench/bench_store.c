@@ -202,7 +202,7 @@ static void bench_first_frame(const char *id, int64_t steps)
            (long long)steps, median(seconds, REPEATS) * 1e3, REPEATS, (int)CHARTS, points);
 }
 
-/* What a workbench pays to follow a live run: 10 looks a second, 4 of which find something new. */
+/* The cost of following a live run in the workbench: 10 polls a second, 4 of which find new rows. */
 static void bench_following(void)
 {
     enum { ROUNDS = 200 };

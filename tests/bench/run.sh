@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# make bench: measures this machine and what was built in BUILD (default build), beside PyTorch where it is installed.
+# make bench: measures this machine and the build in BUILD (default build) and, if it is installed, PyTorch.
 #
 #     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, interval, or a bench_ program
 #
 # Prints the machine, every benchmark program's own lines, then the training step of preset tiny (batch 16 x 256, fp32,
 # Lion) three ways, in turns with the same threads: `anneal bench step --json`, PyTorch eager, torch.compile; of each the
 # fastest of ANNEAL_BENCH_ROUNDS (default 2) medians; and the ratios. Then the peak memory of a process that does the same
-# AdamW steps of presets tiny and small (batch 8 x 256), all of it, and without what PyTorch takes to be imported. Then
+# AdamW steps of presets tiny and small (batch 8 x 256), in total, and without the memory that importing PyTorch needs. Then
 # checkpoint.activation_interval 0 and 1, AdamW of preset tiny (batch 2 x 256), in turns: time and peak memory, and the
-# ratios. What is missing is said in a line that begins with MISSING; exit status 1 only if something that is
-# there fails. Everything is kept in BUILD/bench.txt as well.
+# ratios. A line that begins with MISSING names each missing tool; the exit status is 1 only if a measurement
+# fails. The output is also written to BUILD/bench.txt.
 # OMP_NUM_THREADS sets the threads; ANNEAL_BENCH_PYTHON names the interpreter that has PyTorch (default python3).
-# OpenBLAS chooses its kernels itself: what the environment says about that is set aside, and said, unless
-# ANNEAL_BENCH_CORETYPE names a choice.
+# OpenBLAS chooses its kernels itself: the script reports and ignores a choice in the environment, unless
+# ANNEAL_BENCH_CORETYPE names one.
 set -u
 build=${1:-build}
 shift || true
@@ -114,7 +114,7 @@ measure_torch() {
     done <"$scratch/out"
 }
 
-# In turns, so that a busy moment of the machine falls on all of them; what is missing is said once.
+# In turns, so that a busy moment of the machine affects all of them; a missing tool is reported once.
 measure_steps() {
     local round
     for ((round = 1; round <= rounds; round++)); do

@@ -1,4 +1,4 @@
-/* What the simulator's own files share. */
+/* Shared by the files of the simulator. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_MACHINE_HH
 #define ANNEAL_TESTS_CUDA_SIM_MACHINE_HH
 
@@ -50,7 +50,7 @@ bool is_pinned(const void *memory, size_t bytes);
 /* Counts a wait of the host for the device. */
 void host_waits();
 
-/* What a launch of this kernel may have of dynamic shared memory from here on; false: more than there is. */
+/* Sets the dynamic shared memory that launches of this kernel may use from now on; false: too much. */
 bool allow_shared(const void *kernel, size_t bytes);
 
 /* ---- faults; see faults.cc ---- */
@@ -59,7 +59,7 @@ bool allow_shared(const void *kernel, size_t bytes);
  * knows from then on; to call again is a finding. */
 bool faulted(const char *caller = __builtin_FUNCTION());
 cudaError_t sticky_error();
-/* Whether it has, for work that runs later and is told nothing. */
+/* Whether the device has failed, for work that runs later and gets no error code. */
 bool device_failed();
 /* Whether a launch is taken: not where there is no memory for it; last_error returns that, once. */
 bool launch_taken(const char *kernel);
@@ -74,7 +74,7 @@ bool allocation_fails();
 
 void catch_faults();
 
-/* ---- for instructions of a whole warp and copies beside the threads: tensor_core.cc ---- */
+/* ---- for instructions of a whole warp and asynchronous copies: tensor_core.cc ---- */
 
 enum { WARP = 32, THREADS_MAX = 1024 };
 

@@ -77,7 +77,7 @@ static void words_mean_what_they_look_like(void **state)
     assert_string_equal(listed("kjv"), "texts: kjv");
     assert_string_equal(listed(SAMPLE), "texts: sample.txt");
     assert_string_equal(listed("kjv, " SAMPLE), "texts: kjv sample.txt");
-    /* sidecars and tokenizers beside token files are no texts, and names win over patterns */
+    /* sidecars and tokenizers of token files are not texts, and names come before patterns */
     scratch_write(scratch_path("shards/a.tok.json"), "{}", 2);
     assert_string_equal(listed(folder), "a.tok b.bin c.bin");
     assert_int_equal(unlink(scratch_path("shards/a.tok.json")), 0);

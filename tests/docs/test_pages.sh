@@ -3,7 +3,7 @@
 #
 #     tests/docs/test_pages.sh [PAGE...]        after make; prints every command with its exit status
 #
-# How a page says what to run. A block is what stands between ``` and ```; its commands run in order, in one shell:
+# How a page controls the test. A block is the text between ``` and ```; its commands run in order, in one shell:
 #
 #   ```sh                                 these commands run; each must end with exit status 0
 #   ```ini                                a configuration: `anneal estimate` must accept it
@@ -15,7 +15,7 @@
 #   <!-- not run: WHY -->                 the block cannot run here: needs root, a GPU, a terminal, minutes
 #   <!-- shortened: OPTIONS -->           OPTIONS follow each command of the block that trains (train, resume, fork, bench)
 #   <!-- exit status: N -->               each command of the block must end with exit status N
-#   <!-- first: COMMAND -->               runs before the block: what the reader did earlier; may end in &.
+#   <!-- first: COMMAND -->               runs before the block, for earlier actions of the reader; may end in &.
 #                                         `start_run NAME` starts a run that trains until it is stopped or the page ends
 #
 # What the pages find in their folder is made by `prepare`: my.ini, a model of 50,000 parameters that trains 40 steps in a
@@ -85,7 +85,7 @@ start_run() {
 # What a page asks for, one item a line: verb, line of the page, and the rest of the line.
 read_page() {
     awk '
-    function comment(word,   text) { # what <!-- word: ... --> says; "" if the line is none
+    function comment(word,   text) { # the text of <!-- word: ... -->; "" for other lines
         if (index($0, "<!-- " word ": ") != 1 || !match($0, / *-->[ \t]*$/)) return ""
         text = substr($0, 1, RSTART - 1)
         return substr(text, length(word) + 8)
@@ -114,7 +114,7 @@ run_page() {
     local page=$1 folder=$scratch/${1//\//.} failed=0 verb line rest suffix='' expected=0 status count=0
     mkdir -p "$folder/home" && cp -a "$scratch/inputs/." "$folder" && cd "$folder" || return
     export HOME=$folder/home
-    run() { # $1: line, $2: command, $3: what it must end with
+    run() { # $1: line, $2: command, $3: the expected exit status
         local start=${EPOCHREALTIME/./} tenths output=$scratch/output.$BASHPID.$((++count))
         eval "$2" >"$output" 2>&1 </dev/null
         status=$? tenths=$(((${EPOCHREALTIME/./} - start) / 100000))

@@ -7,7 +7,7 @@
  * 2. A tiny model trained ten steps in fp32, tf32 and bf16 against the CPU's loss curve, twice for
  *    bit-identity.
  * 3. What CUPTI sees of a kernel and three copies, and when.
- * 4. Every operation timed at sizes that fill the chip, beside a copy and a large matrix product measured in
+ * 4. Every operation timed at sizes that fill the chip, compared with a copy and a matrix product measured in
  *    the same run; training steps of the presets, first, tenth and median; the same steps queued call by call
  *    and as graphs, each waited for and ahead, bit for bit the same; and where PyTorch is installed, its
  *    steps.

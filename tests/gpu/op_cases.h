@@ -35,9 +35,8 @@ struct op_shape {
 
 enum { OP_OUTPUTS_MAX = 4 };
 
-/* What a case wrote: names, values as floats, and the relative error to the values of an fp32 side that
- * numerics.md allows another: of those of the fp32 side itself where the shape is in bf16. Free with
- * op_outcome_release. */
+/* The outputs of a case: names, values as floats, and the allowed relative error to the values of an fp32
+ * side. For a shape in bf16 the fp32 side's own tolerances apply. Free with op_outcome_release. */
 struct op_outcome {
     int count;
     struct {

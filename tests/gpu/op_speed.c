@@ -311,7 +311,7 @@ static struct op_work grad_norm(struct op_bench *b)
     return (struct op_work){.bytes = floats((double)b->s.n)};
 }
 
-/* What the network computes with: the master weights themselves in fp32, a rounded copy in bf16. */
+/* The weights that the network uses: the master weights in fp32, a rounded copy in bf16. */
 static void *rounded(struct op_bench *b)
 {
     return b->precision == PRECISION_BF16 ? b->c : b->a;

@@ -22,7 +22,7 @@
 #include "store_fixture.h"
 #include "tests/long.h"
 
-/* What a trainer process and the test share: a page that outlives the trainer. */
+/* A page shared by a trainer process and the test; it outlives the trainer. */
 struct stage {
     const char *home, *id;
     int salt;

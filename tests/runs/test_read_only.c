@@ -116,11 +116,11 @@ static void nothing_is_written_into_a_store_that_is_only_read(void **state)
     expect_run(store, id);
     store_close(store);
     assert_int_equal(store_open(view, false, &store, &err),
-                     STATUS_IO); /* who wants to write is told at once */
+                     STATUS_IO); /* opening it for writing fails at once */
     assert_non_null(strstr(err.text, "cannot be written: Read-only file system"));
 }
 
-/* The log, which nobody has moved into the database, without the index that SQLite keeps beside it. */
+/* The log was not moved into the database, and the index file that SQLite keeps with it is missing. */
 static void a_log_without_its_index_is_read(void **state)
 {
     (void)state;

@@ -96,7 +96,7 @@ static void a_migration_that_fails_changes_nothing(void **state)
                 0);
 }
 
-/* What the first release wrote: its one version, with a run and its samples, opened by this one. */
+/* A database of the first release, with a run and its samples, opened by this version. */
 static void a_database_of_the_first_version_opens_with_all_it_holds(void **state)
 {
     (void)state;

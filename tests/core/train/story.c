@@ -98,7 +98,7 @@ static void on_profile(void *context, const struct profile_record *record)
 {
     struct story *story = context;
     assert_true(story->profile_count < STORY_PROFILE_MAX);
-    assert_int_equal(record->step, story->steps[story->step_count - 1].step); /* told after its step */
+    assert_int_equal(record->step, story->steps[story->step_count - 1].step); /* reported after its step */
     story->profile[story->profile_count++] = *record;
 }
 

@@ -158,7 +158,7 @@ static double moment_size(const struct session *s, const char *name)
     return size;
 }
 
-/* What was frozen is trained, and the other way round. */
+/* Frozen parameters become trainable, and the other way round. */
 static void moments_of_what_is_thawed_begin_at_zero_and_it_is_said(void **state)
 {
     (void)state;

@@ -169,7 +169,7 @@ static void the_count_sees_every_way_to_allocate(void **state)
         assert_non_null(memory[i]);
         free(memory[i]);
     }
-#ifdef __SANITIZE_THREAD__ /* its hook is not told of aligned memory */
+#ifdef __SANITIZE_THREAD__ /* its hook is not called for aligned memory */
     assert_int_equal(atomic_load(&heap.count), 3);
 #else
     assert_int_equal(atomic_load(&heap.count), 5);

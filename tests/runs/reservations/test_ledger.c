@@ -344,7 +344,7 @@ static void the_order_is_that_of_arrival_whatever_the_clock_says(void **state)
     for (int i = 0; i < 3; i++) ledger_close(ledgers[i]);
 }
 
-/* What is in a file of the very first version is of processes that have ended long ago. */
+/* The rows in a file of the very first version belong to processes that ended long ago. */
 static void a_ledger_of_the_first_version_opens_and_one_of_the_last_keeps_what_it_holds(void **state)
 {
     (void)state;

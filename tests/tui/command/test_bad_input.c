@@ -431,8 +431,8 @@ static void a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step
         "for run in whole big; do \"$0\" export $run | cut -d, -f3,8-10 | sort -u > \"$1/$run\"; done\n"
         "wc -l < \"$1/whole\"; cmp \"$1/whole\" \"$1/big\" && echo same\n");
     process_expect(0, p);
-    /* seven are due before the end and the best is one more; two fit, the third is told, and the last is why
-     * the run has failed */
+    /* seven are due before the end and the best is one more; two fit, the third is reported, and the last is
+     * why the run has failed */
     assert_string_equal(process_stdout(p), "train 1\nstep-10\nstep-5\n0\n1\nresume 0\n41\nsame\n");
     assert_non_null(strstr(process_stderr(p), "anneal: checkpoint at step 40: "));
 }

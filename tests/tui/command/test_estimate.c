@@ -179,8 +179,9 @@ static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
     }
 }
 
-/* What `anneal devices` calls reserved is what the allocator really takes, which may be more than the plan.
- */
+/* The amount that `anneal devices` lists as reserved is the allocator's, which may exceed the plan.
+ *
+ * */
 static void the_estimate_knows_what_the_allocator_takes_beside_the_plan(void **state)
 {
     (void)state;
@@ -362,7 +363,7 @@ static void what_memory_does_not_limit_the_keys_do(void **state)
 {
     (void)state;
     static const struct {
-        const char *more, *key, *limit; /* more: a word beside --fit */
+        const char *more, *key, *limit; /* more: a word in addition to --fit */
         int most;
     } cases[] = {
         {"--train.seq_len=32", "batch_size", "train.batch_size", 65535},

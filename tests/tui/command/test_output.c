@@ -15,7 +15,7 @@
 
 #include "tui/command/output.h"
 
-/* What `print` writes to standard output; yours to free. */
+/* The standard output of `print`; the caller frees it. */
 static char *printed(void (*print)(int argument), int argument)
 {
     FILE *file = tmpfile();

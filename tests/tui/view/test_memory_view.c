@@ -271,7 +271,7 @@ static void a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room(
     usage.sample.process_bytes = GIB; /* more is missing than that */
     drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
     assert_shows(text, " held     WWWWWWWW  ");
-    usage.sample.gpu = 0; /* beside a GPU it lies in the host's memory */
+    usage.sample.gpu = 0; /* with a GPU it is in the host's memory */
     usage.sample.process_bytes = 2 * GIB;
     drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
     assert_shows(text, " held     WWWWWWWW+++++++++  ");
@@ -295,7 +295,7 @@ static void holders_are_shown_of_a_run_that_trains(void **state)
     drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
     assert_shows(text, "run-0, 1000");
     assert_shows(text, "1.0 MiB  512.0 KiB");
-    assert_shows(text, "2.0 MiB          -"); /* reserved, and not told to be taken */
+    assert_shows(text, "2.0 MiB          -"); /* reserved, and not reported as taken */
     panel.live = false;
     drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
     assert_null(strstr(text, "run-0"));
@@ -379,7 +379,7 @@ static void the_hosts_buffers_are_no_part_of_a_gpu(void **state)
     drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
     assert_shows(text, " planned  WWWWWWWW  ");
     assert_shows(text, " held     WWWWWWWW++++  ");
-    assert_shows(text, "512.0 MiB  512.0 MiB"); /* but it is told */
+    assert_shows(text, "512.0 MiB  512.0 MiB"); /* but it is reported */
     assert_line(text, " planned", "1.0 GiB");
     usage.sample.gpu = -1; /* a CPU's memory is the host's */
     drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);

@@ -1,5 +1,5 @@
-/* The view of one run on a grid alone: its charts beside each other, samples, events, another run's loss, and
- * what header and side panel say. */
+/* The view of one run on a grid alone: its charts side by side, samples, events, another run's loss, header
+ * and side panel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void each_chart_has_its_own_focus_scale_and_size(void **state)
     static const char *const titles[] = {"▸loss", "▸learning rate", "▸gradient norm", "▸throughput"};
     for (int i = 0; i < 4; i++) {
         headless_expect(workbench, 120, 40, 120, titles[i]);
-        headless_expect(workbench, 80, 24, 80, titles[i]); /* beside the loss, where only two fit */
+        headless_expect(workbench, 80, 24, 80, titles[i]); /* next to the loss, as only two fit */
         headless_expect(workbench, 80, 24, 80, i ? " loss" : " learning rate");
         headless_type(workbench, "z"); /* alone */
         headless_expect(workbench, 120, 40, 120, titles[i]);
@@ -151,7 +151,7 @@ static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
     struct workbench *workbench = headless_open(home, NULL);
     headless_type(workbench, "C"); /* the newest */
     headless_expect(workbench, 120, 40, 120, "the loss of other is drawn beside its own");
-    headless_type(workbench, "\r"); /* not beside itself */
+    headless_type(workbench, "\r"); /* not compared with itself */
     headless_expect_not(workbench, 120, 40, "· other");
     headless_type(workbench, "qj\r");
     workbench_key(workbench, K_LEFT);

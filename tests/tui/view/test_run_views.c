@@ -23,7 +23,7 @@
 
 #define MIB ((int64_t)1 << 20)
 
-/* What the living run holds: 100 MiB planned and allocated, 160 resident, on a machine of 1 GiB. */
+/* The memory of the live run: 100 MiB planned and allocated, 160 resident, on a machine of 1 GiB. */
 static void record_memory(const struct fixture *fixture)
 {
     struct err err = {0};
@@ -81,7 +81,7 @@ static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
     pty_close(pty);
     pty = terminal_open(environment, 60, 200, NULL, NULL, watch);
     pty_wait_text(pty, "loss 10.50");
-    pty_wait_text(pty, "250     6.450"); /* with no perplexity beside it */
+    pty_wait_text(pty, "250     6.450"); /* without a perplexity */
     pty_wait_text(pty, "not recorded");  /* the charts of rates and norms */
     assert_false(pty_has_text(pty, "NaN"));
     assert_false(pty_has_text(pty, "nan"));
@@ -89,8 +89,8 @@ static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
     pty_close(pty);
 }
 
-/* As finely as the run itself, from its first step on, however long the other one is; and while it goes on
- * the other's curve goes on beside it. */
+/* The other run's curve has the resolution of the run itself, from its first step on, however long the other
+ * is; it grows while the run continues. */
 static void a_long_run_is_compared_step_by_step_with_a_short_one(void **state)
 {
     static const struct fill live = {
