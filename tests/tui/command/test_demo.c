@@ -182,6 +182,7 @@ static void without_a_terminal_it_resumes_what_was_stopped_else_starts_anew(void
 
 int main(void)
 {
+    unsetenv("MAKELEVEL"); /* make runs the tests; the demo would name make in its hints */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_second_demo_offers_to_watch_to_resume_or_to_start_anew,
                                   process_close_all),

@@ -179,8 +179,8 @@ static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state
                                .wait = true};
     assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
     assert_non_null(strstr(err.text, "cpu: first (process "));
-    assert_non_null(
-        strstr(err.text, "needs what this process holds already (start this one when that one trains)"));
+    assert_non_null(strstr(
+        err.text, "needs memory that this process already holds (start this one when that one trains)"));
     ledger_close(first);
     ledger_close(ledger);
 }
