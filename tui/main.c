@@ -1,5 +1,5 @@
-/* anneal: how the words of a command line find the command that they mean; without any it opens the
- * workbench. The only file that ends the process. */
+/* anneal: finds the command that the words of a command line name; without words it opens the workbench. No
+ * other file ends the process. */
 #include <assert.h>
 #include <locale.h>
 #include <stdalign.h>
@@ -14,13 +14,13 @@
 #include "tui/session/process.h"
 
 #define VERSION "0.1.0"
-#ifndef COMMIT /* the Makefile gives it; empty where it is not known */
+#ifndef COMMIT /* defined by the Makefile; empty if unknown */
 #define COMMIT ""
 #endif
 
 enum { RECORD_MAX = 1024, COMMANDS_MAX = 64 };
 
-/* A sentence about the words names the command, and its help where it has no remedy of its own. */
+/* Reports an error; a usage error names the command, and its help if the message has no remedy. */
 static int fail(const struct command *command, const struct err *err)
 {
     size_t n = strlen(err->text);
@@ -71,7 +71,7 @@ static bool asks_for_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-/* The command of this name, the last word of a subcommand's; NULL with a sentence. */
+/* The command of this name (a subcommand's last word); NULL with err set. */
 static const struct command *find(const struct command *const *list, const char *word, struct err *err)
 {
     const char *names[COMMANDS_MAX];
@@ -87,7 +87,7 @@ static const struct command *find(const struct command *const *list, const char 
     return NULL;
 }
 
-/* The help of the command that `words` lead to, as "train" or "data prepare". */
+/* Prints the help of the command that `words` name, as "train" or "data prepare". */
 static int help(const struct command *command, char **words)
 {
     struct err err = {0};

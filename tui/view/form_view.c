@@ -1,7 +1,7 @@
-/* The form of a new run: one line a configuration key, defaults shown until something is typed. Starting
- * hands the values to `anneal train` and waits for the run to appear; a bad value shows the trainer's own
- * sentence here. Beside the lines, where there is room, what they would train: the planned learning rate as a
- * chart, and what is wrong with them, as they are typed. */
+/* The form of a new run: one line for each configuration key, which shows the default until the user types a
+ * value. Starting passes the values to `anneal train` and waits for the run to appear; for a bad value the
+ * form shows the trainer's own error. Where there is room, a preview at the right shows the planned learning
+ * rate as a chart and any problem with the values typed so far. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,22 +12,22 @@
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"
 
-enum { FIELDS_MAX = 32, LABEL_W = 18, LINES_W = 48 }; /* "In the beginning (default)" */
-/* named: the chart's whole title */
+enum { FIELDS_MAX = 32, LABEL_W = 18, LINES_W = 48 }; /* LINES_W fits "In the beginning (default)" */
+/* NAMED: fits the chart's whole title */
 enum { PREVIEW_W_MIN = 28, PREVIEW_W_MAX = 70, PREVIEW_W_NAMED = 44, CHART_H_MAX = 14 };
 
 struct form_state {
-    struct input input[FIELDS_MAX]; /* "": the default */
-    size_t count, at;               /* at == count: the line that starts the run */
+    struct input input[FIELDS_MAX]; /* "": use the default */
+    size_t count, at;               /* at == count: on the line that starts the run */
     size_t scroll;
     struct launch launch;
-    char doing[256];                        /* what the trainer does before its run exists */
-    char error[512];                        /* why the last start failed */
-    char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start, or of a preview */
+    char doing[256];                        /* the trainer's progress before its run exists */
+    char error[512];                        /* the reason the last start failed */
+    char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start or a preview */
     struct form_preview preview;
 };
 
-/* The words of the fields that were filled in; those of keys alone, or of all. Borrowed from the state. */
+/* The arguments of the filled-in fields: of configuration keys only, or of all. Borrowed from `state`. */
 static size_t gather_words(struct workbench *workbench, struct form_state *state, bool keys_alone,
                            const char *words[FIELDS_MAX])
 {
@@ -61,7 +61,7 @@ static void set_typing(struct workbench *workbench, const struct form_state *sta
 
 static enum status form_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
-    (void)argument, (void)err; /* it cannot fail */
+    (void)argument, (void)err; /* opening cannot fail */
     struct form_state *state = opaque;
     state->count = workbench->options.field_count < FIELDS_MAX ? workbench->options.field_count : FIELDS_MAX;
     preview(workbench, state);
@@ -105,7 +105,7 @@ static void draw_field(struct grid *grid, struct rect row, const struct form_fie
     grid_text(grid, row.x + 2, row.y, LABEL_W - 1, focused ? STYLE_ACCENT : STYLE_TEXT,
               focused ? ATTR_BOLD : 0, field->label);
     if (focused) grid_put(grid, row.x, row.y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-    if (field->choices && focused) { /* in the margins, so that all values line up */
+    if (field->choices && focused) { /* arrows in the margins, so that all values line up */
         grid_put(grid, x - 2, row.y, 0x2190, STYLE_ACCENT, 0);
         grid_put(grid, x + w, row.y, 0x2192, STYLE_ACCENT, 0);
     }
@@ -114,7 +114,7 @@ static void draw_field(struct grid *grid, struct rect row, const struct form_fie
     memcpy(before, text, input->cursor);
     int cursor = glyph_text_width(before);
     while (!field->choices && cursor > w - 2)
-        cursor -= glyph_width(glyph_next(&text)); /* what is typed stays in sight */
+        cursor -= glyph_width(glyph_next(&text)); /* keep the cursor in sight */
     pen_print(&pen, *input->text ? STYLE_TEXT : STYLE_DIM, *input->text ? ATTR_BOLD : 0, "%s",
               *input->text ? text : field->fallback);
     if (!*input->text && pen.end - pen.x >= (int)strlen(" (default)"))
@@ -122,8 +122,8 @@ static void draw_field(struct grid *grid, struct rect row, const struct form_fie
     if (focused && !field->choices) grid_mark(grid, (struct rect){x + cursor, row.y, 1, 1}, ATTR_REVERSE);
 }
 
-/* The sentence below the lines, as many rows at the bottom as it takes, at most half the screen, below a rule
- * with the key in it. Returns the rows. */
+/* Draws the sentence below the lines: as many rows at the bottom as it takes, at most half the screen, under
+ * a rule with the field's key. Returns the rows. */
 static int draw_note(struct workbench *workbench, struct grid *grid, const struct form_state *state)
 {
     const struct form_field *field = field_at(workbench, state);
@@ -147,7 +147,7 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
     return rows + 1;
 }
 
-/* The planned learning rate, and below it what would be trained, or why it would not be. */
+/* Draws the planned learning rate and below it a summary of the run, or the problem with its settings. */
 static void draw_preview(struct grid *grid, struct rect area, const struct form_state *state)
 {
     const struct form_preview *preview = &state->preview;
@@ -201,7 +201,7 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
 
 /* --- keys --- */
 
-/* The choice after the present one, or before it, round about. */
+/* Selects the next or previous choice, wrapping around. */
 static void turn_choice(const struct form_field *field, struct input *input, bool after)
 {
     enum { CHOICES_MAX = 16 };
@@ -244,7 +244,7 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
         workbench_back(workbench);
         return;
     }
-    if (state->launch.pid) return; /* its values are on their way */
+    if (state->launch.pid) return; /* the trainer has the values */
     if (action != ACTION_NONE || (field && !field->choices)) state->error[0] = '\0';
     if (action == ACTION_NEXT) {
         state->at = field ? state->at + 1 : 0;

@@ -53,7 +53,7 @@ void keys_draw_hints(struct grid *grid, struct rect row, enum key_context contex
         bool first = key->action == ACTION_HELP || key->action == ACTION_BACK;
         bool here = key->context == context || key->context == CONTEXT_ANY;
         if (!key->hint || !here || first != (n < key_count)) continue;
-        /* the key is the first word of the label or, where characters are text, the function key */
+        /* use the label's first word or, where characters are text, the function key */
         const char *function = context == CONTEXT_FORM ? strstr(key->label, " F") : NULL;
         const char *word = function ? function + 1 : key->label;
         int length = (int)strcspn(word, " ");
@@ -66,9 +66,9 @@ void keys_draw_hints(struct grid *grid, struct rect row, enum key_context contex
 
 /* --- the help --- */
 
-enum { LABEL_X = 2, TEXT_X = 15, BOX_W = 79 }; /* columns from the frame; of the box where there is room */
+enum { LABEL_X = 2, TEXT_X = 15, BOX_W = 79 }; /* columns from the frame; width of the box if it fits */
 
-/* A row of the box's inside, unless that is scrolled out of sight. */
+/* Draws a row inside the box, unless the row is scrolled out of sight. */
 static void help_text(struct grid *grid, struct rect inside, int row, int x, enum style style, int attr,
                       const char *text, int length)
 {
@@ -76,7 +76,7 @@ static void help_text(struct grid *grid, struct rect inside, int row, int x, enu
     if (row >= 0 && row < inside.h) pen_print(&pen, style, attr, "%.*s", length, text);
 }
 
-/* From `row` on, which may lie out of sight. Returns the row after the group. */
+/* Draws a group from `row` on, which may be out of sight. Returns the row after it. */
 static int draw_group(struct grid *grid, struct rect inside, int row, enum key_context context)
 {
     help_text(grid, inside, row++, 1, STYLE_TEXT, ATTR_BOLD | ATTR_UNDERLINE, context_titles[context],
@@ -94,8 +94,8 @@ static int draw_group(struct grid *grid, struct rect inside, int row, enum key_c
 
 void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll)
 {
-    int w = grid->w < BOX_W ? grid->w : BOX_W; /* then the text is wrapped */
-    struct rect unseen = {0, 0, w - 2, 0};     /* drawing there only counts the rows */
+    int w = grid->w < BOX_W ? grid->w : BOX_W; /* a narrow grid wraps the text */
+    struct rect unseen = {0, 0, w - 2, 0};     /* drawing here only counts the rows */
     int rows = draw_group(grid, unseen, draw_group(grid, unseen, 0, context) + 1, CONTEXT_ANY);
     int h = rows + 2 < grid->h - 1 ? rows + 2 : grid->h - 1;
     struct rect box = {(grid->w - w) / 2, (grid->h - 1 - h) / 2, w, h};
@@ -106,11 +106,11 @@ void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll)
     draw_group(grid, inside, draw_group(grid, inside, -from, context) + 1, CONTEXT_ANY);
     grid_text(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE,
               most ? " Up Down scroll, others close " : " any key closes ");
-    inside.w++; /* the marks lie on the frame */
+    inside.w++; /* the scroll marks lie on the frame */
     grid_scroll_marks(grid, inside, from > 0, from < most);
 }
 
-/* --- what is typed --- */
+/* --- text input --- */
 
 void input_set(struct input *input, const char *text)
 {
@@ -126,7 +126,7 @@ static bool is_middle(char byte)
     return ((unsigned char)byte & 0xC0) == 0x80;
 }
 
-/* The start of the character before byte `at`, or of that after it; `at` itself where there is none. */
+/* The start of the character before byte `at`, or after it; `at` itself where there is none. */
 static size_t before(const struct input *input, size_t at)
 {
     while (at > 0 && is_middle(input->text[--at])) continue;

@@ -1,5 +1,5 @@
-/* Keys and what they do: the table made from tui/keymap.def, as hints in the last row, as help over a view
- * and for the manual. Codes are Unicode code points, or K_ values beyond them. */
+/* Key bindings: the table made from tui/keymap.def, shown as hints in the last row, as help over a view and
+ * in the manual. Key codes are Unicode code points, or K_ values beyond them. */
 #ifndef ANNEAL_TUI_KEYS_H
 #define ANNEAL_TUI_KEYS_H
 
@@ -13,11 +13,11 @@
 
 enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 127 };
 
-/* Beyond Unicode. K_OTHER: a key without use; K_CONFIRMED: no key, a question was answered with yes. */
+/* Codes beyond Unicode. K_OTHER: a key without use; K_CONFIRMED: no key, but a question answered with yes. */
 enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
 enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED };
 
-/* The requests that keys stand for; keymap.def binds them, each to its keys in each context. */
+/* The actions that keys request; keymap.def binds each to its keys in each context. */
 /* clang-format off */
 #define ACTIONS(A)                                                                                        \
     A(NONE) A(HELP) A(REDRAW) A(LEAVE) A(OPEN) A(UP) A(DOWN) A(PAGE_UP) A(PAGE_DOWN) A(FIRST) A(LAST)     \
@@ -28,7 +28,7 @@ enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED 
     A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
     A(NO)
 
-/* Where a key means something, and how the help calls that. */
+/* Contexts in which keys have meanings, and their help titles. */
 #define CONTEXTS(C)                                                                                       \
     C(ANY, "Everywhere") C(RUNS, "List of runs") C(RUN, "One run") C(MEMORY, "Memory of a run")           \
     C(PROFILE, "Profile of a run") C(FORM, "New run") C(CONFIRM, "Questions")
@@ -44,27 +44,27 @@ struct key {
     enum action action;
     uint32_t code, other; /* other: 0 for none */
     const char *label;    /* "Tab", "q Esc" */
-    const char *hint;     /* for the last row; NULL: only in the help */
+    const char *hint;     /* for the last row; NULL: shown only in the help */
     const char *help;
 };
 
 extern const struct key keys[];
 extern const size_t key_count;
 
-/* The action of `code` in `context`: its own keys come before those of CONTEXT_ANY; else ACTION_NONE. */
+/* The action of `code` in `context`, whose own keys override those of CONTEXT_ANY; else ACTION_NONE. */
 enum action key_action(enum key_context context, uint32_t code);
 
-/* ACTION_UP … ACTION_LAST in a list: row *at of `count`, of which a page shows `page`, becomes another one.
- * False: the action does not move. */
+/* Moves *at, the selected row in a list of `count` rows shown `page` at a time, for ACTION_UP … ACTION_LAST.
+ * False: the action is no movement. */
 bool keys_move(enum action action, size_t *at, size_t count, size_t page);
 
-/* As many hints of the context as fit, "? help" and the way back first. */
+/* Draws as many hints of the context as fit, "? help" and the way back first. */
 void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context);
 
-/* A box with the keys of the context and those of everywhere; *scroll is cut to what there is. */
+/* Draws a box with the keys of the context and of everywhere; limits *scroll to the last page. */
 void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll);
 
-/* --- a line of text being typed: UTF-8 kept whole, edited at a cursor --- */
+/* --- a line of typed text: whole UTF-8 characters, edited at a cursor --- */
 
 enum { INPUT_MAX = 256 };
 
@@ -75,7 +75,7 @@ struct input {
 
 void input_set(struct input *input, const char *text);
 
-/* Types a character, moves (Left, Right, Home, End) or removes (Backspace, Delete, Ctrl-U); ignores other
+/* Inserts a character, moves (Left, Right, Home, End) or removes (Backspace, Delete, Ctrl-U); ignores other
  * keys. */
 void input_key(struct input *input, uint32_t code);
 

@@ -95,7 +95,7 @@ char *label_age(double since, double now, char *buf, size_t size)
 
 /* --- the first two rows of every view of a run --- */
 
-enum { SILENT_SECONDS = 30 }; /* a trainer that says nothing for so long is worth a warning */
+enum { SILENT_SECONDS = 30 }; /* warn when a trainer reports nothing for so long */
 
 static void draw_name(struct grid *grid, struct rect area, const struct run_info *run, double now)
 {

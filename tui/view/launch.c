@@ -13,7 +13,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 
-/* In the child: nothing of the terminal is left to it. Only async-signal-safe calls. */
+/* Runs in the child: detaches from the terminal. Makes only async-signal-safe calls. */
 static void become_trainer(int log, const char **arguments)
 {
     sigset_t none;
@@ -36,7 +36,7 @@ static void become_trainer(int log, const char **arguments)
 enum status launch_start(struct launch *launch, const char *home, const char *const *arguments,
                          const struct run_info *resumed, struct err *err)
 {
-    const char *all[LAUNCH_WORDS_MAX + 2] = {program_invocation_name}; /* so that what it suggests is right */
+    const char *all[LAUNCH_WORDS_MAX + 2] = {program_invocation_name}; /* for the commands it suggests */
     for (size_t i = 0; arguments[i]; i++) {
         if (i == LAUNCH_WORDS_MAX)
             return err_set(err, STATUS_USAGE, "more than %d words for a trainer", LAUNCH_WORDS_MAX);
@@ -59,7 +59,7 @@ enum status launch_start(struct launch *launch, const char *home, const char *co
     return STATUS_OK;
 }
 
-/* The trainer's last line; "" where it wrote none. */
+/* The trainer's last line; "" if it wrote none. */
 static void last_line(const char *path, char *buf, size_t size)
 {
     char line[8192];
@@ -72,8 +72,8 @@ static void last_line(const char *path, char *buf, size_t size)
     if (file) fclose(file);
 }
 
-/* Whether our trainer is at work on this run, or was. A process id alone proves nothing: in containers they
- * repeat. */
+/* Whether our trainer is or was at work on this run. A process id alone proves nothing: containers reuse
+ * them. */
 static bool is_ours(const struct launch *launch, struct store *store, const struct run_info *run, bool ended)
 {
     bool begun = launch->resumed[0] ? strcmp(run->id, launch->resumed) == 0 && run->segment > launch->segment
@@ -81,7 +81,7 @@ static bool is_ours(const struct launch *launch, struct store *store, const stru
     return begun && run->pid == launch->pid && (ended || run_is_alive(store, run->id));
 }
 
-/* Fills *run_id; STATUS_NOT_FOUND: there is no such run. */
+/* Fills *run_id; STATUS_NOT_FOUND: no such run exists. */
 static enum status find_run(const struct launch *launch, struct store *store, bool ended,
                             char run_id[RUN_ID_MAX], struct err *err)
 {
@@ -100,8 +100,8 @@ enum status launch_poll(struct launch *launch, struct store *store, char run_id[
 {
     char folder[4096], kept[4096 + 16], sentence[400];
     if (!launch->pid) return err_set(err, STATUS_NOT_FOUND, "no trainer was started");
-    /* first whether it has ended, then whether its run exists: a very short run may have done both */
-    bool ended = waitpid(launch->pid, NULL, WNOHANG) != 0; /* -1: launch_reap was first */
+    /* check for the end before the run: a very short trainer may start and end in between */
+    bool ended = waitpid(launch->pid, NULL, WNOHANG) != 0; /* -1: launch_reap has collected it */
     if (find_run(launch, store, ended, run_id, err) == STATUS_OK) {
         run_folder(store, run_id, folder, sizeof folder);
         snprintf(kept, sizeof kept, "%s/stderr.log", folder);

@@ -1,5 +1,5 @@
-/* See memory_view.h. Reads the run store, and while the run trains the ledger of device memory, once a
- * second, because that changes without the store. A past run shows what was seen last. */
+/* See memory_view.h. Reads the run store and, once a second while the run trains, the ledger of device
+ * memory, which changes without a commit to the store. For a past run shows the last values recorded. */
 #include "tui/view/memory_view.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "tui/widget/bars.h"
 
 enum { PARTS_MAX = 24, LABEL_W = 9, NUMBER_W = 22, AMOUNT_W = 11, NAME_LEAST = 12 };
-enum { NAMED = 3, ROWS_OF_STATE = 3, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for what follows */
+enum { NAMED = 3, ROWS_OF_STATE = 3, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for later parts */
 
 #define BLOCK  0x2588
 #define DARK   0x2593
@@ -27,16 +27,16 @@ enum { DEVICE_OWN, DEVICE_OTHERS, DEVICE_FREE, DEVICE_KEPT, DEVICE_PARTS };
 /* The parts of the three bars. */
 struct picture {
     struct stack_part planned[PARTS_MAX], held[PARTS_MAX + 1];
-    const struct memory_record *record[PARTS_MAX]; /* of each planned part */
-    int count, held_count;                         /* categories; parts of what is held */
+    const struct memory_record *record[PARTS_MAX]; /* for each planned part */
+    int count, held_count;                         /* planned categories; parts of the held bar */
     struct stack_part device[DEVICE_PARTS];
     double planned_sum, live_sum, peak_sum;
     double process, used, total; /* bytes; NaN: not known */
-    double outside;              /* bytes of the process that are in no category; NaN: not known, or none */
-    double scale;                /* bytes that a bar's whole width stands for */
+    double outside;              /* bytes of the process outside all categories; NaN: unknown or none */
+    double scale;                /* bytes that the whole width of a bar stands for */
 };
 
-/* ---- from the rows to the parts ---- */
+/* ---- from records to parts of bars ---- */
 
 static double known(int64_t bytes)
 {
@@ -48,9 +48,9 @@ static double or_zero(double bytes)
     return isnan(bytes) ? 0 : bytes;
 }
 
-/* In the planner's order. The host's own buffers lie on the device only where that is the CPU. */
+/* In the planner's order. The host's own buffers count on the device only if the device is the CPU. */
 static const struct look {
-    const char *name; /* NULL: any other */
+    const char *name; /* NULL: all others */
     bool host;
     struct stack_part part;
 } looks[] = {
@@ -76,7 +76,7 @@ static const struct look *look_of(const struct memory_record *record)
 static void add_category(struct picture *p, const struct memory_record *record, const struct look *look,
                          bool on_gpu)
 {
-    bool counts = !(on_gpu && look->host); /* else it is no part of bars and sums */
+    bool counts = !(on_gpu && look->host); /* otherwise bars and sums leave it out */
     double amounts[] = {(double)record->planned_bytes, (double)record->live_bytes,
                         (double)record->peak_bytes};
     p->record[p->count] = record;
@@ -88,9 +88,9 @@ static void add_category(struct picture *p, const struct memory_record *record, 
     p->peak_sum += counts ? amounts[2] : 0;
 }
 
-/* The memory of the process: the categories as they are allocated, and the rest outside the plan: the program
- * and its libraries, the device's context. An operating system counts a page when it is first touched: what
- * has no room in the process, first of all the snapshot, which comes last, is only promised yet. */
+/* Fills the bar of the process: the allocated categories, then the memory outside the plan, such as the
+ * program, its libraries and the device's context. An operating system counts a page only once it is touched,
+ * so categories at the end, above all the snapshot, are cut to what the process really holds. */
 static void add_held(struct picture *p)
 {
     double left = p->process;
@@ -116,7 +116,7 @@ static void add_device(struct picture *p, double reserve)
     p->device[DEVICE_OWN] = (struct stack_part){own, BLOCK, 'P', STYLE_ACCENT};
     p->device[DEVICE_OTHERS] = (struct stack_part){others, DARK, 'O', STYLE_WARN};
     p->device[DEVICE_FREE] = (struct stack_part){left, LIGHT, '.', STYLE_RULE};
-    /* what is in use of the reserve cannot be kept free any more */
+    /* memory already taken out of the reserve cannot be kept free */
     p->device[DEVICE_KEPT] = (struct stack_part){fmax(kept - overdrawn, 0), MEDIUM, 'R', STYLE_DIM};
 }
 
@@ -136,7 +136,7 @@ static void make_picture(struct picture *p, const struct memory_usage *usage, en
     add_device(p, usage->reserve);
     double run = fmax(p->planned_sum, isnan(p->process) ? p->live_sum : p->process);
     bool of_run = scale == MEMORY_SCALE_RUN || isnan(p->total) ||
-                  (scale == MEMORY_SCALE_FIT && p->total > 8 * run); /* a sliver */
+                  (scale == MEMORY_SCALE_FIT && p->total > 8 * run); /* too narrow */
     p->scale = run > 0 && of_run ? run : or_zero(p->total);
 }
 
@@ -156,7 +156,7 @@ static int bar_width(const struct rect *area)
     return area->w - LABEL_W - NUMBER_W - 3;
 }
 
-/* A label, a bar, a number. */
+/* Draws a label, a bar and a number. */
 static void draw_bar(struct grid *grid, struct rect *area, const char *label, const struct stack_part *parts,
                      int count, double scale, const char *number)
 {
@@ -184,7 +184,7 @@ static void draw_bars(struct grid *grid, struct rect *area, const struct picture
     rect_skip(area, 1);
 }
 
-/* A name behind the key of a part (NULL: none), and as many of `count` amounts as there is room for. */
+/* Draws the key of a part (NULL: none), a name, and as many of `count` amounts as fit. */
 static void draw_row(struct grid *grid, struct rect *area, const struct stack_part *key, enum style style,
                      int attr, const char *name, const char *const *amounts, int count)
 {
@@ -200,7 +200,7 @@ static void draw_row(struct grid *grid, struct rect *area, const struct stack_pa
     rect_skip(area, 1);
 }
 
-/* The amounts of one row, as its last arguments. */
+/* The amounts of one row, passed as the last arguments. */
 #define AMOUNTS(count, ...) (const char *const[count]){__VA_ARGS__}, count
 
 static void draw_categories(struct grid *grid, struct rect area, const struct picture *p)
@@ -224,7 +224,7 @@ static void draw_categories(struct grid *grid, struct rect area, const struct pi
                  AMOUNTS(3, "-", BYTES(p->outside), "-"));
 }
 
-/* The largest few: an anneal process by its run, another one as the kernel calls it. */
+/* Draws the largest few: an anneal process by its run, any other by the kernel's name. */
 static void draw_others(struct grid *grid, struct rect *area, const struct memory_panel *panel, int rows)
 {
     char text[160];
@@ -239,7 +239,7 @@ static void draw_others(struct grid *grid, struct rect *area, const struct memor
     }
 }
 
-/* How busy it is, and what slows it: other work of the host, its clocks held down. */
+/* Draws how busy the device is and what slows it down: other work of the host, reduced clocks. */
 static void draw_state(struct grid *grid, struct rect *area, const struct gpu_record *sample)
 {
     char text[96];
@@ -299,7 +299,7 @@ void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_
     if (area.h < 3) return;
     rect_skip(&area, 1);
     struct rect left = area, right = area;
-    if (area.w >= 76) { /* beside each other, else one below the other */
+    if (area.w >= 76) { /* side by side, else one below the other */
         left.w = area.w / 2 - 1;
         right.x = area.x + left.w + 2;
         right.w = area.w - left.w - 2;
@@ -328,13 +328,13 @@ char *memory_panel_summary(const struct memory_usage *usage, char *buf, size_t s
 
 struct memory_state {
     struct run_info run;
-    struct arena arena; /* of usage and holders */
+    struct arena arena; /* holds usage and holders */
     struct memory_usage usage;
     struct memory_panel panel;
-    double read_at; /* as workbench->now */
+    double read_at; /* like workbench->now */
 };
 
-/* The holders of now say nothing about a run that has ended. */
+/* Reads the current holders of memory, irrelevant to a past run. */
 static enum status read_holders(struct store *store, struct memory_state *state, struct err *err)
 {
     struct memory_holder *holders;
@@ -350,7 +350,7 @@ static enum status read_holders(struct store *store, struct memory_state *state,
     return status;
 }
 
-/* Everything anew. Without the ledger the rest is as true as before. */
+/* Reads everything anew. Without the ledger the rest stays valid. */
 static enum status read_memory(struct workbench *workbench, struct memory_state *state, const char *run_id,
                                struct err *err)
 {

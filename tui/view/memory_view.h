@@ -1,6 +1,6 @@
-/* The view of a run's memory: what was planned by category, what its process holds, and what the device has
- * of it, three bars on one scale above their numbers; who else holds memory of the device; and how busy it
- * is, with what slows it down. The panel is pure drawing. */
+/* The memory view of a run: three bars on one scale, above their numbers, for the planned memory by category,
+ * the memory of the process and the memory of the device; the other processes on the device; and how busy the
+ * device is and what slows it down. The panel is pure drawing. */
 #ifndef ANNEAL_TUI_VIEW_MEMORY_VIEW_H
 #define ANNEAL_TUI_VIEW_MEMORY_VIEW_H
 
@@ -8,25 +8,25 @@
 #include "tui/widget/grid.h"
 
 enum memory_scale {
-    MEMORY_SCALE_FIT,    /* the device, but for a run that would be a sliver of it: the run */
-    MEMORY_SCALE_RUN,    /* what is planned and held fills the width, the device's bar is cut */
-    MEMORY_SCALE_DEVICE, /* all of the device */
+    MEMORY_SCALE_FIT,    /* the device, or the run if its bar were too narrow */
+    MEMORY_SCALE_RUN,    /* the run's memory fills the width, the device's bar is cut */
+    MEMORY_SCALE_DEVICE, /* the whole device */
 };
 
 struct memory_panel {
     const struct memory_usage *usage;
-    const struct memory_holder *holders; /* on the run's device, the run itself among them */
+    const struct memory_holder *holders; /* on the run's device, including the run itself */
     size_t holder_count;
-    bool live;  /* the run trains: the holders are those of now */
+    bool live;  /* the run trains: the holders are current */
     double now; /* Unix seconds */
     enum memory_scale scale;
 };
 
-/* Draws into `area`, all of which it owns; what has no room is left out from below. */
+/* Draws into `area`, all of which it owns; leaves out the lowest rows that do not fit. */
 void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_panel *panel);
 
-/* "memory 155.3 MiB planned, 312.0 MiB held, 14.1 GiB free", with a dash for what is not known; "" when
- * nothing is. Returns buf. */
+/* "memory 155.3 MiB planned, 312.0 MiB held, 14.1 GiB free", with a dash for an unknown number; "" when all
+ * are unknown. Returns buf. */
 char *memory_panel_summary(const struct memory_usage *usage, char *buf, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* See profile_view.h. A profiled step comes now and then and reading sums over all of them, so a run that
- * trains is read every few seconds, not with every commit. */
+/* See profile_view.h. Profiled steps are rare and a read sums over all of them, so the view reads the profile
+ * of a live run every few seconds, not at every commit. */
 #include "tui/view/profile_view.h"
 
 #include <inttypes.h>
@@ -15,9 +15,9 @@
 #include "tui/widget/bars.h"
 #include "tui/widget/layout.h"
 
-/* ---- what is open ---- */
+/* ---- folds ---- */
 
-/* Where the fold of a phase or layer is kept; fold_count: nowhere, it is as usual. */
+/* The index of the fold of a phase or layer; fold_count: none, it is in its default state. */
 static size_t find_fold(const struct profile_tree *tree, const struct profile_line *line)
 {
     size_t i = 0;
@@ -52,7 +52,7 @@ void profile_tree_fold(struct profile_tree *tree, size_t at, bool open)
 
 /* ---- from rows to nodes ---- */
 
-/* How many nodes it lies in. */
+/* The number of enclosing nodes. */
 static int depth_of(const struct profile_line *line)
 {
     return line->level == PROFILE_OPERATION && line->of.layer < 0 ? 1 : (int)line->level;
@@ -69,7 +69,7 @@ static struct profile_line *add_node(struct profile_tree *tree, enum profile_lev
     return node;
 }
 
-/* An unknown number of a part makes that of the whole unknown, except for its time. */
+/* Adds a row. An unknown number makes the sum unknown, except for the time. */
 static void add_to(const struct profile_tree *tree, struct profile_line *node, const struct profile_row *row)
 {
     node->of.calls += row->calls;
@@ -91,7 +91,7 @@ static void make_nodes(struct profile_tree *tree, const struct profile *profile)
         if (new_phase || row->layer < 0) layer = NULL;
         if (row->layer >= 0 && (!layer || layer->of.layer != row->layer))
             layer = add_node(tree, PROFILE_LAYER, row);
-        /* what no operation explains */
+        /* time outside all operations */
         bool whole = row->layer < 0 && (!*row->op || strcmp(row->op, row->phase) == 0);
         if (!whole) add_node(tree, PROFILE_OPERATION, row);
         add_to(tree, phase, row);
@@ -110,7 +110,7 @@ static int slower_first(const void *a, const void *b, void *opaque)
     return left > right ? -1 : left < right ? 1 : (i > k) - (i < k);
 }
 
-/* The siblings from..end, each followed by what is visible in it. `order` has room for all nodes. */
+/* Adds the siblings from..end, each followed by its visible parts. `order` has room for all nodes. */
 static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t *order)
 {
     size_t n = 0;
@@ -124,7 +124,7 @@ static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t
     }
 }
 
-/* Whether `line` is `of`, or lies in it. */
+/* Whether `line` is `of` or one of its parts. */
 static bool is_in(const struct profile_line *line, const struct profile_line *of)
 {
     if (of->level > line->level || strcmp(of->of.phase, line->of.phase) != 0) return false;
@@ -145,7 +145,7 @@ static size_t find_line(const struct profile_tree *tree, const struct profile_li
 
 enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err)
 {
-    size_t need = 3 * profile->count + 1; /* a phase, a layer and an operation a row, at most */
+    size_t need = 3 * profile->count + 1; /* at most a phase, a layer and an operation per row */
     struct profile_line was = {.of = {.phase = "", .op = ""}};
     if (tree->selected < tree->count) was = tree->lines[tree->selected];
     struct arena arena = {0};
@@ -221,7 +221,7 @@ static void draw_name(struct grid *grid, int x, int y, int w, const struct profi
         pen_print(&pen, STYLE_TEXT, attr, "%s", line->level == PROFILE_PHASE ? line->of.phase : line->of.op);
 }
 
-/* Decimal points line up. Empty: what is unknown, and rates of what moves or computes nothing. */
+/* Decimal points line up. Empty for unknown numbers, and for rates of lines that move or compute nothing. */
 static void cell_text(const struct profile_line *line, enum column column, double share, char *buf,
                       size_t size)
 {
@@ -301,7 +301,7 @@ struct profile_state {
     struct run_info run;
     struct profile profile;
     struct profile_tree tree;
-    bool together;  /* a row an operation, not one a layer */
+    bool together;  /* a row per operation, not per layer */
     double read_at; /* Unix seconds */
     size_t page;
 };
@@ -355,7 +355,7 @@ static void profile_draw(struct workbench *workbench, void *opaque, struct grid 
     state->page = profile_draw_table(grid, area, &state->profile, &state->tree);
 }
 
-/* Folds or unfolds; to the left of what is closed lies what it is in. */
+/* Folds or unfolds; folding a closed line selects the line around it. */
 static void fold(struct profile_tree *tree, enum action action)
 {
     if (tree->selected >= tree->count) return;

@@ -1,6 +1,6 @@
-/* The profile of a run: a tree of phases, layers and operations, the lines of it that are visible, and these
- * drawn as a table: calls, time, share of the step as a bar, and the rates achieved. Folds stay when the
- * profile is read again. Plain data and cells: only the view reads. */
+/* The profile of a run: a tree of phases, layers and operations, its visible lines, and a table of them with
+ * calls, time, share of the step as a bar, and the rates achieved. Folds survive when the profile is read
+ * again. Tree and table are plain data and cells: only the view reads. */
 #ifndef ANNEAL_TUI_VIEW_PROFILE_VIEW_H
 #define ANNEAL_TUI_VIEW_PROFILE_VIEW_H
 
@@ -11,42 +11,42 @@
 enum profile_level { PROFILE_PHASE, PROFILE_LAYER, PROFILE_OPERATION };
 enum { PROFILE_FOLDS_MAX = 512, PROFILE_PHASE_MAX = 32 };
 
-/* Numbers a step; those of a phase or layer are sums over what is in it. */
+/* Numbers are per step; a phase or layer holds the sums over its parts. */
 struct profile_line {
     enum profile_level level;
-    struct profile_row of; /* op: of an operation only; layer: of a layer or what is in it */
-    bool folds;            /* there is something in it */
-    bool open;             /* and it is visible */
-    size_t end;            /* private: the first node that is not in it */
+    struct profile_row of; /* op: only for an operation; layer: for a layer or its parts */
+    bool folds;            /* the line has parts */
+    bool open;             /* they are visible */
+    size_t end;            /* private: the first node after its parts */
 };
 
 struct profile_tree {
-    struct profile_line *lines; /* visible, from above */
+    struct profile_line *lines; /* visible ones, from the top */
     size_t count;
-    size_t selected, scroll; /* a line, and the first one shown */
-    bool by_time;            /* siblings: the slowest first; else in the order of the profile */
-    bool all_open;           /* layers are open unless folded by hand */
+    size_t selected, scroll; /* selected line, first line shown */
+    bool by_time;            /* siblings are sorted by time, slowest first; else in profile order */
+    bool all_open;           /* layers are open unless the user folded them */
     /* private */
-    struct arena arena;         /* of lines and nodes */
-    struct profile_line *nodes; /* in the order of the profile, each before what is in it */
+    struct arena arena;         /* holds lines and nodes */
+    struct profile_line *nodes; /* in profile order, each node before its parts */
     size_t node_count;
-    size_t fold_count; /* 0: forgets what was folded by hand */
+    size_t fold_count; /* set to 0 to forget all folds by hand */
     struct {
         char phase[PROFILE_PHASE_MAX];
-        int layer;              /* -1: the phase itself */
-    } folds[PROFILE_FOLDS_MAX]; /* opened or closed by hand; those beyond are forgotten */
+        int layer;              /* -1: the phase */
+    } folds[PROFILE_FOLDS_MAX]; /* opened or closed by hand; later ones are lost */
 };
 
-/* Zero `tree` before its first use. Texts are borrowed from `profile` until the end of the next call. The
- * same thing stays selected; where that is hidden or gone the layer or phase it is in, or the first line. */
+/* Zero `tree` before its first use. Borrows texts from `profile` until the end of the next call. Keeps the
+ * same line selected; if it is hidden or gone, its layer or phase, or the first line. */
 enum status profile_tree_arrange(struct profile_tree *tree, const struct profile *profile, struct err *err);
 void profile_tree_release(struct profile_tree *tree);
 
-/* Opens or closes a line that has something in it; profile_tree_arrange makes it visible. */
+/* Opens or closes a line that has parts; profile_tree_arrange then updates the visible lines. */
 void profile_tree_fold(struct profile_tree *tree, size_t line, bool open);
 
 /* Draws the lines as a table into `area`, all of which it owns, scrolled to the selected one. Returns how
- * many it shows at most. */
+ * many lines fit. */
 size_t profile_draw_table(struct grid *grid, struct rect area, const struct profile *profile,
                           struct profile_tree *tree);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 64 /* of each list */ };
+enum { ROWS = 64 /* in each list */ };
 
 static const enum metric metrics[TRACE_COUNT] = {
     [TRACE_LOSS] = METRIC_LOSS,      [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
@@ -46,7 +46,7 @@ static enum status smooth_trace(struct run_model *model, int t, struct err *err)
     return STATUS_OK;
 }
 
-/* After any change of the series, failed ones too: what is drawn never outlives the series it came from. */
+/* Call after any change of the series, even a failed one: smoothed traces must not outlive them. */
 static enum status smooth_all(struct run_model *model, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -65,7 +65,7 @@ struct chart_trace run_model_trace(const struct run_model *model, enum model_tra
 
 static enum status read_rows(struct run_model *model, struct store *store, struct err *err)
 {
-    struct run_model next = *model; /* the old rows stay until all new ones are there */
+    struct run_model next = *model; /* keep the old rows until all new ones are read */
     struct arena *arena = &next.arena;
     const char *id = model->info.id;
     *arena = (struct arena){0};
@@ -94,14 +94,14 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     return STATUS_OK;
 }
 
-/* The run that a trace is of; "" for no run. */
+/* The id of the run of a trace; "" for none. */
 static const char *run_of(const struct run_model *model, int t)
 {
     return t == TRACE_OTHER ? model->other.id : model->info.id;
 }
 
-/* The last step that is read of the other run: a longer range would be read in wider buckets. While this one
- * goes on the range is twice as long, so that it is seldom read anew. */
+/* The last step to read of the other run; a longer range would come in wider buckets. While this run trains
+ * the range is doubled, so that the model seldom has to read again. */
 static int64_t other_end(const struct run_model *model, int64_t last_step)
 {
     if (last_step >= 0) return last_step;
@@ -190,7 +190,7 @@ int64_t run_model_newest_step(const struct run_model *model)
     const struct series *loss = &model->series[TRACE_LOSS];
     int64_t newest = loss->count ? loss->points[loss->count - 1].last_step : -1;
     if (model->has_last && model->last.step > newest) newest = model->last.step;
-    /* steps count from 0, an evaluation carries how many were done: the last one lies after the last step */
+    /* steps count from 0, an evaluation stores the steps done: the last one lies after the last step */
     if (model->history.eval_count && model->history.evals[0].step > newest)
         newest = model->history.evals[0].step;
     return newest;

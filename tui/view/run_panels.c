@@ -11,13 +11,13 @@
 #include "tui/view/memory_view.h"
 #include "tui/widget/axis.h"
 
-/* Whether the history says it: an import may not. What was NaN in training was recorded. */
+/* Whether the history has the value: an import may not. NaN in training counts as recorded. */
 static bool is_recorded(const struct run_model *model, enum model_trace trace, double newest)
 {
     return !isnan(newest) || model->series[trace].count > 0;
 }
 
-/* By the configuration: whether a run evaluates its untrained model before the first step. */
+/* Whether the configuration evaluates the untrained model before the first step. */
 static bool evaluates_first(const char *config)
 {
     const char *begin = config ? strstr(config, "[eval]\n") : NULL,
@@ -27,7 +27,7 @@ static bool evaluates_first(const char *config)
     return early && (!end || early < end) && (!never || (end && never > end));
 }
 
-/* Before the first step has ended. */
+/* Draws the numbers before the first step. */
 static void draw_beginning(struct pen *row, const struct run_model *model)
 {
     bool live = label_is_live(model->info.status);
@@ -67,7 +67,7 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     if (!isnan(last->mfu)) pen_fact(&row, "MFU", STYLE_TEXT, "%.1f%%", last->mfu * 100);
 }
 
-/* Why it ended, how to go on, or how the early stopping stands: what must be read comes first. */
+/* Draws why the run ended, how to resume it, or the state of early stopping, the most urgent first. */
 static void draw_story(struct pen *pen, const struct run_model *model)
 {
     const struct run_info *run = &model->info;
@@ -126,7 +126,7 @@ int panel_draw_sample(struct grid *grid, struct rect area, const struct run_mode
     return 1 + wrap_draw(grid, words, any ? STYLE_TEXT : STYLE_DIM, text);
 }
 
-/* The step once, also where the sentence begins with it. */
+/* Writes the step once, even if the message begins with it. */
 char *panel_event_text(const struct event_record *event, char *buf, size_t size)
 {
     char step[40];
@@ -142,7 +142,7 @@ char *panel_event_text(const struct event_record *event, char *buf, size_t size)
 int panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model)
 {
     int top = area.y;
-    enum { TEXT_MAX = 1024, INDENT = 2, MARGIN = 4 }; /* bytes; columns: the mark, and all beside the text */
+    enum { TEXT_MAX = 1024, INDENT = 2, MARGIN = 4 }; /* bytes; columns: the mark, and all except the text */
     for (size_t i = 0; i < model->history.event_count && area.h > 0; i++) {
         const struct event_record *event = &model->history.events[i];
         bool error = strcmp(event->level, "error") == 0, info = strcmp(event->level, "info") == 0;
@@ -183,7 +183,7 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_in
         side_line(grid, area, "trainer", "process %" PRId64, run->pid);
 }
 
-/* A title below a blank row. Returns the rows for the list, at most `rows`; 0: it is empty or has no room. */
+/* Draws a title below a blank row. Returns the rows for the list, at most `rows`; 0: none, or no room. */
 static size_t begin_list(struct grid *grid, struct rect *area, const char *title, const char *detail,
                          size_t count, int rows)
 {
@@ -201,7 +201,7 @@ static void draw_evals(struct grid *grid, struct rect *area, const struct run_mo
     for (size_t i = 0; i < shown; i++) {
         const struct eval_record *eval = &model->history.evals[i];
         bool best = eval->step == model->info.best_step;
-        bool said = !isnan(eval->val_perplexity) || isnan(eval->val_loss); /* an import may not say it */
+        bool said = !isnan(eval->val_perplexity) || isnan(eval->val_loss); /* an import may lack it */
         if (best) grid_put(grid, area->x + 32, area->y, 0x2605, STYLE_BEST, ATTR_BOLD);
         grid_line(grid, area, best ? STYLE_BEST : STYLE_TEXT, best ? ATTR_BOLD : 0, "%9" PRId64 "  %8s  %8s",
                   eval->step, AXIS_TEXT(eval->val_loss), said ? AXIS_TEXT(eval->val_perplexity) : "");
@@ -211,7 +211,7 @@ static void draw_evals(struct grid *grid, struct rect *area, const struct run_mo
 static void draw_checkpoints(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
     size_t shown = begin_list(grid, area, "checkpoints", NULL, model->history.checkpoint_count, rows);
-    bool beaten = false; /* newest first: of those that were the best, only the first one still is */
+    bool beaten = false; /* newest first: only the first record that was the best still is */
     for (size_t i = 0; i < shown; i++) {
         const struct checkpoint_record *checkpoint = &model->history.checkpoints[i];
         bool best = strcmp(checkpoint->kind, "best") == 0;
@@ -234,7 +234,7 @@ static void draw_orders(struct grid *grid, struct rect *area, const struct run_m
     }
 }
 
-/* Lines that are neither empty nor a comment. */
+/* Draws the lines except empty ones and comments. */
 static void draw_config(struct grid *grid, struct rect *area, const char *config)
 {
     if (!begin_list(grid, area, "configuration", NULL, config != NULL, area->h)) return;

@@ -1,5 +1,5 @@
-/* The view of one run: header, live charts, sample text, events; orders to its trainer by keys. Works the
- * same on runs that go on and on those that ended. */
+/* The view of one run: header, live charts, sample text, events, and keys that send orders to its trainer.
+ * Works the same on live and ended runs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,22 +14,22 @@ enum { CHART_LOSS, CHART_LR, CHART_GRAD, CHART_SPEED, CHART_COUNT };
 
 struct run_state {
     struct run_model model;
-    int focus; /* a chart */
+    int focus; /* index of a chart */
     bool enlarged;
     bool log[CHART_COUNT];
-    int64_t cursor; /* step; -1: none, the newest is followed */
+    int64_t cursor; /* step; -1: none, follow the newest */
     int64_t span;   /* steps shown; 0: the whole run */
     int64_t end;    /* last step shown when zoomed; -1: the newest */
-    int plot_w;     /* columns of the focused chart when last drawn: what one cursor step is worth */
+    int plot_w;     /* columns of the focused chart when last drawn: the size of a cursor move */
     size_t sample;  /* 0: the newest */
-    int64_t order;  /* id of the last order sent, until it has taken effect; 0: none */
+    int64_t order;  /* id of the last order sent until it takes effect; 0: none */
 };
 
 static enum status run_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
     struct run_state *state = opaque;
     if (run_model_open(&state->model, workbench->store, argument, err)) return err->status;
-    /* a run that was deleted since is not compared with, and not worth a failure */
+    /* drop the comparison with a deleted run without a failure */
     struct err gone = {0};
     if (workbench->compared[0] &&
         run_model_compare(&state->model, workbench->store, workbench->compared, &gone))
@@ -44,7 +44,7 @@ static void run_close(void *opaque)
     run_model_release(&((struct run_state *)opaque)->model);
 }
 
-/* The steps the charts show. */
+/* The range of steps in the charts. */
 static void visible_range(const struct run_state *state, int64_t *first, int64_t *last)
 {
     int64_t newest = run_model_newest_step(&state->model);
@@ -52,7 +52,7 @@ static void visible_range(const struct run_state *state, int64_t *first, int64_t
     *first = 0;
     *last = newest;
     if (state->span <= 0) {
-        /* while it trains the end moves in leaps of a few columns: the curves stand still in between */
+        /* during training the end advances a few columns at a time: curves stand still in between */
         int64_t leap = 1;
         while (leap * 96 < newest) leap *= 2;
         if (label_is_live(state->model.info.status)) *last = (newest + leap - 1) / leap * leap;
@@ -62,13 +62,13 @@ static void visible_range(const struct run_state *state, int64_t *first, int64_t
     *first = *last - state->span > 0 ? *last - state->span : 0;
 }
 
-/* Reads the series again where the range on the screen deserves a finer or another level than is there. */
+/* Reads the series again if the range on the screen needs another resolution. */
 static void refine(struct workbench *workbench, struct run_state *state, bool anew)
 {
     struct run_model *model = &state->model;
     int64_t first, last, want_first = 0, want_last = -1;
     visible_range(state, &first, &last);
-    if (state->span > 0) { /* some room on both sides, so that not every move reads */
+    if (state->span > 0) { /* add room on both sides, so that not every move reads */
         want_first = first - state->span > 0 ? first - state->span : 0;
         if (state->end >= 0) want_last = last + state->span;
     }
@@ -169,12 +169,12 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     }
     int used = panel_draw_sample(grid, layout.sample, model, state->sample);
     if (layout.events.h > 0)
-        rect_skip(&layout.events, used - layout.sample.h); /* what the text leaves blank is theirs */
+        rect_skip(&layout.events, used - layout.sample.h); /* events get the text's blank rows */
     panel_draw_events(grid, layout.events, model);
     if (layout.side.w) panel_draw_side(grid, layout.side, model);
 }
 
-/* To a step; while zoomed the window follows. */
+/* Moves to a step; while zoomed the window follows. */
 static void place_cursor(struct workbench *workbench, struct run_state *state, int64_t step)
 {
     int64_t first, last, newest = run_model_newest_step(&state->model);
@@ -187,7 +187,7 @@ static void place_cursor(struct workbench *workbench, struct run_state *state, i
     refine(workbench, state, false);
 }
 
-/* Moves by about one column of the focused chart. */
+/* Moves the cursor about a column of the focused chart. */
 static void move_cursor(struct workbench *workbench, struct run_state *state, int direction)
 {
     int64_t first, last, newest = run_model_newest_step(&state->model);
@@ -199,7 +199,7 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     place_cursor(workbench, state, from);
 }
 
-/* The cursor goes to an event, whose sentence is said. Without a cursor the next one is the first. */
+/* Moves the cursor to an event and shows its sentence. Without a cursor the next event is the first. */
 static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
 {
     int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
@@ -211,11 +211,11 @@ static void move_to_event(struct workbench *workbench, struct run_state *state, 
     workbench_say(workbench, "%s", text);
 }
 
-/* Twice or half of what was ordered last. */
+/* Twice or half the factor of the last order. */
 static double next_lr_factor(const struct run_model *model, bool higher)
 {
     double factor = 1;
-    for (size_t i = model->history.order_count; i-- > 0;) /* the newest is first */
+    for (size_t i = model->history.order_count; i-- > 0;) /* newest first */
         if (model->history.orders[i].verb == ORDER_LR_FACTOR) factor = model->history.orders[i].argument;
     return higher ? factor * 2 : factor / 2;
 }
@@ -257,7 +257,7 @@ static void go_back(struct workbench *workbench, struct run_state *state)
     if (live) workbench_say(workbench, "%s goes on training without being watched", name);
 }
 
-/* The cursor on the first step, or none: the newest is followed. */
+/* Moves the cursor to the first step, or removes it to follow the newest. */
 static void go_to_end(struct workbench *workbench, struct run_state *state, bool newest)
 {
     state->cursor = newest ? -1 : 0;

@@ -22,11 +22,11 @@ enum { SPARKS = 128, SPARK_POINTS = 512, TAG_MAX = 24 };
 struct spark {
     char id[RUN_ID_MAX];
     struct series series;
-    int64_t steps; /* what the run had when it was read */
+    int64_t steps; /* steps when the curve was read */
 };
 
-/* The tag distinguishes the run from others of its name: its id without that ("20260909-140231", a prefix
- * that commands take for the run), cut where it is long; "" for a name that only one run has. */
+/* The tag distinguishes the run from others of its name: its id without the name ("20260909-140231", a prefix
+ * that commands accept for the run), cut if long; "" if no other run has the name. */
 struct row {
     const struct run_info *run;
     char tag[TAG_MAX];
@@ -35,21 +35,21 @@ struct row {
 enum sort { SORT_CREATED, SORT_STATUS, SORT_NAME, SORT_LOSS, SORT_BEST, SORT_SPEED, SORT_COUNT };
 
 struct runs_state {
-    struct arena arena; /* of the rows and their runs */
+    struct arena arena; /* holds the rows and their runs */
     struct row *rows;   /* all, newest first */
-    struct row **shown; /* those that pass the filter, sorted */
+    struct row **shown; /* rows that pass the filter, sorted */
     size_t count, shown_count, live;
-    int tag_width; /* columns of the longest tag; 0: all names are different */
+    int tag_width; /* columns of the longest tag; 0: all names differ */
     enum sort sort;
     bool reverse;
-    struct input filter;       /* words that name, id, status or device must contain, each of them */
-    char selected[RUN_ID_MAX]; /* an id: it stays on its run when rows come, go or change places */
+    struct input filter;       /* words; each must occur in name, id, status or device */
+    char selected[RUN_ID_MAX]; /* an id, so that the selection stays on its run when rows change */
     size_t scroll;
     size_t page;                 /* rows of the body when last drawn */
-    struct spark sparks[SPARKS]; /* by a hash of the id */
+    struct spark sparks[SPARKS]; /* indexed by a hash of id */
 };
 
-/* --- filter and order --- */
+/* --- filtering and sorting --- */
 
 static bool passes(const struct runs_state *state, const struct run_info *run)
 {
@@ -75,7 +75,7 @@ static double sort_key(const struct run_info *run, enum sort sort)
     return values[sort];
 }
 
-/* Absent numbers come last, runs that are alike newest first. */
+/* Sorts unknown numbers last and equal runs newest first. */
 static int compare_shown(const void *left, const void *right, void *opaque)
 {
     const struct runs_state *state = opaque;
@@ -87,7 +87,7 @@ static int compare_shown(const void *left, const void *right, void *opaque)
     return state->reverse ? -order : order;
 }
 
-/* The row of a run among those shown; shown_count: it is not. */
+/* The index of a run among the rows shown; shown_count: not shown. */
 static size_t row_of(const struct runs_state *state, const char *run_id)
 {
     size_t row = 0;
@@ -95,7 +95,7 @@ static size_t row_of(const struct runs_state *state, const char *run_id)
     return row;
 }
 
-/* Beyond the end: the last; none where nothing is shown. */
+/* Selects a row: beyond the end the last; none if no row is shown. */
 static void select_row(struct runs_state *state, size_t row)
 {
     if (row >= state->shown_count) row = state->shown_count ? state->shown_count - 1 : 0;
@@ -103,7 +103,7 @@ static void select_row(struct runs_state *state, size_t row)
              state->shown_count ? state->shown[row]->run->id : "");
 }
 
-/* After any change. A selection that is not shown any more goes to `row`. */
+/* Updates the rows shown. A selected run that is not shown any more gives way to `row`. */
 static void arrange(struct runs_state *state, size_t row)
 {
     state->shown_count = 0;
@@ -143,7 +143,7 @@ static void tag_rows(struct runs_state *state)
 
 /* --- reading --- */
 
-/* All runs anew; on failure the old ones stay. */
+/* Reads all runs anew; on failure the old ones stay. */
 static enum status read_runs(struct workbench *workbench, struct runs_state *state, struct err *err)
 {
     struct arena arena = {0};
@@ -172,7 +172,7 @@ static enum status read_runs(struct workbench *workbench, struct runs_state *sta
     return STATUS_OK;
 }
 
-/* Selects a run, if it is still there; a filter that hides it is emptied, or keys would aim at another. */
+/* Selects a run if it still exists; clears a filter that hides it, or keys would act on another run. */
 static void select_run(struct runs_state *state, const char *run_id)
 {
     for (size_t i = 0; i < state->count; i++)
@@ -208,7 +208,7 @@ static bool runs_read(struct workbench *workbench, void *opaque, bool store_chan
     return true;
 }
 
-/* The small curve of a run, read when its row is drawn and it has gone on. */
+/* The small curve of a run, read when its row is drawn and the run has new steps. */
 static const struct series *spark_of(struct workbench *workbench, struct runs_state *state,
                                      const struct run_info *run)
 {
@@ -274,7 +274,7 @@ static void draw_progress(struct grid *grid, int x, int y, int w, const struct r
     if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);
 }
 
-/* The columns that fit; the name's has room for the tags of runs of one name. */
+/* Sets the widths of the columns that fit; the name column has room for tags. */
 static void fit_columns(const struct runs_state *state, const struct grid *grid, int widths[COL_COUNT])
 {
     enum { NAME_LEAST = 6 };
@@ -285,7 +285,7 @@ static void fit_columns(const struct runs_state *state, const struct grid *grid,
     table_fit(fitted, COL_COUNT, grid->w - 2, column_gap(grid), widths);
 }
 
-/* A column of numbers; its style. The time is that which remains, or else how long ago the run ended. */
+/* Formats a numeric cell and returns its style. The time is the time left, or how long ago the run ended. */
 static enum style cell_text(const struct run_info *run, enum column column, int w, double now, char *buf,
                             size_t size)
 {
@@ -445,7 +445,7 @@ static void choose_compared(struct workbench *workbench, const struct run_info *
                   run->name);
 }
 
-/* Keys that aim at the selected run. */
+/* Handles the keys that act on the selected run. */
 static void run_key(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
                     enum action action, bool confirmed)
 {

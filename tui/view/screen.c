@@ -1,9 +1,9 @@
-/* See screen.h. Signals come through a signalfd, so nothing happens behind the loop's back and curses is
- * never interrupted; children (trainers) get the old mask back in launch.c. */
+/* See screen.h. Signals arrive through a signalfd, so only the loop handles them and they never interrupt
+ * curses; launch.c restores the old signal mask for children (trainers). */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 #include <term.h>
-/* term.h defines short names as macros; none of them is wanted below */
+/* term.h defines short names as macros, which clash with names below */
 #undef lines
 #undef columns
 
@@ -28,18 +28,18 @@ enum { TICK_MS = 100 };
 
 struct screen {
     SCREEN *terminal;
-    WINDOW *keys; /* never shown: reading from it does not redraw stdscr */
-    int fd;       /* for its size */
+    WINDOW *keys; /* never shown: reading stdscr would redraw it */
+    int fd;       /* to ask for the size */
     enum glyph_level level;
     attr_t attr[ATTR_COUNT];
     attr_t style_attr[STYLE_COUNT];
     short pair[STYLE_COUNT];
-    struct grid shown; /* what the terminal holds */
+    struct grid shown; /* the terminal's contents */
     cchar_t *row;      /* scratch, one row */
-    bool all;          /* every cell is to be written */
+    bool all;          /* write every cell */
 };
 
-/* State for a signal handler, which is given no context, to put the terminal back. */
+/* State for a signal handler, which gets no context, to restore the terminal. */
 static struct {
     volatile sig_atomic_t armed;
     int fd;
@@ -54,7 +54,7 @@ static void restore_and_die(int number)
     if (rescue.armed) {
         rescue.armed = 0;
         tcsetattr(rescue.fd, TCSANOW, &rescue.modes);
-        if (write(rescue.fd, leave, sizeof leave - 1) < 0) { /* nothing more can be done */
+        if (write(rescue.fd, leave, sizeof leave - 1) < 0) { /* ignore the failure */
         }
     }
     signal(number, SIG_DFL);
@@ -68,7 +68,7 @@ static void arm_rescue(int fd)
     rescue.armed = 1;
     for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
         struct sigaction old;
-        /* a sanitizer or debugger that listens already knows better */
+        /* keep the handler of a sanitizer or debugger */
         if (sigaction(fault_signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
             signal(fault_signals[i], restore_and_die);
     }
@@ -76,7 +76,7 @@ static void arm_rescue(int fd)
 
 static void set_colours(struct screen *screen)
 {
-    /* foregrounds: -1 is the terminal's own. Columns: 256, 16, 8 colours */
+    /* foregrounds: -1 is the terminal's default. Columns: 256, 16, 8 colours */
     static const short palette[STYLE_COUNT][3] = {
         [STYLE_TEXT] = {-1, -1, -1},
         [STYLE_DIM] = {245, 8, -1},
@@ -108,7 +108,7 @@ static void set_colours(struct screen *screen)
                              (bits & ATTR_UNDERLINE ? A_UNDERLINE : 0);
 }
 
-/* Terminals that ignore the application mode of their cursor keys send these whatever terminfo says. */
+/* Defines keys of terminals that ignore the application mode of cursor keys, whatever terminfo has. */
 static void define_cursor_keys(void)
 {
     static const struct {
@@ -124,13 +124,13 @@ static void define_cursor_keys(void)
         define_key(sequences[i].bytes, sequences[i].key);
 }
 
-/* Gives the terminal back; refresh takes it again. */
+/* Restores the terminal; refresh reclaims it. */
 static void suspend(struct screen *screen)
 {
     static const char next_line[] = "\r\n";
-    bool apart = exit_ca_mode != NULL; /* the workbench has a screen of its own, and leaves the old one */
+    bool apart = exit_ca_mode != NULL; /* the terminal has an alternate screen for the workbench */
     endwin();
-    if (!apart && write(screen->fd, next_line, sizeof next_line - 1) < 0) { /* nothing more can be done */
+    if (!apart && write(screen->fd, next_line, sizeof next_line - 1) < 0) { /* ignore the failure */
     }
 }
 
@@ -171,12 +171,12 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
     curs_set(0);
     leaveok(stdscr, TRUE);
     scrollok(stdscr, FALSE);
-    typeahead(-1); /* a frame is short: finish it before looking at keys */
+    typeahead(-1); /* frames are short: finish each one before reading keys */
     keypad(screen->keys, TRUE);
     nodelay(screen->keys, TRUE);
     set_escdelay(25);
     define_cursor_keys();
-    define_key(NULL, KEY_MOUSE); /* a report of it is then like any unknown sequence */
+    define_key(NULL, KEY_MOUSE); /* treat a mouse report like any unknown sequence */
     set_colours(screen);
     *out_screen = screen;
     return STATUS_OK;
@@ -205,7 +205,7 @@ static void write_row(struct screen *screen, const struct cell *cells, int y, in
     mvadd_wchnstr(y, 0, screen->row, n);
 }
 
-/* Rows that are as before are not handed to curses; of the others it finds the cells that changed. */
+/* Passes only changed rows to curses, which finds the changed cells in them. */
 void screen_show(struct screen *screen, const struct grid *grid)
 {
     int w, h;
@@ -230,7 +230,7 @@ void screen_show(struct screen *screen, const struct grid *grid)
     refresh();
 }
 
-/* After an escape: the rest of a sequence that terminfo does not know is no text and no command. */
+/* Discards the rest of an escape sequence unknown to terminfo: neither text nor a command. */
 static bool swallow_sequence(struct screen *screen)
 {
     wint_t key, next;
@@ -243,7 +243,7 @@ static bool swallow_sequence(struct screen *screen)
     return true;
 }
 
-/* K_NONE: there is none. Does not wait, but for the 25 ms that tell Escape from the start of a sequence. */
+/* Returns K_NONE if no key waits. Blocks only for the 25 ms that tell Escape from a sequence's start. */
 static uint32_t next_key(struct screen *screen)
 {
     wint_t key;
@@ -269,7 +269,7 @@ static uint32_t next_key(struct screen *screen)
     return K_OTHER;
 }
 
-/* Asks the terminal for its size. */
+/* Reads the terminal's size. */
 static void resize(struct screen *screen)
 {
     struct winsize size;
@@ -278,7 +278,7 @@ static void resize(struct screen *screen)
     screen_forget(screen);
 }
 
-/* --- the workbench on it --- */
+/* --- the workbench --- */
 
 struct session {
     struct workbench *workbench;
@@ -316,7 +316,7 @@ static void take_signals(struct session *session)
         if (info.ssi_signo == SIGTSTP) {
             suspend(session->screen);
             kill(getpid(), SIGSTOP);
-            refresh(); /* takes the terminal back */
+            refresh(); /* reclaims the terminal */
         } else if (info.ssi_signo != SIGWINCH) {
             session->workbench->left = true;
         }
@@ -384,7 +384,7 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
     status = loop(&session, err);
 out:
     screen_close(session.screen);
-    if (session.signals >= 0) close(session.signals); /* they stay blocked: the process ends now */
+    if (session.signals >= 0) close(session.signals); /* signals stay blocked: the process ends now */
     size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
         fprintf(stderr, "%zu run%s on training in the background. To see %s again:\n  %s watch\n", live,

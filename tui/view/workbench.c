@@ -77,7 +77,7 @@ static void *top_state(const struct workbench *workbench)
     return workbench->stack[workbench->depth - 1].state;
 }
 
-/* Looks what became of the trainer that was started to resume a run. A question in the last row stays. */
+/* Checks on the trainer that was started to resume a run. A question in the last row stays. */
 static void follow_resumed(struct workbench *workbench)
 {
     char id[RUN_ID_MAX];
@@ -138,7 +138,7 @@ void workbench_key(struct workbench *workbench, uint32_t code)
     }
 }
 
-/* The last row: what the keys do, or a message, wrapped and bold, in as many rows as it takes. */
+/* Draws the last row: hints, or a message, wrapped and bold, in as many rows as it takes. */
 static void draw_footer(struct workbench *workbench, struct grid *grid)
 {
     int rows = workbench->message[0] ? wrap_rows(workbench->message, grid->w - 2) : 1;
@@ -193,14 +193,14 @@ void workbench_back(struct workbench *workbench)
         return;
     }
     pop(workbench);
-    (void)top_ops(workbench)->read(workbench, top_state(workbench), true); /* it has slept meanwhile */
+    (void)top_ops(workbench)->read(workbench, top_state(workbench), true); /* catch up on changes */
 }
 
 void workbench_say(struct workbench *workbench, const char *format, ...)
 {
     TEXT_FORMAT(workbench->message, format);
     workbench->message_style = STYLE_GOOD;
-    workbench->asked = ACTION_NONE; /* a question that is not seen is not answered */
+    workbench->asked = ACTION_NONE; /* drop a question that is no longer visible */
     workbench->dirty = true;
 }
 

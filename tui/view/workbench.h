@@ -1,5 +1,5 @@
-/* The workbench without a terminal: a stack of views of which the topmost is drawn and gets the keys. A view
- * is a table of functions and a state. Views know the store and the grid, never the terminal, so tests and
+/* The workbench without a terminal: a stack of views, of which the topmost is drawn and gets the keys. A view
+ * is a table of functions and a state. Views use the store and the grid, never the terminal, so tests and
  * benchmarks run them on a grid alone; tui/view/screen.h runs them on a terminal. */
 #ifndef ANNEAL_TUI_VIEW_WORKBENCH_H
 #define ANNEAL_TUI_VIEW_WORKBENCH_H
@@ -15,7 +15,7 @@
 
 /* --- the form of a new run --- */
 
-/* One line of it: a configuration key as `anneal train --section.key=value` takes it. */
+/* One line of the form: a configuration key as `anneal train --section.key=value` takes it. */
 struct form_field {
     const char *key;      /* "train.batch_size"; "name" and "device" are options of their own */
     const char *label;    /* "batch size" */
@@ -24,8 +24,8 @@ struct form_field {
     const char *choices;  /* "adamw|lion"; NULL: free text */
 };
 
-/* The run that the form describes. Views may not include the configuration, so the workbench is opened with a
- * function that reads it. */
+/* The run that the form describes. Views may not include the configuration, so the options of the workbench
+ * provide a function that reads it. */
 enum { FORM_PREVIEW_POINTS = 512 };
 struct form_preview {
     char problem[256]; /* an error in the settings; "": none, and the rest is filled */
@@ -44,16 +44,16 @@ struct workbench;
 struct view_ops {
     enum key_context context;
     size_t state_bytes;
-    /* `state` comes zeroed; `argument` is a run's id or NULL. It is closed after a failure, too. */
+    /* `state` is zeroed; `argument` is a run's id or NULL. After a failure `close` is called, too. */
     enum status (*open)(struct workbench *workbench, void *state, const char *argument, struct err *err);
-    /* Reads new data. `store_changed`: somebody committed; else only time has passed (once a second).
-     * True: something on the screen may have changed. Failures go to workbench_did; old data stays. */
+    /* Reads new data. `store_changed`: the store has a new commit; else only time has passed (once a second).
+     * True: the screen may have changed. Failures go to workbench_did; old data stays. */
     bool (*read)(struct workbench *workbench, void *state, bool store_changed);
     void (*draw)(struct workbench *workbench, void *state, struct grid *grid);
-    /* `code` is given with ACTION_NONE too: text being typed. K_CONFIRMED: the user answered yes to the
-     * question that the view asked about `action`. */
+    /* Also called with ACTION_NONE, for a `code` typed as text. K_CONFIRMED: the user answered yes to the
+     * view's question about `action`. */
     void (*key)(struct workbench *workbench, void *state, enum action action, uint32_t code);
-    void (*close)(void *state); /* releases what the state holds, not the state itself */
+    void (*close)(void *state); /* releases the contents of the state, not the state itself */
 };
 
 extern const struct view_ops runs_view, run_view, memory_view, profile_view, form_view;
@@ -61,7 +61,7 @@ extern const struct view_ops runs_view, run_view, memory_view, profile_view, for
 struct workbench_options {
     const char *home;                /* the state folder; borrowed */
     const struct view_ops *list;     /* the view that opens first */
-    const struct view_ops *run;      /* and then this one, of run_id */
+    const struct view_ops *run;      /* opens on top, for run_id */
     const char *run_id;              /* NULL: none */
     const struct form_field *fields; /* the form of a new run; borrowed */
     size_t field_count;
@@ -75,11 +75,11 @@ struct workbench {
     struct workbench_options options;
     struct store *store;
     double now;                /* Unix seconds of this wake-up */
-    bool typing;               /* set by the topmost view: characters are text, not keys */
-    char compared[RUN_ID_MAX]; /* the run whose loss is drawn beside that of the run looked at; "": none */
-    struct err err;            /* of a call that workbench_did checks */
-    char visited[RUN_ID_MAX];  /* the run that was looked at last, for the list to select; "": none */
-    /* for the screen: the grid shows an older state; the user has left; every cell is to be written anew */
+    bool typing;               /* set by the topmost view: characters are text, not actions */
+    char compared[RUN_ID_MAX]; /* the run whose loss is drawn for comparison; "": none */
+    struct err err;            /* for calls that workbench_did checks */
+    char visited[RUN_ID_MAX];  /* the run shown last, for the list to select; "": none */
+    /* for the screen: the grid is out of date; the user has left; every cell must be written again */
     bool dirty, left, redraw;
 
     /* private */
@@ -88,19 +88,19 @@ struct workbench {
         void *state;
     } stack[WORKBENCH_DEPTH];
     int depth;
-    int64_t version, second; /* when the view last read */
-    struct launch resuming;  /* the trainer of the run that was resumed last, until it is at work */
+    int64_t version, second; /* of the view's last read */
+    struct launch resuming;  /* the trainer of the run resumed last, until it is at work */
     bool helping;
     size_t help_scroll;
     char message[516]; /* in the last rows; "": none */
     enum style message_style;
-    enum action asked; /* what the message asks about; ACTION_NONE: it asks nothing */
+    enum action asked; /* subject of the question in `message`; ACTION_NONE: none */
 };
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err);
 void workbench_close(struct workbench *workbench);
 
-/* One wake-up at `now` (Unix seconds): asks the store whether anything changed and lets the view read. */
+/* Handles a wake-up at `now` (Unix seconds): checks the store for changes and lets the view read. */
 void workbench_tick(struct workbench *workbench, double now);
 void workbench_key(struct workbench *workbench, uint32_t code);
 void workbench_draw(struct workbench *workbench, struct grid *grid); /* clears `dirty` */
@@ -110,26 +110,26 @@ size_t workbench_live_runs(struct workbench *workbench);
 
 /* --- what the workbench does for views --- */
 
-/* Puts a view on top. A failure goes to the last row. */
+/* Puts a view on top. The last row shows any failure. */
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);
-void workbench_back(struct workbench *workbench); /* from the last view: leaves */
+void workbench_back(struct workbench *workbench); /* leaves from the last view */
 
-/* The last row, or as many as it takes, shows a sentence until the next key. */
+/* Shows a sentence in the last row, or as many as it takes, until the next key. */
 void workbench_say(struct workbench *workbench, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* workbench_did(workbench, f(..., &workbench->err)): whether f did; if not, the last row shows its error. */
+/* workbench_did(workbench, f(..., &workbench->err)): whether f succeeded; else the last row shows why. */
 bool workbench_did(struct workbench *workbench, enum status status);
 
-/* Orders a run's trainer to do what ACTION_PAUSE, STOP, CHECKPOINT, EVALUATE, SAMPLE or TRACE say; to stop it
- * asks first, unless the user has `confirmed`. The last row says what was asked, or why nothing was. Returns
- * the order's id; 0 when none was sent. */
+/* Sends a run's trainer the order of `action`: ACTION_PAUSE, STOP, CHECKPOINT, EVALUATE, SAMPLE or TRACE.
+ * Asks before a stop, unless the user has `confirmed`. The last row reports the order or why none was sent.
+ * Returns the order's id; 0 when none was sent. */
 int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
                         bool confirmed);
-/* The same for the scheduled learning rate times `factor`. */
+/* Likewise orders the scheduled learning rate times `factor`. */
 int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor);
 
-/* Resumes a run that has ended, in the background; one that has done all its steps gets as many again. Asks
- * first, unless the user has `confirmed`. The last row says what the trainer does, and when it trains. */
+/* Resumes a run that has ended, in the background; a run that has done all its steps gets as many again. Asks
+ * first, unless the user has `confirmed`. The last row reports the trainer's progress and the start. */
 void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed);
 
 /* Asks a yes/no question about `action` in the last row. */

@@ -43,7 +43,7 @@ char *axis_format(double value, char *buf, size_t size)
     return buf;
 }
 
-/* `step` is the distance between ticks: it decides the decimals. */
+/* `step`, the distance between ticks, determines the number of decimals. */
 static void format_tick(double value, double step, double largest, char *buf, size_t size)
 {
     static const struct {
@@ -74,7 +74,7 @@ static double round_step(double rough)
 static void linear_ticks(struct axis *axis, int max_ticks, double least_step)
 {
     double step = fmax(round_step((axis->hi - axis->lo) / (max_ticks + 1)), least_step), first, last;
-    for (;; step = round_step(step * 1.5)) { /* the finest step that gives no more than max_ticks */
+    for (;; step = round_step(step * 1.5)) { /* find the finest step with at most max_ticks */
         first = ceil(axis->lo / step - 1e-9);
         last = floor(axis->hi / step + 1e-9);
         if (last - first < max_ticks) break;
@@ -86,7 +86,7 @@ static void linear_ticks(struct axis *axis, int max_ticks, double least_step)
     }
 }
 
-/* Decades with their 2s and 5s, or where that is too much with their 3s, or some decades alone. */
+/* Sets ticks at decades with their 2s and 5s; if too many, with their 3s; else at some decades alone. */
 static void log_ticks(struct axis *axis, int max_ticks)
 {
     static const double digits[3][3] = {{1, 2, 5}, {1, 3, 0}, {1, 0, 0}};
@@ -119,7 +119,7 @@ static void set_range(struct axis *axis, double lo, double hi)
     }
     lo = fmax(lo, -1e300);
     hi = fmin(hi, 1e300);
-    /* a flat line lies in the middle of a range worth its size */
+    /* centre a flat line in a range of about its own magnitude */
     double largest = fmax(fabs(lo), fabs(hi));
     double around = hi - lo > largest * 1e-12 ? 0 : largest > 0 ? fmax(largest * 0.1, 1e-300) : 1;
     *axis = (struct axis){.lo = lo - around, .hi = hi + around};
@@ -133,7 +133,7 @@ void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks)
     axis->log = log && axis->lo > 0;
     max_ticks = max_ticks < 1 ? 1 : max_ticks > AXIS_TICKS_MAX ? AXIS_TICKS_MAX : max_ticks;
     if (axis->log) log_ticks(axis, max_ticks);
-    if (axis->count < 2) { /* less than a decade: linear values say more */
+    if (axis->count < 2) { /* less than a decade: linear ticks are clearer */
         axis->count = 0;
         linear_ticks(axis, max_ticks, 0);
     }

@@ -9,26 +9,26 @@ enum { AXIS_TICKS_MAX = 16, AXIS_LABEL_MAX = 16 };
 
 struct axis {
     double lo, hi; /* lo < hi, both finite */
-    bool log;      /* position goes with log10; lo > 0 */
+    bool log;      /* position is linear in log10; lo > 0 */
     int count;
     double tick[AXIS_TICKS_MAX]; /* rising, inside [lo, hi] */
     char label[AXIS_TICKS_MAX][AXIS_LABEL_MAX];
 };
 
 /* An axis over [lo, hi] with at most max_ticks (capped at AXIS_TICKS_MAX) round values: multiples of 1, 2 or
- * 5 times a power of ten; on a log axis decades, then their 2s and 5s where there is room. An empty
- * range is widened, one that is reversed or not finite becomes [0, 1]; a log axis needs hi > 0. */
+ * 5 times a power of ten; on a log axis decades, then their 2s and 5s where there is room. Widens an empty
+ * range; replaces a reversed or non-finite one with [0, 1]; a log axis needs hi > 0. */
 void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks);
 
-/* Whole numbers only (steps). */
+/* axis_init for whole numbers (steps). */
 void axis_init_steps(struct axis *axis, double lo, double hi, int max_ticks);
 
-/* Where `value` lies: 0 at lo, 1 at hi, outside beyond; NaN for NaN, and for values <= 0 on a log axis. */
+/* The place of `value`: 0 at lo, 1 at hi, outside beyond; NaN for NaN, and for values <= 0 on a log axis. */
 double axis_position(const struct axis *axis, double value);
 
 /* Four significant digits in at most 8 columns: "3.124", "12.3k", "3.00e-4", "NaN", "-inf". Returns buf. */
 char *axis_format(double value, char *buf, size_t size);
-/* The same in an array of the enclosing block: for an argument of printf. */
+/* axis_format into an array of the enclosing block: for an argument of printf. */
 #define AXIS_TEXT(value) axis_format(value, (char[32]){0}, 32)
 
 #endif

@@ -48,7 +48,7 @@ void sparkline_draw(struct grid *grid, int x, int y, int width, enum style style
         int64_t finite, non_finite; /* steps */
     } columns[WIDTH_MAX] = {0};
     double lo = INFINITY, hi = -INFINITY;
-    int newest = 0; /* a wide last point lies where it begins, not in the last cell */
+    int newest = 0; /* the first column of the last point, which may span several */
     if (width > WIDTH_MAX) width = WIDTH_MAX;
     for (size_t i = 0; i < count && width > 0; i++) {
         const struct series_point *point = &points[i];
@@ -61,7 +61,7 @@ void sparkline_draw(struct grid *grid, int x, int y, int width, enum style style
     }
     for (int c = 0; c < width; c++) {
         columns[c].sum = columns[c].finite ? columns[c].sum / (double)columns[c].finite : NAN; /* the mean */
-        lo = fmin(lo, columns[c].sum); /* the number where the other is NaN */
+        lo = fmin(lo, columns[c].sum); /* fmin returns the number if one is NaN */
         hi = fmax(hi, columns[c].sum);
     }
     for (int c = 0; c < width; c++) {
@@ -98,7 +98,7 @@ int stack_draw(struct grid *grid, int x, int y, int width, const struct stack_pa
                      ATTR_REVERSE | ATTR_BOLD);
         if (end > at) at = end;
     }
-    /* half a cell more than the width would round to it */
+    /* an excess under half a cell rounds to the width */
     if (sum > scale * (1 + 0.5 / width)) grid_put(grid, x + width - 1, y, 0x25B6, STYLE_WARN, ATTR_BOLD);
     return at;
 }

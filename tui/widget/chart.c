@@ -9,7 +9,7 @@
 
 #include "tui/widget/axis.h"
 
-/* The values of a series that fall into one dot column: extremes, and where the line enters and leaves. */
+/* The values of a series in one dot column: extremes, and the first and last value of the line. */
 struct column {
     double lo, hi, first, last;
     int count;      /* points with a value */
@@ -22,16 +22,16 @@ struct dots {
 };
 
 /* One call of chart_draw. Lines are drawn in dots finer than cells and turned into glyphs at the end: braille
- * gives 2 × 4 dots a cell, half blocks 1 × 2, ASCII 1 × 3. */
+ * gives 2 × 4 dots per cell, half blocks 1 × 2, ASCII 1 × 3. */
 struct drawing {
     struct grid *grid;
     const struct chart *chart;
     struct rect area, plot;
     struct axis x, y;
-    int dot_w, dot_h; /* dots a cell */
+    int dot_w, dot_h; /* dots per cell */
     int dot_columns;
-    struct column *columns; /* one a dot column */
-    struct dots *dots;      /* one a cell of the plot */
+    struct column *columns; /* one per dot column */
+    struct dots *dots;      /* one per cell of the plot */
 };
 
 struct rect chart_plot(struct rect area)
@@ -53,7 +53,7 @@ static size_t lower_bound(const struct series_point *points, size_t count, int64
     return lo;
 }
 
-/* The points of a trace that are visible: from *begin on, before the returned index. */
+/* The visible points of a trace: from *begin up to, but without, the returned index. */
 static size_t visible(const struct chart *chart, const struct chart_trace *trace, size_t *begin)
 {
     *begin = lower_bound(trace->points, trace->count, chart->first_step);
@@ -66,7 +66,7 @@ static double point_step(const struct series_point *point)
     return ((double)point->first_step + (double)point->last_step) / 2;
 }
 
-/* The smallest and largest value to be seen; false when there is none. */
+/* The smallest and largest visible value; false when there is none. */
 static bool value_range(const struct chart *chart, bool log, double *lo, double *hi)
 {
     *lo = INFINITY;
@@ -95,7 +95,7 @@ static int dot_y(const struct drawing *d, double value)
 {
     int last = d->plot.h * d->dot_h - 1;
     double at = axis_position(&d->y, value);
-    if (isnan(at)) return last; /* zero on a logarithmic axis lies below everything */
+    if (isnan(at)) return last; /* on a logarithmic axis zero lies below everything */
     return (int)lround((1 - fmin(fmax(at, 0), 1)) * last);
 }
 
@@ -110,7 +110,7 @@ static int cell_y(const struct drawing *d, double value)
     return d->plot.y + dot_y(d, value) / d->dot_h;
 }
 
-/* Dots count from the upper left of the plot; outside is clipped. */
+/* Sets a dot, counted from the plot's upper left; clips others. */
 static void set_dot(const struct drawing *d, int x, int y, enum style style)
 {
     if (x < 0 || y < 0 || x >= d->dot_columns || y >= d->plot.h * d->dot_h) return;
@@ -119,7 +119,7 @@ static void set_dot(const struct drawing *d, int x, int y, enum style style)
     dots->style = (uint8_t)style;
 }
 
-/* Of a dotted line one dot in `every` is set. */
+/* Draws a line; if dotted, one dot in `every` is set. */
 static void draw_dots(const struct drawing *d, int x0, int y0, int x1, int y1, enum style style, int every)
 {
     /* Bresenham; the ends are dots of the plot or one column outside, so the walk is short */
@@ -141,7 +141,7 @@ static void draw_dots(const struct drawing *d, int x0, int y0, int x1, int y1, e
 
 static uint32_t glyph_of(enum glyph_level level, uint8_t bits)
 {
-    /* our bit (row, column) to the bit Unicode gives that dot */
+    /* from our bit (row, column) to the Unicode bit of that dot */
     static const uint8_t braille[8] = {0x01, 0x08, 0x02, 0x10, 0x04, 0x20, 0x40, 0x80};
     static const uint32_t block[4] = {' ', 0x2580, 0x2584, 0x2588};
     static const char ascii[8] = {' ', '\'', '-', '\'', '.', ':', '.', '|'};
@@ -153,7 +153,7 @@ static uint32_t glyph_of(enum glyph_level level, uint8_t bits)
     return glyph;
 }
 
-/* Cells with dots go to the grid; those without any are left as they are. */
+/* Writes cells with dots to the grid; leaves the others as they are. */
 static void show_dots(const struct drawing *d)
 {
     const struct dots *dots = d->dots;
@@ -186,14 +186,14 @@ static void reduce(const struct drawing *d, const struct chart_trace *trace, con
     }
 }
 
-/* `extremes`: also from the highest to the lowest value of each column. */
+/* `extremes`: also draws from the highest to the lowest value of each column. */
 static void draw_columns(const struct drawing *d, enum style style, int every, bool extremes)
 {
     int columns = d->dot_columns, from_x = -1, from_y = 0;
     for (int x = 0; x < columns; x++) {
         const struct column *column = &d->columns[x];
         if (column->count == 0) {
-            if (column->non_finite) from_x = -1; /* a gap where there was no number */
+            if (column->non_finite) from_x = -1; /* leave a gap for a missing number */
             continue;
         }
         if (from_x >= 0) draw_dots(d, from_x, from_y, x, dot_y(d, column->first), style, every);
@@ -203,10 +203,10 @@ static void draw_columns(const struct drawing *d, enum style style, int every, b
     }
 }
 
-/* After the dots: a cross at the top wherever a value was NaN or infinite, and the marks of the values. */
+/* Draws, after the dots, a cross at the top for every NaN or infinite value, and the marks of the values. */
 static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
 {
-    int last_x = -8; /* marks stay apart, so that the line between them is seen */
+    int last_x = -8; /* keep marks apart, so that the line between them is visible */
     size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
@@ -220,8 +220,8 @@ static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
     }
 }
 
-/* The first trace lies on top. Smoothed lines replace the cells below them, so that they are seen even in a
- * band of noise; all else shares cells. */
+/* Draws the first trace on top. Smoothed lines replace the cells below them, so that they stand out in a band
+ * of noise; all other lines share cells. */
 static void draw_traces(const struct drawing *d)
 {
     const struct chart_trace *traces = d->chart->trace;
@@ -253,18 +253,18 @@ static const struct series_point *point_at(const struct chart_trace *trace, int6
     return i > 0 ? &trace->points[i - 1] : NULL;
 }
 
-/* The point whose value stands in the title: the newest one or that at the cursor. */
+/* The point whose value the title shows: the newest one or the one at the cursor. */
 static const struct series_point *title_point(const struct chart *chart, const struct chart_trace *trace)
 {
     const struct series_point *newest = trace->count ? &trace->points[trace->count - 1] : NULL;
     bool at_cursor = chart->cursor >= 0;
     if (!newest || (!at_cursor && !trace->trend)) return newest;
-    /* what is compared with may have ended before; a step more is that of an evaluation after its last one */
+    /* the compared run may have ended before; its last evaluation may lie one step after its last step */
     if (at_cursor && trace->trend && chart->cursor > newest->last_step + 1) return NULL;
     return point_at(trace, at_cursor ? chart->cursor : chart->last_step);
 }
 
-/* A value in the title is drawn whole or not at all; what explains it as far as there is room. */
+/* A value in the title, drawn whole or not at all, with as much of its explanation as fits. */
 struct value {
     uint32_t symbol; /* 0: neither symbol nor name */
     const char *name;
@@ -274,7 +274,7 @@ struct value {
 
 static void draw_value(struct pen *pen, const struct value *value)
 {
-    enum { NAME_LEAST = 5 }; /* columns of a name that is cut */
+    enum { NAME_LEAST = 5 }; /* columns left of a cut name */
     int gap = value->symbol ? 4 : 1, room = pen->end - pen->x - gap - glyph_text_width(value->text);
     int name = value->symbol ? glyph_text_width(value->name) : 0, more = glyph_text_width(value->more);
     if (room < 0) return;
@@ -302,7 +302,7 @@ static void draw_trace_value(struct pen *pen, const struct chart *chart, const s
     else if (point)
         axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value.text,
                     sizeof value.text);
-    /* of the steps merged into one point some may have had no number */
+    /* some of the steps merged into one point may lack a number */
     if (point && chart->cursor >= 0 && point->non_finite && point->count > point->non_finite)
         snprintf(value.more, sizeof value.more, " %" PRId64 " NaN", point->non_finite);
     draw_value(pen, &value);
@@ -342,7 +342,7 @@ static void draw_axes(const struct drawing *d)
         int y = cell_y(d, d->y.tick[i]);
         grid_text_right(grid, d->area.x, y, CHART_MARGIN - 1, STYLE_DIM, 0, d->y.label[i]);
         grid_put(grid, plot.x - 1, y, 0x2524, STYLE_RULE, 0);
-        if (grid->level == GLYPHS_ASCII) continue; /* there the line itself is made of such dots */
+        if (grid->level == GLYPHS_ASCII) continue; /* in ASCII the line consists of such dots */
         for (int x = plot.x + 1; x < plot.x + plot.w; x += 4) grid_put(grid, x, y, 0x00B7, STYLE_RULE, 0);
     }
     int row = d->area.y + d->area.h - 1, free_from = d->area.x, right = d->area.x + d->area.w;
@@ -381,12 +381,12 @@ static void draw_cursor(const struct drawing *d)
     }
 }
 
-/* The values' axis; false when there is no value to be seen. */
+/* Sets the values' axis; false when no value is visible. */
 static bool init_values(struct drawing *d)
 {
     const struct chart *chart = d->chart;
     double lo = 0, hi = 1;
-    int ticks = d->plot.h / 2 + 1; /* every other row may have a label */
+    int ticks = d->plot.h / 2 + 1; /* at most a label in every other row */
     bool any = value_range(chart, chart->log, &lo, &hi);
     if (any && chart->zero && !chart->log) {
         lo = fmin(lo, 0);

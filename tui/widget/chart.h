@@ -1,9 +1,8 @@
-/* Line charts: series over steps, drawn into cells. Every column keeps the minimum and the maximum of what
- * falls into it, so a spike of one step shows at any width; a value that is NaN or infinite is marked, never
- * hidden.
+/* Line charts: series over steps, drawn into cells. Every column keeps the minimum and maximum of its values,
+ * so a spike of one step shows at any width; a NaN or infinite value is marked, never hidden.
  *
- * Rows from above: a title with the current values (or those under the cursor), the plot, the steps. The
- * margin for the numbers at the left is constant, so that charts above each other line up. */
+ * Rows from the top: a title with the current values (or those at the cursor), the plot, the steps. The left
+ * margin for the numbers is constant, so that charts above each other line up. */
 #ifndef ANNEAL_TUI_CHART_H
 #define ANNEAL_TUI_CHART_H
 
@@ -21,12 +20,12 @@ struct chart_trace {
     size_t count;
     const double *smooth; /* count values: drawn as the line, the points dimmed behind it; NULL: none */
     enum style style;
-    bool marks; /* few points, each worth a mark */
-    bool trend; /* only the means, as a dotted line: a run to compare with, recognized without colour */
+    bool marks; /* mark each point: there are few */
+    bool trend; /* a run to compare with: its means as a dotted line, distinct without colour */
 };
 
-/* An order that took effect: a small triangle on the axis; or a warning or error: an exclamation mark at the
- * plot's upper edge. */
+/* A small triangle on the axis for an order that took effect, or an exclamation mark at the plot's upper edge
+ * for a warning or error. */
 struct chart_mark {
     int64_t step;
     bool event;
@@ -37,23 +36,23 @@ struct chart {
     const char *unit;  /* "nats"; NULL: none */
     struct chart_trace trace[CHART_TRACES_MAX];
     int trace_count;
-    int64_t first_step, last_step; /* what is visible */
-    bool log;                      /* logarithmic values, where they allow it */
+    int64_t first_step, last_step; /* the visible range */
+    bool log;                      /* logarithmic values, where possible */
     bool zero;                     /* the values' axis begins at 0 (when not logarithmic) */
     double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:
                           any */
     bool focused;
-    bool ended;        /* no value is to come: said where there is none */
-    double decay;      /* of the smoothing, said in the title; 0: none */
+    bool ended;        /* no values will follow: an empty chart reports it */
+    double decay;      /* of the smoothing, shown in the title; 0: none */
     int64_t cursor;    /* step under the cursor; -1: none */
     int64_t best_step; /* marked with a star at `best`; -1: none */
     double best;
     const struct chart_mark *marks; /* borrowed */
     size_t mark_count;
-    bool events; /* their marks are drawn, too */
+    bool events; /* draw the marks of events, too */
 };
 
-/* Draws into `area`, all of which it owns; only the title where it is too small, or memory is out. */
+/* Draws into `area`, all of which it owns; only the title if the area is too small or memory runs out. */
 void chart_draw(struct grid *grid, struct rect area, const struct chart *chart);
 
 /* The cells between the axes. */

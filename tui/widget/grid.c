@@ -10,7 +10,7 @@
 
 static const struct {
     uint32_t glyph;
-    uint32_t block; /* in the 256 or so glyphs of a PC console font */
+    uint32_t block; /* one of the about 256 glyphs of a PC console font */
     char ascii;
 } stand_ins[] = {
     {0x2500, 0x2500, '-'},  {0x2502, 0x2502, '|'}, {0x250A, 0x2502, ':'}, {0x250C, 0x250C, '+'},
@@ -60,11 +60,11 @@ uint32_t glyph_next(const char **text)
 int glyph_width(uint32_t code_point)
 {
     if (code_point >= ' ' && code_point < 0x7F) return 1;
-    if (utf8_is_control(code_point)) return 1; /* shown as a space */
+    if (utf8_is_control(code_point)) return 1; /* drawn as a space */
     if (code_point >= 0x2500 && code_point < 0x2600)
-        return 1; /* lines and blocks, whatever the locale says */
+        return 1; /* lines and blocks, whatever the locale reports */
     if (code_point >= 0x2800 && code_point < 0x2900) return 1; /* braille */
-    if (code_point >= 0x2010 && code_point < 0x2028) return 1; /* dashes, quotes, dots: LANG=C knows none */
+    if (code_point >= 0x2010 && code_point < 0x2028) return 1; /* dashes, quotes, dots: LANG=C lacks them */
     int width = wcwidth((wchar_t)code_point);
     if (width < 0) return code_point == 0xFFFD ? 1 : 0;
     return width;
@@ -90,7 +90,7 @@ size_t glyph_encode(uint32_t c, char *buf, size_t size)
 
 /* --- cells --- */
 
-enum { GRID_MAX = 4096 }; /* columns or rows; a terminal that claims more is not believed */
+enum { GRID_MAX = 4096 }; /* columns or rows; larger claims of a terminal are wrong */
 
 enum status grid_resize(struct grid *grid, int w, int h, struct err *err)
 {
@@ -141,7 +141,7 @@ static struct rect clip(const struct grid *grid, struct rect area)
     return area;
 }
 
-/* Writing over one half of a double-width character leaves a space in the other. */
+/* Sets a cell; half an overwritten double-width character becomes a space. */
 static void set_cell(struct grid *grid, int x, int y, struct cell cell)
 {
     struct cell *at = &grid->cells[(size_t)y * (size_t)grid->w + (size_t)x];

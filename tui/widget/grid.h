@@ -1,4 +1,4 @@
-/* A grid of character cells: what every widget and view draws into. The screen copies it to the terminal;
+/* A grid of character cells, into which every widget and view draws. The screen copies it to the terminal;
  * tests read it as text. No curses here, so all drawing is plain functions from data to cells.
  *
  * Always: writing outside the grid is clipped, never an error; a double-width character occupies its cell and
@@ -12,7 +12,7 @@
 
 #include "core/base/err.h"
 
-/* --- characters, and stand-ins for those that a terminal cannot show --- */
+/* --- characters, and substitutes for those that a terminal cannot show --- */
 
 enum glyph_level {
     GLYPHS_ASCII,   /* not UTF-8 */
@@ -23,13 +23,13 @@ enum glyph_level {
 /* `codeset` as nl_langinfo(CODESET) gives it, `term` as in $TERM (NULL: unknown). */
 enum glyph_level glyph_level_detect(const char *codeset, const char *term);
 
-/* The glyph to show for `code_point`: itself, or a stand-in of the same width. */
+/* The glyph to show for `code_point`: itself, or a substitute of the same width. */
 uint32_t glyph_for(enum glyph_level level, uint32_t code_point);
 
-/* The next code point of UTF-8 text, advancing *text; 0 at the end. Invalid bytes give U+FFFD, one a byte. */
+/* The next code point of UTF-8 text, advancing *text; 0 at the end. Each invalid byte gives U+FFFD. */
 uint32_t glyph_next(const char **text);
 
-/* Columns it takes on the terminal: 0 (combining, or not shown), 1 or 2. */
+/* Columns on the terminal: 0 (combining, or not shown), 1 or 2. */
 int glyph_width(uint32_t code_point);
 
 /* Columns of a whole text. */
@@ -40,12 +40,12 @@ size_t glyph_encode(uint32_t code_point, char *buf, size_t size);
 
 /* --- cells --- */
 
-/* The meaning of a cell; the screen decides its colour. Meaning is never carried by style alone. */
+/* The meaning of a cell; the screen chooses its colour. Style alone never carries meaning. */
 enum style {
     STYLE_TEXT,
-    STYLE_DIM,    /* labels, units, what is absent */
+    STYLE_DIM,    /* labels, units, missing values */
     STYLE_RULE,   /* axes, lines, empty parts of gauges */
-    STYLE_ACCENT, /* keys, the thing in focus */
+    STYLE_ACCENT, /* keys, the item in focus */
     STYLE_GOOD,
     STYLE_WARN,
     STYLE_BAD,
@@ -72,7 +72,7 @@ struct rect {
     int x, y, w, h; /* cells; empty when w or h is not positive */
 };
 
-/* Takes rows off the top; false when none is left. */
+/* Removes rows from the top; false when none is left. */
 bool rect_skip(struct rect *area, int rows);
 
 struct grid {
@@ -89,56 +89,56 @@ void grid_release(struct grid *grid);
 void grid_clear(struct grid *grid);
 void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style, int attr);
 
-/* Adds attribute bits to what is already there: the bar of a selected row. */
+/* Adds attribute bits to existing cells, for the bar of a selected row. */
 void grid_mark(struct grid *grid, struct rect area, int attr);
 
-/* One narrow glyph, replaced by what the level can show. */
+/* Writes one narrow glyph, or its substitute at the grid's level. */
 void grid_put(struct grid *grid, int x, int y, uint32_t glyph, enum style style, int attr);
 
-/* UTF-8 text in at most `width` columns; longer text ends in an ellipsis. Returns the columns used. */
+/* Writes UTF-8 text in at most `width` columns; longer text ends in an ellipsis. Returns the columns used. */
 int grid_text(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 int grid_text_right(struct grid *grid, int x, int y, int width, enum style style, int attr, const char *text);
 
-/* Text in the first row of `area`, which may be empty; takes that row off it. */
+/* Writes text in the first row of `area`, which may be empty; removes that row. */
 void grid_line(struct grid *grid, struct rect *area, enum style style, int attr, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* A row being written from the left: the next text begins at x, none reaches `end`. */
+/* A row written from left to right: the next text begins at x, none reaches `end`. */
 struct pen {
     struct grid *grid;
     int x, y, end;
 };
 
-/* Writes as much as there is room for. */
+/* Writes as much as fits. */
 void pen_print(struct pen *pen, enum style style, int attr, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* "label value" with the label dimmed, and three columns of distance; nothing where not all of it fits. */
+/* Writes "label value" with a dimmed label, then leaves three columns; nothing unless all of it fits. */
 void pen_fact(struct pen *pen, const char *label, enum style style, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* At the end of the row. */
+/* Writes at the row's end. */
 void pen_print_right(struct pen *pen, enum style style, int attr, const char *text);
 
 /* --- text in a rectangle: words are wrapped, newlines kept, words longer than a line are cut --- */
 
-/* Draws `text` and returns the rows used, at most area.h; what does not fit ends in an ellipsis. */
+/* Draws `text` and returns the rows used, at most area.h; text that does not fit ends in an ellipsis. */
 int wrap_draw(struct grid *grid, struct rect area, enum style style, const char *text);
 
-/* The rows that all of `text` takes in `width` columns. */
+/* The number of rows of the whole `text` in `width` columns. */
 int wrap_rows(const char *text, int width);
 
-/* The end of the line that begins at `text`, `width` columns wide; *next is where the one after begins (at
- * the NUL when it is the last). Always advances on a non-empty text. */
+/* The end of the line that begins at `text`, `width` columns wide; *next is the start of the following line
+ * (the NUL after the last). Always advances on a non-empty text. */
 const char *wrap_line(const char *text, int width, const char **next);
 
 /* --- frames, titles, lines --- */
 
-/* A frame around `area` with an optional title on its upper edge; returns the area inside. */
+/* Draws a frame around `area` with an optional title on its upper edge; returns the area inside. */
 struct rect grid_box(struct grid *grid, struct rect area, enum style style, const char *title);
 
-/* A title on a rule, with more beside it (NULL: nothing); takes that row off the area. */
+/* Draws a title on a rule, then `detail` (NULL: nothing); removes that row from the area. */
 void grid_title(struct grid *grid, struct rect *area, const char *title, const char *detail);
 
-/* Arrows at the right edge of `area`: there is more above it, below it. */
+/* Draws arrows at the right edge of `area`: more lies above it, below it. */
 void grid_scroll_marks(struct grid *grid, struct rect area, bool above, bool below);
 
 /* Row y as UTF-8 with trailing spaces removed. Returns buf. For tests, dumps and the README's picture. */

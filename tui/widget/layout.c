@@ -8,7 +8,7 @@ bool layout_too_small(int w, int h)
     return w < LAYOUT_MIN_W || h < LAYOUT_MIN_H;
 }
 
-/* The charts in what the text below them leaves. */
+/* Places the charts above the text. */
 static void place_charts(struct run_layout *out, bool enlarged)
 {
     struct rect all = {0, out->header.h, out->sample.w, out->sample.y - out->header.h};
@@ -36,7 +36,7 @@ void layout_run(int w, int h, bool enlarged, struct run_layout *out)
     int events = h >= 50 ? 4 : h >= 36 ? 3 : h >= 20 ? 1 : 0;
     out->header = (struct rect){0, 0, w, header};
     if (side) out->side = (struct rect){w - side, header, side, h - 1 - header};
-    if (side) events = 0; /* the side panel has them */
+    if (side) events = 0; /* the side panel shows them */
     out->events = (struct rect){0, h - 1 - events, side ? w - side - 2 : w, events};
     out->sample = (struct rect){0, out->events.y - sample, out->events.w, sample};
     place_charts(out, enlarged);

@@ -1,4 +1,4 @@
-/* Where things go on a screen of a given size: plain arithmetic, tested at every size. */
+/* The layout of a screen of a given size: plain arithmetic, tested at every size. */
 #ifndef ANNEAL_TUI_LAYOUT_H
 #define ANNEAL_TUI_LAYOUT_H
 
@@ -11,7 +11,7 @@ enum { LAYOUT_MIN_W = 40, LAYOUT_MIN_H = 10, LAYOUT_CHARTS = 4 };
 /* Below LAYOUT_MIN_W × LAYOUT_MIN_H a view shows only that the terminal is too small. */
 bool layout_too_small(int w, int h);
 
-/* --- the view of a run: rectangles that do not overlap; one without room has w or h 0 --- */
+/* --- the view of a run: rectangles that do not overlap; without room, w or h is 0 --- */
 
 struct run_layout {
     struct rect header;               /* name, progress, numbers */
@@ -22,27 +22,27 @@ struct run_layout {
     struct rect side; /* details; only on wide screens */
 };
 
-/* `enlarged`: one chart takes the room of all. */
+/* `enlarged`: one chart takes all the room. */
 void layout_run(int w, int h, bool enlarged, struct run_layout *out);
 
 /* --- tables --- */
 
 struct table_column {
     const char *title;
-    int min, max; /* columns of text; what is left over is shared up to max */
-    int rank;     /* 0 is never dropped; the highest goes first */
+    int min, max; /* columns of text; spare ones are shared up to max */
+    int rank;     /* 0 is never dropped; the highest is dropped first */
     bool right;   /* numbers: aligned to the right */
 };
 
-/* Sets widths[count] for a total of `width` with `gap` columns between; 0: dropped. */
+/* Sets widths[count] for a total of `width` with `gap` columns between; 0: column dropped. */
 void table_fit(const struct table_column *columns, int count, int width, int gap, int *widths);
 
-/* The titles of the columns in row y from column x on. */
+/* Draws the titles of the columns in row y from column x on. */
 void table_draw_titles(struct grid *grid, int x, int y, const struct table_column *columns, int count,
                        int gap, const int *widths, int attr);
 
-/* Moves the first row that is shown so that row `at` of `count` is on a page of `page` rows and no page ends
- * in blank rows for want of scrolling. */
+/* Moves *first, the first row shown, so that row `at` of `count` is on its page of `page` rows and no page
+ * ends in blank rows that scrolling could fill. */
 void table_scroll(size_t *first, size_t at, size_t count, size_t page);
 
 #endif
