@@ -16,7 +16,7 @@ struct profile_line {
     enum profile_level level;
     struct profile_row of; /* op: only for an operation; layer: for a layer or its parts */
     bool folds;            /* the line has parts */
-    bool open;             /* they are visible */
+    bool open;             /* the parts are visible */
     size_t end;            /* private: the first node after its parts */
 };
 
