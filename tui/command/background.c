@@ -17,7 +17,7 @@
 
 enum { POLL_MS = 50 };
 
-/* One line that overwrites itself; on a terminal that cannot do that, nothing. */
+/* Prints a line that overwrites itself, if the terminal can do that. */
 static void show(const char *doing)
 {
     static const char what[] = "preparing: ";
@@ -37,7 +37,7 @@ static enum status give_up(struct launch *launch, struct err *err)
     return err_set(err, STATUS_INTERRUPTED, "%s", "");
 }
 
-/* Until the trainer is at work on a run, whose id it fills. */
+/* Waits until the trainer works on a run; fills in its id. */
 static enum status wait_for_run(struct launch *launch, struct store *store, char id[RUN_ID_MAX],
                                 struct err *err)
 {

@@ -1,5 +1,5 @@
-/* anneal bench: what a training step costs on this machine, beside the best its matrix product can do. Real
- * network and optimizer, random tokens, nothing recorded. */
+/* anneal bench: measures a training step on this machine and its fastest matrix product. Real network and
+ * optimizer, random tokens, nothing recorded. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -23,7 +23,7 @@ struct bench {
     struct device_info info;
     struct network network;
     struct memory_share share;
-    int rounds; /* steps that count, up to STEPS */
+    int rounds; /* measured steps, up to STEPS */
     struct optimizer optimizer;
     int32_t *tokens; /* (B, T+1): inputs, and targets one further */
     float *operands; /* (3, GEMM_SIZE, GEMM_SIZE): two factors and their product */

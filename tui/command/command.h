@@ -1,6 +1,6 @@
-/* Subcommands: each is one file and one entry of the table. A command is data, what it takes and what it says
- * of itself, and one function that works against the modules and prints results on standard output,
- * everything else on standard error. main.c makes the exit status of it: 0 done; 1 failed, after one line
+/* Subcommands: each is one file and one entry of the table. A command is data, its words, options and help,
+ * and one function, which calls the modules and prints results on standard output, everything else on
+ * standard error. main.c turns the result into the exit status: 0 done; 1 failed, after one line
  * "anneal: what: why (what to do)"; 2 usage; 130 after Ctrl-C. */
 #ifndef ANNEAL_TUI_COMMAND_COMMAND_H
 #define ANNEAL_TUI_COMMAND_COMMAND_H
@@ -17,14 +17,14 @@ struct command {
     const char *summary;  /* one line for the list of commands */
     const void *defaults; /* (size bytes) the record of the options before the words are read; NULL: none */
     size_t size;
-    /* A STATUS_INTERRUPTED without a sentence says nothing more. Whether standard output took everything is
-     * checked after it. */
+    /* STATUS_INTERRUPTED without a message prints nothing. The caller then checks that standard output took
+     * everything. */
     enum status (*run)(const void *options, const struct words *words, struct err *err);
     const struct command *const *subcommands; /* instead of run; NULL at the end */
 };
 
-/* A command that runs: name, words and how many of them, options, what it does in a few words, its function
- * and the record of its options before the words are read; then further members of its line by name. */
+/* A command with a function: name, words and how many of them, options, a short summary, the function and the
+ * record of its options before the words are read; then further members of its line by name. */
 #define COMMAND(NAME, WORDS, LEAST, MOST, OPTIONS, SUMMARY, FUNCTION, RECORD, ...)                           \
     {                                                                                                        \
         .line =                                                                                              \
@@ -32,10 +32,10 @@ struct command {
         .summary = SUMMARY, .defaults = &(RECORD), .size = sizeof(RECORD), .run = FUNCTION                   \
     }
 
-/* A field's place in the file's own record of options. */
+/* A field's offset in the file's own record of options. */
 #define AT(field) offsetof(struct options, field)
 
-/* Options that several commands have, of a field of that name. */
+/* Options of several commands, each stored in the field of its name. */
 #define DEVICE_WORDS "auto|cpu|cuda|cuda:N"
 #define JSON_OPTION  OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value instead of text")
 #define BEST_OPTION                                                                                          \
@@ -46,8 +46,8 @@ struct command {
     OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|none",                                   \
            "how progress is shown on standard error")
 
-/* In train.c: the defaults, the file that the first word names, where there is one, and the settings on top;
- * finished. Relative paths of an existing corpus, tokenizer or model become absolute. */
+/* In train.c: reads the defaults, the file that the first word may name, and the settings, in this order, and
+ * finishes. Relative paths of an existing corpus, tokenizer or model become absolute. */
 enum status train_read_config(const struct words *words, struct config *config, struct err *err);
 
 /* All commands, the subcommands of `anneal`, in the order of its help. */

@@ -1,5 +1,5 @@
 /* `anneal compare`: the configuration keys in which runs differ, and the outcome of each, as a page or as
- * JSON. A run of which no configuration is recorded (an imported one) makes no difference. */
+ * JSON. A run without a recorded configuration (an imported one) never counts as different. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 
-/* ---- what is compared ---- */
+/* ---- the runs ---- */
 
 enum unit { UNIT_STEPS, UNIT_LOSS, UNIT_RATE, UNIT_BYTES, UNIT_SECONDS };
 
@@ -46,7 +46,7 @@ struct compared {
     const char *title;
     struct run_param *params; /* sorted by name */
     size_t param_count;
-    double values[OUTCOMES]; /* NaN: absent, or that is what it is */
+    double values[OUTCOMES]; /* NaN: absent, or not a number */
 };
 
 struct comparison {
@@ -75,7 +75,7 @@ static const char *setting_of(const struct compared *run, const char *key)
     return run_params_get(run->params, run->param_count, key);
 }
 
-/* "3e-4" is 0.0003. */
+/* "3e-4" equals "0.0003". */
 static bool same_value(const char *a, const char *b)
 {
     double x, y;
@@ -94,7 +94,7 @@ static bool differ_in(const struct comparison *c, const char *key)
     return false;
 }
 
-/* All keys of all runs in order: the one after `key`, which is "" at first; NULL: there is none. */
+/* The next key after `key` ("" at first) of all runs, in order; NULL: there is none. */
 static const char *next_key(const struct comparison *c, const char *key)
 {
     const char *next = NULL;
@@ -106,14 +106,14 @@ static const char *next_key(const struct comparison *c, const char *key)
     return next;
 }
 
-/* Whether two runs may cut text into different tokens: their losses, which are per token, then say nothing of
- * each other. A run of unknown configuration is taken as alike. */
+/* Whether two runs may cut text into different tokens, which makes their losses per token incomparable. A run
+ * of unknown configuration counts as alike. */
 static bool differ_in_tokens(const struct compared *a, const struct compared *b)
 {
     const char *x = setting_of(a, "data.tokenizer"), *y = setting_of(b, "data.tokenizer");
     if (!x || !y) return false;
     if (strcmp(x, y) != 0) return true;
-    if (strncmp(x, "bpe:", 4) != 0) return false; /* that is learned from the text */
+    if (strncmp(x, "bpe:", 4) != 0) return false; /* bpe is learned from the text */
     x = setting_of(a, "data.train");
     y = setting_of(b, "data.train");
     return x && y && strcmp(x, y) != 0;
@@ -124,8 +124,8 @@ static bool is_loss(enum outcome which)
     return outcomes[which].unit == UNIT_LOSS;
 }
 
-/* Whether the better value is the better run: losses per token are compared where the tokens are the same,
- * times where the same steps have been finished. */
+/* Whether this outcome ranks two runs: losses per token if the tokens are the same, times if the same steps
+ * have been finished. */
 static bool are_comparable(const struct compared *a, const struct compared *b, enum outcome which)
 {
     if (is_loss(which)) return !differ_in_tokens(a, b);
@@ -143,7 +143,7 @@ static bool is_best(const struct comparison *c, size_t run, enum outcome which)
     for (size_t i = 0; i < c->count; i++) {
         double other = c->runs[i].values[which];
         bool comparable = are_comparable(&c->runs[run], &c->runs[i], which);
-        if (!comparable && is_loss(which)) return false; /* there is no best loss among all */
+        if (!comparable && is_loss(which)) return false; /* no loss is best of all */
         if (!comparable) continue;
         if (isfinite(other) && (other - own) * outcomes[which].better > 0) return false;
         worse = worse || (isfinite(other) ? other != own : is_loss(which) && c->runs[i].info->loss_recorded);
@@ -151,7 +151,7 @@ static bool is_best(const struct comparison *c, size_t run, enum outcome which)
     return worse;
 }
 
-/* From the first run's value to this one's; NaN where there is none, or it would say nothing. */
+/* The change from the first run's value; NaN if there is none or it has no meaning. */
 static double delta_of(const struct comparison *c, size_t run, enum outcome which)
 {
     if (is_loss(which) && differ_in_tokens(&c->runs[0], &c->runs[run])) return NAN;
@@ -170,7 +170,7 @@ static const char *format_value(double value, enum unit unit, char *buf, size_t 
     return buf;
 }
 
-/* "2.5000 * (-0.5000)": of what has no unit of its own the difference, of the rest its share in percent. */
+/* "2.5000 * (-0.5000)": the difference for a value without a unit, else the change in percent. */
 static void add_outcome(struct table *table, const struct comparison *c, size_t run, enum outcome which)
 {
     char value[32] = "-", delta[32] = "";

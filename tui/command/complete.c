@@ -1,6 +1,6 @@
-/* See complete.h. Everything comes from the tables of the program: commands and options, config.def,
- * columns.def, the recipes, and the run store. A new command needs nothing here, unless it takes a kind of
- * word that `sources` does not know yet. */
+/* See complete.h. All candidates come from the program's tables: commands and options, config.def,
+ * columns.def, the recipes, and the run store. A new command needs no change here unless it takes a kind of
+ * word that `sources` lacks. */
 #include "tui/command/complete.h"
 
 #include <dirent.h>
@@ -16,10 +16,10 @@
 #include "runs/run.h"
 #include "tui/command/command.h"
 
-enum { RUNS_MAX = 1000 }; /* the newest: nobody looks through more */
+enum { RUNS_MAX = 1000 }; /* only the newest are offered */
 
-/* The word at the cursor is `prefix`, which every candidate begins with ("--device="), and `word`, which is
- * to be completed. */
+/* The word at the cursor: `prefix`, with which every candidate begins ("--device="), then `word`, to be
+ * completed. */
 struct request {
     FILE *out;
     int prefix_length;
@@ -32,7 +32,7 @@ static void offer(const struct request *r, const char *candidate, const char *me
     fprintf(r->out, "%.*s%s\t%s\n", r->prefix_length, r->prefix, candidate, meaning);
 }
 
-/* Each of the words in "a|b|c" but "cuda:N", which stands for many. */
+/* Offers each word of "a|b|c" except "cuda:N", a placeholder. */
 static void offer_choices(const struct request *r, const char *words)
 {
     char choice[80];
@@ -43,9 +43,9 @@ static void offer_choices(const struct request *r, const char *words)
     }
 }
 
-/* ---- what words and values stand for ---- */
+/* ---- sources of candidates ---- */
 
-/* Whether an earlier run in the list, a newer one, has the name, too. */
+/* Whether an earlier, newer run in the list has the same name. */
 static bool is_taken(const struct run_info *runs, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -53,7 +53,7 @@ static bool is_taken(const struct run_info *runs, size_t i)
     return false;
 }
 
-/* Names first; ids, which are many and long, once their first letter has been typed. */
+/* Offers names; ids, which are many and long, only after their first letter. */
 static void offer_runs(const struct request *r)
 {
     struct arena arena = {0};
@@ -122,8 +122,8 @@ static void offer_folders(const struct request *r)
     fputs(":folders\n", r->out);
 }
 
-/* How the help calls a word or the value of an option, or a key of the configuration, and what it can be.
- * What is not here (numbers, texts, new names) has no candidates. */
+/* The help's name for a word, an option's value or a configuration key, and its candidates. Kinds that are
+ * not listed (numbers, texts, new names) have none. */
 static const struct source {
     const char *name;
     void (*offer[3])(const struct request *);
@@ -156,7 +156,7 @@ static void offer_source(const struct request *r, const char *name, size_t lengt
             for (int k = 0; k < 3 && sources[i].offer[k]; k++) sources[i].offer[k](r);
 }
 
-/* The word number `position` of a command: of "RUN VERB [VALUE]" or "RUN RUN...". */
+/* Offers word `position` of a command: of "RUN VERB [VALUE]" or "RUN RUN...". */
 static void offer_word(const struct request *r, const struct command_line *line, int position)
 {
     const char *at = line->words;
@@ -191,7 +191,7 @@ static const struct {
 #include "core/model/config.def"
 };
 
-/* Sections first, then the keys of one; behind "--". */
+/* After "--": offers sections, then the keys of one. */
 static void offer_keys(const struct request *r)
 {
     char text[160];
@@ -228,7 +228,7 @@ static void offer_value(const struct request *r, const struct option_spec *optio
         offer_source(r, option->value, strlen(option->value));
 }
 
-/* Of "--name=VALUE": the values of an option, or of a key. */
+/* Completes "--name=VALUE" for an option or a key. */
 static void offer_behind_equals(const struct request *r, const struct command_line *line, const char *equals)
 {
     const struct option_spec *option = find_option(line, r->word);
@@ -243,7 +243,7 @@ static void offer_behind_equals(const struct request *r, const struct command_li
     }
 }
 
-/* `given` are the words before it. */
+/* `given`: the words before the cursor. */
 static void offer_options(const struct request *r, const struct command_line *line, char **given, int count)
 {
     struct request name = {r->out, 2, "--", r->word + (*r->word ? 2 : 0)};

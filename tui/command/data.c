@@ -1,4 +1,4 @@
-/* anneal data prepare | info | fetch | clean: text into token files, what is in them, and what is kept of
+/* anneal data prepare | info | fetch | clean: turns text into token files, describes, downloads and deletes
  * them. */
 #include <limits.h>
 #include <math.h>
@@ -126,7 +126,7 @@ static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, si
     return buf;
 }
 
-/* Takes the counts of those that it shows away. */
+/* Zeroes the counts of the tokens that it shows. */
 static void show_most_frequent(struct output *o, const struct corpus *corpus, const struct census *census)
 {
     char token[256];
@@ -175,7 +175,7 @@ static enum status print_info(const char *path, const struct corpus *corpus, con
     return output_end(&o, err);
 }
 
-/* The words as one value of data.train, yours to free; NULL when memory is short. */
+/* Joins the words into a value of data.train, which the caller frees; NULL: no memory. */
 static char *join_words(const struct words *words)
 {
     size_t size = 1;

@@ -1,6 +1,6 @@
-/* anneal demo: a first training to watch, and what `make demo` runs. Says what will happen and how long it
- * takes, looks whether there was a demo before, asks how to go on, and then becomes the command that does it:
- * train, resume or watch. Without a terminal it asks nothing and trains in the foreground. */
+/* anneal demo: a first training to watch, also run by `make demo`. Announces what will happen and how long it
+ * takes, looks for an earlier demo, asks how to continue, and then becomes the command that does it: train,
+ * resume or watch. Without a terminal it asks nothing and trains in the foreground. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,7 @@
 
 #define NAME "demo"
 
-/* Three times the default: on this small model the loss falls faster, so that the texts are soon worth
- * reading. */
+/* Three times the default: the loss of this small model falls faster, so its texts are soon worth reading. */
 #define LEARNING_RATE "--train.learning_rate=1e-3"
 
 struct options {
@@ -52,8 +51,7 @@ static enum status find_demo(struct run_info *demo, struct err *err)
     return status;
 }
 
-/* What loses nothing. Without a terminal there is nobody to watch, and a run that has failed would fail
- * again. */
+/* The way that loses nothing. Without a terminal nobody watches, and a failed run would fail again. */
 static enum way default_way(enum run_status status, bool terminal)
 {
     bool live = status == RUN_RUNNING || status == RUN_PAUSED;
@@ -62,7 +60,7 @@ static enum way default_way(enum run_status status, bool terminal)
     return status == RUN_STOPPED || status == RUN_CRASHED ? WAY_RESUME : WAY_NEW;
 }
 
-/* Asks until the answer is one of the offers; the end of the input leaves. */
+/* Asks until the answer is one of the offers; leaves at the end of the input. */
 static enum way ask(const struct run_info *demo, enum way preferred)
 {
     const enum way offers[] = {preferred, WAY_NEW, WAY_LEAVE};
@@ -80,7 +78,7 @@ static enum way ask(const struct run_info *demo, enum way preferred)
     }
 }
 
-/* Seconds for the steps that are left, at the speed of the demo before; 0: not known. */
+/* Seconds for the remaining steps at the earlier demo's speed; 0: not known. */
 static double seconds_left(const struct run_info *demo, int64_t steps)
 {
     if (!(demo->tokens_per_sec > 0) || demo->tokens <= 0 || demo->steps <= 0) return 0;
@@ -120,7 +118,7 @@ static void announce(const struct run_info *demo, enum way way, int64_t total, b
                 remedy, getenv("MAKELEVEL") ? "make" : program);
 }
 
-/* The command that goes that way takes this process over. */
+/* Replaces this process by the command chosen. */
 static enum status become(enum way way, const struct run_info *demo, const struct words *words, bool terminal,
                           struct err *err)
 {

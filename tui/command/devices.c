@@ -1,8 +1,8 @@
-/* anneal devices: what it can train on, and why not. A line a device: its name for --device and the runs'
- * device column, what it is, its memory and what of it is free; of a GPU also compute capability, driver and
- * the peaks of matrix products, published for the chip or worked out from its clock, how busy it is and what
- * slows it. Below each who has reserved some of its memory, who waits, and of a GPU who holds some. Training
- * takes the first GPU that can be used; --device cuda:N chooses another. */
+/* anneal devices: the devices for training, and why others cannot be used. One line per device: its name for
+ * --device and the runs' device column, its model, its memory and the free part; for a GPU also compute
+ * capability, driver, the peaks of matrix products (published, or computed from the clock), load and
+ * throttling. Below each: reservations of its memory, waiting processes, and for a GPU the processes that
+ * hold memory. Training takes the first usable GPU; --device cuda:N chooses another. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -28,8 +28,8 @@ struct reserved {
     size_t count;
 };
 
-/* ", process 17, for 4m 05s, of ANNEAL_HOME=/scratch/runs": the home where it is another one. A clock that
- * was set back since has no time to tell. */
+/* ", process 17, for 4m 05s, of ANNEAL_HOME=/scratch/runs": the home only if it is another one, no time if
+ * the clock was set back since. */
 static void show_who(const struct reservation *row)
 {
     char own[PATH_MAX];
@@ -66,7 +66,7 @@ static int most_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-/* The processes that hold memory: one of anneal by its name in the ledger, another by the kernel's. */
+/* Lists processes that hold memory: anneal's by name in the ledger, others by the kernel's. */
 static void show_processes(struct gpu_record *now, const struct reserved *reserved)
 {
     if (now->process_count < 0) puts("         the driver does not report who holds its memory");
@@ -82,7 +82,7 @@ static void show_processes(struct gpu_record *now, const struct reserved *reserv
     }
 }
 
-/* The present state of a GPU, or why it is not known. */
+/* Shows a GPU's present state, or why it is unknown. */
 static void show_gpu_state(const char *uuid, const struct reserved *reserved)
 {
     struct gpu_record now;
@@ -125,7 +125,7 @@ static enum status show_cpu(struct err *err)
     return STATUS_OK;
 }
 
-/* "989.4 TFLOP/s bf16, 494.7 tf32, 66.9 fp32 (published)"; nothing where nothing is known. */
+/* "989.4 TFLOP/s bf16, 494.7 tf32, 66.9 fp32 (published)"; nothing if not known. */
 static void show_peaks(const struct cuda_device_report *report)
 {
     static const enum precision order[] = {PRECISION_BF16, PRECISION_TF32, PRECISION_FP32};

@@ -147,7 +147,7 @@ static enum status print_chart(const struct config *c, struct err *err)
     return status;
 }
 
-/* Of a run that goes to its end. */
+/* Prints totals of a complete run. */
 static void print_arithmetic(struct output *out, const struct training_session *s)
 {
     const struct config *c = &s->config;
@@ -204,7 +204,7 @@ static void print_arithmetic(struct output *out, const struct training_session *
     output_line(out, "samples", "%d", (int)samples);
 }
 
-/* That training would begin with. */
+/* Prints the warnings at the start. */
 static void print_warnings(struct output *out, const struct training_session *s)
 {
     char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], on_cpu[600];

@@ -16,14 +16,14 @@
 
 struct options {
     const char *device;
-    const char *fit; /* NULL: not asked; "": into what the device has */
+    const char *fit; /* NULL: not given; "": into the device's memory */
     bool layers, json;
 };
 
 enum { TRADES = 4 };
 static const int intervals[TRADES] = {0, 1, 2, 4};
 
-/* Bytes by category, of a layer or of what is outside of all. */
+/* Bytes by category, of a layer or of all outside the layers. */
 struct layer_bytes {
     size_t of[PLAN_CATEGORIES], all;
 };
@@ -35,9 +35,9 @@ struct estimate {
     struct model model;
     struct plan_input input;
     struct plan plan;
-    int counted;     /* categories that the plan's sum is over: those of the host come last */
-    size_t reserved; /* of the device: the plan, and what the allocator takes beside it */
-    size_t memory;   /* to fit into, as given; 0: what the device has */
+    int counted;     /* categories in the plan's sum: the host's come last */
+    size_t reserved; /* of the device: the plan and the allocator's overhead */
+    size_t memory;   /* to fit into, if given; 0: the device's */
     struct fit_report report;
     int64_t overhead; /* bytes of the device that are not the plan's; -1: not known */
     struct activation_trade trades[TRADES];
@@ -81,15 +81,15 @@ static enum status make_plan(struct estimate *e, struct err *err)
 
 /* ---- layers ---- */
 
-/* "model.layers.3.mlp…" is of layer 3; -1: of none. */
+/* The layer of "model.layers.3.mlp…": 3; -1: none. */
 static int layer_of(const char *name)
 {
     static const char prefix[] = "model.layers.";
     return strncmp(name, prefix, sizeof prefix - 1) == 0 ? atoi(name + sizeof prefix - 1) : -1;
 }
 
-/* One layer's own memory: its share of all that mirrors the weights, and its activations. Of layer -1 the
- * rest of the plan, beside all layers. */
+/* A layer's memory: its share of all that mirrors the weights, and its activations. Layer -1: the rest of the
+ * plan, outside all layers. */
 static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
 {
     const struct plan *plan = &e->plan;
@@ -115,7 +115,7 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
 
 /* ---- text ---- */
 
-/* How many of the buffers from `first` to `end` are of this one's name and category. */
+/* Counts buffers from `first` to `end` with this one's name and category. */
 static size_t count_like(const struct plan *plan, const struct plan_buffer *buffer, size_t first, size_t end)
 {
     size_t count = 0;
@@ -125,7 +125,7 @@ static size_t count_like(const struct plan *plan, const struct plan_buffer *buff
     return count;
 }
 
-/* Buffers of one name, one a layer, are one line. */
+/* Prints buffers of one name, one per layer, as one line. */
 static void print_buffers(const struct plan *plan, int category)
 {
     for (size_t i = 0; i < plan->buffer_count; i++) {

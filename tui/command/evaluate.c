@@ -1,6 +1,6 @@
-/* anneal evaluate: how well a checkpoint predicts a text: loss, perplexity, bits a byte. Every sequence of
- * the data is read once, in file order, without dropout; nothing is recorded. What is left at the end of a
- * file, shorter than a sequence, is not predicted, as in training's evaluations, but counted and reported. */
+/* anneal evaluate: measures how well a checkpoint predicts a text: loss, perplexity, bits a byte. Reads every
+ * sequence of the data once, in file order, without dropout; records nothing. The rest of a file, shorter
+ * than a sequence, is not predicted, as in training's evaluations, but counted and reported. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -46,8 +46,8 @@ struct evaluation {
 
 /* ---- opening ---- */
 
-/* Text becomes tokens in ANNEAL_HOME; where that may only be read and has not got them, in a folder of our
- * own, which goes at once: what is open stays. */
+/* Turns text into tokens in ANNEAL_HOME or, if that is read-only and lacks them, in a temporary folder, which
+ * is deleted at once: open files stay usable. */
 static enum status open_corpus(struct evaluation *e, const char *data, const char *tokenizer,
                                const char *home, const struct progress *progress, struct err *err)
 {
@@ -91,7 +91,7 @@ static enum status cut_sequences(struct evaluation *e, const struct options *o, 
 {
     int most = e->loaded.model.config.max_seq_len;
     uint64_t longest = 0, predictable = 0;
-    for (size_t i = 0; i < e->corpus.file_count; i++) { /* the first token of each has none before it */
+    for (size_t i = 0; i < e->corpus.file_count; i++) { /* the first token of each has no context */
         uint64_t count = e->corpus.files[i].count, n = count ? count - 1 : 0;
         predictable += n;
         if (n > longest) longest = n;
@@ -154,7 +154,7 @@ static void close_evaluation(struct evaluation *e)
 
 /* ---- measuring ---- */
 
-/* Until all is measured or somebody interrupts. */
+/* Measures until the end or an interrupt. */
 static enum status measure(struct evaluation *e, struct progress_bar *bar, struct err *err)
 {
     struct network *net = &e->loaded.network;
@@ -167,7 +167,7 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
         network_forward(net, e->inputs, b, e->T);
         double nats = network_loss(net, e->targets, b, e->T);
         enum status status = net->backend->stream_wait(net->stream, err);
-        if (status) return status; /* what came from a device that has failed is no loss */
+        if (status) return status; /* a failed device returns no valid loss */
         e->nats += nats;
         for (uint64_t i = 0; i < (uint64_t)b * T; i++) {
             size_t bytes = 0;

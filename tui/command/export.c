@@ -21,7 +21,7 @@ struct request {
     size_t count;
 };
 
-/* Whether -o means a folder: by its slash, or because it is one. */
+/* Whether -o means a folder: it ends with a slash or is one. */
 static bool is_folder(const char *path)
 {
     size_t length = path ? strlen(path) : 0;
@@ -39,7 +39,7 @@ static enum status choose_path(const struct request *request, bool folder, const
     if (!folder) return file_format_path(path, PATH_MAX, err, "%.*s", length, at);
     enum status status = file_make_folders(at, err);
     if (status) return status;
-    if (strchr(name, '/') || *name == '.') /* a file belongs below -o, whatever the database says */
+    if (strchr(name, '/') || *name == '.') /* a damaged id must not lead out of -o */
         return err_set(err, STATUS_CORRUPT, "run %s: is no id that a file can have (a damaged database?)",
                        name);
     return file_format_path(path, PATH_MAX, err, "%.*s/%s%s", length, at, name, ending);
@@ -81,7 +81,7 @@ static enum status export_metrics(struct store *store, const struct request *req
     return status;
 }
 
-/* A folder a run. */
+/* One folder per run. */
 static enum status export_scalars(struct store *store, const struct request *request, const char *id,
                                   struct err *err)
 {
@@ -118,7 +118,7 @@ static enum status export_all(struct store *store, const struct request *request
     return status;
 }
 
-/* The ids behind the words; without a word, all runs. */
+/* The ids of the named runs; without a word, all runs. */
 static enum status find_runs(struct store *store, const struct words *words, struct arena *arena,
                              struct request *request, struct err *err)
 {

@@ -24,7 +24,7 @@ enum status fit_report_look(struct fit_report *r, const struct memory_wish *wish
     *r = (struct fit_report){.gpu = info.uuid[0] != '\0', .now = !given, .memory = given};
     if (beside > 0 && (r->gpu || r->now)) r->beside = beside;
     if (r->now) {
-        int64_t left = memory_share_left(wish); /* of a GPU less its context, which is taken off here */
+        int64_t left = memory_share_left(wish); /* excludes a GPU's context, which is subtracted below */
         if (left == INT64_MAX)
             return err_set(err, STATUS_USAGE, "--fit: %s does not say what it has (give --fit MEMORY)",
                            info.short_name);
@@ -40,7 +40,7 @@ enum status fit_report_look(struct fit_report *r, const struct memory_wish *wish
     return STATUS_OK;
 }
 
-/* Page-locked memory is not the device's: a batch that fits there may still find too little of it. */
+/* Page-locked memory is the host's: a batch that fits the device may still exceed it. */
 static enum status ask_host(struct fit_report *r, struct plan_input input, struct err *err)
 {
     struct plan plan;
@@ -80,7 +80,7 @@ enum status fit_report_solve(struct fit_report *r, const struct plan_input *inpu
 
 /* ---- as a page or as JSON ---- */
 
-/* How the memory for the plan comes about. */
+/* Shows how the plan's memory is computed. */
 static void print_account(struct output *out, const struct fit_report *r)
 {
     output_open(out, "fit", r->now ? "Memory for the plan, now" : "Memory for the plan");
@@ -114,7 +114,7 @@ static void print_word(const char *word)
     printf(" %s", text_quote(word, quoted, sizeof quoted));
 }
 
-/* The command that trains with this key as large as fits. */
+/* Prints the command that trains with this key as large as fits. */
 static void print_command(const struct fit_report *r, const struct words *words, const char *device,
                           const char *key, int value)
 {

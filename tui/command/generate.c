@@ -52,7 +52,7 @@ static void close_voice(struct voice *v)
     loaded_model_close(&v->loaded);
 }
 
-/* Prints what is complete of text[*done..length) and moves *done behind it: a terminal gets no control
+/* Prints the complete characters of text[*done..length) and advances *done: a terminal gets no control
  * characters and no half characters. */
 static void print_new_text(const char *text, size_t length, size_t *done)
 {
@@ -82,7 +82,7 @@ static enum status write_text(struct voice *v, const struct options *o, struct e
         size_t n;
         uint32_t token = generator_next(&v->generator, &sampling, i);
         status = v->loaded.network.backend->stream_wait(v->loaded.network.stream, err);
-        if (status) break; /* what came from a device that has failed is no token */
+        if (status) break; /* a failed device returns no valid token */
         const char *piece = tokenizer_token_bytes(v->tokenizer, token, &n);
         fwrite(piece, 1, n, out);
         if (fflush(out) != 0) status = err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
@@ -91,7 +91,7 @@ static enum status write_text(struct voice *v, const struct options *o, struct e
     }
     fclose(out);
     if (!o->json && (done > 0 || !status)) putchar('\n'); /* before an error, too */
-    if (!status && o->json) { /* which keeps what a terminal would obey, as escapes */
+    if (!status && o->json) { /* JSON output keeps control characters, as escapes */
         output_begin(&output, true);
         output_text(&output, "prompt", o->prompt);
         json_out_bytes(&output.out, "text", text, length);

@@ -1,6 +1,5 @@
-/* anneal model info | export | import: what a model is made of, from the headers of its files alone (several
- * files, as Hugging Face splits large models, are one model); a run's model for other programs; theirs for
- * runs. */
+/* anneal model info | export | import: describes a model from the headers of its files alone (several files,
+ * as Hugging Face splits large models, are one model); exports a run's model; imports others for runs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -33,8 +32,8 @@ enum { WORDS_SHOWN = 96 };
 struct description {
     const char *folder;
     struct safetensors weights;
-    struct config config;      /* of which only the sizes of the model say something */
-    struct err config_problem; /* status 0: they hold */
+    struct config config;      /* only the sizes of the model are meaningful */
+    struct err config_problem; /* status 0: none */
     struct train_state state;  /* of one of our checkpoints */
     bool trained_here;
     uint64_t parameters, bytes;
@@ -60,7 +59,7 @@ static enum status open_description(struct description *m, const char *folder, s
     return STATUS_OK;
 }
 
-/* A tensor's name with * for the number of its layer, and "48 x 32". */
+/* A tensor's name with * for its layer's number, and "48 x 32". */
 static void describe(const struct safetensor *t, char name[WORDS_SHOWN], char shape[WORDS_SHOWN])
 {
     const char *at = strstr(t->name, "layers.");
@@ -90,7 +89,7 @@ static void tensor_json(struct output *o, const struct safetensor *t)
     json_out_close(&o->out);
 }
 
-/* On the page tensors that are the same in every layer are one line, where the first of them stands. */
+/* A page shows tensors that are the same in every layer as one line, in the first one's place. */
 static void show_tensors(struct output *o, const struct description *m)
 {
     const struct safetensor *tensors = m->weights.tensors;
@@ -136,8 +135,8 @@ static void show_config(struct output *o, const struct description *m)
     output_close(o);
 }
 
-/* A config.json that anneal does not compute is reported and no obstacle; missing weights, or a shard that
- * their index lists, are. */
+/* A config.json that anneal cannot compute is only reported; missing weights, or a missing shard of their
+ * index, are errors. */
 static enum status run_info(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -215,7 +214,7 @@ static const struct command model_export = COMMAND(
 
 /* ---- import ---- */
 
-/* The last part of a path, without the slashes behind it; for "." and "..", of where they lead. */
+/* The last part of a path without slashes at its end; for "." and "..", of the folder meant. */
 static enum status name_of_folder(const char *path, char name[PATH_MAX], struct err *err)
 {
     char whole[PATH_MAX];
@@ -225,7 +224,7 @@ static enum status name_of_folder(const char *path, char name[PATH_MAX], struct 
     return STATUS_OK;
 }
 
-/* A run of that name would stand before the import wherever a word means either. */
+/* Refuses a run's name: the run would hide the import. */
 static enum status check_no_run(const char *name, struct err *err)
 {
     struct store *store = NULL;
@@ -240,7 +239,7 @@ static enum status check_no_run(const char *name, struct err *err)
         "%.80s: means a run already, which would come before the model (choose another with --name)", name);
 }
 
-/* Where the import goes. A name stands for itself among runs, too, so the same rules hold. */
+/* Chooses the import's folder. Its name is typed like a run's, so the same rules hold. */
 static enum status choose_place(const struct options *o, const char *source, char name[PATH_MAX],
                                 char to[PATH_MAX], struct err *err)
 {

@@ -1,4 +1,4 @@
-/* `anneal order`: an instruction to a living trainer. */
+/* `anneal order`: instructs a running trainer. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void pause_shortly(void)
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 }
 
-/* Prints the answer where it is there. */
+/* Prints the answer if it has come. */
 static enum status read_answer(struct store *store, const char *run_id, int64_t id, bool *answered,
                                struct err *err)
 {
@@ -35,7 +35,7 @@ static enum status read_answer(struct store *store, const char *run_id, int64_t 
     return status;
 }
 
-/* Waits for the answer; it comes within a step, or the trainer is gone. */
+/* Waits for the answer, which comes within a step unless the trainer is gone. */
 static enum status wait_for_answer(struct store *store, const char *run_id, int64_t id, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -46,7 +46,7 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
         if (status || answered) break;
         if (gone)
             return err_set(err, STATUS_FAILED, "run %s: its trainer ended before it could obey", run_id);
-        gone = !run_is_alive(store, run_id); /* then look once more: it may have answered last thing */
+        gone = !run_is_alive(store, run_id); /* look once more: an answer may have come just before */
         if (told || gone || clock_monotonic() - start < SILENCE_SECONDS) continue;
         told = true;
         output_say("run %s: its trainer has not answered for 5 s: it looks between steps, and does nothing "
@@ -56,8 +56,8 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
     return status;
 }
 
-/* A trainer that has answered still closes its books; then the run can be had. Somebody who resumes it at
- * once is not waited for. */
+/* Waits until a trainer that has answered also releases its run, but not for a process that resumes the run
+ * at once. */
 static void wait_until_free(struct store *store, const struct run_info *run)
 {
     struct run_info now;

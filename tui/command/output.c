@@ -16,7 +16,7 @@ enum { GAP = 2, FIRST_LEAST = 24, END_WIDTH = 4, NAME_WIDTH = 18, TEXT_ROOM = 40
 
 void output_say(const char *format, ...)
 {
-    char text[4096]; /* it may quote file names and what was recorded */
+    char text[4096]; /* room for file names and recorded text */
     TEXT_FORMAT(text, format);
     fprintf(stderr, "anneal: %s\n", CLEAN_LINE(text));
 }
@@ -74,7 +74,7 @@ void table_cell(struct table *table, const char *title, const char *format, ...)
     table->cell_count++;
 }
 
-/* At most `width` columns of the text, cut before its end, which tells alike names apart. */
+/* At most `width` columns of the text, cut before its end, which differs in similar names. */
 static void print_cut(const char *text, int width)
 {
     int end_width = width > 2 * END_WIDTH ? END_WIDTH : 0;
@@ -88,7 +88,7 @@ static void print_cut(const char *text, int width)
     printf("%.*s~%s", (int)(head - text), text, tail);
 }
 
-/* The first column and those from `first` to `end`, of the titles where `cells` is NULL. */
+/* Prints the first column and those from `first` to `end`; titles if `cells` is NULL. */
 static void print_line(const struct table *table, const char *const *cells, int indent, size_t first,
                        size_t end)
 {

@@ -1,10 +1,10 @@
 /* The result of a command, described once and printed as a page for people or as JSON for programs.
  *
  * A member of the result is a line "name  value" of the page, a list is a table whose titles are its members'
- * names. What is absent (no text, a whole number below 0, a real that is not a number) is left out of the
+ * names. An absent value (no text, a whole number below 0, a real that is not a number) is left out of the
  * page, "-" in a table and null in JSON. Every text is made safe for a terminal.
  *
- * Rows and columns that memory does not suffice for are left out. */
+ * Rows and columns for which memory is short are left out. */
 #ifndef ANNEAL_TUI_COMMAND_OUTPUT_H
 #define ANNEAL_TUI_COMMAND_OUTPUT_H
 
@@ -24,31 +24,31 @@ void output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int output_columns(FILE *out);
 
-/* STATUS_IO where standard output did not take everything that was printed. */
+/* STATUS_IO if standard output has not taken everything printed. */
 enum status output_check(struct err *err);
 
 /* ---- tables ---- */
 
-/* Begin with a zeroed one. */
+/* Zero the struct before use. */
 struct table {
     struct arena arena;
     struct table_column {
         const char *title;
-        bool right; /* aligned there */
+        bool right; /* right-aligned */
         int width;
     } * columns;
     const char **cells;                    /* row by row */
     size_t column_count, cell_count, next; /* next: the column of the next cell */
 };
 
-void table_row(struct table *table); /* what follows is of the next row */
+void table_row(struct table *table); /* begins the next row */
 /* The next cell of the row, in a column of this title; ">TITLE": the column is aligned at the right. */
 void table_cell(struct table *table, const char *title, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 enum table_excess {
-    TABLE_BLOCKS, /* columns that do not fit follow below, beside the first one again */
-    TABLE_CUT,    /* they are left out, once the first one has been cut to 24 columns of the page */
+    TABLE_BLOCKS, /* columns that do not fit follow below, after the repeated first one */
+    TABLE_CUT,    /* such columns are left out, after cutting the first one to 24 columns */
 };
 
 /* Prints all rows on a page of this width (0: endless) and empties the table. */
@@ -58,17 +58,17 @@ void table_print(struct table *table, int indent, int width, enum table_excess e
 
 struct output {
     bool json, in_list;  /* in_list: an item is open */
-    struct json_out out; /* with json; also for members of programs alone */
-    struct table list;   /* without: the items of the open list */
+    struct json_out out; /* with json; also for members of JSON alone */
+    struct table list;   /* without json: the open list's items */
     char list_title[80];
 };
 
-/* One object. */
+/* Begins the object. */
 void output_begin(struct output *output, bool json);
 /* STATUS_IO where standard output did not take all of it. */
 enum status output_end(struct output *output, struct err *err);
 
-/* A part of it, an object by this name, under a title on the page. */
+/* Begins a part, an object by this name, under a title on the page. */
 void output_open(struct output *output, const char *name, const char *title);
 void output_close(struct output *output);
 
@@ -78,7 +78,7 @@ void output_item(struct output *output); /* begins the list's next object */
 void output_list_end(struct output *output);
 
 void output_text(struct output *output, const char *name, const char *value);
-void output_whole(struct output *output, const char *name, int64_t value); /* "..._bytes" as the next */
+void output_whole(struct output *output, const char *name, int64_t value); /* "..._bytes" as below */
 void output_bytes(struct output *output, const char *name, int64_t value);
 void output_real(struct output *output, const char *name, double value);
 void output_flag(struct output *output, const char *name, bool value);
@@ -93,17 +93,17 @@ void output_flag(struct output *output, const char *name, bool value);
              : output_whole)(output, name, value)
 #define OUTPUT_MEMBERS(...) JSON_PAIRS(OUTPUT, __VA_ARGS__)
 
-/* A line of the page alone, or in a list a cell (">NAME": aligned at the right). */
+/* A line for the page alone, or in a list a cell (">NAME": aligned at the right). */
 void output_line(struct output *output, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Those columns of a record that a CSV holds, by their names. */
+/* Prints the columns of a record that CSV has, by name. */
 void output_record(struct output *output, enum store_table table, const void *record);
 
 /* All columns of a run as members of the object that is open. */
 void output_run(struct json_out *json, const struct run_info *run);
 
-/* "2026-01-31 12:00:00"; "-" for what is no time. Returns buf. */
+/* "2026-01-31 12:00:00"; "-" if not a time. Returns buf. */
 char *output_format_time(double when, char *buf, size_t size);
 #define OUTPUT_TIME(when) output_format_time(when, (char[32]){0}, 32)
 

@@ -81,7 +81,7 @@ char *progress_bar_line(const struct progress_view *view, int width, bool utf8, 
     int room = width - used - 1 - BAR_MIN;
     const char *const parts[] = {format_eta(view, eta, sizeof eta), view->suffix ? view->suffix : "",
                                  format_amounts(view, "/", amounts, sizeof amounts),
-                                 format_rate(view, rate, sizeof rate)}; /* the most needed first */
+                                 format_rate(view, rate, sizeof rate)}; /* most important first */
     if (room < 0) {
         snprintf(buf, size, "%.*s", width > 0 ? width : 0, head);
         return buf;
@@ -147,7 +147,7 @@ void progress_bar_update(struct progress_bar *bar, const char *what, const char 
         snprintf(bar->what, sizeof bar->what, "%s", what);
         bar->first = done;
         bar->started = bar->logged = now;
-        if (!is_bar) bar->drawn = now; /* short work says nothing */
+        if (!is_bar) bar->drawn = now; /* short work prints no line */
     }
     struct progress_view view = {what, unit, done, total, 0, suffix};
     double elapsed = now - bar->started;
@@ -187,7 +187,7 @@ static bool report(void *context, const char *what, const char *unit, uint64_t d
     return !interrupt_requested();
 }
 
-/* A warning is no progress: it comes also where no progress is wanted. */
+/* Warnings are printed even where no progress is wanted. */
 static void note(void *context, bool warning, const char *sentence)
 {
     struct progress_bar *bar = context;

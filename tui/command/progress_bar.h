@@ -39,20 +39,20 @@ struct progress_bar {
     enum progress_style style;
     bool color, utf8;
     const struct run_log
-        *log;        /* borrowed: gets what is said, and a plain line every ten seconds; NULL: none */
+        *log;        /* borrowed; receives messages, and a plain line every ten seconds; NULL: none */
     bool shown;      /* there is an unfinished line on the terminal */
     char what[48];   /* the present phase; "": none yet */
     double interval; /* seconds between two plain lines */
-    double started, drawn, logged; /* seconds, of the phase and of the last line */
+    double started, drawn, logged; /* seconds, of the phase and the last line */
     uint64_t first;                /* units done when the phase began */
 };
 
-/* `out` is normally stderr. Returns the bar as what the modules report to, their notes as lines above it
- * (warnings also with PROGRESS_NONE). From now on an interrupt is caught (see process.h) and stops the work.
- * `bar` must outlive it. */
+/* `out` is normally stderr. Returns the receiver of the modules' progress, which prints their notes above the
+ * bar (warnings also with PROGRESS_NONE). From now on an interrupt is caught (see process.h) and stops the
+ * work. `bar` must outlive it. */
 struct progress progress_bar_init(struct progress_bar *bar, FILE *out, enum progress_style style);
 
-/* To be called as often as convenient; a phase begins with a new `what`. suffix may be NULL. */
+/* Call as often as convenient; a new `what` begins a phase. suffix may be NULL. */
 void progress_bar_update(struct progress_bar *bar, const char *what, const char *unit, uint64_t done,
                          uint64_t total, const char *suffix);
 
@@ -60,10 +60,10 @@ void progress_bar_update(struct progress_bar *bar, const char *what, const char 
 void progress_bar_say(struct progress_bar *bar, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-void progress_bar_finish(struct progress_bar *bar); /* the last line stays */
-void progress_bar_clear(struct progress_bar *bar);  /* the last line goes */
+void progress_bar_finish(struct progress_bar *bar); /* keeps the last line */
+void progress_bar_clear(struct progress_bar *bar);  /* erases the last line */
 
-/* The line for one moment, at most `width` columns, without escapes when color is false. A plain function. */
+/* The line for one moment, at most `width` columns, without escapes when color is false. */
 char *progress_bar_line(const struct progress_view *view, int width, bool utf8, bool color, char *buf,
                         size_t size);
 /* "encoding: 45% (1.9 MiB of 4.1 MiB), 12.3 MiB/s, ETA 3s, loss 5.13" */

@@ -1,5 +1,5 @@
-/* `anneal runs`: the list of runs, filtered, sorted, as a table or as JSON. To filters and sorting each value
- * is a text, as the CSV spells it: two that are numbers are compared as such. */
+/* `anneal runs`: the list of runs, filtered, sorted, as a table or as JSON. Filters and sorting use each
+ * value's CSV text, but compare two numbers as numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,33 +11,33 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 /* COLUMN OP VALUE; a run without a value satisfies only !=. */
 struct condition {
     char name[64], op[3], value[CONFIG_TEXT_MAX];
 };
 
-/* The order of the list; without a name as it is. */
+/* The order of the list; without a name, unchanged. */
 struct sorting {
     const char *name;
     bool falling;
 };
 
-/* A run of the list, and what it is sorted by; NULL: absent. */
+/* A run of the list and its sorting value; NULL: absent. */
 struct listed {
     struct run_info *run;
     const char *key;
 };
 
-/* The column of this name, of which `run` is another one for `id`; NULL: none. */
+/* The column of this name (`run` is an alias of `id`); NULL: none. */
 static const struct column_info *find_column(const char *name)
 {
     const struct column_info *column = table_column(TABLE_RUNS, strcmp(name, "run") == 0 ? "id" : name);
     return column && column->field != FIELD_NONE ? column : NULL;
 }
 
-/* A column, or with a dot a key of the configuration, in the words of `option`. */
+/* Checks the name of a column or, with a dot, a key; `option` is for messages. */
 static enum status check_name(const char *option, const char *name, struct err *err)
 {
     const char *names[COLUMNS_MAX], *nearest;
@@ -81,7 +81,7 @@ static enum status parse_condition(const char *text, struct condition *out, stru
     return status;
 }
 
-/* EXPR as *count conditions. */
+/* Parses EXPR as *count conditions. */
 static enum status parse_filter(const char *expr, struct arena *arena, struct condition **out, size_t *count,
                                 struct err *err)
 {
@@ -130,7 +130,7 @@ static bool holds(const struct condition *condition, const char *value)
     return (op[1] && order == 0) || (*op == '<' ? order < 0 : order > 0);
 }
 
-/* Leaves the runs for which all conditions hold, each with its value of the order. */
+/* Keeps the runs for which all conditions hold, with their sorting values. */
 static enum status filter_runs(struct store *store, const struct condition *conditions,
                                size_t condition_count, const struct sorting *order, struct arena *arena,
                                struct listed *runs, size_t *count, struct err *err)

@@ -1,5 +1,5 @@
-/* `anneal show`: all about one run, or the profile of its steps, as a page or as one JSON object. Lists are
- * oldest first, as in the CSV. */
+/* `anneal show`: everything about one run, or the profile of its steps, as a page or as one JSON object.
+ * Lists are oldest first, as in the CSV. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ struct show {
     struct run_param *params; /* the same, by name */
     size_t param_count;
     struct run_history history;
-    bool looked_at;           /* the device was */
+    bool looked_at;           /* `device` is set */
     struct gpu_record device; /* as last seen */
 };
 
@@ -53,8 +53,7 @@ struct place {
     bool exists, damaged;
 };
 
-/* The present state of a checkpoint. Damaged: by a quick look, or because a resume has found it so and
- * renamed it. */
+/* The present state of a checkpoint. Damaged: by a quick look, or found so and renamed by a resume. */
 static struct place place_of(const struct show *s, const struct checkpoint_record *checkpoint)
 {
     char path[PATH_MAX], aside[PATH_MAX];
@@ -125,7 +124,7 @@ static void show_checkpoints(struct output *o, const struct show *s)
     output_list_end(o);
 }
 
-/* The step of a trace's file, step-N.json, of a later life of the run step-N.2.json; -1: it is none. */
+/* The step of a trace's file, step-N.json or, of a later segment, step-N.2.json; -1: another file. */
 static int64_t trace_step(const char *name)
 {
     int64_t step;
@@ -139,7 +138,7 @@ static int is_trace(const struct dirent *entry)
     return trace_step(entry->d_name) >= 0;
 }
 
-/* The files that are there now, by their numbers: a trace has no row in the store. */
+/* Lists the present files by their numbers: a trace has no row in the store. */
 static void show_traces(struct output *o, const struct show *s)
 {
     char path[PATH_MAX + 8], file[sizeof((struct dirent *)0)->d_name + 8];
@@ -157,7 +156,7 @@ static void show_traces(struct output *o, const struct show *s)
     output_list_end(o);
 }
 
-/* The newest one on the page: a text of several lines. */
+/* A page shows only the newest: a text of several lines. */
 static void show_samples(struct output *o, struct show *s)
 {
     if (o->json)
@@ -171,7 +170,7 @@ static void show_samples(struct output *o, struct show *s)
 
 /* ---- the rest ---- */
 
-/* On the page it is the INI text that a new run can be given. */
+/* A page shows the INI text, which can start a new run. */
 static void show_configuration(struct output *o, struct show *s)
 {
     if (o->json)
@@ -180,7 +179,7 @@ static void show_configuration(struct output *o, struct show *s)
         printf("\nConfiguration\n%s", clean_block_new(&s->arena, s->config));
 }
 
-/* As last seen, null: never; processes is null where nobody can say. */
+/* The device as last seen, null: never; processes is null if unknown. */
 static void show_device(struct output *o, const struct show *s)
 {
     const struct gpu_record *r = &s->device;
@@ -201,7 +200,7 @@ static void show_device(struct output *o, const struct show *s)
     output_close(o);
 }
 
-/* Tells about a trainer that lives, or has died, more than the run's status. */
+/* Adds to the run's status whether its trainer lives or has died. */
 static void show_trainer(struct output *o, const struct show *s)
 {
     const struct run_info *run = &s->run;
@@ -224,7 +223,7 @@ static void show_trainer(struct output *o, const struct show *s)
                     whole ? "the last checkpoint" : "the beginning: it has no checkpoint yet");
 }
 
-/* A summary of a run, in the order in which a reader asks. */
+/* A summary of a run, in a reader's order of interest. */
 static void show_summary(struct output *o, const struct run_info *run)
 {
     output_line(o, "run", "%s", run->id);
@@ -274,8 +273,8 @@ static enum status print_show(struct show *s, bool json, struct err *err)
 
 /* ---- the profile ---- */
 
-/* The phase that rows[at] begins, as one row, and the row after its last; an amount that one operation does
- * not know is not known of the phase. */
+/* Sums the phase that begins at rows[at] into one row; *end is the row after it. An amount unknown for one
+ * operation is unknown for the phase. */
 static struct profile_row phase_of(const struct profile *profile, size_t at, size_t *end)
 {
     struct profile_row sum = {.phase = profile->rows[at].phase};
@@ -311,7 +310,7 @@ static void show_profile_row(struct output *o, const struct profile *profile, co
     output_line(o, ">GFLOP/s", computed > 0 ? "%.3g" : "-", computed);
 }
 
-/* On the page each phase with its operations below it, at last the step. */
+/* A page lists each phase with its operations below it, then the step. */
 static enum status print_profile(const char *id, const struct profile *profile, bool layers, bool json,
                                  struct err *err)
 {

@@ -93,7 +93,7 @@ static const struct command train_command = COMMAND(
 
 /* ---- encode ---- */
 
-/* All of standard input, *bytes yours to free. */
+/* Reads all of standard input; the caller frees *bytes. */
 static enum status read_input(char **bytes, size_t *n, struct err *err)
 {
     char piece[1 << 16];
@@ -114,7 +114,7 @@ static enum status read_input(char **bytes, size_t *n, struct err *err)
 }
 
 struct printing {
-    const char *before, *between; /* what is printed before the next id, and then */
+    const char *before, *between; /* printed before the next id, and later ones */
 };
 
 static enum status print_ids(void *context, const uint32_t *ids, size_t count, uint64_t done, struct err *err)
@@ -173,7 +173,7 @@ static const struct command encode_command = COMMAND(
 
 /* ---- decode ---- */
 
-/* The ids that `text` writes with blanks, commas or brackets between them. */
+/* Parses the ids in `text`, separated by blanks, commas or brackets. */
 static enum status parse_ids(const char *text, const struct tokenizer *tokenizer, struct token_list *list,
                              struct err *err)
 {

@@ -28,7 +28,7 @@
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
 
-/* ---- how it is shown ---- */
+/* ---- the report ---- */
 
 enum { LINE_BYTES = 1024 };
 
@@ -41,14 +41,14 @@ struct report {
     struct progress_bar bar;
     struct progress progress;               /* the bar's */
     struct json_out json;                   /* the line that is being written */
-    const struct training_session *session; /* from its beginning on */
-    bool evaluated;                         /* val_loss is there */
+    const struct training_session *session; /* set once it begins */
+    bool evaluated;                         /* val_loss is set */
     double val_loss;                        /* of the last evaluation */
     double tokens_per_sec;                  /* smoothed */
     int write_error; /* errno of the first JSON line that could not be written; 0: none */
 };
 
-/* Whether JSON is wanted; then its line has begun. */
+/* Begins a JSON line; false: JSON is not wanted. */
 static bool begin_json(struct report *report, const char *type)
 {
     if (report->mode != REPORT_JSON) return false;
@@ -58,7 +58,7 @@ static bool begin_json(struct report *report, const char *type)
     return true;
 }
 
-/* A reader that has gone or a full disk stops no training; conclude reports it. */
+/* A closed pipe or a full disk stops no training; conclude reports it. */
 static void end_json(struct report *report)
 {
     json_out_close(&report->json);
@@ -101,7 +101,7 @@ static void begin(void *context, const struct training_session *s)
         end_json(report);
     }
     progress_bar_say(&report->bar, "watch it with: %s watch %s    Ctrl-C saves a checkpoint and leaves",
-                     TEXT_PROGRAM, s->id); /* which means nothing in the log */
+                     TEXT_PROGRAM, s->id); /* the log needs no such hint */
     report->bar.log = &s->log;
     progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
                      TEXT_COUNT(parameters), TEXT_COUNT(tokens), TEXT_BYTES(planned), device);
@@ -114,7 +114,7 @@ static void begin(void *context, const struct training_session *s)
     if (step > 0) progress_bar_say(&report->bar, "goes on after step %" PRId64 " of %" PRId64, step, total);
 }
 
-/* Behind the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
+/* After the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
 static void step(void *context, const struct step_record *record)
 {
     struct report *report = context;
@@ -155,7 +155,7 @@ static void eval(void *context, const struct eval_record *record, const struct s
 static void sample(void *context, const struct sample_record *record)
 {
     struct report *report = context;
-    char both[LINE_BYTES]; /* one line, whose control characters nothing obeys */
+    char both[LINE_BYTES]; /* printed as one line, cleaned for terminals */
     report_record(report, "sample", TABLE_SAMPLES, record);
     snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
     progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, CLEAN_LINE(both));
@@ -217,7 +217,7 @@ static void end(void *context, const char *status, int64_t step, const char *mes
         progress_bar_say(&report->bar, "%s after step %" PRId64 "; see: %s show %s, %s export %s",
                          strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, TEXT_PROGRAM,
                          id, TEXT_PROGRAM, id);
-    } else { /* what is shown of it comes from who ends the command */
+    } else { /* the command's error message shows it */
         snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, message);
         run_log_line(report->bar.log, text);
     }
@@ -256,8 +256,8 @@ static const struct options defaults = {.device = "auto", .step = -1};
 
 /* ---- configuration ---- */
 
-/* Applies the settings on top of `config` and finishes it. A resumed run may be started from another folder:
- * paths that lead somewhere are kept whole. */
+/* Applies the settings on top of `config` and finishes it. A resumed run may be started from another folder,
+ * so existing paths become absolute. */
 static enum status apply_settings(const struct words *words, struct config *config, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -280,7 +280,7 @@ enum status train_read_config(const struct words *words, struct config *config, 
     return status ? status : apply_settings(words, config, err);
 }
 
-/* A report, and what it and the options say of a session; the configuration is the caller's. */
+/* Sets up a report and, from it and the options, a session; the caller sets the configuration. */
 static void open_report(struct report *report, const struct options *o, struct training_options *training)
 {
     static const enum progress_style styles[] = {
@@ -297,11 +297,11 @@ static void open_report(struct report *report, const struct options *o, struct t
     training->check_allocations = o->check_allocations;
 }
 
-/* Ends a session: a run that Ctrl-C has stopped ends with 130 and no sentence. SIGTERM is a request,
- * and leaving is what was asked for, also before the first step. */
+/* Ends a session: a run that Ctrl-C has stopped ends with 130 and no message. SIGTERM is a request to stop,
+ * so stopping succeeds, even before the first step. */
 static enum status conclude(enum status status, const struct report *report, struct err *err)
 {
-    if (!status && report->write_error && report->write_error != EPIPE) /* a reader may go */
+    if (!status && report->write_error && report->write_error != EPIPE) /* a closed pipe */
         return err_set(err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
                        strerror(report->write_error));
     if (!status && interrupt_signal() == SIGINT) return err_set(err, STATUS_INTERRUPTED, "%s", "");

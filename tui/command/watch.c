@@ -8,7 +8,7 @@
 #include "tui/view/screen.h"
 
 /* The fields of the form of a new run: the keys used most. An empty field is left to the trainer; the
- * defaults shown are those of the configuration, except for the two that are no keys of it. */
+ * defaults shown are the configuration's, except for the two fields that are not keys. */
 static const struct form_field offered[] = {
     {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
     {"model.preset", "preset", NULL, "size of the model", NULL},

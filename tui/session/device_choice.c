@@ -9,15 +9,15 @@
 #include "core/network/plan.h"
 #include "kernels/device/cuda_plugin.h"
 
-/* Signs of a GPU that can be used: the driver's, and WSL's. */
+/* Whether a GPU driver is installed: the usual one or WSL's. */
 static bool has_driver(void)
 {
     return file_exists("/proc/driver/nvidia/version") || file_exists("/dev/dxg") ||
            file_exists("/dev/nvidiactl");
 }
 
-/* A GPU, or the sentence why none. STATUS_NOT_FOUND, no fallback worth a word: there is no plugin, and no
- * driver either that could use it, or ANNEAL_CUDA_PLUGIN=none says that none is wanted. */
+/* Opens a GPU or reports why none is. STATUS_NOT_FOUND, not worth a warning: no plugin is found and no driver
+ * that could use it, or ANNEAL_CUDA_PLUGIN=none excludes it. */
 static enum status open_gpu(struct device_choice *choice, struct err *err)
 {
     bool numbered = strncmp(choice->wish, "cuda:", 5) == 0; /* then no other GPU is touched */

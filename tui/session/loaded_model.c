@@ -27,7 +27,7 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
                                  .bytes = (int64_t)m->plan.total_bytes};
     status = memory_share_take(&m->share, &memory, err);
     if (!status) status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
-    if (!status) memory_share_used(&m->share, doing, m->share.bytes); /* before the weights take their time */
+    if (!status) memory_share_used(&m->share, doing, m->share.bytes); /* before the slow loading of weights */
     if (!status) status = checkpoint_load_weights(folder, &m->network, err);
     if (!status) return STATUS_OK;
     network_close(&m->network);

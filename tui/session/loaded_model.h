@@ -1,5 +1,5 @@
-/* The model of a checkpoint, ready to compute forward passes, and the device it is on. Shared by the commands
- * that use models and do not train them. */
+/* The model of a checkpoint, ready for forward passes, and its device. Shared by the commands that use models
+ * without training them. */
 #ifndef ANNEAL_TUI_SESSION_LOADED_MODEL_H
 #define ANNEAL_TUI_SESSION_LOADED_MODEL_H
 
@@ -20,11 +20,11 @@ struct loaded_wish {
     enum allocator_kind allocator;
 };
 
-/* Reads FOLDER/config.json into loaded->model, the rest is zero. To be closed, whatever is returned. */
+/* Reads FOLDER/config.json into loaded->model and zeroes the rest. Close it even after a failure. */
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
 
-/* Then its weights onto the device, in fp32, with its memory reserved in the ledger while it is open; with
- * "auto" onto the CPU where the GPU cannot, with a warning. `doing` names the holder of the memory. */
+/* Then loads the weights onto the device, in fp32, and reserves its memory in the ledger until it is closed;
+ * with "auto" onto the CPU, with a warning, if the GPU fails. `doing` names the holder of the memory. */
 enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
                               struct loaded_wish wish, const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */

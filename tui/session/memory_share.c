@@ -31,7 +31,7 @@ static void warn(const char *what, const struct err *err)
 static const char not_reserved[] = "device memory is not reserved",
                   not_known[] = "what others have reserved is not known";
 
-/* Asks the device for its memory now. */
+/* Asks the device for its present memory. */
 static void look(const struct memory_wish *wish, struct device_info *info, struct ledger_room *room)
 {
     wish->backend->device_describe(wish->device, info);
@@ -43,7 +43,7 @@ static void look(const struct memory_wish *wish, struct device_info *info, struc
     room->passes = !wish->may_wait;
 }
 
-/* ANNEAL_HOME; NULL: there is none. */
+/* ANNEAL_HOME; NULL: not known. */
 static const char *find_home(char home[PATH_MAX])
 {
     return file_anneal_home(home, PATH_MAX, NULL) ? NULL : home;
@@ -57,8 +57,8 @@ int64_t memory_share_overhead(const struct device_info *device)
     return known < 0 && device->uuid[0] == '\0' ? overhead_measure(device) : known;
 }
 
-/* The bytes that a process takes of this GPU beside its allocations; 0: not known, or a CPU. *taken of them
- * are taken already. */
+/* The bytes that a process takes of this GPU outside its allocations; 0: unknown, or a CPU. *taken: the part
+ * already taken. */
 static int64_t context_bytes(const struct device_info *info, int64_t *taken)
 {
     *taken = 0;
@@ -69,7 +69,7 @@ static int64_t context_bytes(const struct device_info *info, int64_t *taken)
     return known;
 }
 
-/* In the queue until the request fits or a signal asks us to leave. */
+/* Queues until the request fits or a signal interrupts. */
 static enum status wait_for(struct memory_share *share, const struct memory_wish *wish,
                             struct ledger_room *room, int64_t bytes, struct err *err)
 {
@@ -127,7 +127,7 @@ int64_t memory_share_left(const struct memory_wish *wish)
     if (!status) status = ledger_left(ledger, &room, &left, &err);
     if (status) {
         warn(not_known, &err);
-        ledger_left(NULL, &room, &left, NULL); /* what is free decides alone, as it will for the run */
+        ledger_left(NULL, &room, &left, NULL); /* only the free memory counts, as it will for the run */
     }
     ledger_close(ledger);
     return left == INT64_MAX ? left : left > overhead ? left - overhead : 0;

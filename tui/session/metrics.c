@@ -16,7 +16,7 @@
 
 enum { SECONDS = 2 };
 
-/* Of both threads: of the one that records until metrics_stop has seen it end or it sees it was left. */
+/* Shared by both threads; freed by metrics_stop, or by the recording thread if that was left behind. */
 struct metrics {
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -26,7 +26,7 @@ struct metrics {
     struct device_info device;
 };
 
-/* Waits until `next`, or until it is asked to leave: true. */
+/* Waits until `next`, or returns true when asked to stop. */
 static bool wait_until(struct metrics *m, const struct timespec *next)
 {
     pthread_mutex_lock(&m->mutex);
@@ -37,7 +37,7 @@ static bool wait_until(struct metrics *m, const struct timespec *next)
     return leave;
 }
 
-/* Nobody waits for the thread any more. */
+/* Whether the thread was left behind. */
 static bool is_left(struct metrics *m)
 {
     pthread_mutex_lock(&m->mutex);
@@ -46,7 +46,7 @@ static bool is_left(struct metrics *m)
     return left;
 }
 
-/* A row that cannot be stored is left out: the next comes soon. Nor is one stored that nobody waits for. */
+/* Skips a row that cannot be stored (the next comes soon), and any row once left behind. */
 static void take(struct metrics *m, struct store *store, struct gauge *gauge)
 {
     struct gpu_record record;
@@ -124,7 +124,7 @@ enum status metrics_stop(struct metrics *m, double seconds, struct err *err)
     pthread_t thread = m->thread;
     bool left = m->left = !m->ended;
     pthread_mutex_unlock(&m->mutex);
-    if (left) { /* m is the thread's from here on */
+    if (left) { /* the thread owns m from here on */
         pthread_detach(thread);
         return err_set(err, STATUS_BUSY,
                        "device metrics end before the run: the driver or the run store has not answered for "

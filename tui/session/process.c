@@ -12,8 +12,8 @@
 
 /* ---- the second start ---- */
 
-/* OpenMP's threads spin for work between two operations, and where other processes want the cores they spin
- * in each other's way: two runs on one machine were twenty times slower. Let them sleep. */
+/* Idle OpenMP threads spin between operations and slow down other processes that need the cores: two runs on
+ * one machine were twenty times slower. With this setting they sleep. */
 static bool let_idle_threads_sleep(void)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return false;
@@ -55,8 +55,8 @@ static void note(int number)
 
 void interrupt_catch(void)
 {
-    /* SA_RESETHAND: the second signal has its default effect. SA_RESTART: output that waits for its reader is
-     * written whole; who waits for input calls poll first, which a signal always ends. */
+    /* SA_RESETHAND: the second signal has its default effect. SA_RESTART: output to a slow reader is written
+     * whole; code that waits for input calls poll first, which a signal always ends. */
     struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);

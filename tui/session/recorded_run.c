@@ -13,8 +13,8 @@
 #include "core/model/hugging_face.h"
 #include "runs/history.h"
 
-/* All but config_text; the configuration is not finished, and the defaults where it cannot be read. *store is
- * to be closed. */
+/* Fills all but config_text; the configuration is not finished, and has defaults if unreadable. The caller
+ * closes *store. */
 static enum status read_run(const char *word, struct store **store, struct recorded_run *out, struct err *err)
 {
     char folder[PATH_MAX - 16], *stored = NULL;
@@ -27,7 +27,7 @@ static enum status read_run(const char *word, struct store **store, struct recor
     snprintf(out->checkpoints, sizeof out->checkpoints, "%s/checkpoints", folder);
     status = run_config(*store, out->info.id, &stored, err);
     if (!status) status = config_read_effective(&out->config, stored, out->info.id, err);
-    if (status) config_init(&out->config); /* half of it was read */
+    if (status) config_init(&out->config); /* discard the partial result */
     free(stored);
     return status;
 }
@@ -112,7 +112,7 @@ enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step
 
 /* ---- RUN|FOLDER ---- */
 
-/* The newest step of a checkpoint that was written as the best and is there. */
+/* Finds the newest step of a checkpoint that was saved as the best and exists. */
 static enum status find_best_step(struct store *store, const struct recorded_run *run,
                                   const struct model_choice *c, int64_t *step, struct err *err)
 {
@@ -140,7 +140,7 @@ static enum status find_best_step(struct store *store, const struct recorded_run
     return status;
 }
 
-/* The folder of the checkpoint that is asked for. */
+/* Finds the folder of the requested checkpoint. */
 static enum status find_checkpoint(struct store *store, const struct recorded_run *run,
                                    const struct model_choice *c, char *folder, size_t size, struct err *err)
 {
@@ -154,7 +154,7 @@ static enum status find_checkpoint(struct store *store, const struct recorded_ru
     return status;
 }
 
-/* Only a run has checkpoints to choose among. */
+/* Refuses --best and --step without a run. */
 static enum status check_alone(const struct model_choice *c, const char *what, struct err *err)
 {
     if (!c->best && c->step < 0) return STATUS_OK;

@@ -1,5 +1,5 @@
-/* A run of the store as the command line names it: who it is, what it was trained by, its checkpoints; and
- * RUN|FOLDER, the folder of a model. For the commands that go on from something trained. */
+/* A run of the store as the command line names it, with its configuration and checkpoints; and RUN|FOLDER,
+ * the folder of a model. For the commands that continue from trained weights. */
 #ifndef ANNEAL_TUI_SESSION_RECORDED_RUN_H
 #define ANNEAL_TUI_SESSION_RECORDED_RUN_H
 
@@ -12,46 +12,45 @@ struct recorded_run {
     struct run_info info;
     char checkpoints[PATH_MAX];
     struct config config; /* finished */
-    char *config_text;    /* owned; of `config`, so with the keys that have come since it was stored */
+    char *config_text;    /* owned; text of `config`, with keys added since it was stored */
 };
 
-/* RUN as a user types it. Release it also after a failure. */
+/* Reads RUN as a user types it. Release it even after a failure. */
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err);
 void recorded_run_release(struct recorded_run *run);
 
-/* Checks that the keys which a checkpoint depends on are unchanged: else it would load other shapes or
- * tokens. `how`: "resumed". STATUS_USAGE names the key, and what it was. */
+/* Checks that no key on which a checkpoint depends has changed, since that would load other shapes or tokens.
+ * `how`: "resumed". STATUS_USAGE names the key and its old value. */
 enum status recorded_run_check(const struct recorded_run *run, const struct config *config, const char *how,
                                struct err *err);
 
-/* Whether a newer checkpoint below `checkpoints` than `found`, which checkpoint_find gave, is damaged: then a
- * sentence that says so, and what goes on from `found` ("generating"). Else "". */
+/* Whether a checkpoint below `checkpoints` is damaged and newer than `found`, from checkpoint_find. If so,
+ * `buf` gets a sentence about it, and that `doing` ("generating") uses `found`; else "". */
 bool recorded_run_passed_over(const char *checkpoints, const char *found, const char *doing, char *buf,
                               size_t size);
 
-/* The checkpoint of `run` (id) that is wanted is there and cannot be used, for the reason in `err`: adds
- * which other one can, or that none can and what to do then. Returns err's status. */
+/* For a checkpoint of `run` (id) that exists and cannot be used, for the reason in `err`: adds which other
+ * one can be, or that none can and the remedy. Returns err's status. */
 enum status recorded_run_refuse(const char *checkpoints, const char *run, struct err *err);
 
-/* The folder of the run's checkpoint of `step`, -1: the newest that is whole; then `passed_over` is what
- * recorded_run_passed_over says, else "". */
+/* Finds the folder of the run's checkpoint of `step`. -1: the newest intact one, and `passed_over` becomes
+ * the sentence of recorded_run_passed_over, else "". */
 enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step, const char *doing,
                                     char *folder, size_t size, char *passed_over, size_t passed_size,
                                     struct err *err);
 
-/* RUN|FOLDER on the command line: a run, and which of its checkpoints; or the folder of a checkpoint, ours or
- * any checkout with a config.json, which stands for itself; or an imported model where no run is called so.
- */
+/* RUN|FOLDER on the command line: a run and one of its checkpoints; the folder of a checkpoint, ours or any
+ * checkout with a config.json; or an imported model if no run has its name. */
 struct model_choice {
     const char *doing; /* for messages: "generating" */
     const char *source;
     int64_t step; /* of the checkpoint; -1: the newest */
-    bool best;    /* that of the lowest validation loss; where it is gone, the best before it */
+    bool best;    /* the one with the lowest validation loss; if gone, the best before it */
 };
 
-/* The folder that is meant. A newest checkpoint that is damaged is passed over with a warning on standard
- * error. `allocator` (or NULL): memory.allocator of the run's configuration; of what is no run, and where the
- * configuration cannot be read, the key's default. */
+/* Finds the folder. Passes over a damaged newest checkpoint with a warning on standard error. `allocator` (or
+ * NULL): memory.allocator of the run's configuration; without a run or a readable configuration, the key's
+ * default. */
 enum status model_choice_find(const struct model_choice *choice, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err);
 

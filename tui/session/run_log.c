@@ -17,7 +17,7 @@ void run_log_open(struct run_log *log, const char *folder)
     struct stat st;
     *log = (struct run_log){.fd = -1};
     if (snprintf(path, sizeof path, "%s/log.txt", folder) >= (int)sizeof path) return;
-    /* a pipe that nobody reads must not hold up training: not even opening it may wait */
+    /* not even opening may wait: a pipe without a reader must not hold up training */
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         close(fd);

@@ -1,5 +1,5 @@
-/* See training.h. Here is decided in which order a session is opened, on which device it trains, and what
- * becomes of it when the device fails. */
+/* See training.h. This file decides the order in which a session is opened, its device, and what happens if
+ * the device fails. */
 #include "tui/session/training.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static enum status open_session(struct training_session *s, const struct trainin
     interrupt_catch();
     signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a sentence, like a full disk */
+    signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is an error with a sentence, like a full disk */
     enum status status = file_anneal_home(s->home, sizeof s->home, err);
     return status ? status : store_open(s->home, false, &s->store, err);
 }
@@ -91,7 +91,7 @@ static void open_log(struct training_session *s)
     run_log_open(&s->log, folder);
 }
 
-/* Moves to the log what was said of a device without room before there was one. */
+/* Moves to the log the lines about a device without room. */
 static void log_full(struct training_session *s)
 {
     for (char *line = s->full, *end; (end = strchr(line, '\n')); line = end + 1) {
@@ -101,16 +101,16 @@ static void log_full(struct training_session *s)
     s->full[0] = '\0';
 }
 
-/* ---- on which device ---- */
+/* ---- the device ---- */
 
-/* The GPU could not, and then the CPU could not either: both reasons in one sentence. */
+/* Joins the reasons why the GPU and then the CPU failed into one sentence. */
 static enum status fail_twice(const struct err *first, struct err *err)
 {
     struct err second = *err;
     return err_set(err, second.status, "%.240s; then on the CPU: %.240s", first->text, second.text);
 }
 
-/* `attempt`, and where `--device auto` has taken a GPU that is not fit for it, again on the CPU. */
+/* Calls `attempt` and, if a GPU taken by `--device auto` is not fit for it, again on the CPU. */
 static enum status on_some_device(struct training_session *s,
                                   enum status (*attempt)(struct training_session *, struct err *),
                                   struct err *err)
@@ -130,7 +130,7 @@ static enum status settle_precision(struct training_session *s, struct err *err)
     return device_choice_settle_precision(&s->choice, &s->config.train.precision, err);
 }
 
-/* Everything a run needs before it has a row in the store: bad input fails here and leaves no run behind. */
+/* Prepares a run before it has a row in the store: bad input fails here and leaves no run behind. */
 static enum status prepare(struct training_session *s,
                            enum status (*open)(struct training_session *, struct err *), struct err *err)
 {
@@ -163,7 +163,7 @@ static enum status create_run(struct training_session *s, struct err *err)
 
 /* ---- training ---- */
 
-/* A name that was changed so that it can be typed, and be a folder's. */
+/* Reports a name that was changed to be easy to type and fit a folder. */
 static void report_name(struct training_session *s)
 {
     char name[RUN_NAME_MAX - 8];
@@ -193,7 +193,7 @@ static void introduce(struct training_session *s)
 
 /* ---- when the device fails while it trains ---- */
 
-/* The newest checkpoint; where there is none yet, the initial weights are the last good state. */
+/* Loads the newest checkpoint or, if there is none yet, the initial weights. */
 static enum status load_last_good(struct training_session *s, struct err *err)
 {
     char checkpoint[PATH_MAX], passed_over[sizeof s->passed_over];
@@ -207,7 +207,7 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     return status ? status : trainer_fork(s->trainer, checkpoint, &fresh, err);
 }
 
-/* Says in the run's history what failed, and what becomes of the steps since the last good state. */
+/* Records in the run's history what failed, and the fate of the steps since the last good state. */
 static void report_fall_back(struct training_session *s, const char *device, enum precision before,
                              int64_t failed_after)
 {
@@ -218,14 +218,14 @@ static void report_fall_back(struct training_session *s, const char *device, enu
     if (lost > 0) snprintf(again, sizeof again, ", %" PRId64 " step%s again", lost, text_plural(lost));
     if (before != now) snprintf(in, sizeof in, " instead of %s", precision_name(before));
     const char *why = s->choice.why;
-    if (strncmp(why, "cuda: ", 6) == 0) why += 6; /* the device is named */
+    if (strncmp(why, "cuda: ", 6) == 0) why += 6; /* the message names it */
     training_session_event(s, failed_after, "warning",
                            "%s failed after step %" PRId64 "; the CPU trains on from %s%s, in %s%s: %s",
                            device, failed_after, from, again, precision_name(now), in, why);
 }
 
-/* The GPU has failed for the reason in `why`: the CPU takes over from the last good state, in a new segment,
- * in its own precision whatever train.precision says, with the orders that are in force. */
+/* After the GPU has failed for the reason in `why`: continues on the CPU from the last good state, in a new
+ * segment, in the CPU's own precision whatever train.precision is, with the orders in force. */
 static enum status go_on_on_cpu(struct training_session *s, const struct err *why, struct err *err)
 {
     char device[sizeof s->choice.info.short_name];
@@ -247,7 +247,7 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     return STATUS_OK;
 }
 
-/* To the sentence about a failed device, what its user can do. */
+/* Adds the remedy to the message about a failed device. */
 static void add_remedy(struct training_session *s, struct err *err)
 {
     char checkpoint[PATH_MAX];
@@ -263,7 +263,7 @@ static void add_remedy(struct training_session *s, struct err *err)
                 why.text);
 }
 
-/* Why a run that the trainer ended without an error has failed all the same; else STATUS_OK. */
+/* An error if a run has failed although its trainer ended without one; else STATUS_OK. */
 static enum status check_outcome(const struct training_session *s, enum train_outcome outcome,
                                  struct err *err)
 {
@@ -280,7 +280,7 @@ static enum status check_outcome(const struct training_session *s, enum train_ou
                    none ? "there is no checkpoint" : "the last checkpoint is");
 }
 
-/* Runs the trainer and closes the books. */
+/* Runs the trainer and records the end. */
 static enum status train(struct training_session *s, struct err *err)
 {
     static const enum run_status statuses[] = {RUN_FINISHED, RUN_EARLY_STOPPED, RUN_STOPPED, RUN_FAILED,
@@ -308,7 +308,7 @@ static enum status train(struct training_session *s, struct err *err)
     s->watcher->end(s->watcher->context, status_words[final], step, message);
     if (!stored) return status;
     if (status)
-        on_store_error(NULL, storing.text); /* beside the first error, which is the run's */
+        on_store_error(NULL, storing.text); /* reported only: the run's own error came first */
     else
         *err = storing;
     return status ? status : stored;
@@ -330,7 +330,7 @@ enum status training_start(const struct training_options *options, struct err *e
                                          whatever becomes of the other run */
             status = checkpoint_adopt(s.checkpoints, options->fork->checkpoint, &s.adopted_bytes, err);
         if (!status) status = record(&s, err);
-        if (status) { /* no run rather than one that never began */
+        if (status) { /* delete a run that never began */
             run_lock_release(&s.lock);
             run_delete(s.store, s.id, NULL);
         }
@@ -365,7 +365,7 @@ enum status training_resume(const struct training_options *options, const struct
     struct training_session s;
     char changes[300] = "";
     enum status status = open_session(&s, options, err);
-    if (!status) { /* the lock first: the checkpoints of a run at work come and go */
+    if (!status) { /* lock first: a running trainer adds and deletes checkpoints */
         snprintf(s.id, sizeof s.id, "%s", run->id);
         status = take_run(&s, err);
     }

@@ -1,5 +1,5 @@
-/* A training session: where the trainer, the run store and the reservations of memory meet. Used by `train`,
- * `resume` and `fork`. Prints nothing but warnings on standard error: a watcher receives everything. */
+/* A training session: connects the trainer, the run store and the memory reservations. Used by `train`,
+ * `resume` and `fork`. Prints only warnings, on standard error: a watcher receives everything. */
 #ifndef ANNEAL_TUI_SESSION_TRAINING_H
 #define ANNEAL_TUI_SESSION_TRAINING_H
 
@@ -14,9 +14,9 @@ struct training_session; /* training_session.h */
  * at once. `begin` comes before everything below it, `end` after. Strings are borrowed for the call. */
 struct training_watcher {
     void *context;
-    const struct progress *progress; /* of the preparation, which has pieces */
-    void (*prepared)(void *context); /* a piece has ended */
-    void (*begin)(void *context, const struct training_session *session); /* which stays until the end */
+    const struct progress *progress; /* of the preparation, which has phases */
+    void (*prepared)(void *context); /* a phase has ended */
+    void (*begin)(void *context, const struct training_session *session); /* valid until `end` is called */
     void (*step)(void *context, const struct step_record *record);
     void (*eval)(void *context, const struct eval_record *record, const struct stopping_record *stopping);
     void (*sample)(void *context, const struct sample_record *record);
@@ -28,12 +28,12 @@ struct training_watcher {
     void (*end)(void *context, const char *status, int64_t step, const char *message);
 };
 
-/* Where a fork goes out from. */
+/* The origin of a fork. */
 struct fork_origin {
     const char *run;         /* id */
     const char *checkpoint;  /* folder */
     const char *config;      /* of that run, as text */
-    const char *passed_over; /* a sentence about that run's newer one that is damaged; "": there is none */
+    const char *passed_over; /* a sentence about a newer, damaged one of that run; "": there is none */
 };
 
 struct training_options {
@@ -42,20 +42,20 @@ struct training_options {
     const char *device;   /* "auto", "cpu", "cuda", "cuda:1" */
     struct training_watcher watcher;
     bool silent;                    /* the watcher shows no events: warnings go to standard error, too */
-    bool wait;                      /* for device memory that other processes hold */
+    bool wait;                      /* wait for device memory that others hold */
     bool check_allocations;         /* see struct train_setup */
     const struct fork_origin *fork; /* NULL: none */
 };
 
-/* Trains a new run, from fresh weights or as a fork. A run that a signal has stopped is no error. */
+/* Trains a new run, from fresh weights or as a fork. Being stopped by a signal is no error. */
 enum status training_start(const struct training_options *options, struct err *err);
 
-/* Goes on with `run` from its newest checkpoint as a new segment. */
+/* Continues `run` from its newest checkpoint as a new segment. */
 enum status training_resume(const struct training_options *options, const struct run_info *run,
                             struct err *err);
 
-/* Opens all that training needs, on the device and in its memory, shows it, and closes it: no step is made,
- * no run left. What is prepared of the corpus stays for the run to come. */
+/* Opens everything that training needs, including device memory, shows it, and closes it: makes no step and
+ * leaves no run. The prepared corpus is kept for later runs. */
 enum status training_try(const struct training_options *options,
                          enum status (*show)(const struct training_session *session, void *context,
                                              struct err *err),

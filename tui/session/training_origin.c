@@ -1,4 +1,4 @@
-/* Where a session begins, see training_session.h. */
+/* The origin of a session, see training_session.h. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
 
-/* After the trainer has loaded a checkpoint of `run`: whether there is anything left to do. */
+/* Called when the trainer has loaded a checkpoint of `run`: fails if no steps are left. */
 static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
 {
     int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps;
@@ -34,9 +34,8 @@ static enum status check_rest(const struct training_session *s, const char *run,
     return STATUS_OK;
 }
 
-/* A fork that nothing was changed in goes on with the other run's early stopping, too. Else its losses are
- * its own, and so is what is the best of them. `config` and `parent`: of both, as text; NULL: not known any
- * more. */
+/* A fork with an unchanged configuration continues the other run's early stopping. Else its losses and the
+ * best of them are its own. `config` and `parent`: the configurations, as text; NULL: no longer known. */
 static void begin_stopping_of_fork(struct training_session *s, const char *config, const char *parent)
 {
     if (s->fresh || !config || !parent || strcmp(config, parent) != 0) trainer_begin_stopping(s->trainer);
@@ -44,9 +43,9 @@ static void begin_stopping_of_fork(struct training_session *s, const char *confi
 
 /* ---- resuming ---- */
 
-/* Fills `origin`, the newest full checkpoint. Else the one that the run was forked from, where that is of
- * weights alone and all that it has (s->fresh); else "", where it never had one (s->anew): then it begins
- * again. */
+/* Fills `origin` with the newest full checkpoint. Without one: with the checkpoint of weights alone that the
+ * run was forked from, if it has no other (s->fresh), or with "" to start over, if it never had one
+ * (s->anew). */
 static enum status find_origin(struct training_session *s, const struct run_info *run, struct err *err)
 {
     struct run_history recorded;
@@ -58,7 +57,7 @@ static enum status find_origin(struct training_session *s, const struct run_info
     if (!status) return STATUS_OK;
     if (!checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL)) {
         s->fresh = *run->parent_id && checkpoint_step(newest) == run->parent_step;
-        return file_format_path(s->origin, size, err, "%s", newest); /* else it is refused for what it is */
+        return file_format_path(s->origin, size, err, "%s", newest); /* else refused as weights alone */
     }
     if (status != STATUS_NOT_FOUND) {
         err_set(err, status, "%s", why.text);
@@ -77,7 +76,7 @@ static enum status find_origin(struct training_session *s, const struct run_info
                    s->id, s->checkpoints, TEXT_PROGRAM);
 }
 
-/* Fills passed_over where a newer checkpoint than the one the run goes on from exists. */
+/* Fills passed_over if a checkpoint newer than the run's origin exists. */
 static void find_passed_over(struct training_session *s)
 {
     char newest[PATH_MAX];
@@ -104,7 +103,7 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
     status = s->fresh ? trainer_fork(s->trainer, s->origin, &s->fresh, err)
                       : trainer_resume(s->trainer, s->origin, err);
     if (!status && *run.parent_id && checkpoint_step(s->origin) == run.parent_step) {
-        /* the other run's, as it was adopted: what the fork made of it is to be made again */
+        /* the other run's, as adopted: to be changed again as the fork has changed it */
         struct recorded_run own, parent;
         status = recorded_run_read(s->id, &own, err);
         recorded_run_read(run.parent_id, &parent, NULL);
@@ -143,14 +142,14 @@ enum status training_recall_orders(struct training_session *s, struct err *err)
         while (kept > 0 && recalled[kept - 1].applied_step >= row->applied_step) kept--;
         recalled[kept++] = *row;
     }
-    while (late < kept && recalled[late].applied_step < from) late++; /* the checkpoint knows them */
+    while (late < kept && recalled[late].applied_step < from) late++; /* the checkpoint has them */
     s->recalled = recalled + late;
     s->recalled_count = kept - late;
     return STATUS_OK;
 }
 
-/* The lines of `after` that differ from those of `before`, which has the same keys in the same order, but may
- * lack parameter groups at the end: "train.total_steps = 60 (was 40), …", cut where `size` ends. */
+/* Lists the lines of `after` that differ from `before`, which has the same keys in the same order, but may
+ * lack parameter groups at the end: "train.total_steps = 60 (was 40), …", cut at `size`. */
 static void describe_changes(const char *before, const char *after, char *buf, size_t size)
 {
     char section[64] = "";

@@ -39,8 +39,8 @@ static void on_stopping(void *context, const struct stopping_record *record)
     s->watcher->eval(s->watcher->context, &s->last_eval, record);
 }
 
-/* A killed run has no gap in its history: no checkpoint is ahead of what is recorded. When the store cannot
- * keep up that long, the writer has said why. */
+/* No checkpoint is ahead of the recorded rows, so a killed run has no gap in its history. If the store is too
+ * slow for that, the writer has reported why. */
 static void on_saving(void *context)
 {
     struct training_session *s = context;
@@ -81,7 +81,7 @@ void training_session_event(struct training_session *s, int64_t step, const char
 
 /* ---- memory ---- */
 
-/* The run's id, once it has one; until then no order can reach it by its name. */
+/* The run's id or, until it has one, its name with "(starting)". */
 static const char *holder(const struct training_session *s, char buf[LEDGER_TEXT])
 {
     if (s->id[0] != '\0') return s->id;
@@ -116,7 +116,7 @@ void training_session_hold(struct training_session *s)
     on_used(s, s->share.bytes);
 }
 
-/* One line is what standard error has; the log has them all. */
+/* Standard error has one line; the log has every line. */
 static void on_full(void *context, const char *line)
 {
     struct training_session *s = context;
@@ -129,13 +129,13 @@ static void on_full(void *context, const char *line)
 
 /* ---- orders: from the store to the trainer ---- */
 
-/* The next rate that was ordered before the run was interrupted, where its step has come. */
+/* Finds the next rate ordered before the interruption, if its step has come. */
 static bool recall_order(struct training_session *s, int64_t step, struct order *out)
 {
     while (s->recalled_count > 0 && s->recalled[0].applied_step <= step) {
         struct order_row row = *s->recalled++;
         s->recalled_count--;
-        if (trainer_state(s->trainer)->lr_factor == row.argument) continue; /* the checkpoint knows it */
+        if (trainer_state(s->trainer)->lr_factor == row.argument) continue; /* the checkpoint has it */
         training_session_event(s, step, "info",
                                "learning rate × %g again from step %" PRId64
                                " on, as ordered before the run was interrupted",
@@ -146,7 +146,7 @@ static bool recall_order(struct training_session *s, int64_t step, struct order 
     return false;
 }
 
-/* Takes one out; the others keep their order. */
+/* Removes one; the others stay in order. */
 static struct order remove_order(struct order *orders, int *count, int at)
 {
     struct order order = orders[at];
@@ -161,12 +161,12 @@ static bool on_next_order(void *context, int64_t step, struct order *out)
         *out = remove_order(s->carried, &s->carried_count, 0);
     else if (!recall_order(s, step, out) && !writer_next_order(s->writer, out))
         return false;
-    /* carrying them leaves room for three more */
+    /* room for three more when carrying them */
     if (s->unanswered_count < SESSION_ORDERS_MAX - 3) s->unanswered[s->unanswered_count++] = *out;
     return true;
 }
 
-/* An order to trace is answered only after the next step: others may be before it. */
+/* An order to trace is answered after the next step: others may be answered before. */
 static void on_order_done(void *context, int64_t order_id, int64_t applied_step, const char *result)
 {
     struct training_session *s = context;
@@ -178,7 +178,7 @@ static void on_order_done(void *context, int64_t order_id, int64_t applied_step,
     if (order.verb == ORDER_STOP) s->stopping = true;
     if (!order_id) return;
     if (order.verb == ORDER_LR_FACTOR && trainer_state(s->trainer)->lr_factor == order.argument)
-        s->recalled_count = 0; /* the newest word counts */
+        s->recalled_count = 0; /* the newest order counts */
     writer_order_done(s->writer, order_id, applied_step, result);
     s->watcher->order(s->watcher->context, verb_words[order.verb], applied_step, result);
 }
