@@ -25,7 +25,7 @@ struct fit_report {
     int64_t promised;          /* bytes they will still take */
     int64_t margin;            /* stays free */
     size_t room;               /* bytes left for the plan */
-    int batch, length;         /* that fit; 0: none */
+    int batch, length;         /* fitting; 0: none */
     const char *batch_limit;   /* the limit of the batch: "memory", or the name of another limit */
     const char *length_limit;
     bool no_snapshot; /* a GPU's host has no page-locked memory for it */

@@ -171,7 +171,7 @@ void progress_bar_say(struct progress_bar *bar, const char *format, ...)
     progress_bar_clear(bar);
     fprintf(bar->out, "%s\n", line);
     fflush(bar->out);
-    bar->drawn = 0; /* the bar comes back at once */
+    bar->drawn = 0; /* draws the bar again at once */
 }
 
 void progress_bar_finish(struct progress_bar *bar)

@@ -326,7 +326,7 @@ enum status training_start(const struct training_options *options, struct err *e
     if (!status && !(status = create_run(&s, err))) {
         training_session_hold(&s);
         status = take_run(&s, err);
-        if (!status && options->fork) /* it is this run's, too: it can be resumed from its first moment,
+        if (!status && options->fork) /* adopting the checkpoint lets the run resume from its start,
                                          whatever becomes of the other run */
             status = checkpoint_adopt(s.checkpoints, options->fork->checkpoint, &s.adopted_bytes, err);
         if (!status) status = record(&s, err);

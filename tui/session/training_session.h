@@ -22,7 +22,7 @@ enum { SESSION_ORDERS_MAX = 8 };
 
 struct training_session {
     const struct training_options *options;
-    struct config config; /* the one in force: that of the options, changed if a GPU is lost */
+    struct config config; /* now in force: that of the options, changed if a GPU is lost */
     const char *weights;  /* the folder of a new run's weights; NULL: fresh ones, or a checkpoint's */
     char home[PATH_MAX], checkpoints[PATH_MAX], traces[PATH_MAX], id[RUN_ID_MAX];
     struct store *store;
