@@ -41,7 +41,7 @@ struct facts {
     bool cleared;          /* they are evaluated, and the loss is finite */
     bool patience_used_up; /* of early stopping */
     bool asked;            /* the observer was asked since the last action */
-    bool leave, pause;     /* what the observer wants, by order or request */
+    bool leave, pause;     /* requested by the observer, or ordered */
     bool ordered;          /* an order is waiting */
     struct order order;
     enum status failure; /* why training cannot go on (device or host); STATUS_OK: it can */

@@ -39,9 +39,9 @@ static enum status device_open(int index, int threads, struct device **out, stru
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL) return err_no_memory(err, "the CPU's handle");
     device->threads = threads;
-    /* With one thread no active parallel region surrounds gemm's call, so OpenBLAS must be told. Releases
-     * before 0.3.29 follow this call, but also set OpenMP's number, which the next device still needs; later
-     * ones start a team of OpenMP's number, which gemm therefore sets for its own region. */
+    /* OpenBLAS must use one thread per call. Releases before 0.3.29 need openblas_set_num_threads for that,
+     * which also sets OpenMP's number of threads: restore it, since the next device needs it. Later releases
+     * follow OpenMP's number alone, which gemm sets for its own parallel region. */
     int all = omp_get_max_threads();
     openblas_set_num_threads(1);
     omp_set_num_threads(all);

@@ -32,7 +32,7 @@ static void offer(const struct request *r, const char *candidate, const char *me
     fprintf(r->out, "%.*s%s\t%s\n", r->prefix_length, r->prefix, candidate, meaning);
 }
 
-/* Offers each word of "a|b|c" except "cuda:N", a placeholder. */
+/* Offers each word of "a|b|c". "cuda:N" is left out: its N stands for any number. */
 static void offer_choices(const struct request *r, const char *words)
 {
     char choice[80];

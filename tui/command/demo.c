@@ -34,19 +34,12 @@ static const struct {
             [WAY_WATCH] = {'w', "watch it"},
             [WAY_LEAVE] = {'q', "leave"}};
 
-/* The newest run of that name; STATUS_NOT_FOUND: there was none. */
+/* The newest run of that name; STATUS_NOT_FOUND: there is none. */
 static enum status find_demo(struct run_info *demo, struct err *err)
 {
     struct store *store = NULL;
-    struct arena arena = {0};
-    struct run_info *runs;
-    size_t count = 0, i = 0;
     enum status status = store_open(NULL, false, &store, err);
-    if (!status) status = run_list(store, &arena, &runs, &count, err);
-    while (!status && i < count && strcmp(runs[i].name, NAME) != 0) i++;
-    if (!status && i == count) status = STATUS_NOT_FOUND;
-    if (!status) *demo = runs[i];
-    arena_release(&arena);
+    if (!status) status = run_find(store, NAME, demo, err);
     store_close(store);
     return status;
 }
@@ -91,11 +84,11 @@ static void announce(const struct run_info *demo, enum way way, int64_t total, b
     double seconds = seconds_left(demo, steps);
     const char *program = TEXT_PROGRAM, *remedy = screen_locale_remedy();
     fprintf(stderr,
-            "The demo trains a small language model, of 5.3 million parameters, on the King\n"
-            "James Bible: first it learns a tokenizer (seconds), then come %s steps.\n",
+            "The demo trains a small language model on the King James Bible: first it learns\n"
+            "a tokenizer (seconds), then come %s steps.\n",
             TEXT_NUMBER(steps));
     if (seconds > 0)
-        fprintf(stderr, "They take about %s at the speed of the demo before.\n", CLOCK_DURATION(seconds));
+        fprintf(stderr, "They take about %s at the speed of the previous demo.\n", CLOCK_DURATION(seconds));
     else
         fputs("2,000 steps take about 25 minutes on two cores with AVX-512; after the first\n"
               "steps the time that is left on this machine is shown (ETA).\n",
@@ -165,6 +158,7 @@ const struct command command_demo = COMMAND(
     "demo", "", 0, 0, options, "train a small model on the King James Bible and watch it", run,
     (struct options){0}, .settings = true,
     .about = "Trains the default model on the King James Bible as a run named demo, in the background, and "
-             "opens the workbench on it. Where there was a demo before it asks: resume it, watch it, or "
-             "start a new one. Without a terminal it trains in the foreground with plain progress: it "
+             "opens the workbench on it. If there is an earlier demo, it asks whether to resume it, to "
+             "watch it, or to start a new one. Without a terminal it trains in the foreground with plain "
+             "progress: it "
              "resumes a demo that was stopped, else starts a new one.");

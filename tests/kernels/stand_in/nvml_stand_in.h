@@ -5,8 +5,8 @@
 
 struct nvml_stand_in {
     int start;            /* what nvmlInit_v2 returns */
-    int failing;          /* what every query returns */
-    int failing_graphics; /* what the query for graphics processes returns */
+    int failing;          /* the code that every query returns */
+    int failing_graphics; /* the code that the query for graphics processes returns */
     unsigned pid;         /* of a process that computes and draws, with 3 GiB */
     unsigned more;        /* processes that compute, numbers from 500001 on, of 1, 2, 3 ... MiB */
     unsigned unknown;     /* pid of a process whose bytes are unknown; 0: none */

@@ -357,11 +357,11 @@ static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)
         &s, "8m",
         "for run in old new; do \"$0\" train \"$2\" --name $run --progress=none || exit 98; done\n"
         "mount -o remount,ro \"$1\" || exit 99\n"
-        "export TMPDIR=$(dirname \"$2\")/tmp; mkdir \"$TMPDIR\"; told=${TMPDIR}ld\n"
+        "export TMPDIR=$(dirname \"$2\")/tmp; mkdir \"$TMPDIR\"; output=${TMPDIR}ld\n"
         "\"$0\" runs | grep -c finished; \"$0\" export old | wc -l\n"
         "for verb in 'show old' 'compare old new' 'model info old' \"evaluate old --data=$2\" \\\n"
         "            'generate old --max-tokens=2'; do\n"
-        "  \"$0\" $verb > $told 2>&1 || cat $told\n"
+        "  \"$0\" $verb > $output 2>&1 || cat $output\n"
         "done; ls \"$TMPDIR\"; \"$0\" order old stop\n");
     process_expect(1, p);
     assert_string_equal(process_stdout(p), "2\n41\n"); /* and nothing is left where the tokens were */
@@ -386,12 +386,12 @@ static void a_full_disk_refuses_a_run_and_loses_none(void **state)
     process_expect(0, p);
     /* no new run, no file of an export, no folder of a run, nothing half-written; and all goes on after */
     assert_string_equal(process_stdout(p), "train 1\nresume 1\nexport 1\n0\n1\n1\n0\nagain 0\n");
-    const char *told = process_stderr(p);
+    const char *output = process_stderr(p);
     int lines = 0;
-    for (const char *line = told; (line = strchr(line, '\n')); line++) lines++;
+    for (const char *line = output; (line = strchr(line, '\n')); line++) lines++;
     assert_int_equal(lines, 5); /* an error each, and for the two that train a warning about the ledger */
-    assert_non_null(strstr(told, "the disk is full (free some space)"));
-    assert_non_null(strstr(told, "steps.csv: cannot write: No space left on device"));
+    assert_non_null(strstr(output, "the disk is full (free some space)"));
+    assert_non_null(strstr(output, "steps.csv: cannot write: No space left on device"));
 }
 
 static void a_disk_that_fills_while_training_fails_the_run_with_a_reason(void **state)

@@ -120,7 +120,7 @@ static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **stat
     pty_wait_text(pty, "What now? [r]");
     pty_send(pty, "\n");
     pty_wait_text(pty, "● running");
-    assert_non_null(strstr(pty_raw(pty), "at the speed of the demo before"));
+    assert_non_null(strstr(pty_raw(pty), "at the speed of the previous demo"));
     leave(pty, "qq");
     expect_runs(&s, "demo 2");
     stop_newest(&s);

@@ -104,16 +104,16 @@ static void progress_plain_tells_the_story_on_standard_error(void **state)
     struct stage s;
     stage_open(&s, "plain");
     struct process *p = process_run(0, "train", s.config, "--name", "story", NULL); /* auto: no terminal */
-    const char *told = process_stderr(p);
+    const char *output = process_stderr(p);
     assert_string_equal(process_stdout(p), "");
-    assert_non_null(strstr(told, "-story: 17.0k parameters, "));
-    assert_non_null(strstr(told, "anneal watch "));
-    assert_non_null(strstr(told, "evaluation at step 10: val loss "));
-    assert_non_null(strstr(told, "sample at step 20: In the beginning"));
-    assert_non_null(strstr(told, "checkpoint checkpoints/step-40 ("));
-    assert_non_null(strstr(told, "finished after step 40; see: "));
-    assert_null(strchr(told, '\r'));
-    assert_null(strchr(told, '\033'));
+    assert_non_null(strstr(output, "-story: 17.0k parameters, "));
+    assert_non_null(strstr(output, "anneal watch "));
+    assert_non_null(strstr(output, "evaluation at step 10: val loss "));
+    assert_non_null(strstr(output, "sample at step 20: In the beginning"));
+    assert_non_null(strstr(output, "checkpoint checkpoints/step-40 ("));
+    assert_non_null(strstr(output, "finished after step 40; see: "));
+    assert_null(strchr(output, '\r'));
+    assert_null(strchr(output, '\033'));
 }
 
 static void progress_none_says_nothing(void **state)
@@ -286,8 +286,8 @@ static void what_resume_changes_is_kept_and_told(void **state)
     assert_int_equal(stage_int(train, "total_steps"), 50);
     assert_true(stage_real(train, "learning_rate") == 1e-3);
     json_t *events = json_object_get(show, "events");
-    const char *told = stage_text(json_array_get(events, json_array_size(events) - 1), "text");
-    assert_string_equal(told,
+    const char *output = stage_text(json_array_get(events, json_array_size(events) - 1), "text");
+    assert_string_equal(output,
                         "resumed with train.total_steps = 50 (was 40), train.learning_rate = 0.001 (was "
                         "0.003)");
     json_decref(show);
