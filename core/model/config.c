@@ -227,6 +227,7 @@ static enum status set_key(struct config *config, const char *full, const char *
     if (!key) return unknown_key(full, err);
     enum status status = parse_value(config, key, full, value, err);
     if (!status) config->set[key - keys] = true;
+    if (!status && strcmp(full, "train.total_steps") == 0) config->train.epochs = 0;
     return status;
 }
 
@@ -433,10 +434,32 @@ static enum status derive(struct config *config, struct err *err)
     return STATUS_OK;
 }
 
+static enum status check_trace_step(const struct config *c, struct err *err)
+{
+    long long trace = c->profile.trace_step, steps = c->train.total_steps;
+    if (trace <= 0 || trace < steps) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "profile.trace_step = %lld: no such step, as train.total_steps = %lld (the first step is "
+                   "0)",
+                   trace, steps);
+}
+
+enum status config_settle_steps(struct config *config, uint64_t sequences, struct err *err)
+{
+    double batch = (double)config->train.batch_size * (double)config->train.accumulation_steps;
+    if (config->train.epochs == 0) return STATUS_OK;
+    double steps = ceil(config->train.epochs * (double)sequences / batch - 1e-9);
+    if (steps > 1e12)
+        return err_set(err, STATUS_USAGE, "train.epochs = %g: %.3g steps are more than 1e12 (lower it)",
+                       config->train.epochs, steps);
+    config->train.total_steps = steps < 1 ? 1 : (int64_t)steps;
+    return check_trace_step(config, err);
+}
+
 /* Checks that concern several keys. */
 static enum status check_together(const struct config *c, struct err *err)
 {
-    long long T = c->train.seq_len, tokens = c->train.batch_size * T, trace = c->profile.trace_step;
+    long long T = c->train.seq_len, tokens = c->train.batch_size * T;
     bool evaluates =
         (c->eval.every > 0 || c->eval.at_epoch_end) && (c->data.val_fraction > 0 || *c->data.val);
     if (T > c->model.sizes.max_seq_len)
@@ -451,17 +474,12 @@ static enum status check_together(const struct config *c, struct err *err)
     if (c->health.plateau_steps > 0 && c->health.plateau_steps < CONFIG_PLATEAU_STEPS_LEAST)
         return err_set(err, STATUS_USAGE, "health.plateau_steps = %lld: must be 0 (off) or at least %d",
                        (long long)c->health.plateau_steps, CONFIG_PLATEAU_STEPS_LEAST);
-    if (trace > 0 && trace >= c->train.total_steps)
-        return err_set(err, STATUS_USAGE,
-                       "profile.trace_step = %lld: no such step, as train.total_steps = %lld (the first "
-                       "step is 0)",
-                       trace, (long long)c->train.total_steps);
     if (tokens > CONFIG_MICRO_BATCH_TOKENS)
         return err_set(err, STATUS_USAGE,
                        "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most %d (use "
                        "train.accumulation_steps)",
                        tokens, CONFIG_MICRO_BATCH_TOKENS);
-    return STATUS_OK;
+    return c->train.epochs > 0 ? STATUS_OK : check_trace_step(c, err);
 }
 
 enum status config_finish(struct config *config, struct err *err)

@@ -57,6 +57,10 @@ enum status config_read_word(struct config *config, const char *word, struct err
  * (head_dim, betas of the optimizer), and checks keys against each other. */
 enum status config_finish(struct config *config, struct err *err);
 
+/* Sets train.total_steps from train.epochs, if that is given, for a corpus of `sequences` training sequences.
+ * STATUS_USAGE: profile.trace_step comes after the last step, or there are too many steps. */
+enum status config_settle_steps(struct config *config, uint64_t sequences, struct err *err);
+
 /* The source of a finished configuration's vocabulary size, unless it is the preset or a key: "256, the
  * tokenizer's size; preset tiny has 32000 ..."; else "". */
 enum { CONFIG_NOTE_SIZE = 120 };

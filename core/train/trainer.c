@@ -80,7 +80,7 @@ static enum status warm_up(struct trainer *t, struct err *err)
 
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
-    const struct config *c = setup->config;
+    struct config *c = setup->config;
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return err_no_memory(err, "a trainer");
     t->setup = *setup;
@@ -92,7 +92,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                       .beta2 = c->train.beta2,
                                       .eps = c->train.adam_eps,
                                       .max_grad_norm = c->train.max_grad_norm};
-    t->schedule = schedule_of(c);
     t->state.lr_factor = 1;
     t->state.corpus = corpus_mark_of(setup->corpus);
     t->evaluated_step = t->saved_step = -1;
@@ -104,6 +103,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = t->task->open(c, setup->corpus, &t->data, err);
     t->health.limits = c->health;
     if (!status) t->health.guess = t->task->guess(t->data);
+    if (!status) status = config_settle_steps(c, t->task->examples(t->data, TASK_TRAINING), err);
+    t->schedule = schedule_of(c);
     setup->backend->device_describe(setup->device, &t->device);
     snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);

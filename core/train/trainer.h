@@ -59,7 +59,7 @@ enum train_outcome {
 };
 
 struct train_setup {
-    const struct config *config;     /* finished; borrowed */
+    struct config *config; /* finished; borrowed; trainer_open sets train.total_steps from train.epochs */
     const struct backend *backend;   /* borrowed */
     struct device *device;           /* borrowed */
     const struct corpus *corpus;     /* borrowed */

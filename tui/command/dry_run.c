@@ -90,10 +90,16 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
     }
     int64_t steps = config.train.total_steps,
             tokens = config.train.batch_size * config.train.seq_len * config.train.accumulation_steps;
-    snprintf(out->facts, sizeof out->facts, "%s parameters; %lld step%s of %s token%s, %s in all",
-             TEXT_COUNT(model.parameters), (long long)steps, text_plural(steps), TEXT_COUNT(tokens),
-             text_plural(tokens), TEXT_COUNT((double)tokens * (double)steps));
+    if (config.train.epochs > 0) /* the number of steps depends on the corpus, which is not open */
+        snprintf(out->facts, sizeof out->facts, "%s parameters; %g epoch%s in steps of %s token%s",
+                 TEXT_COUNT(model.parameters), config.train.epochs, config.train.epochs == 1 ? "" : "s",
+                 TEXT_COUNT(tokens), text_plural(tokens));
+    else
+        snprintf(out->facts, sizeof out->facts, "%s parameters; %lld step%s of %s token%s, %s in all",
+                 TEXT_COUNT(model.parameters), (long long)steps, text_plural(steps), TEXT_COUNT(tokens),
+                 text_plural(tokens), TEXT_COUNT((double)tokens * (double)steps));
     model_release(&model);
+    if (config.train.epochs > 0) return;
     out->total_steps = steps;
     out->count = schedule_points(&config, out->lr, FORM_PREVIEW_POINTS);
 }

@@ -298,6 +298,27 @@ static void what_resume_changes_is_kept_and_told(void **state)
     free(rows);
 }
 
+static void epochs_set_the_number_of_steps_and_resume_follows(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "epochs");
+    process_close(process_run(0, "train", s.config, "--train.epochs=0.2", "--progress=none", NULL));
+    char *steps = stage_query(&s, "select steps from runs where steps = total_steps");
+    char *seen =
+        stage_query(&s, "select epoch >= 0.2 and epoch < 0.21 from steps order by step desc limit 1");
+    assert_true(atoi(steps) > 1);
+    assert_string_equal(seen, "1");
+    process_close(process_run(0, "resume", "latest", "--train.epochs=0.4", "--progress=none", NULL));
+    char *more = stage_query(&s, "select steps from runs where steps = total_steps");
+    assert_in_range(atoi(more), 2 * atoi(steps) - 1, 2 * atoi(steps));
+    process_close(process_run(0, "resume", "latest", "--train.total_steps=70", "--progress=none", NULL));
+    char *last = stage_query(&s, "select steps from runs; select value from params where name = "
+                                 "'train.epochs'");
+    assert_string_equal(last, "70\n0");
+    free(steps), free(seen), free(more), free(last);
+}
+
 static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **state)
 {
     (void)state;
@@ -402,6 +423,7 @@ int main(void)
         TEST(a_finished_run_names_the_remedy_and_more_steps_continue_it),
         TEST(what_resume_changes_is_kept_and_told),
         TEST(resume_refuses_what_a_checkpoint_depends_on_and_names_it),
+        TEST(epochs_set_the_number_of_steps_and_resume_follows),
         TEST(a_run_is_resumed_from_another_folder),
         TEST(a_run_whose_corpus_has_changed_is_not_resumed),
         TEST(a_run_without_a_checkpoint_says_so),
