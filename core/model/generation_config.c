@@ -1,0 +1,127 @@
+/* See generation_config.h. */
+#include "core/model/generation_config.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+
+/* Opens a JSON object of the folder; *out is NULL if there is no such file. */
+static enum status read_object(const char *folder, const char *name, json_t **out, struct err *err)
+{
+    char path[PATH_MAX];
+    struct file_map map;
+    json_error_t problem;
+    *out = NULL;
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s", folder, name);
+    if (status || !file_exists(path)) return status;
+    if ((status = file_map_open(path, &map, err))) return status;
+    *out = json_loadb((const char *)map.data, map.size, 0, &problem);
+    file_map_close(&map);
+    if (!*out) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    if (json_is_object(*out)) return STATUS_OK;
+    json_decref(*out);
+    *out = NULL;
+    return err_set(err, STATUS_CORRUPT, "%s: not a JSON object", path);
+}
+
+/* ---- special tokens ---- */
+
+static enum status read_id(const json_t *value, const char *file, const char *key, int64_t *out,
+                           struct err *err)
+{
+    json_int_t id = json_integer_value(value);
+    if (!json_is_integer(value) || id < 0 || id > INT_MAX)
+        return err_set(err, STATUS_CORRUPT, "%s: %s must be the id of a token, a whole number from 0", file,
+                       key);
+    *out = id;
+    return STATUS_OK;
+}
+
+/* One id, or a list of them; null or absent: none. */
+static enum status read_ids(const json_t *json, const char *file, const char *key, int64_t *out, int most,
+                            int *count, struct err *err)
+{
+    const json_t *value = json_object_get(json, key);
+    size_t n = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
+    enum status status = STATUS_OK;
+    *count = 0;
+    if (n > (size_t)most)
+        return err_set(err, STATUS_CORRUPT, "%s: %s lists more than %d tokens", file, key, most);
+    for (size_t i = 0; !status && i < n; i++)
+        status = read_id(json_is_array(value) ? json_array_get(value, i) : value, file, key, &out[i], err);
+    if (!status) *count = (int)n;
+    return status;
+}
+
+enum status special_tokens_read(const char *folder, struct special_tokens *out, struct err *err)
+{
+    static const char *const files[] = {"generation_config.json", "config.json"};
+    struct special_tokens tokens = {.bos = -1, .pad = -1};
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && i < 2; i++) {
+        json_t *json;
+        int count;
+        status = read_object(folder, files[i], &json, err);
+        if (!status && tokens.bos < 0)
+            status = read_ids(json, files[i], "bos_token_id", &tokens.bos, 1, &count, err);
+        if (!status && tokens.pad < 0)
+            status = read_ids(json, files[i], "pad_token_id", &tokens.pad, 1, &count, err);
+        if (!status && !tokens.eos_count)
+            status =
+                read_ids(json, files[i], "eos_token_id", tokens.eos, END_TOKENS_MAX, &tokens.eos_count, err);
+        json_decref(json);
+    }
+    if (status) return err_prefix(err, "%s", folder);
+    *out = tokens;
+    return STATUS_OK;
+}
+
+/* ---- the chat template ---- */
+
+static enum status read_text(const char *path, char **out, struct err *err)
+{
+    struct file_map map;
+    enum status status = file_map_open(path, &map, err);
+    if (status) return status;
+    const char *text = (const char *)map.data;
+    if (memchr(text, '\0', map.size) || utf8_valid_bytes(text, map.size) != map.size)
+        status = err_set(err, STATUS_CORRUPT, "%s: not UTF-8 text", path);
+    else if (!(*out = strndup(text, map.size)))
+        status = err_no_memory(err, "reading %s", path);
+    file_map_close(&map);
+    return status;
+}
+
+/* A string, or a list of {"name", "template"}. */
+static const char *find_template(const json_t *value)
+{
+    const json_t *entry;
+    size_t index;
+    if (json_is_string(value)) return json_string_value(value);
+    json_array_foreach(value, index, entry)
+    {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (name && strcmp(name, "default") == 0)
+            return json_string_value(json_object_get(entry, "template"));
+    }
+    return NULL;
+}
+
+enum status chat_template_read(const char *folder, char **out, struct err *err)
+{
+    char path[PATH_MAX];
+    json_t *json;
+    *out = NULL;
+    enum status status = file_format_path(path, sizeof path, err, "%s/chat_template.jinja", folder);
+    if (status) return status;
+    if (file_exists(path)) return read_text(path, out, err);
+    if ((status = read_object(folder, "tokenizer_config.json", &json, err))) return status;
+    const char *text = find_template(json_object_get(json, "chat_template"));
+    if (text && !(*out = strdup(text))) status = err_no_memory(err, "the chat template of %s", folder);
+    json_decref(json);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* The files beside a model's weights: ids of special tokens, and the chat template. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "core/base/file.h"
+#include "core/model/generation_config.h"
+
+static char folder[] = "/tmp/anneal-generation-config-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder + sizeof folder - 7, "XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return file_remove_tree(folder, NULL) ? -1 : 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(file_write_atomic(path, text, strlen(text), NULL), STATUS_OK);
+}
+
+static void expect_template(const char *expected)
+{
+    char *text;
+    struct err err = {0};
+    if (chat_template_read(folder, &text, &err)) fail_msg("%s", err.text);
+    if (expected)
+        assert_string_equal(text, expected);
+    else
+        assert_null(text);
+    free(text);
+}
+
+static void generation_config_comes_before_config(void **state)
+{
+    (void)state;
+    struct special_tokens tokens;
+    struct err err = {0};
+    put("config.json", "{\"bos_token_id\": 1, \"eos_token_id\": 2, \"pad_token_id\": null}");
+    assert_int_equal(special_tokens_read(folder, &tokens, &err), STATUS_OK);
+    assert_int_equal(tokens.bos, 1);
+    assert_int_equal(tokens.pad, -1);
+    assert_int_equal(tokens.eos_count, 1);
+    assert_int_equal(tokens.eos[0], 2);
+    put("generation_config.json", "{\"eos_token_id\": [7, 9], \"temperature\": 0.6}");
+    assert_int_equal(special_tokens_read(folder, &tokens, &err), STATUS_OK);
+    assert_int_equal(tokens.bos, 1); /* still config.json's */
+    assert_int_equal(tokens.eos_count, 2);
+    assert_int_equal(tokens.eos[0], 7);
+    assert_int_equal(tokens.eos[1], 9);
+}
+
+static void a_folder_without_the_files_names_no_tokens(void **state)
+{
+    (void)state;
+    struct special_tokens tokens;
+    assert_int_equal(special_tokens_read(folder, &tokens, NULL), STATUS_OK);
+    assert_int_equal(tokens.bos, -1);
+    assert_int_equal(tokens.pad, -1);
+    assert_int_equal(tokens.eos_count, 0);
+    expect_template(NULL);
+}
+
+static void bad_ids_are_one_sentence_each(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"{\"eos_token_id\": -1}", "generation_config.json: eos_token_id must be the id of a token"},
+        {"{\"eos_token_id\": \"</s>\"}", "eos_token_id must be"},
+        {"{\"eos_token_id\": [2, 3.5]}", "eos_token_id must be"},
+        {"{\"bos_token_id\": [1, 2]}", "bos_token_id lists more than 1"},
+        {"{\"pad_token_id\": 2147483648}", "pad_token_id must be"},
+        {"{\"eos_token_id\": [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}", "lists more than 16 tokens"},
+        {"[]", "not a JSON object"},
+        {"{", "generation_config.json:1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct special_tokens tokens = {.bos = 77};
+        struct err err = {0};
+        put("generation_config.json", cases[i].text);
+        assert_int_equal(special_tokens_read(folder, &tokens, &err), STATUS_CORRUPT);
+        if (!strstr(err.text, cases[i].part)) fail_msg("%s: %s", cases[i].text, err.text);
+        assert_int_equal(tokens.bos, 77); /* unchanged */
+    }
+}
+
+static void the_template_file_comes_before_the_tokenizers_configuration(void **state)
+{
+    (void)state;
+    put("tokenizer_config.json", "{\"chat_template\": \"one\"}");
+    expect_template("one");
+    put("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"tools\"}, "
+                                 "{\"name\": \"default\", \"template\": \"two\"}]}");
+    expect_template("two");
+    put("chat_template.jinja", "three\n");
+    expect_template("three\n");
+    put("chat_template.jinja", "bad \xff");
+    char *text;
+    struct err err = {0};
+    assert_int_equal(chat_template_read(folder, &text, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "chat_template.jinja: not UTF-8 text"));
+    assert_null(text);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        TEST(generation_config_comes_before_config),
+        TEST(a_folder_without_the_files_names_no_tokens),
+        TEST(bad_ids_are_one_sentence_each),
+        TEST(the_template_file_comes_before_the_tokenizers_configuration),
+    };
+    return cmocka_run_group_tests_name("generation_config", tests, NULL, NULL);
+}
