@@ -1,5 +1,6 @@
 /* CPU twin of attention, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations per
- * score forward, 10·HS backward, half of all scores each; tiles above the diagonal are skipped.
+ * score forward, 10·HS backward, half of all scores each; tiles above the diagonal or outside of the window
+ * are skipped. The two edges of the window are masked in the tiles that they cross.
  *
  * Forward: a task is one tile of queries of one head. Scores are computed transposed (keys in rows, queries
  * in lanes), so that the softmax runs down the columns without sums across lanes, and only q has to be
@@ -10,6 +11,7 @@
  * computed in two passes with a task per tile: 7 products instead of 5. Sums have the same order in both, so
  * the bits are the same. */
 
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -22,11 +24,12 @@ struct problem {
     const float *qkv, *out, *lse, *dout;
     float *dqkv;
     int T, NH, NKV, HS, group, width; /* width: HS rounded up to whole vectors */
+    int window;                       /* keys that a query sees, itself included; T: all */
     ptrdiff_t row, out_row;           /* floats from a position to the next in qkv and in out */
     float scale;
 };
 
-static struct problem problem_make(const float *qkv, int T, int NH, int NKV, int HS)
+static struct problem problem_make(const float *qkv, int T, int NH, int NKV, int HS, int window)
 {
     return (struct problem){
         .qkv = qkv,
@@ -36,6 +39,7 @@ static struct problem problem_make(const float *qkv, int T, int NH, int NKV, int
         .HS = HS,
         .group = NH / NKV,
         .width = attention_width(HS),
+        .window = attention_window(window, T),
         .row = (ptrdiff_t)(NH + 2 * NKV) * HS,
         .out_row = (ptrdiff_t)NH * HS,
         .scale = (float)(1.0 / sqrt((double)HS)),
@@ -59,6 +63,26 @@ static inline int tile_rows(const struct problem *p, int tile)
     return left < TILE ? left : TILE;
 }
 
+/* The first key tile that query tile i sees, and the last query tile that sees key tile j. */
+static inline int first_key_tile(const struct problem *p, int i)
+{
+    int first = i * TILE - p->window + 1; /* the first key of the tile's first query */
+    return first > 0 ? first / TILE : 0;
+}
+
+static inline int last_query_tile(const struct problem *p, int j)
+{
+    int last = j * TILE + tile_rows(p, j) - 1 + p->window - 1; /* the last query of the tile's last key */
+    return (last < p->T ? last : p->T - 1) / TILE;
+}
+
+/* Columns of tile j that the first row of query tile i does not see because they are before its window; each
+ * later row misses one more. At most 0: all rows see the first column. */
+static inline int columns_before(const struct problem *p, int i, int j)
+{
+    return (i - j) * TILE - p->window + 1;
+}
+
 /* Threads that work: at most as many as attention_workspace has scratch for. */
 static inline int worker_count(long tasks)
 {
@@ -67,15 +91,18 @@ static inline int worker_count(long tasks)
 
 /* ---- forward ---- */
 
-/* One step of the online softmax over scores (columns, TILE): keys in rows, queries in lanes. On return
- * scores hold exp(score − max); max, total and keep (TILE each) are per query, and keep is the factor for
- * earlier sums. */
-static void softmax_step(float *scores, int columns, bool diagonal, float *max, float *total, float *keep)
+/* One step of the online softmax over scores (columns, TILE): keys in rows, queries in lanes. Query r does
+ * not see the first `before` + r keys. On return scores hold exp(score − max); max, total and keep (TILE
+ * each) are per query, and keep is the factor for earlier sums. */
+static void softmax_step(float *scores, int columns, bool diagonal, int before, float *max, float *total,
+                         float *keep)
 {
     float top[TILE];
     memcpy(top, max, sizeof top);
     for (int c = 0; c < columns; c++) {
         float *row = scores + (ptrdiff_t)c * TILE;
+        int unseen = c - before + 1; /* queries from here on are past key c */
+        for (int r = unseen > 0 ? unseen : 0; r < TILE; r++) row[r] = -INFINITY;
         int first = diagonal ? c / 16 * 16 : 0; /* queries before c do not see key c */
         for (int r = first; diagonal && r < c; r++) row[r] = -INFINITY;
         for (int v = first; v < TILE; v += 16)
@@ -107,21 +134,23 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
     float *sums = values + (ptrdiff_t)width * TILE;
     float max[TILE], total[TILE], keep[TILE];
     tile_transpose(queries, p->qkv + qkv_at(p, b, i * TILE, h), p->row, rows, p->HS, p->scale);
-    for (int r = 0; r < TILE; r++) max[r] = -INFINITY, total[r] = 0;
-    for (int j = 0; j <= i; j++) {
+    /* not -INFINITY: a query may see none of the first tile's keys */
+    for (int r = 0; r < TILE; r++) max[r] = -FLT_MAX, total[r] = 0;
+    int first = first_key_tile(p, i);
+    for (int j = first; j <= i; j++) {
         int columns = tile_rows(p, j);
         struct tile_operand keys = {p->qkv + qkv_at(p, b, j * TILE, kv), p->row, 1, columns};
         tile_multiply(scores, TILE, keys, queries, TILE, columns, TILE, p->HS, false,
                       i == j ? TILE_COLUMNS_FROM_ROW : TILE_ALL);
-        softmax_step(scores, columns, i == j, max, total, keep);
+        softmax_step(scores, columns, i == j, columns_before(p, i, j), max, total, keep);
         tile_copy(values, width, p->qkv + qkv_at(p, b, j * TILE, kv + p->NKV), p->row, columns, p->HS);
-        for (int r = 0; j > 0 && r < rows; r++) {
+        for (int r = 0; j > first && r < rows; r++) {
             float *sum = sums + (ptrdiff_t)r * width;
 #pragma omp simd
             for (int c = 0; c < width; c++) sum[c] *= keep[r];
         }
         struct tile_operand probabilities = {scores, 1, TILE, TILE};
-        tile_multiply(sums, width, probabilities, values, width, rows, width, columns, j > 0,
+        tile_multiply(sums, width, probabilities, values, width, rows, width, columns, j > first,
                       i == j ? TILE_STEPS_TO_ROW : TILE_ALL);
     }
     for (int r = 0; r < rows; r++) {
@@ -134,11 +163,11 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
 }
 
 void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace, int B, int T, int NH,
-                       int NKV, int HS, struct stream *stream)
+                       int NKV, int HS, int window, struct stream *stream)
 {
     float *out = out_;
     const float *qkv = qkv_;
-    struct problem problem = problem_make(qkv, T, NH, NKV, HS);
+    struct problem problem = problem_make(qkv, T, NH, NKV, HS, window);
     int tiles = attention_tiles(T);
     long tasks = (long)B * NH * tiles, next = 0;
     int workers = worker_count(tasks);
@@ -212,7 +241,7 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
     tile_multiply(s->p, TILE, q, s->keys_t, TILE, rows, columns, p->HS, false, part);
     tile_multiply(s->ds, TILE, dout, s->values_t, TILE, rows, columns, p->HS, false, part);
     for (int r = 0; r < rows; r++) {
-        int t = i * TILE + r, seen = i == j ? r + 1 : columns;
+        int t = i * TILE + r, before = columns_before(p, i, j) + r, seen = i == j ? r + 1 : columns;
         const float *out = p->out + out_at(p, b, t, h), *dr = s->dout + (ptrdiff_t)r * width;
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
         float D = (float)simd_dot(dr, out, NULL, p->HS), l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t],
@@ -225,6 +254,7 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
                 ds[c] = e * (ds[c] - D) * scale;
             }
         for (int c = seen; c < TILE; c++) prob[c] = ds[c] = 0;
+        for (int c = 0; c < before && c < TILE; c++) prob[c] = ds[c] = 0;
     }
 }
 
@@ -246,7 +276,7 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
     for (int r = 0; r < rows; r++) {
         float *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
         const float *more = s->dq + (ptrdiff_t)r * width;
-        if (j == 0) {
+        if (j == first_key_tile(p, i)) {
             memcpy(dq, more, (size_t)p->HS * sizeof *dq);
             continue;
         }
@@ -255,14 +285,14 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
     }
 }
 
-/* dk and dv of key tile j; with_dq: also adds the tile's part to dq of all later rows. */
+/* dk and dv of key tile j; with_dq: also adds the tile's part to dq of all rows that see it. */
 static void backward_key_tile(const struct problem *p, const struct backward_scratch *s, int b, int kv, int j,
                               bool with_dq)
 {
-    int tiles = attention_tiles(p->T);
+    int last = last_query_tile(p, j);
     load_key_tile(p, s, b, kv, j);
     for (int h = kv * p->group; h < (kv + 1) * p->group; h++)
-        for (int i = j; i < tiles; i++) {
+        for (int i = j; i <= last; i++) {
             load_query_tile(p, s, b, h, i);
             score_gradients(p, s, b, h, i, j);
             add_to_dkv(p, s, i, j, i == j && h == kv * p->group);
@@ -279,7 +309,7 @@ static void backward_query_tile(const struct problem *p, const struct backward_s
                                 int i)
 {
     load_query_tile(p, s, b, h, i);
-    for (int j = 0; j <= i; j++) {
+    for (int j = first_key_tile(p, i); j <= i; j++) {
         load_key_tile(p, s, b, h / p->group, j);
         score_gradients(p, s, b, h, i, j);
         add_to_dq(p, s, b, h, i, j);
@@ -287,11 +317,12 @@ static void backward_query_tile(const struct problem *p, const struct backward_s
 }
 
 void attention_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse, const void *qkv_,
-                        void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream)
+                        void *workspace, int B, int T, int NH, int NKV, int HS, int window,
+                        struct stream *stream)
 {
     float *dqkv = dqkv_;
     const float *dout = dout_, *out = out_, *qkv = qkv_;
-    struct problem problem = problem_make(qkv, T, NH, NKV, HS);
+    struct problem problem = problem_make(qkv, T, NH, NKV, HS, window);
     problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
     int tiles = attention_tiles(T), threads = stream->threads;
     long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;

@@ -6,6 +6,7 @@
 
 struct attention_shape {
     int B, T, NH, NKV, HS;
+    int window; /* keys that a query sees, itself included; T: all */
     float scale;
     /* offset of row t of a head in qkv and in out, of a query head in lse */
     __device__ size_t qkv(int b, int t, int head) const
@@ -28,11 +29,25 @@ struct attention_shape {
     {
         return (size_t)NH * (unsigned)HS;
     }
+    /* the first key of the tiles of N keys that queries from t0 on see, and the end of the queries that see
+     * keys before u1 */
+    template <int N> __device__ int first_key(int t0) const
+    {
+        return t0 < window ? 0 : (t0 - window + 1) / N * N;
+    }
+    __device__ int queries_end(int u1) const
+    {
+        return u1 - 1 < T - window ? u1 - 1 + window : T;
+    }
 };
 
-static inline struct attention_shape attention_shape_of(int B, int T, int NH, int NKV, int HS)
+/* Where an online softmax begins: below every score, and finite, because a query may see no key of the first
+ * tile. */
+#define SCORE_LEAST (-1e38f)
+
+static inline struct attention_shape attention_shape_of(int B, int T, int NH, int NKV, int HS, int window)
 {
-    return {B, T, NH, NKV, HS, (float)(1.0 / sqrt((double)HS))};
+    return {B, T, NH, NKV, HS, attention_window(window, T), (float)(1.0 / sqrt((double)HS))};
 }
 
 enum { PRODUCT_WARPS = 4, PRODUCT_EACH = 8 };
@@ -70,8 +85,9 @@ static inline void attention_products(float *products, const void *dout, const v
 /* bf16 on tensor cores: attention.cu calls these for a bf16 stream. HS is 1 to 256. Tensors may have any
  * alignment; HS a multiple of 8 with 16-byte alignment is fast. */
 void attention_bf16_forward(void *out, float *lse, const void *qkv, int B, int T, int NH, int NKV, int HS,
-                            struct stream *stream);
+                            int window, struct stream *stream);
 void attention_bf16_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-                             void *workspace, int B, int T, int NH, int NKV, int HS, struct stream *stream);
+                             void *workspace, int B, int T, int NH, int NKV, int HS, int window,
+                             struct stream *stream);
 
 #endif

@@ -156,8 +156,9 @@ __device__ static inline void weighted_sum(float (&sum)[MT][DT][4], const float 
     }
 }
 
-/* s = -infinity where a query does not see a key, so that its weight becomes 0. `ahead` is the position of
- * the first row of s minus that of its first column; rows are queries, or keys if TRANSPOSED. */
+/* s = -infinity where a query does not see a key because the key is later, so that its weight becomes 0.
+ * `ahead` is the position of the first row of s minus that of its first column; rows are queries, or keys if
+ * TRANSPOSED. */
 template <bool TRANSPOSED, int MT, int NT>
 __device__ static inline void causal_mask(float (&s)[MT][NT][4], int ahead)
 {
@@ -171,6 +172,23 @@ __device__ static inline void causal_mask(float (&s)[MT][NT][4], int ahead)
             for (int i = 0; i < 4; i++) {
                 int row = 16 * m + i / 2 * 8, column = 8 * n + i % 2;
                 if (TRANSPOSED ? ahead > column - row : ahead < column - row) s[m][n][i] = -INFINITY;
+            }
+}
+
+/* The same where the key is before the query's window. */
+template <bool TRANSPOSED, int MT, int NT>
+__device__ static inline void window_mask(float (&s)[MT][NT][4], int ahead, int window)
+{
+    int lane = (int)threadIdx.x % 32;
+    ahead += lane / 4 - lane % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int apart = ahead + 16 * m + i / 2 * 8 - (8 * n + i % 2);
+                if ((TRANSPOSED ? -apart : apart) >= window) s[m][n][i] = -INFINITY;
             }
 }
 
@@ -214,11 +232,11 @@ template <typename Launch> static inline void by_width(int HS, Launch launch)
 
 /* The shape of a problem whose tensors are at these addresses. */
 static inline struct attention_bf16_shape attention_bf16_shape_of(int B, int T, int NH, int NKV, int HS,
-                                                                  const void *const (&tensors)[4])
+                                                                  int window, const void *const (&tensors)[4])
 {
     uintptr_t places = 0;
     for (const void *tensor : tensors) places |= (uintptr_t)tensor;
-    return {attention_shape_of(B, T, NH, NKV, HS), HS % 8 == 0 && places % 16 == 0,
+    return {attention_shape_of(B, T, NH, NKV, HS, window), HS % 8 == 0 && places % 16 == 0,
             HS % 2 == 0 && places % 4 == 0};
 }
 

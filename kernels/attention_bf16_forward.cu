@@ -1,8 +1,8 @@
 /* The forward half of attention in bf16: a block is one tile of BM queries of one head, a warp has 16·MT of
- * its rows. It loops over the key tiles up to the diagonal in ascending order, with an online softmax whose
- * statistics are in registers; keys and values of the next tile are loaded while it computes, with one
- * barrier per tile. 4·HS operations per score, and BM of them per byte, mostly from the second-level cache:
- * compute-bound.
+ * its rows. It loops over the key tiles from the start of the window up to the diagonal in ascending order,
+ * with an online softmax whose statistics are in registers; keys and values of the next tile are loaded while
+ * it computes, with one barrier per tile. 4·HS operations per score, and BM of them per byte, mostly from the
+ * second-level cache: compute-bound.
  *
  * Tiles: with two fragments of rows per warp (MT 2, BM 128) each ldmatrix of keys or values feeds four
  * products instead of two; with MT 1 shared memory is busy as long as the tensor cores. MT 2 needs D
@@ -30,11 +30,12 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
-        for (int i = 0; i < 2; i++) top[m][i] = -INFINITY, total[m][i] = 0;
+        for (int i = 0; i < 2; i++) top[m][i] = SCORE_LEAST, total[m][i] = 0;
 
     tile_copy<D, BM>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p);
-    tile_copy<D, BN>(keys, qkv + p.qkv(b, 0, kv), step, p.T, p);
-    tile_copy<D, BN>(values, qkv + p.qkv(b, 0, kv + p.NKV), step, p.T, p);
+    int first = p.first_key<BN>(t0);
+    tile_copy<D, BN>(keys, qkv + p.qkv(b, first, kv), step, p.T - first, p);
+    tile_copy<D, BN>(values, qkv + p.qkv(b, first, kv + p.NKV), step, p.T - first, p);
     copy_commit();
     copy_wait<0>();
     __syncthreads();
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(THREADS)
             for (int m = 0; m < MT; m++) fragment_load<D, LEFT>(q[k][m], queries, row - t0 + 16 * m, 16 * k);
     }
 
-    for (int u0 = 0, stage = 0; u0 < end; u0 += BN, stage ^= 1) {
+    for (int u0 = first, stage = 0; u0 < end; u0 += BN, stage ^= 1) {
         int next = u0 + BN;
         if (next < end) {
             tile_copy<D, BN>(keys + (stage ^ 1) * BN * D, qkv + p.qkv(b, next, kv), step, p.T - next, p);
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(THREADS)
                              p.T - next, p);
             copy_commit();
         }
-        if (u0 < row + 16 * MT) { /* else no row of the warp sees a key of the tile */
+        if (u0 < row + 16 * MT &&
+            u0 + BN > row + 1 - p.window) { /* else no row of the warp sees a key of the tile */
             float s[MT][NT][4];
             zero(s);
             if constexpr (IN_REGISTERS)
@@ -62,6 +64,7 @@ __global__ void __launch_bounds__(THREADS)
             else
                 rows_product<D, D / 16, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
             if (u0 + BN > row + 1) causal_mask<false, MT, NT>(s, row - u0);
+            if (u0 < row + 16 * MT - p.window) window_mask<false, MT, NT>(s, row - u0, p.window);
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -70,7 +73,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                     for (int n = 0; n < NT; n++)
                         most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
-                    most = warp_max<4>(most); /* finite: every row sees key 0, in the first tile */
+                    most = warp_max<4>(most); /* finite, as it begins finite */
                     float keep = exp2_approx((top[m][i] - most) * scale), shift = most * scale, more = 0;
 #pragma unroll
                     for (int n = 0; n < NT; n++)
@@ -116,11 +119,11 @@ static void forward_launch(bf16 *out, float *lse, const bf16 *qkv, struct attent
 }
 
 void attention_bf16_forward(void *out_, float *lse, const void *qkv_, int B, int T, int NH, int NKV, int HS,
-                            struct stream *stream)
+                            int window, struct stream *stream)
 {
     bf16 *out = (bf16 *)out_;
     const bf16 *qkv = (const bf16 *)qkv_;
-    struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, {out, qkv, qkv, qkv});
+    struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, window, {out, qkv, qkv, qkv});
     by_width(HS, [&]<int D>() {
         forward_launch<D, D <= 128 ? 2 : 1, D <= 64 ? 64 : 32>(out, lse, qkv, p, stream);
     });

@@ -57,6 +57,19 @@ static inline int attention_width(int HS)
     return (HS + 15) / 16 * 16;
 }
 
+/* The keys that a query sees at most, itself included, for the `window` of an operation (0: all of T). */
+static inline int attention_window(int window, int T)
+{
+    return window > 0 && window < T ? window : T;
+}
+
+/* The pairs of a query and a key that it sees, in a sequence of T. */
+static inline int64_t attention_pairs(int64_t T, int64_t window)
+{
+    int64_t W = window > 0 && window < T ? window : T;
+    return W * (W + 1) / 2 + (T - W) * W;
+}
+
 /* Floats of one worker's scratch: two tiles of scores, and eight of ATTENTION_TILE rows of head width. */
 static inline size_t attention_worker_floats(int HS)
 {

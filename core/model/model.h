@@ -95,6 +95,7 @@ struct layer_params {
     struct linear qkv;                   /* ((NH+2*NKV)*HS, C): q_proj, k_proj, v_proj */
     const struct param *qkv_bias;        /* q, k, v: ((NH+2*NKV)*HS), only with qkv_bias */
     const struct param *q_norm, *k_norm; /* (HS), only with qk_norm */
+    int window;                          /* keys that a query sees, itself included; 0: all before it */
     struct linear o;                     /* (C, NH*HS) */
     const struct param *mlp_norm;        /* (C) */
     struct linear gate_up;               /* (2*F, C): gate_proj, up_proj */

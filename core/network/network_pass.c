@@ -123,7 +123,7 @@ static void forward_inner(const struct pass *p, int l)
              p->eps);
     else
         CALL(rope, qkv, THE(ROPE), HEADS, false);
-    CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS);
+    CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS, w->window);
     linear_forward(p->net, THE(BRANCH), AT(ATTN, l), p->N, &w->o);
     drop(p, THE(BRANCH), l, SITE_ATTENTION);
     CALL(rmsnorm_residual_forward, AT(X_MID, l), THE(NORM), AT(MLP_RSTD, l), AT(X, l), THE(BRANCH),
@@ -219,7 +219,7 @@ static void backward_attention(const struct pass *p, int l)
     void *dattn = needed(p->net, l, PLACE_QK_NORM) ? THE(DATTN) : NULL;
     linear_backward(p->net, dattn, dbranch, AT(ATTN, l), p->N, &w->o);
     if (!dattn) return;
-    CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, HEADS);
+    CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, HEADS, w->window);
     if (p->c->qk_norm)
         CALL(qk_norm_rope_backward, dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
              W(w->q_norm), W(w->k_norm), THE(ROPE), scratch, HEADS);

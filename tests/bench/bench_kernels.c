@@ -117,19 +117,19 @@ static void qk_norm_backward_body(struct bench *b)
 }
 static void attention_forward_body(struct bench *b)
 {
-    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, b->stream);
+    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, 0, b->stream);
 }
 static void attention_backward_body(struct bench *b)
 {
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, b->stream);
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, 0, b->stream);
 }
 static void attention_forward_long_body(struct bench *b)
 {
-    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS, b->stream);
+    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS, 0, b->stream);
 }
 static void attention_backward_long_body(struct bench *b)
 {
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS,
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS, 0,
                              b->stream);
 }
 static void swiglu_forward_body(struct bench *b)

@@ -68,6 +68,7 @@ struct problem {
     int B, T, NH, NKV, HS;
     int skew; /* elements by which each bf16 array starts off its boundary */
     uint32_t seed;
+    int window; /* 0: none */
 };
 
 static size_t rows_of(struct problem p)
@@ -128,8 +129,9 @@ static struct result run_cuda(struct problem p, const uint16_t *qkv, const uint1
          *y = place(NULL, 2 * m, skew, &base[2]), *dx = place(NULL, 2 * n, skew, &base[3]);
     float *lse = place(NULL, 4 * rows, 0, &base[4]);
     void *workspace = place(NULL, attention_workspace(p.B, p.T, p.NH, p.NKV, p.HS), 0, &base[5]);
-    s->backend->attention_forward(y, lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, s->stream);
-    s->backend->attention_backward(dx, g, y, lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, s->stream);
+    s->backend->attention_forward(y, lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window, s->stream);
+    s->backend->attention_backward(dx, g, y, lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window,
+                                   s->stream);
     s->backend->mem_download(r.out, y, 2 * m, s->stream);
     s->backend->mem_download(r.dqkv, dx, 2 * n, s->stream);
     s->backend->mem_download(r.lse, lse, 4 * rows, s->stream);
@@ -158,9 +160,10 @@ static struct reference run_cpu(struct problem p, const uint16_t *qkv, const uin
     struct reference r = {malloc(4 * m), malloc(4 * rows), malloc(4 * n)};
     float *x = widened(qkv, n), *g = widened(dout, m), *y = widened(other->out, m);
     void *workspace = malloc(attention_workspace(p.B, p.T, p.NH, p.NKV, p.HS));
-    s->backend->attention_forward(r.out, r.lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, s->stream);
+    s->backend->attention_forward(r.out, r.lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window,
+                                  s->stream);
     s->backend->attention_backward(r.dqkv, g, y, other->lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS,
-                                   s->stream);
+                                   p.window, s->stream);
     free(x), free(g), free(y), free(workspace);
     return r;
 }
@@ -241,8 +244,8 @@ static void expect_good(struct problem p)
 {
     struct judgement j = compare(p);
     if (!(j.worst <= 1))
-        fail_msg("B %d T %d NH %d NKV %d HS %d skew %d: %s is off by %.3g times the bound", p.B, p.T, p.NH,
-                 p.NKV, p.HS, p.skew, j.output, j.worst);
+        fail_msg("B %d T %d NH %d NKV %d HS %d skew %d window %d: %s is off by %.3g times the bound", p.B,
+                 p.T, p.NH, p.NKV, p.HS, p.skew, p.window, j.output, j.worst);
 }
 
 /* ---- tests ---- */
@@ -252,10 +255,10 @@ static void expect_good(struct problem p)
 static void every_head_width_agrees_with_the_cpu(void **state)
 {
     static const struct problem problems[] = {
-        {1, 129, 2, 1, 32, 0, 1},  {1, 65, 2, 2, 16, 0, 2},   {1, 128, 2, 1, 64, 0, 3},
-        {2, 33, 3, 1, 48, 0, 4},   {1, 97, 1, 1, 96, 0, 5},   {1, 64, 2, 1, 80, 0, 6},
-        {1, 130, 1, 1, 128, 0, 7}, {1, 63, 2, 1, 112, 0, 8},  {1, 66, 1, 1, 192, 0, 9},
-        {1, 31, 2, 1, 160, 0, 10}, {1, 70, 1, 1, 256, 0, 11}, {1, 32, 2, 1, 224, 0, 12},
+        {1, 129, 2, 1, 32, 0, 1, 0},  {1, 65, 2, 2, 16, 0, 2, 0},   {1, 128, 2, 1, 64, 0, 3, 0},
+        {2, 33, 3, 1, 48, 0, 4, 0},   {1, 97, 1, 1, 96, 0, 5, 0},   {1, 64, 2, 1, 80, 0, 6, 0},
+        {1, 130, 1, 1, 128, 0, 7, 0}, {1, 63, 2, 1, 112, 0, 8, 0},  {1, 66, 1, 1, 192, 0, 9, 0},
+        {1, 31, 2, 1, 160, 0, 10, 0}, {1, 70, 1, 1, 256, 0, 11, 0}, {1, 32, 2, 1, 224, 0, 12, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
@@ -265,9 +268,9 @@ static void every_head_width_agrees_with_the_cpu(void **state)
 static void odd_widths_and_unaligned_tensors_agree_too(void **state)
 {
     static const struct problem problems[] = {
-        {4, 40, 2, 1, 1, 0, 21},   {2, 17, 2, 2, 7, 1, 22},  {1, 67, 4, 2, 33, 0, 23},
-        {1, 30, 2, 1, 63, 1, 24},  {1, 35, 1, 1, 66, 0, 25}, {1, 21, 2, 1, 129, 3, 26},
-        {1, 19, 1, 1, 255, 0, 27},
+        {4, 40, 2, 1, 1, 0, 21, 0},   {2, 17, 2, 2, 7, 1, 22, 0},  {1, 67, 4, 2, 33, 0, 23, 0},
+        {1, 30, 2, 1, 63, 1, 24, 0},  {1, 35, 1, 1, 66, 0, 25, 0}, {1, 21, 2, 1, 129, 3, 26, 0},
+        {1, 19, 1, 1, 255, 0, 27, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
@@ -276,8 +279,8 @@ static void odd_widths_and_unaligned_tensors_agree_too(void **state)
 static void grouped_heads_and_batches_agree(void **state)
 {
     static const struct problem problems[] = {
-        {3, 1, 2, 1, 64, 0, 31},  {2, 5, 8, 2, 32, 0, 32},  {1, 66, 6, 2, 16, 0, 33},
-        {2, 34, 4, 4, 64, 0, 34}, {1, 200, 3, 1, 8, 0, 35},
+        {3, 1, 2, 1, 64, 0, 31, 0},  {2, 5, 8, 2, 32, 0, 32, 0},  {1, 66, 6, 2, 16, 0, 33, 0},
+        {2, 34, 4, 4, 64, 0, 34, 0}, {1, 200, 3, 1, 8, 0, 35, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
@@ -296,10 +299,31 @@ static void expect_same(struct problem p, struct problem q, enum sim_order order
     result_free(&a), result_free(&b), free(qkv), free(dout);
 }
 
+/* Each width with its own code, windows within a tile, of several tiles, and of one key. */
+static void windows_agree(void **state)
+{
+    static const struct problem problems[] = {
+        {1, 200, 2, 1, 32, 0, 91, 40}, {1, 200, 2, 1, 64, 0, 92, 65}, {1, 150, 1, 1, 96, 0, 93, 33},
+        {1, 150, 1, 1, 128, 0, 94, 1}, {1, 90, 2, 1, 192, 0, 95, 31}, {1, 70, 1, 1, 256, 0, 96, 20},
+        {2, 200, 4, 2, 16, 1, 97, 70}, {1, 270, 1, 1, 8, 0, 98, 129},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
+}
+
+static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
+{
+    struct problem none = {1, 150, 2, 1, 32, 0, 99, 0}, whole = none, longer = none;
+    (void)state;
+    whole.window = 150, longer.window = 1 << 20;
+    expect_same(none, whole, SIM_FORWARD, "a window that is as long as the sequence");
+    expect_same(none, longer, SIM_FORWARD, "a window that is longer than the sequence");
+}
+
 static void neither_order_nor_alignment_changes_a_bit(void **state)
 {
     static const struct problem problems[] = {
-        {1, 70, 2, 1, 64, 0, 41}, {1, 67, 2, 1, 80, 0, 42}, {1, 40, 2, 2, 200, 0, 43}};
+        {1, 70, 2, 1, 64, 0, 41, 0}, {1, 67, 2, 1, 80, 0, 42, 0}, {1, 40, 2, 2, 200, 0, 43, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         struct problem p = problems[i], skewed = p, halfway = p;
@@ -316,7 +340,7 @@ static void neither_order_nor_alignment_changes_a_bit(void **state)
  * maximum. */
 static void large_scores_neither_overflow_nor_vanish(void **state)
 {
-    struct problem p = {1, 80, 2, 1, 64, 0, 51};
+    struct problem p = {1, 80, 2, 1, 64, 0, 51, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
     (void)state;
     for (size_t i = 0; i < qkv_count(p); i++)
@@ -330,7 +354,7 @@ static void large_scores_neither_overflow_nor_vanish(void **state)
 
 static void a_nan_is_not_hidden(void **state)
 {
-    struct problem p = {1, 70, 1, 1, 64, 0, 61};
+    struct problem p = {1, 70, 1, 1, 64, 0, 61, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
     (void)state;
     qkv[40 * 192 + 64] = 0x7fc0; /* in key 40 */
@@ -347,7 +371,7 @@ static void a_nan_is_not_hidden(void **state)
 /* Only the comparison above finds an index that is wrong but in range. */
 static void the_bound_tells_a_swapped_head_and_a_missed_key(void **state)
 {
-    struct problem p = {1, 70, 4, 2, 64, 0, 71};
+    struct problem p = {1, 70, 4, 2, 64, 0, 71, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
     (void)state;
     struct result good = run_cuda(p, qkv, dout);
@@ -376,7 +400,7 @@ static void the_bound_tells_a_swapped_head_and_a_missed_key(void **state)
 
 /* ---- each barrier and each wait is needed ---- */
 
-static const struct problem several_tiles = {1, 140, 2, 1, 32, 0, 81};
+static const struct problem several_tiles = {1, 140, 2, 1, 32, 0, 81, 0};
 
 static void run_without(int barrier)
 {
@@ -407,6 +431,8 @@ int main(void)
         cmocka_unit_test(every_head_width_agrees_with_the_cpu),
         cmocka_unit_test(odd_widths_and_unaligned_tensors_agree_too),
         cmocka_unit_test(grouped_heads_and_batches_agree),
+        cmocka_unit_test(windows_agree),
+        cmocka_unit_test(a_window_as_long_as_the_sequence_changes_no_bit),
         cmocka_unit_test(neither_order_nor_alignment_changes_a_bit),
         cmocka_unit_test(large_scores_neither_overflow_nor_vanish),
         cmocka_unit_test(a_nan_is_not_hidden),

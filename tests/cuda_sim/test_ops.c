@@ -145,6 +145,32 @@ static void attention_at_the_edges_of_its_tiles(void **state)
         compare(find("attention"), shapes[i], &f->cpu, &f->cuda);
 }
 
+/* Windows of one key, within a tile, of a tile and its neighbours, over several tiles, and as long as the
+ * sequence, for each size of tile. */
+static void windows_of_attention_at_the_edges_of_its_tiles(void **state)
+{
+    struct fixture *f = *state;
+    const struct op_shape shapes[] = {
+        {.B = 1, .T = 5, .NH = 1, .NKV = 1, .HS = 2, .window = 1},
+        {.B = 2, .T = 200, .NH = 2, .NKV = 1, .HS = 8, .window = 1},
+        {.B = 1, .T = 200, .NH = 2, .NKV = 1, .HS = 16, .window = 20},
+        {.B = 1, .T = 197, .NH = 1, .NKV = 1, .HS = 32, .window = 64},
+        {.B = 1, .T = 194, .NH = 2, .NKV = 1, .HS = 8, .window = 65},
+        {.B = 1, .T = 260, .NH = 1, .NKV = 1, .HS = 8, .window = 130},
+        {.B = 1, .T = 100, .NH = 1, .NKV = 1, .HS = 96, .window = 31},
+        {.B = 1, .T = 70, .NH = 1, .NKV = 1, .HS = 192, .window = 33},
+        {.B = 1, .T = 66, .NH = 1, .NKV = 1, .HS = 256, .window = 17},
+        {.B = 1, .T = 66, .NH = 1, .NKV = 1, .HS = 8, .window = 65},
+        {.B = 1, .T = 66, .NH = 1, .NKV = 1, .HS = 8, .window = 66},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct op_shape narrow = shapes[i];
+        compare(find("attention"), shapes[i], &f->cpu, &f->cuda);
+        narrow.precision = PRECISION_BF16;
+        compare(find("attention"), narrow, &f->cpu, &f->bf16);
+    }
+}
+
 /* Every combination of transposes, accumulation, gaps between rows and alignment. */
 static void gemm_in_all_its_forms(void **state)
 {
@@ -251,6 +277,7 @@ int main(void)
         cmocka_unit_test(every_operation_in_bf16_agrees_with_its_twin),
         cmocka_unit_test(shapes_that_the_fuzz_leaves_out),
         cmocka_unit_test(attention_at_the_edges_of_its_tiles),
+        cmocka_unit_test(windows_of_attention_at_the_edges_of_its_tiles),
         cmocka_unit_test(gemm_in_all_its_forms),
         cmocka_unit_test(a_shape_asks_for_its_algorithm_once),
         cmocka_unit_test(losses_of_logits_that_are_not_finite),

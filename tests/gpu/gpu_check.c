@@ -102,8 +102,8 @@ static bool check_shape(const struct op_case *op, struct op_shape s, const struc
         if (error > *largest) *largest = error;
     }
     if (!good)
-        printf("     at B %d T %d NH %d NKV %d HS %d C %d F %d V %d seed %u skew %d\n", s.B, s.T, s.NH, s.NKV,
-               s.HS, s.C, s.F, s.V, s.seed, s.skew);
+        printf("     at B %d T %d NH %d NKV %d HS %d C %d F %d V %d window %d seed %u skew %d\n", s.B, s.T,
+               s.NH, s.NKV, s.HS, s.C, s.F, s.V, s.window, s.seed, s.skew);
     op_outcome_release(&want), op_outcome_release(&got), op_outcome_release(&again);
     return good;
 }
@@ -119,6 +119,7 @@ static const struct op_shape large_shapes[] = {
      .C = 1031,
      .F = 1409,
      .V = 32003,
+     .window = 300,
      .seed = 1004,
      .skew = 1},
 };

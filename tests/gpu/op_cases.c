@@ -188,11 +188,12 @@ static void attention_case(const struct op_side *side, struct op_shape s, struct
          *dqkv = desk_blank_tensor(&d, n);
     float *lse = desk_blank(&d, rows);
     void *workspace = desk_scratch(&d, attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
-    side->backend->attention_forward(y, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, side->stream);
+    side->backend->attention_forward(y, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
+                                     side->stream);
     desk_tensor_result(&d, out, "out", y, m, REDUCTION);
     desk_round(&d, y, m);
     side->backend->attention_backward(dqkv, dout, y, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
-                                      side->stream);
+                                      s.window, side->stream);
     desk_result(&d, out, "lse", lse, rows, REDUCTION);
     /* ds is rounded to bf16 before its products, by up to 2^-9 of itself; chance averages that over many
      * terms, but the smallest shapes have few */
@@ -441,6 +442,7 @@ struct op_shape op_fuzz(uint32_t number, bool small)
     static const int widths[] = {1, 3, 8, 16, 31, 64, 96, 127, 128, 129, 260, 513, 1031, 1032};
     static const int heads[][2] = {{1, 1}, {2, 1}, {4, 2}, {3, 3}, {6, 2}, {4, 4}};
     static const int head_widths[] = {2, 5, 16, 17, 32, 64, 80, 128, 130, 256};
+    static const int windows[] = {0, 0, 0, 0, 1, 2, 9, 32, 33, 64, 65, 100};
     static const int vocabularies[] = {1, 2, 5, 127, 256, 257, 1020, 1021, 2048};
     struct philox_block a = philox4x32_10(number, 0, 0, 0, 0x73686170u, 0),
                         b = philox4x32_10(number, 1, 0, 0, 0x73686170u, 0);
@@ -454,6 +456,7 @@ struct op_shape op_fuzz(uint32_t number, bool small)
                          .C = widths[PICK(widths, b.word[0])],
                          .F = widths[PICK(widths, b.word[1])],
                          .V = vocabularies[PICK(vocabularies, b.word[2])],
+                         .window = windows[PICK(windows, b.word[3] >> 16)],
                          .seed = number,
                          .skew = b.word[3] % 3 == 0 ? 1 + (int)(b.word[3] >> 8) % 3 : 0};
 #undef PICK

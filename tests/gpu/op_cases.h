@@ -28,6 +28,7 @@ void op_side_close(struct op_side *side);
 struct op_shape {
     int B, T, NH, NKV, HS; /* rows are B·T; HS even where the case rotates */
     int C, F, V;
+    int window; /* of attention; 0: none */
     uint32_t seed;
     int skew; /* elements by which every array starts off its 256-byte boundary */
     enum precision precision;

@@ -223,7 +223,7 @@ static double attention_flops(const struct op_bench *b, int products)
 static struct op_work attention_forward(struct op_bench *b)
 {
     const struct op_speed_sizes *s = &b->s;
-    b->backend->attention_forward(b->a, b->lse, b->x, b->workspace, s->B, s->T, s->NH, s->NKV, s->HS,
+    b->backend->attention_forward(b->a, b->lse, b->x, b->workspace, s->B, s->T, s->NH, s->NKV, s->HS, 0,
                                   b->stream);
     return (struct op_work){.bytes = floats((double)b->N * s->NH) +
                                      elements(b, (double)b->N * (b->Q + s->NH * s->HS)),
@@ -235,7 +235,7 @@ static struct op_work attention_backward(struct op_bench *b)
     const struct op_speed_sizes *s = &b->s;
     if (b->first) attention_forward(b);
     b->backend->attention_backward(b->b, b->y, b->a, b->lse, b->x, b->workspace, s->B, s->T, s->NH, s->NKV,
-                                   s->HS, b->stream);
+                                   s->HS, 0, b->stream);
     return (struct op_work){.bytes = floats((double)b->N * s->NH) +
                                      elements(b, 2.0 * b->N * (b->Q + s->NH * s->HS)),
                             .flops = attention_flops(b, 5)};

@@ -13,6 +13,7 @@
 
 struct shape {
     int B, T, NH, NKV, HS;
+    int window; /* 0: none */
 };
 
 static size_t qkv_size(struct shape s)
@@ -30,20 +31,26 @@ static const double *head_at(const double *qkv, struct shape s, int b, int t, in
     return qkv + (((size_t)b * s.T + t) * (s.NH + 2 * s.NKV) + head) * s.HS;
 }
 
+/* The first column that row t sees. */
+static int first_seen(struct shape s, int t)
+{
+    return s.window && t >= s.window ? t - s.window + 1 : 0;
+}
+
 /* p (T) = probabilities of row t; returns the log-sum-exp */
 static double row_probabilities(double *p, const double *qkv, struct shape s, int b, int h, int t)
 {
     int kv = s.NH + h / (s.NH / s.NKV);
     double max = -INFINITY, total = 0;
-    for (int u = 0; u <= t; u++) {
+    for (int u = first_seen(s, t); u <= t; u++) {
         const double *q = head_at(qkv, s, b, t, h), *k = head_at(qkv, s, b, u, kv);
         p[u] = 0;
         for (int i = 0; i < s.HS; i++) p[u] += q[i] * k[i];
         p[u] /= sqrt(s.HS);
         max = fmax(max, p[u]);
     }
-    for (int u = 0; u <= t; u++) total += p[u] = exp(p[u] - max);
-    for (int u = 0; u <= t; u++) p[u] /= total;
+    for (int u = first_seen(s, t); u <= t; u++) total += p[u] = exp(p[u] - max);
+    for (int u = first_seen(s, t); u <= t; u++) p[u] /= total;
     return max + log(total);
 }
 
@@ -56,7 +63,7 @@ static void reference_forward(double *out, double *lse, const double *qkv, struc
                 double *o = out + (((size_t)b * s.T + t) * s.NH + h) * s.HS;
                 lse[((size_t)b * s.NH + h) * s.T + t] = row_probabilities(p, qkv, s, b, h, t);
                 memset(o, 0, (size_t)s.HS * sizeof *o);
-                for (int u = 0; u <= t; u++) {
+                for (int u = first_seen(s, t); u <= t; u++) {
                     const double *v = head_at(qkv, s, b, u, s.NH + s.NKV + h / (s.NH / s.NKV));
                     for (int i = 0; i < s.HS; i++) o[i] += p[u] * v[i];
                 }
@@ -76,13 +83,13 @@ static void reference_backward(double *dqkv, const double *dout, const double *q
                              *q = head_at(qkv, s, b, t, h);
                 double *dq = (double *)head_at(dqkv, s, b, t, h), mean = 0;
                 row_probabilities(p, qkv, s, b, h, t);
-                for (int u = 0; u <= t; u++) {
+                for (int u = first_seen(s, t); u <= t; u++) {
                     const double *v = head_at(qkv, s, b, u, kv + s.NKV);
                     dp[u] = 0;
                     for (int i = 0; i < s.HS; i++) dp[u] += d[i] * v[i];
                     mean += p[u] * dp[u];
                 }
-                for (int u = 0; u <= t; u++) {
+                for (int u = first_seen(s, t); u <= t; u++) {
                     const double *k = head_at(qkv, s, b, u, kv);
                     double *dk = (double *)head_at(dqkv, s, b, u, kv);
                     double *dv = (double *)head_at(dqkv, s, b, u, kv + s.NKV);
@@ -115,7 +122,8 @@ static double loss(const void *context)
 static void reference_gradient_agrees_with_central_differences(void **state)
 {
     (void)state;
-    const struct shape shapes[] = {{1, 1, 1, 1, 2}, {1, 5, 2, 1, 3}, {2, 4, 4, 2, 4}};
+    const struct shape shapes[] = {
+        {1, 1, 1, 1, 2, 0}, {1, 5, 2, 1, 3, 0}, {2, 4, 4, 2, 4, 0}, {1, 6, 2, 1, 3, 1}, {1, 7, 2, 1, 3, 3}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s = shapes[i];
         float *qkv = check_random(qkv_size(s), 1, 1), *dout = check_random(out_size(s), 2, 1);
@@ -143,13 +151,13 @@ static void compare(const struct check_target *t, struct shape s, float scale)
            *dqkv64 = check_doubles(NULL, n);
     reference_forward(out64, lse64, qkv64, s);
     reference_backward(dqkv64, dout64, qkv64, s);
-    t->backend->attention_forward(out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+    t->backend->attention_forward(out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window, t->stream);
     check_near("attention_forward out", out, out64, m, CHECK_REDUCTION);
     check_near("attention_forward lse", lse, lse64, rows, CHECK_REDUCTION);
     free(workspace);
     workspace = check_workspace(bytes);
     t->backend->attention_backward(dqkv, dout, out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
-                                   t->stream);
+                                   s.window, t->stream);
     check_near("attention_backward", dqkv, dqkv64, n, CHECK_REDUCTION);
     free(qkv), free(dout), free(out), free(lse), free(dqkv), free(workspace);
     free(qkv64), free(dout64), free(out64), free(lse64), free(dqkv64);
@@ -158,10 +166,34 @@ static void compare(const struct check_target *t, struct shape s, float scale)
 static void shapes_body(const struct check_target *t)
 {
     const struct shape shapes[] = {
-        {1, 1, 1, 1, 2},    {1, 2, 1, 1, 64},   {2, 7, 3, 1, 5},   {1, 15, 2, 2, 16},  {1, 16, 2, 2, 17},
-        {1, 17, 1, 1, 64},  {1, 63, 1, 1, 32},  {1, 64, 2, 1, 64}, {2, 65, 2, 2, 64},  {1, 67, 6, 2, 31},
-        {1, 97, 1, 1, 80},  {1, 127, 2, 1, 48}, {1, 128, 1, 1, 8}, {1, 129, 4, 2, 64}, {1, 131, 1, 1, 128},
-        {1, 33, 2, 1, 256}, {1, 200, 2, 1, 24},
+        {1, 1, 1, 1, 2, 0},
+        {1, 2, 1, 1, 64, 0},
+        {2, 7, 3, 1, 5, 0},
+        {1, 15, 2, 2, 16, 0},
+        {1, 16, 2, 2, 17, 0},
+        {1, 17, 1, 1, 64, 0},
+        {1, 63, 1, 1, 32, 0},
+        {1, 64, 2, 1, 64, 0},
+        {2, 65, 2, 2, 64, 0},
+        {1, 67, 6, 2, 31, 0},
+        {1, 97, 1, 1, 80, 0},
+        {1, 127, 2, 1, 48, 0},
+        {1, 128, 1, 1, 8, 0},
+        {1, 129, 4, 2, 64, 0},
+        {1, 131, 1, 1, 128, 0},
+        {1, 33, 2, 1, 256, 0},
+        {1, 200, 2, 1, 24, 0},
+        /* with a window: of one key, within a tile, a tile and its neighbours, several tiles, the sequence */
+        {1, 9, 1, 1, 4, 1},
+        {2, 200, 2, 1, 16, 1},
+        {1, 100, 2, 1, 8, 20},
+        {1, 200, 2, 2, 16, 63},
+        {1, 256, 2, 1, 16, 64},
+        {1, 199, 1, 1, 16, 65},
+        {1, 321, 2, 1, 8, 130},
+        {1, 70, 2, 1, 16, 69},
+        {1, 70, 2, 1, 16, 70},
+        {1, 130, 3, 1, 80, 2},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) compare(t, shapes[i], 1.0f);
 }
@@ -179,12 +211,12 @@ static void large_scores_body(const struct check_target *t)
     float *qkv = check_random(T * width, 5, 1), *out = check_poisoned(T * HS), *lse = check_poisoned(T);
     for (size_t i = 0; i < T; i++)
         for (size_t j = 0; j < 2 * HS; j++) qkv[i * width + j] *= 12.0f + (float)i * 0.1f;
-    struct shape s = {1, (int)T, 1, 1, (int)HS};
+    struct shape s = {1, (int)T, 1, 1, (int)HS, 0};
     double *qkv64 = check_doubles(qkv, T * width), *out64 = check_doubles(NULL, T * HS),
            *lse64 = check_doubles(NULL, T);
     void *workspace = check_workspace(attention_workspace(1, s.T, 1, 1, s.HS));
     reference_forward(out64, lse64, qkv64, s);
-    t->backend->attention_forward(out, lse, qkv, workspace, 1, s.T, 1, 1, s.HS, t->stream);
+    t->backend->attention_forward(out, lse, qkv, workspace, 1, s.T, 1, 1, s.HS, 0, t->stream);
     /* scores near 1,000 carry an absolute fp32 error near 1e-4, which exp turns into a relative one */
     check_near("attention_forward with large scores", out, out64, T * HS, 2e-4);
     check_near("lse with large scores", lse, lse64, T, CHECK_REDUCTION);
@@ -199,14 +231,16 @@ static void large_scores_stay_finite(void **state)
 
 static void a_row_never_sees_its_future_body(const struct check_target *t)
 {
-    struct shape s = {1, 100, 2, 1, 32};
+    struct shape s = {1, 100, 2, 1, 32, 0};
     size_t n = qkv_size(s), m = out_size(s), width = (size_t)(s.NH + 2 * s.NKV) * s.HS, cut = 70;
     float *qkv = check_random(n, 6, 1), *first = check_poisoned(m), *second = check_poisoned(m);
     float *lse = check_poisoned(2 * 100);
     void *workspace = check_workspace(attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
-    t->backend->attention_forward(first, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+    t->backend->attention_forward(first, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
+                                  t->stream);
     for (size_t i = cut * width; i < n; i++) qkv[i] = 50.0f - qkv[i];
-    t->backend->attention_forward(second, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+    t->backend->attention_forward(second, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
+                                  t->stream);
     check_same_bits("rows before the change", first, second, cut * (size_t)s.NH * s.HS);
     assert_true(first[cut * (size_t)s.NH * s.HS] != second[cut * (size_t)s.NH * s.HS]);
     free(qkv), free(first), free(second), free(lse), free(workspace);
@@ -218,10 +252,58 @@ static void a_row_never_sees_its_future(void **state)
     check_each_isa(2, a_row_never_sees_its_future_body);
 }
 
+static void a_row_never_sees_what_is_before_its_window_body(const struct check_target *t)
+{
+    struct shape s = {1, 200, 2, 1, 16, 70};
+    size_t n = qkv_size(s), m = out_size(s), width = 4 * 16, cut = 50, from = (cut + 70 - 1) * 2 * 16;
+    float *qkv = check_random(n, 6, 1), *first = check_poisoned(m), *second = check_poisoned(m);
+    float *lse = check_poisoned(2 * 200);
+    void *workspace = check_workspace(attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
+    t->backend->attention_forward(first, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
+                                  t->stream);
+    for (size_t i = 0; i < cut * width; i++) qkv[i] = 50.0f - qkv[i];
+    t->backend->attention_forward(second, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
+                                  t->stream);
+    check_same_bits("rows past the change", first + from, second + from, m - from);
+    assert_true(first[from - 1] != second[from - 1]); /* the last row that sees it */
+    free(qkv), free(first), free(second), free(lse), free(workspace);
+}
+
+static void a_row_never_sees_what_is_before_its_window(void **state)
+{
+    (void)state;
+    check_each_isa(2, a_row_never_sees_what_is_before_its_window_body);
+}
+
+static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
+{
+    (void)state;
+    struct check_target t;
+    size_t n = 150 * 4 * 16, m = 150 * 2 * 16;
+    float *qkv = check_random(n, 7, 1), *dout = check_random(m, 8, 1), *results[3][2];
+    void *workspace = check_workspace(attention_workspace(1, 150, 2, 1, 16));
+    const int windows[3] = {0, 150, 1 << 20};
+    check_open(&t, "baseline", 2);
+    for (int i = 0; i < 3; i++) {
+        float *lse = check_poisoned(300), *out = results[i][0] = check_poisoned(m),
+              *dqkv = results[i][1] = check_poisoned(n);
+        t.backend->attention_forward(out, lse, qkv, workspace, 1, 150, 2, 1, 16, windows[i], t.stream);
+        t.backend->attention_backward(dqkv, dout, out, lse, qkv, workspace, 1, 150, 2, 1, 16, windows[i],
+                                      t.stream);
+        check_same_bits("out", results[0][0], out, m);
+        check_same_bits("dqkv", results[0][1], dqkv, n);
+        free(lse);
+    }
+    for (int i = 0; i < 3; i++) free(results[i][0]), free(results[i][1]);
+    free(qkv), free(dout), free(workspace);
+    check_close(&t);
+}
+
 static void bits_do_not_depend_on_the_thread_count(void **state)
 {
     (void)state;
-    const struct shape shapes[] = {{1, 150, 4, 2, 32}, {3, 70, 2, 2, 20}, {1, 9, 1, 1, 4}};
+    const struct shape shapes[] = {
+        {1, 150, 4, 2, 32, 0}, {3, 70, 2, 2, 20, 0}, {1, 9, 1, 1, 4, 0}, {1, 210, 4, 2, 16, 70}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s = shapes[i];
         size_t n = qkv_size(s), m = out_size(s), rows = (size_t)s.B * s.NH * s.T;
@@ -232,9 +314,10 @@ static void bits_do_not_depend_on_the_thread_count(void **state)
             check_open(&t, "baseline", threads[run]);
             void *workspace = check_workspace(attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
             float *out = check_poisoned(m), *lse = check_poisoned(rows), *dqkv = check_poisoned(n);
-            t.backend->attention_forward(out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t.stream);
+            t.backend->attention_forward(out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
+                                         t.stream);
             t.backend->attention_backward(dqkv, dout, out, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
-                                          t.stream);
+                                          s.window, t.stream);
             results[run][0] = out, results[run][1] = lse, results[run][2] = dqkv;
             free(workspace);
             check_close(&t);
@@ -257,6 +340,8 @@ int main(void)
         cmocka_unit_test(every_shape_agrees_with_the_reference),
         cmocka_unit_test(large_scores_stay_finite),
         cmocka_unit_test(a_row_never_sees_its_future),
+        cmocka_unit_test(a_row_never_sees_what_is_before_its_window),
+        cmocka_unit_test(a_window_as_long_as_the_sequence_changes_no_bit),
         cmocka_unit_test(bits_do_not_depend_on_the_thread_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

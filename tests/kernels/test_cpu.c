@@ -248,8 +248,8 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->qk_norm_rope_forward(f[0], f[7], f[1], f[2], f[3], f[5], B, T, NH, NKV, HS, 1e-5f, t->stream);
     k->qk_norm_rope_backward(f[0], f[2], f[3], f[1], f[7], f[4], f[4], f[5], workspace, B, T, NH, NKV, HS,
                              t->stream);
-    k->attention_forward(f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, t->stream);
-    k->attention_backward(f[2], f[3], f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, t->stream);
+    k->attention_forward(f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, 0, t->stream);
+    k->attention_backward(f[2], f[3], f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, 0, t->stream);
     k->swiglu_forward(f[0], f[1], N, F, t->stream);
     k->swiglu_backward(f[2], f[0], f[1], N, F, t->stream);
     k->bias_forward(f[0], f[1], N, C, C, t->stream);
