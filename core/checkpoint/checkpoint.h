@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/model/gguf.h"
 #include "core/model/safetensors.h"
 #include "core/network/network.h"
 #include "core/train/early_stopping.h"
@@ -84,6 +85,10 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
 /* Copies the files of a model that Hugging Face reads (weights as one file, config.json, tokenizer) to a new
  * or empty folder `to`; any other folder is an error. On failure the folder is removed. */
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
+
+/* Writes the model in `folder`, with its tokenizer and chat template, as one file for llama.cpp: see gguf.h. */
+enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type, int64_t *bytes,
+                                   struct err *err);
 
 /* Like checkpoint_export, for models from elsewhere, which are checked first: before anything is written it
  * rejects an architecture that is not supported, and every tensor that is missing, unknown, of another shape,

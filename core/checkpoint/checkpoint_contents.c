@@ -14,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/half.h"
 #include "core/base/thread.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
@@ -365,33 +366,37 @@ enum status checkpoint_check_weights(const struct safetensors *file, const struc
     return status;
 }
 
-enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err)
+/* Opens the weights of a folder and checks that they are those of its config.json. */
+static enum status open_checked(const char *folder, struct model_config *config, struct safetensors *weights,
+                                struct err *err)
 {
     char path[CHECKPOINT_PATH];
+    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), config, err);
+    if (!status) status = safetensors_open_folder(folder, weights, err);
+    return status ? status : checkpoint_check_weights(weights, config, err);
+}
+
+enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type, int64_t *bytes,
+                                   struct err *err)
+{
     struct model_config config;
-    struct safetensors file = {0};
-    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &config, err);
-    if (!status) status = safetensors_open_folder(folder, &file, err);
-    if (!status) status = checkpoint_check_weights(&file, &config, err);
-    safetensors_close(&file);
+    struct safetensors weights = {0};
+    enum status status = open_checked(folder, &config, &weights, err);
+    if (!status) status = gguf_write(folder, &config, &weights, path, type, bytes, err);
+    safetensors_close(&weights);
+    return status;
+}
+
+enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err)
+{
+    struct model_config config;
+    struct safetensors weights = {0};
+    enum status status = open_checked(folder, &config, &weights, err);
+    safetensors_close(&weights);
     return status ? status : checkpoint_export(folder, to, bytes, err);
 }
 
 /* ---- loading ---- */
-
-/* IEEE 754 binary16 to binary32, exactly. */
-static float from_half(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
-    float value;
-    if (exponent == 0) { /* zero or subnormal */
-        value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    uint32_t bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 /* Reads instead of mapping: a failing disk or a truncated file is then an error instead of a signal. */
 static enum status read_at(int fd, unsigned char *to, size_t bytes, size_t offset, const char *path,
@@ -416,10 +421,7 @@ static void widen(float *out, const unsigned char *from, size_t count, bool half
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t narrow = (uint16_t)(from[2 * i] | from[2 * i + 1] << 8);
-        uint32_t bits = (uint32_t)narrow << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        out[i] = half ? from_half(narrow) : value;
+        out[i] = half ? float_of_f16(narrow) : float_of_bf16(narrow);
     }
 }
 

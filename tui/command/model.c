@@ -19,11 +19,12 @@
 
 struct options {
     const char *output, *name;
+    int gguf; /* an enum gguf_type; -1: a folder */
     int64_t step;
     bool best, json;
 };
 
-static const struct options defaults = {.step = -1};
+static const struct options defaults = {.step = -1, .gguf = -1};
 
 /* ---- info ---- */
 
@@ -184,6 +185,14 @@ static enum status refuse_stdout(const struct options *o, struct err *err)
                    "-o -: a model is a folder, which standard output cannot be (-o FOLDER)");
 }
 
+static enum status export_gguf(const struct options *o, const char *folder, int64_t *bytes, struct err *err)
+{
+    if (file_is_folder(o->output))
+        return err_set(err, STATUS_USAGE, "-o %s: is a folder, but GGUF is one file (-o %s/model.gguf)",
+                       o->output, o->output);
+    return checkpoint_export_gguf(folder, o->output, (enum gguf_type)o->gguf, bytes, err);
+}
+
 static enum status run_export(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -192,7 +201,9 @@ static enum status run_export(const void *options, const struct words *words, st
     int64_t bytes;
     enum status status = refuse_stdout(o, err);
     if (!status) status = model_choice_find(&model, folder, sizeof folder, NULL, err);
-    if (!status) status = checkpoint_export(folder, o->output, &bytes, err);
+    if (!status)
+        status = o->gguf >= 0 ? export_gguf(o, folder, &bytes, err)
+                              : checkpoint_export(folder, o->output, &bytes, err);
     if (status) return status;
     printf("%s: %s, from %s\n", CLEAN_LINE(o->output), TEXT_BYTES(bytes),
            strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder);
@@ -200,17 +211,21 @@ static enum status run_export(const void *options, const struct words *words, st
 }
 
 static const struct option_spec export_options[] = {
-    OPTION("output", OPTION_TEXT, AT(output), "FOLDER", "a new folder", .letter = 'o', .required = true),
+    OPTION("output", OPTION_TEXT, AT(output), "PATH", "a new folder, or with --gguf a file", .letter = 'o',
+           .required = true),
+    OPTION("gguf", OPTION_CHOICE, AT(gguf), GGUF_WORDS,
+           "one GGUF file for llama.cpp and Ollama instead, with matrices of this type"),
     STEP_OPTION,
     BEST_OPTION,
     {0},
 };
 
 static const struct command model_export = COMMAND(
-    "model export", "RUN|FOLDER", 1, 1, export_options, "a run's model as a Hugging Face folder", run_export,
+    "model export", "RUN|FOLDER", 1, 1, export_options, "a run's model for other programs", run_export,
     defaults,
-    .about = "Copies weights, config.json and tokenizer, without the optimizer, into a new FOLDER that "
-             "Hugging Face's transformers opens with from_pretrained, and anneal generate, too.");
+    .about = "Copies weights, config.json and tokenizer, without the optimizer, into a new folder that "
+             "Hugging Face's transformers opens with from_pretrained, and anneal generate, too. With --gguf "
+             "it writes one file with weights, tokenizer and chat template, which llama.cpp and Ollama run.");
 
 /* ---- import ---- */
 
@@ -331,6 +346,7 @@ const struct command command_model = {
              .notes = "  anneal model info latest\n"
                       "  anneal model info Qwen3-0.6B/ --json\n"
                       "  anneal model export latest --best -o kjv-model\n"
+                      "  anneal model export latest --gguf q8_0 -o kjv.gguf\n"
                       "  anneal model import Qwen3-0.6B/ --name qwen\n"
                       "  anneal train --model.from=qwen --data.train=books/"},
     .summary = "what a model is made of; a run's as a Hugging Face folder, and such a folder for runs",

@@ -158,8 +158,14 @@ static void an_exported_model_stands_on_its_own(void **state)
                             "/proc/mine");
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
                             "there is no checkpoint of step 7, or no longer");
-    process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o FOLDER");
+    process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o PATH");
     process_expect_sentence(process_run(2, "model", NULL), "say what to do: info|export|import");
+    process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.folder, NULL),
+                            "is a folder, but GGUF is one file (-o ");
+    snprintf(path, sizeof path, "%s/mine.gguf", s.folder);
+    free(process_output("model", "export", "base", "--gguf", "q8_0", "-o", path, NULL));
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size < original.st_size / 2);
     snprintf(path, sizeof path, "%s/best/", s.folder); /* a slash at the end names the same folder */
     said = process_output("model", "export", "base", "--best", "-o", path, NULL);
     char *best = stage_query(&s, "select 'from step-' || best_step from runs");

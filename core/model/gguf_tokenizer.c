@@ -1,0 +1,214 @@
+/* The tokenizer of a GGUF file: the vocabulary as tokenizer.json spells it, merges, special tokens, and the
+ * chat template. llama.cpp has no general split patterns: it knows a number of them by name. */
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/model/generation_config.h"
+#include "core/model/gguf_metadata.h"
+#include "datasets/bpe.h"
+
+/* llama.cpp's numbers for the kinds of tokens. */
+enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_USER_DEFINED = 4, TOKEN_UNUSED = 5 };
+
+/* The pattern of Llama 3 and Qwen2, with their ways to split digits. */
+#define LETTERS_DIGITS_MARKS(digits)                                                                         \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"  \
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* How text is split before merges. */
+static const struct splitting {
+    const char *name; /* llama.cpp's */
+    const char *patterns[2];
+    bool ignore_merges;
+} splittings[] = {
+    {"gpt-2", {PRETOKENIZER_GPT2}, false},
+    {"llama-bpe", {LETTERS_DIGITS_MARKS("\\p{N}{1,3}")}, true},
+    {"qwen2", {LETTERS_DIGITS_MARKS("\\p{N}")}, false},
+    {"smollm", {"\\p{N}", PRETOKENIZER_GPT2}, false},
+};
+
+static const char *find_splitting(const struct bpe *bpe)
+{
+    for (size_t i = 0; i < sizeof splittings / sizeof *splittings; i++) {
+        const struct splitting *s = &splittings[i];
+        size_t count = s->patterns[1] ? 2 : 1;
+        bool same = count == bpe->pattern_count && s->ignore_merges == bpe->ignore_merges;
+        for (size_t p = 0; same && p < count; p++) same = strcmp(s->patterns[p], bpe->patterns[p]) == 0;
+        if (same) return s->name;
+    }
+    return bpe->merge_count ? NULL : "default"; /* without merges it makes no difference */
+}
+
+/* ---- special tokens ---- */
+
+/* Entry `at` of the sequence that a TemplateProcessing makes of one text, if it is a special token: its id,
+ * else -1. at < 0 counts from the end. */
+static int64_t template_token(const json_t *processor, int at)
+{
+    const json_t *list = json_object_get(processor, "processors"), *inside;
+    size_t index;
+    int64_t id = -1;
+    json_array_foreach(list, index, inside)
+    {
+        if (id < 0) id = template_token(inside, at);
+    }
+    const json_t *single = json_object_get(processor, "single");
+    size_t n = json_array_size(single);
+    if (id >= 0 || n < 2) return id;
+    const json_t *special = json_object_get(json_array_get(single, at < 0 ? n - 1 : 0), "SpecialToken");
+    const char *name = json_string_value(json_object_get(special, "id"));
+    const json_t *entry = name ? json_object_get(json_object_get(processor, "special_tokens"), name) : NULL;
+    const json_t *value = json_array_get(json_object_get(entry, "ids"), 0);
+    return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
+static void put_special_tokens(struct gguf_metadata *m, const struct special_tokens *tokens,
+                               const json_t *json)
+{
+    const json_t *processor = json_object_get(json, "post_processor");
+    int64_t first = template_token(processor, 0), last = template_token(processor, -1);
+    int64_t bos = tokens->bos >= 0 ? tokens->bos : first;
+    int64_t eos = tokens->eos_count ? tokens->eos[0] : last;
+    if (bos >= 0) gguf_put_u32(m, "tokenizer.ggml.bos_token_id", bos);
+    if (eos >= 0) gguf_put_u32(m, "tokenizer.ggml.eos_token_id", eos);
+    if (tokens->pad >= 0) gguf_put_u32(m, "tokenizer.ggml.padding_token_id", tokens->pad);
+    if (tokens->eos_count > 1) gguf_put_u32(m, "tokenizer.ggml.eot_token_id", tokens->eos[1]);
+    gguf_put_bool(m, "tokenizer.ggml.add_bos_token", first >= 0);
+    gguf_put_bool(m, "tokenizer.ggml.add_eos_token", last >= 0);
+}
+
+/* ---- the vocabulary ---- */
+
+struct vocabulary {
+    struct entry {
+        const char *text; /* borrowed from the JSON; NULL: the id is unused */
+        int type;
+    } * entries;
+    size_t count; /* rows of the embedding */
+};
+
+/* Stores the text of a token. tokenizer_parse_json has checked that ids are whole numbers. */
+static enum status set_entry(struct vocabulary *v, const json_t *id, const char *text, int type,
+                             struct err *err)
+{
+    size_t at = (size_t)json_integer_value(id);
+    if (at >= v->count)
+        return err_set(err, STATUS_USAGE,
+                       "tokenizer.json: token %zu (\"%.40s\") is outside the model's vocabulary of %zu", at,
+                       text, v->count);
+    v->entries[at] = (struct entry){text, type};
+    return STATUS_OK;
+}
+
+static enum status read_vocabulary(struct vocabulary *v, json_t *json, struct err *err)
+{
+    json_t *vocab = json_object_get(json_object_get(json, "model"), "vocab"), *id, *token;
+    const char *text;
+    size_t index;
+    enum status status = STATUS_OK;
+    json_object_foreach(vocab, text, id)
+    {
+        if ((status = set_entry(v, id, text, TOKEN_NORMAL, err))) return status;
+    }
+    json_array_foreach(json_object_get(json, "added_tokens"), index, token)
+    {
+        bool special = json_is_true(json_object_get(token, "special"));
+        status =
+            set_entry(v, json_object_get(token, "id"), json_string_value(json_object_get(token, "content")),
+                      special ? TOKEN_CONTROL : TOKEN_USER_DEFINED, err);
+        if (status) return status;
+    }
+    return STATUS_OK;
+}
+
+static void put_vocabulary(struct gguf_metadata *m, const struct vocabulary *v)
+{
+    char unused[32];
+    gguf_put_texts(m, "tokenizer.ggml.tokens", v->count);
+    for (size_t i = 0; i < v->count; i++) {
+        const char *text = v->entries[i].text;
+        snprintf(unused, sizeof unused, "[PAD%zu]", i);
+        gguf_string(m->stream, text ? text : unused, strlen(text ? text : unused));
+    }
+    gguf_put_i32s(m, "tokenizer.ggml.token_type", v->count);
+    for (size_t i = 0; i < v->count; i++)
+        gguf_u32(m->stream, (uint32_t)(v->entries[i].text ? v->entries[i].type : TOKEN_UNUSED));
+}
+
+/* Merges are "a b", or ["a", "b"]; llama.cpp reads "a b". */
+static void put_merges(struct gguf_metadata *m, const json_t *json)
+{
+    const json_t *merges = json_object_get(json_object_get(json, "model"), "merges"), *merge;
+    size_t index;
+    gguf_put_texts(m, "tokenizer.ggml.merges", json_array_size(merges));
+    json_array_foreach(merges, index, merge)
+    {
+        const json_t *left = json_is_string(merge) ? merge : json_array_get(merge, 0);
+        const json_t *right = json_array_get(merge, 1);
+        size_t n = json_string_length(left) + (right ? 1 + json_string_length(right) : 0);
+        gguf_u64(m->stream, n);
+        fwrite(json_string_value(left), 1, json_string_length(left), m->stream);
+        if (right) fprintf(m->stream, " %s", json_string_value(right));
+    }
+}
+
+/* ---- all of it ---- */
+
+static enum status put_bpe(struct gguf_metadata *m, const struct bpe *bpe, json_t *json,
+                           const struct special_tokens *tokens, int vocab_size, struct err *err)
+{
+    struct vocabulary v = {.count = (size_t)vocab_size};
+    const char *splitting = find_splitting(bpe);
+    if (!splitting)
+        return err_set(err, STATUS_USAGE,
+                       "tokenizer.json: llama.cpp has no name for the pattern that splits text, so it would "
+                       "choose other tokens (it knows those of GPT-2, Llama 3, Qwen2 and SmolLM)");
+    if (!(v.entries = calloc(v.count, sizeof *v.entries)))
+        return err_no_memory(err, "a vocabulary of %zu", v.count);
+    enum status status = read_vocabulary(&v, json, err);
+    if (!status) {
+        gguf_put_text(m, "tokenizer.ggml.model", "gpt2");
+        gguf_put_text(m, "tokenizer.ggml.pre", splitting);
+        put_vocabulary(m, &v);
+        put_merges(m, json);
+        put_special_tokens(m, tokens, json);
+    }
+    free(v.entries);
+    return status;
+}
+
+static enum status put_chat_template(struct gguf_metadata *m, const char *folder, struct err *err)
+{
+    char *text;
+    enum status status = chat_template_read(folder, &text, err);
+    if (!status && text) gguf_put_text(m, "tokenizer.chat_template", text);
+    free(text);
+    return status;
+}
+
+enum status gguf_put_tokenizer(struct gguf_metadata *m, const char *folder, int vocab_size, struct err *err)
+{
+    char path[PATH_MAX];
+    struct file_map map = {0};
+    struct tokenizer *tokenizer = NULL;
+    struct special_tokens tokens;
+    enum status status = file_format_path(path, sizeof path, err, "%s/tokenizer.json", folder);
+    if (!status && !file_exists(path)) { /* "none" is llama.cpp's word for ids alone */
+        gguf_put_text(m, "tokenizer.ggml.model", "none");
+        return STATUS_OK;
+    }
+    if (!status) status = special_tokens_read(folder, &tokens, err);
+    if (!status) status = file_map_open(path, &map, err);
+    if (!status) status = tokenizer_parse_json((const char *)map.data, map.size, path, &tokenizer, err);
+    json_t *json = status ? NULL : json_loadb((const char *)map.data, map.size, 0, NULL);
+    if (!status && !json) status = err_no_memory(err, "reading %s", path);
+    if (!status) status = put_bpe(m, tokenizer_bpe(tokenizer), json, &tokens, vocab_size, err);
+    if (!status) status = put_chat_template(m, folder, err);
+    json_decref(json);
+    tokenizer_close(tokenizer);
+    file_map_close(&map);
+    return status;
+}

@@ -1,0 +1,501 @@
+/* GGUF files, read back by a small reader of the format: every tensor with its values, the sizes, and the
+ * tokenizer; and models that llama.cpp could not run are refused. tests/fixtures/gguf/check_gguf.py holds the
+ * same files against llama.cpp itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "core/base/half.h"
+#include "core/model/hugging_face.h"
+#include "tests/core/checkpoint/saved.h"
+#include "tests/core/network/rig.h"
+
+/* ---- a reader ---- */
+
+struct gguf {
+    struct file_map map;
+    size_t at;
+    uint64_t tensors, keys;
+    size_t first_key, first_tensor, data;
+};
+
+static uint64_t take(struct gguf *g, size_t bytes)
+{
+    uint64_t value = 0;
+    assert_in_range(g->at + bytes, 0, g->map.size);
+    memcpy(&value, g->map.data + g->at, bytes);
+    g->at += bytes;
+    return value;
+}
+
+static const char *take_text(struct gguf *g, size_t *n)
+{
+    *n = take(g, 8);
+    const char *text = (const char *)g->map.data + g->at;
+    assert_in_range(g->at + *n, 0, g->map.size);
+    g->at += *n;
+    return text;
+}
+
+static void skip_value(struct gguf *g, uint64_t type)
+{
+    static const size_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    size_t n;
+    assert_in_range(type, 0, 12);
+    if (type == 8) {
+        take_text(g, &n);
+    } else if (type == 9) {
+        uint64_t element = take(g, 4), count = take(g, 8);
+        for (uint64_t i = 0; i < count; i++) skip_value(g, element);
+    } else {
+        take(g, bytes[type]);
+    }
+}
+
+struct tensor {
+    uint64_t dims, shape[2], type, offset;
+};
+
+/* Reads the entry of the next tensor; returns whether it has this name. */
+static bool next_tensor(struct gguf *g, const char *name, struct tensor *t)
+{
+    size_t n;
+    const char *text = take_text(g, &n);
+    t->dims = take(g, 4);
+    assert_in_range(t->dims, 1, 2);
+    for (uint64_t d = 0; d < t->dims; d++) t->shape[d] = take(g, 8);
+    t->type = take(g, 4);
+    t->offset = take(g, 8);
+    return name && strlen(name) == n && memcmp(name, text, n) == 0;
+}
+
+static void open_gguf(struct gguf *g, const char *path)
+{
+    struct err err = {0};
+    size_t n;
+    *g = (struct gguf){0};
+    if (file_map_open(path, &g->map, &err)) fail_msg("%s", err.text);
+    assert_int_equal(take(g, 4), 0x46554747); /* "GGUF" */
+    assert_int_equal(take(g, 4), 3);
+    g->tensors = take(g, 8);
+    g->keys = take(g, 8);
+    g->first_key = g->at;
+    for (uint64_t i = 0; i < g->keys; i++) {
+        take_text(g, &n);
+        skip_value(g, take(g, 4));
+    }
+    g->first_tensor = g->at;
+    struct tensor t;
+    for (uint64_t i = 0; i < g->tensors; i++) next_tensor(g, NULL, &t);
+    g->data = (g->at + 31) / 32 * 32;
+}
+
+/* Goes to the value of a key, which must be of this type; false if there is no such key. */
+static bool find_key(struct gguf *g, const char *key, uint64_t type)
+{
+    size_t n;
+    g->at = g->first_key;
+    for (uint64_t i = 0; i < g->keys; i++) {
+        const char *text = take_text(g, &n);
+        uint64_t found = take(g, 4);
+        if (strlen(key) == n && memcmp(key, text, n) == 0) {
+            assert_int_equal(found, type);
+            return true;
+        }
+        skip_value(g, found);
+    }
+    return false;
+}
+
+static uint64_t number(struct gguf *g, const char *key)
+{
+    if (!find_key(g, key, 4)) fail_msg("there is no %s", key);
+    return take(g, 4);
+}
+
+static void expect_text(struct gguf *g, const char *expected)
+{
+    size_t n;
+    const char *text = take_text(g, &n);
+    if (n != strlen(expected) || memcmp(text, expected, n) != 0)
+        fail_msg("%.*s, not %s", (int)n, text, expected);
+}
+
+static void expect_key(struct gguf *g, const char *key, const char *expected)
+{
+    if (!find_key(g, key, 8)) fail_msg("there is no %s", key);
+    expect_text(g, expected);
+}
+
+static struct tensor find_tensor(struct gguf *g, const char *name)
+{
+    struct tensor t;
+    g->at = g->first_tensor;
+    for (uint64_t i = 0; i < g->tensors; i++)
+        if (next_tensor(g, name, &t)) return t;
+    fail_msg("there is no tensor %s", name);
+    return t;
+}
+
+/* Element (row, col) of a tensor; *step is the distance between the values that its type could have. */
+static double element(const struct gguf *g, const struct tensor *t, size_t row, size_t col, double *step)
+{
+    size_t index = row * t->shape[0] + col;
+    const unsigned char *data = g->map.data + g->data + t->offset;
+    uint16_t narrow;
+    float wide;
+    assert_int_equal(t->offset % 32, 0);
+    *step = 0;
+    if (t->type == 0) return memcpy(&wide, data + 4 * index, 4), wide;
+    if (t->type == 1) return memcpy(&narrow, data + 2 * index, 2), *step = 0x1p-10, float_of_f16(narrow);
+    if (t->type == 30) return memcpy(&narrow, data + 2 * index, 2), *step = 0x1p-7, float_of_bf16(narrow);
+    assert_int_equal(t->type, 8);
+    memcpy(&narrow, data + index / 32 * 34, 2);
+    *step = float_of_f16(narrow);
+    return *step * (signed char)data[index / 32 * 34 + 2 + index % 32];
+}
+
+/* ---- the fixtures of tests/fixtures/sharded ---- */
+
+static const struct {
+    const char *folder, *architecture;
+} models[] = {{"llama_bf16", "llama"}, {"qwen2_fp16", "qwen2"}, {"qwen3_fp32", "qwen3"}};
+
+static double source_value(const struct safetensor *t, size_t index)
+{
+    uint16_t narrow;
+    float wide;
+    if (strcmp(t->dtype, "F32") == 0) return memcpy(&wide, (const char *)t->data + 4 * index, 4), wide;
+    memcpy(&narrow, (const char *)t->data + 2 * index, 2);
+    return strcmp(t->dtype, "F16") == 0 ? float_of_f16(narrow) : float_of_bf16(narrow);
+}
+
+static char *export_fixture(const char *name, enum gguf_type type)
+{
+    char folder[128];
+    char *path = rig_path("model.gguf");
+    int64_t bytes;
+    struct err err = {0};
+    snprintf(folder, sizeof folder, "tests/fixtures/sharded/%s", name);
+    if (checkpoint_export_gguf(folder, path, type, &bytes, &err)) fail_msg("%s: %s", name, err.text);
+    return path;
+}
+
+/* The row of Hugging Face's tensor that llama.cpp, which rotates adjacent pairs, wants at `row`: elements i
+ * and i + width/2 of a head become 2i and 2i + 1. */
+static size_t wanted_row(const char *name, const char *architecture, size_t row, size_t width)
+{
+    bool rotated = strstr(name, "q_proj") || strstr(name, "k_proj");
+    if (!rotated || strcmp(architecture, "llama") != 0) return row;
+    size_t head = row / width, at = row % width;
+    return head * width + (at % 2 ? width / 2 + at / 2 : at / 2);
+}
+
+static void compare(struct gguf *g, const struct safetensors *source, const char *architecture, size_t width,
+                    const char *from, const char *to)
+{
+    const struct safetensor *s = safetensors_find(source, from);
+    struct tensor t = find_tensor(g, to);
+    bool matrix = s->dims == 2;
+    size_t rows = matrix ? (size_t)s->shape[0] : 1, cols = (size_t)s->shape[s->dims - 1];
+    assert_int_equal(t.dims, s->dims);
+    assert_int_equal(t.shape[0], cols);
+    if (matrix) assert_int_equal(t.shape[1], rows);
+    if (!matrix) assert_int_equal(t.type, 0);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) {
+            size_t at = matrix ? wanted_row(from, architecture, r, width) * cols + c
+                               : wanted_row(from, architecture, c, width);
+            double step, value = element(g, &t, r, c, &step), wanted = source_value(s, at);
+            double off = t.type == 8 ? 0.501 * step : 0.5 * step * fabs(wanted) + 0x1p-25;
+            if (!(fabs(value - wanted) <= (t.type ? off : 0)))
+                fail_msg("%s (%zu, %zu): %g, not %g", to, r, c, value, wanted);
+        }
+}
+
+static void every_tensor_has_its_values_in_every_type(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"model.embed_tokens.weight", "token_embd.weight"},
+        {"model.norm.weight", "output_norm.weight"},
+        {"model.layers.1.input_layernorm.weight", "blk.1.attn_norm.weight"},
+        {"model.layers.0.self_attn.q_proj.weight", "blk.0.attn_q.weight"},
+        {"model.layers.1.self_attn.k_proj.weight", "blk.1.attn_k.weight"},
+        {"model.layers.1.self_attn.v_proj.weight", "blk.1.attn_v.weight"},
+        {"model.layers.0.self_attn.o_proj.weight", "blk.0.attn_output.weight"},
+        {"model.layers.1.mlp.gate_proj.weight", "blk.1.ffn_gate.weight"},
+        {"model.layers.0.mlp.up_proj.weight", "blk.0.ffn_up.weight"},
+        {"model.layers.1.mlp.down_proj.weight", "blk.1.ffn_down.weight"}};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int type = 0; type < GGUF_TYPES; type++) {
+            struct gguf g;
+            struct safetensors source;
+            char folder[128];
+            char *path = export_fixture(models[m].folder, (enum gguf_type)type);
+            snprintf(folder, sizeof folder, "tests/fixtures/sharded/%s", models[m].folder);
+            assert_int_equal(safetensors_open_folder(folder, &source, NULL), STATUS_OK);
+            open_gguf(&g, path);
+            assert_int_equal(g.tensors, source.count);
+            expect_key(&g, "general.architecture", models[m].architecture);
+            char key[64];
+            snprintf(key, sizeof key, "%s.attention.key_length", models[m].architecture);
+            size_t width = number(&g, key);
+            for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+                compare(&g, &source, models[m].architecture, width, pairs[i][0], pairs[i][1]);
+            if (m == 1) {
+                compare(&g, &source, "qwen2", width, "model.layers.1.self_attn.q_proj.bias",
+                        "blk.1.attn_q.bias");
+                compare(&g, &source, "qwen2", width, "model.layers.0.self_attn.v_proj.bias",
+                        "blk.0.attn_v.bias");
+            } else if (m == 2) {
+                compare(&g, &source, "qwen3", width, "model.layers.1.self_attn.k_norm.weight",
+                        "blk.1.attn_k_norm.weight");
+            }
+            safetensors_close(&source);
+            file_map_close(&g.map);
+            free(path);
+        }
+}
+
+static void a_matrix_whose_rows_are_no_blocks_stays_in_16_bits(void **state)
+{
+    (void)state;
+    struct gguf g;
+    char *path = export_fixture("llama_bf16", GGUF_Q8_0); /* 24 and 40 wide: not multiples of 32 */
+    open_gguf(&g, path);
+    assert_int_equal(find_tensor(&g, "blk.0.attn_q.weight").type, 1);
+    file_map_close(&g.map);
+    free(path);
+}
+
+/* ---- tokenizers ---- */
+
+/* A checkpoint with 512 rows of embedding, 32 wide, and this tokenizer. */
+static char *folder_with(const char *tokenizer_path)
+{
+    struct model_config config = rig_config();
+    struct rig rig;
+    struct tokenizer *tokenizer;
+    struct train_state state = saved_state(1);
+    int64_t bytes;
+    struct err err = {0};
+    config.vocab_size = 512;
+    config.hidden_dim = 32;
+    saved_open(&rig, &config, 0, 3);
+    char *parent = saved_folder("tokenizers");
+    if (tokenizer_open(tokenizer_path, &tokenizer, &err)) fail_msg("%s", err.text);
+    struct checkpoint_source source = checkpoint_of_network(&rig.network, false);
+    if (checkpoint_save(parent, &source, &state, tokenizer, &bytes, &err)) fail_msg("%s", err.text);
+    tokenizer_close(tokenizer);
+    rig_close(&rig);
+    char *folder = saved_path(parent, "step-1", "");
+    free(parent);
+    return folder;
+}
+
+static void put(const char *folder, const char *name, const char *text)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    rig_write(path, text, strlen(text));
+}
+
+static void open_export(struct gguf *g, const char *folder, enum gguf_type type)
+{
+    char *path = rig_path("export.gguf");
+    int64_t bytes;
+    struct err err = {0};
+    if (checkpoint_export_gguf(folder, path, type, &bytes, &err)) fail_msg("%s", err.text);
+    open_gguf(g, path);
+    assert_int_equal(g->map.size, bytes);
+    free(path);
+}
+
+static void split_patterns_have_llama_cpps_names(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"gpt2_style", "gpt-2"},
+                                           {"llama_style", "llama-bpe"},
+                                           {"qwen_style", "qwen2"},
+                                           {"digits_style", "smollm"},
+                                           {"trained", "gpt-2"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gguf g;
+        char path[128];
+        snprintf(path, sizeof path, "tests/fixtures/tokenizer/%s.json", cases[i][0]);
+        char *folder = folder_with(path);
+        open_export(&g, folder, GGUF_F16);
+        expect_key(&g, "tokenizer.ggml.model", "gpt2");
+        expect_key(&g, "tokenizer.ggml.pre", cases[i][1]);
+        file_map_close(&g.map);
+        free(folder);
+    }
+    struct gguf g;
+    char *folder = folder_with("bytes");
+    open_export(&g, folder, GGUF_F16);
+    expect_key(&g, "tokenizer.ggml.pre", "default");
+    file_map_close(&g.map);
+    free(folder);
+}
+
+static void tokens_merges_special_tokens_and_the_chat_template_are_written(void **state)
+{
+    (void)state;
+    struct gguf g;
+    json_t *json = json_load_file("tests/fixtures/tokenizer/llama_style.json", 0, NULL), *model, *id;
+    const char *text;
+    char *folder = folder_with("tests/fixtures/tokenizer/llama_style.json");
+    put(folder, "generation_config.json", "{\"bos_token_id\": 451, \"eos_token_id\": [452, 453]}");
+    put(folder, "chat_template.jinja", "{{ messages }}");
+    open_export(&g, folder, GGUF_F32);
+    model = json_object_get(json, "model");
+    assert_true(find_key(&g, "tokenizer.ggml.tokens", 9));
+    assert_int_equal(take(&g, 4), 8);
+    assert_int_equal(take(&g, 8), 512);
+    size_t n, texts = g.at;
+    for (int i = 0; i < 512; i++) {
+        const char *token = take_text(&g, &n);
+        json_object_foreach(json_object_get(model, "vocab"), text, id)
+        {
+            if (json_integer_value(id) == i) assert_memory_equal(token, text, n);
+        }
+    }
+    g.at = texts;
+    for (int i = 0; i < 451; i++) take_text(&g, &n);
+    expect_text(&g, "<|begin|>");
+    for (int i = 452; i < 511; i++) take_text(&g, &n);
+    expect_text(&g, "[PAD511]"); /* a row of the embedding without a token */
+    assert_true(find_key(&g, "tokenizer.ggml.token_type", 9));
+    g.at += 12;
+    for (int i = 0; i < 512; i++) assert_int_equal(take(&g, 4), i < 451 ? 1 : i < 455 ? 3 : 5);
+    assert_true(find_key(&g, "tokenizer.ggml.merges", 9));
+    assert_int_equal(take(&g, 4), 8);
+    const json_t *merges = json_object_get(model, "merges"), *first = json_array_get(merges, 0);
+    assert_int_equal(take(&g, 8), json_array_size(merges));
+    char merge[64];
+    snprintf(merge, sizeof merge, "%s %s", json_string_value(json_array_get(first, 0)),
+             json_string_value(json_array_get(first, 1)));
+    expect_text(&g, json_is_string(first) ? json_string_value(first) : merge);
+    assert_int_equal(number(&g, "tokenizer.ggml.bos_token_id"), 451);
+    assert_int_equal(number(&g, "tokenizer.ggml.eos_token_id"), 452);
+    assert_int_equal(number(&g, "tokenizer.ggml.eot_token_id"), 453);
+    expect_key(&g, "tokenizer.chat_template", "{{ messages }}");
+    json_decref(json);
+    file_map_close(&g.map);
+    free(folder);
+}
+
+/* ---- what llama.cpp cannot run ---- */
+
+static void expect_refused(const char *folder, enum gguf_type type, const char *part)
+{
+    char *path = rig_path("refused.gguf");
+    int64_t bytes;
+    struct err err = {0};
+    assert_int_equal(checkpoint_export_gguf(folder, path, type, &bytes, &err), STATUS_USAGE);
+    if (!strstr(err.text, part)) fail_msg("%s", err.text);
+    assert_false(file_exists(path));
+    free(path);
+}
+
+static void a_pattern_without_a_name_is_refused(void **state)
+{
+    (void)state;
+    struct file_map map;
+    char *folder = folder_with("tests/fixtures/tokenizer/qwen_style.json");
+    assert_int_equal(file_map_open("tests/fixtures/tokenizer/qwen_style.json", &map, NULL), STATUS_OK);
+    char *text = strndup((const char *)map.data, map.size), *at = strstr(text, "\\\\p{N}|");
+    assert_non_null(at);
+    at[4] = 'M'; /* marks instead of numbers */
+    put(folder, "tokenizer.json", text);
+    expect_refused(folder, GGUF_F16, "llama.cpp has no name for the pattern that splits text");
+    free(text);
+    file_map_close(&map);
+    free(folder);
+}
+
+static void a_token_outside_the_vocabulary_is_refused(void **state)
+{
+    (void)state;
+    char *folder = folder_with("tests/fixtures/tokenizer/qwen_style.json");
+    json_t *json = json_load_file("tests/fixtures/tokenizer/qwen_style.json", 0, NULL);
+    json_t *first = json_array_get(json_object_get(json, "added_tokens"), 0);
+    json_object_set_new(first, "id", json_integer(512)); /* the model has 512 rows */
+    char *text = json_dumps(json, 0);
+    put(folder, "tokenizer.json", text);
+    expect_refused(folder, GGUF_F16, "token 512 (\"<|end|>\") is outside the model's vocabulary of 512");
+    free(text);
+    json_decref(json);
+    free(folder);
+}
+
+static void a_weight_that_f16_cannot_hold_is_refused_by_name(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    struct rig rig;
+    saved_open(&rig, &config, 0, 3);
+    rig.network.weights[rig.model.layers[1].o.parts->offset + 2] = 70000;
+    char *parent = saved_folder("large");
+    saved_write(parent, &rig, 1);
+    char *folder = saved_path(parent, "step-1", "");
+    rig_close(&rig);
+    char tokenizer[4096];
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
+    remove(tokenizer); /* its 256 tokens are more than the model has */
+    expect_refused(folder, GGUF_F16, "model.layers.1.self_attn.o_proj.weight has a number beyond 65504");
+    char *path = rig_path("bf16.gguf");
+    int64_t bytes;
+    assert_int_equal(checkpoint_export_gguf(folder, path, GGUF_BF16, &bytes, NULL), STATUS_OK);
+    free(path);
+    free(parent);
+    free(folder);
+}
+
+static void halves_round_to_the_nearest(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 0; bits < 0x10000; bits++) {
+        float value = float_of_f16((uint16_t)bits);
+        if (value != value) {
+            assert_int_equal(f16_of_float(value) & 0x7c00, 0x7c00);
+            assert_int_not_equal(f16_of_float(value) & 0x3ff, 0);
+            continue;
+        }
+        assert_int_equal(f16_of_float(value), bits);
+        if ((bits & 0x7fff) >= 0x7bff) continue;
+        float next = float_of_f16((uint16_t)(bits + 1)), middle = (value + next) / 2;
+        assert_int_equal(f16_of_float(middle), bits + (bits & 1)); /* ties to even */
+        assert_int_equal(f16_of_float(nextafterf(middle, value)), bits);
+        assert_int_equal(f16_of_float(nextafterf(middle, next)), bits + 1);
+    }
+    assert_int_equal(f16_of_float(65519.99f), 0x7bff);
+    assert_int_equal(f16_of_float(65520), 0x7c00);
+    assert_int_equal(bf16_of_float(float_of_bits(0x3f808000)), 0x3f80);
+    assert_int_equal(bf16_of_float(float_of_bits(0x3f818000)), 0x3f82);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_tensor_has_its_values_in_every_type),
+        cmocka_unit_test(a_matrix_whose_rows_are_no_blocks_stays_in_16_bits),
+        cmocka_unit_test(split_patterns_have_llama_cpps_names),
+        cmocka_unit_test(tokens_merges_special_tokens_and_the_chat_template_are_written),
+        cmocka_unit_test(a_pattern_without_a_name_is_refused),
+        cmocka_unit_test(a_token_outside_the_vocabulary_is_refused),
+        cmocka_unit_test(a_weight_that_f16_cannot_hold_is_refused_by_name),
+        cmocka_unit_test(halves_round_to_the_nearest),
+    };
+    return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
+}
