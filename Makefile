@@ -148,12 +148,13 @@ help:
 
 # ---- compiling ----
 # Checked once per build folder, so that a machine without the libraries gets one sentence instead of pages of errors.
-# $(call look_for,HEADERS,TARGET): TARGET is the make target that installs them.
+# $(call look_for,HEADERS,TARGET): TARGET is the make target that installs them. -g0 because with -g3 (DEBUG=1) the
+# preprocessor also prints the macros.
 define look_for
 @mkdir -p $(@D)
 @command -v $(CC) >/dev/null || { echo "make: the compiler $(CC) is not installed (run \`make $(2)\` to install what is missing)" >&2; exit 1; }
 @missing=$$(printf '#if !__has_include(<%s>)\n%s\n#endif\n' $(foreach h,$(1),$(h) $(h)) | \
-  $(CC) $(filter-out -MMD -MP,$(BASE_CFLAGS)) -E -P -x c - | xargs); [ -z "$$missing" ] || { \
+  $(CC) $(filter-out -MMD -MP,$(BASE_CFLAGS)) -g0 -E -P -x c - | xargs); [ -z "$$missing" ] || { \
   echo "make: these headers are not installed: $$missing (run \`make $(2)\` to install what is missing)" >&2; exit 1; }
 @touch $@
 endef

@@ -1,5 +1,5 @@
-/* The binary in a folder as made by `make bundle` finds its files there. packaging/check.sh tests the bundle
- * itself. */
+/* The binary in a folder as made by `make bundle` or `make install` finds its files there; make finds its
+ * headers. packaging/check.sh tests the bundle itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,12 +144,34 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
     process_close(left);
 }
 
+/* -g3 puts the definitions of all macros into the preprocessor's output, which the check for headers reads.
+ */
+static void a_build_for_a_debugger_finds_the_headers(void **state)
+{
+    (void)state;
+    static const char *const environment[] = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", NULL};
+    struct stage s;
+    char build[600], headers[700];
+    if (!file_exists("/usr/bin/make")) skip();
+    stage_open(&s, "headers");
+    snprintf(build, sizeof build, "BUILD=%.500s/build", s.folder);
+    snprintf(headers, sizeof headers, "%.500s/build/headers", s.folder);
+    process_close(process_expect_within(
+        60, 0,
+        process_open(&(struct process_options){
+            .program = "/usr/bin/make",
+            .environment = environment,
+            .arguments = (const char *const[]){"-s", "SAN=", "CUDA=0", "DEBUG=1", build, headers, NULL}})));
+    assert_true(file_exists(headers));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_shipped_corpus_needs_no_package, process_close_all),
         cmocka_unit_test_teardown(what_is_installed_is_where_the_binary_looks_and_is_removed_again,
                                   process_close_all),
+        cmocka_unit_test_teardown(a_build_for_a_debugger_finds_the_headers, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
