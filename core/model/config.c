@@ -563,9 +563,10 @@ char *config_text(const struct config *config)
 
 static void print_key_help(FILE *out, const struct key *k)
 {
-    const char *otherwise = k->kind == KIND_TEXT               ? "(empty)"
-                            : strcmp(k->section, "model") == 0 ? "(preset)"
-                                                               : "(derived)";
+    const char *otherwise = k->kind == KIND_TEXT                 ? "(empty)"
+                            : strcmp(k->name, "vocab_size") == 0 ? "(tokenizer)"
+                            : strcmp(k->section, "model") == 0   ? "(preset)"
+                                                                 : "(derived)";
     fprintf(out, "  %-26s default %-12s", k->name, *k->fallback ? k->fallback : otherwise);
     if (k->kind == KIND_INT) fprintf(out, "  %.0f..%.0f", k->least, k->most);
     if (k->kind == KIND_REAL) fprintf(out, "  %g..%g", k->least, k->most);

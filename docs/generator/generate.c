@@ -272,10 +272,12 @@ static char *format_values(const struct config_key *key, char *buf, size_t size)
 static void write_key(struct writer *w, const struct config_key *key)
 {
     char fallback[200], values[400];
-    bool of_model = strcmp(key->section, "model") == 0;
     snprintf(fallback, sizeof fallback, "`%s`", key->fallback);
     if (!*key->fallback)
-        strcpy(fallback, key->kind == KIND_TEXT ? "empty" : of_model ? "of the preset" : "derived");
+        strcpy(fallback, key->kind == KIND_TEXT                 ? "empty"
+                         : strcmp(key->name, "vocab_size") == 0 ? "of the tokenizer"
+                         : strcmp(key->section, "model") == 0   ? "of the preset"
+                                                                : "derived");
     writer_row(w, key->name, fallback, format_values(key, values, sizeof values),
                key->kept == KEPT ? "fixed" : "may change", key->help, NULL);
 }

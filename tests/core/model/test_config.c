@@ -578,6 +578,8 @@ static void the_help_lists_every_key(void **state)
     }
     assert_non_null(strstr(text, "adamw|lion"));
     assert_non_null(strstr(text, "default 3e-4"));
+    assert_non_null(strstr(text, "\n  vocab_size                 default (tokenizer) "));
+    assert_non_null(strstr(text, "\n  hidden_dim                 default (preset) "));
     free(text);
 }
 
