@@ -6,15 +6,20 @@
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
+#include "kernels/simd.h"
 
-void embedding_forward(void *out_, const int32_t *tokens, const void *weight_, int N, int C,
+void embedding_forward(void *out_, const int32_t *tokens, struct matrix weight, int N, int V, int C,
                        struct stream *stream)
 {
     float *out = out_;
-    const float *weight = weight_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int n = 0; n < N; n++)
-        memcpy(out + (size_t)n * C, weight + (size_t)tokens[n] * C, (size_t)C * sizeof(float));
+    for (int n = 0; n < N; n++) {
+        size_t at = (size_t)tokens[n] * (size_t)weight.stride;
+        if (weight.element == ELEMENT_BF16)
+            simd_widen(out + (size_t)n * C, (const uint16_t *)weight.at + at, C);
+        else
+            memcpy(out + (size_t)n * C, (const float *)weight.at + at, (size_t)C * sizeof(float));
+    }
 }
 
 void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, int N, int V, int C,

@@ -12,21 +12,27 @@ enum { BLOCK = 256, WARPS = BLOCK / 32 };
 
 template <typename T, int W>
 __global__ void embedding_gather(T *__restrict__ out, const int32_t *__restrict__ tokens,
-                                 const T *__restrict__ weight, size_t count, int C)
+                                 const T *__restrict__ weight, size_t count, int C, int stride)
 {
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (i >= count) return;
     size_t n = i / (unsigned)C, c = i - n * (unsigned)C;
-    store<W>(out + i, load<W>(weight + (size_t)tokens[n] * (unsigned)C + c));
+    store<W>(out + i, load<W>(weight + (size_t)tokens[n] * (unsigned)stride + c));
 }
 
-void embedding_forward(void *out, const int32_t *tokens, const void *weight, int N, int C,
+void embedding_forward(void *out, const int32_t *tokens, struct matrix weight, int N, int V, int C,
                        struct stream *stream)
 {
     size_t count = (size_t)N * (size_t)C;
-    dispatch(stream, C, {out, weight}, [&]<typename T, int W>() {
+    (void)V;
+    if (weight.element != precision_element(stream->precision)) {
+        stream_decline(stream, "embedding", "the GPU's kernel takes weights of the stream's precision", false);
+        return;
+    }
+    int width = C | weight.stride; /* a multiple of W only if both are */
+    dispatch(stream, width, {out, weight.at}, [&]<typename T, int W>() {
         LAUNCH((embedding_gather<T, W>), block_count(count / W, BLOCK), BLOCK, 0, stream, (T *)out, tokens,
-               (const T *)weight, count, C);
+               (const T *)weight.at, count, C, weight.stride);
     });
 }
 

@@ -100,6 +100,30 @@ static inline void simd_store(float *x, simd_vector value)
     *(simd_unaligned *)x = value;
 }
 
+typedef uint32_t simd_words __attribute__((vector_size(SIMD_LANES * 4)));
+typedef uint16_t simd_halves __attribute__((vector_size(SIMD_LANES * 2)));
+typedef uint16_t simd_unaligned_halves __attribute__((vector_size(SIMD_LANES * 2), aligned(2), may_alias));
+
+/* SIMD_LANES numbers of bf16, widened exactly. */
+static inline simd_vector simd_load_bf16(const uint16_t *x)
+{
+    simd_halves halves = *(const simd_unaligned_halves *)x;
+    return (simd_vector)(__builtin_convertvector(halves, simd_words) << 16);
+}
+
+static inline float simd_from_bf16(uint16_t x)
+{
+    return simd_float((uint32_t)x << 16);
+}
+
+/* out (n) = x (n), bf16 */
+static inline void simd_widen(float *out, const uint16_t *x, int n)
+{
+    int i = 0;
+    for (; i + SIMD_LANES <= n; i += SIMD_LANES) simd_store(out + i, simd_load_bf16(x + i));
+    for (; i < n; i++) out[i] = simd_from_bf16(x[i]);
+}
+
 static inline float simd_total(simd_vector x)
 {
 #if SIMD_LANES == 16

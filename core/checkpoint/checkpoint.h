@@ -37,9 +37,8 @@ struct train_state {
 /* The numbers of a checkpoint, and how to read them. */
 struct checkpoint_source {
     const struct model *model;
-    const float *weights; /* (elements) trainable, readable by `fetch` */
-    const void *frozen;   /* (frozen_elements), of `frozen_element` */
-    enum element frozen_element;
+    const float *weights;    /* (elements) trainable, readable by `fetch` */
+    const void *frozen;      /* (frozen_bytes) */
     const float *moments[2]; /* (elements) each */
     int moment_count;        /* 0: weights only */
     safetensors_fetch *fetch;
@@ -86,7 +85,8 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
  * or empty folder `to`; any other folder is an error. On failure the folder is removed. */
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
 
-/* Writes the model in `folder`, with its tokenizer and chat template, as one file for llama.cpp: see gguf.h. */
+/* Writes the model in `folder`, with its tokenizer and chat template, as one file for llama.cpp: see gguf.h.
+ */
 enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type, int64_t *bytes,
                                    struct err *err);
 
@@ -103,6 +103,13 @@ enum status checkpoint_check_weights(const struct safetensors *file, const struc
 
 /* Whether a folder from checkpoint_find has moments. */
 bool checkpoint_is_full(const char *folder);
+
+/* Freezes all parameters of `model`, for a network that does not train, and chooses its precision on this
+ * device: bf16 if all matrices in FOLDER are BF16 and the device computes in bf16, else fp32. In fp32, BF16
+ * matrices stay bf16 if the device mixes elements; all else is stored in the precision, so that no weight is
+ * rounded in fp32. */
+enum status checkpoint_freeze(const char *folder, struct model *model, const struct device_info *device,
+                              enum precision *precision, struct err *err);
 
 /* Uploads the weights that safetensors_open_folder finds in FOLDER: F32, BF16 or F16. A different model is an
  * error that names the field of its configuration or the tensor. Needs 1 MiB of host memory. */

@@ -43,7 +43,6 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
     struct checkpoint_source source = {.model = net->model,
                                        .weights = net->weights,
                                        .frozen = net->frozen,
-                                       .frozen_element = precision_element(net->plan->input.precision),
                                        .moment_count = full ? net->plan->input.moments : 0,
                                        .fetch = fetch_from_device,
                                        .context = net};
@@ -61,10 +60,9 @@ static const void *copy_arena(struct network *net, enum buffer to, const void *f
 
 enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *source, struct err *err)
 {
-    size_t bytes = net->model->elements * sizeof(float),
-           frozen_bytes = net->model->frozen_elements * element_bytes(source->frozen_element);
+    size_t bytes = net->model->elements * sizeof(float);
     source->weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, source->weights, bytes);
-    source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, frozen_bytes);
+    source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, net->model->frozen_bytes);
     for (int i = 0; i < source->moment_count; i++)
         source->moments[i] =
             copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i], bytes);
@@ -161,14 +159,14 @@ enum status checkpoint_load_state(const char *folder, struct train_state *out, s
 static struct safetensor describe(const struct checkpoint_source *source, int kind, const struct param *p,
                                   const char *name)
 {
-    enum element element = kind == 0 && p->frozen ? source->frozen_element : ELEMENT_FP32;
-    const void *base = kind ? source->moments[kind - 1] : p->frozen ? source->frozen : source->weights;
+    const float *base = kind ? source->moments[kind - 1] : source->weights;
     return (struct safetensor){.name = name,
-                               .dtype = element == ELEMENT_BF16 ? "BF16" : "F32",
+                               .dtype = p->element == ELEMENT_BF16 ? "BF16" : "F32",
                                .shape = {p->rows, p->cols},
                                .dims = p->cols ? 2 : 1,
-                               .data = (const unsigned char *)base + p->offset * element_bytes(element),
-                               .bytes = p->count * element_bytes(element)};
+                               .data = p->frozen ? (const unsigned char *)source->frozen + p->offset
+                                                 : (const void *)(base + p->offset),
+                               .bytes = param_bytes(p)};
 }
 
 /* Writes the kinds of numbers from `first` to `last`; moments only of trainable parameters. */
@@ -425,6 +423,12 @@ static void widen(float *out, const unsigned char *from, size_t count, bool half
     }
 }
 
+/* Whether the tensor has the numbers of a stored parameter, so that nothing need be converted. */
+static bool is_as_stored(const struct safetensor *t, const struct param *p)
+{
+    return strcmp(t->dtype, p->element == ELEMENT_BF16 ? "BF16" : "F32") == 0;
+}
+
 /* Uploads through the plan's staging memory, to `to`, or if that is NULL to the parameter itself. */
 static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
                                  float *to, struct err *err)
@@ -438,6 +442,10 @@ static enum status upload_tensor(const struct safetensor *t, struct network *net
         size_t n = p->count - at < most ? p->count - at : most;
         unsigned char *from = (unsigned char *)piece + n * (sizeof *piece - width);
         if ((status = read_at(fd, from, n * width, t->offset + at * width, t->path, err))) break;
+        if (!to && is_as_stored(t, p)) {
+            status = network_store_parameter(net, p, at, from, n, err);
+            continue;
+        }
         if (width < sizeof *piece) widen(piece, from, n, strcmp(t->dtype, "F16") == 0);
         if (!to) {
             status = network_write_parameter(net, p, at, piece, n, err);
@@ -447,6 +455,40 @@ static enum status upload_tensor(const struct safetensor *t, struct network *net
         status = net->backend->stream_wait(net->stream, err); /* before the staging memory is reused */
     }
     close(fd);
+    return status;
+}
+
+static bool is_bf16_matrix(const struct safetensors *file, const struct param *p)
+{
+    const struct safetensor *t = p->cols ? safetensors_find(file, p->name) : NULL;
+    return t && strcmp(t->dtype, "BF16") == 0;
+}
+
+struct freezing {
+    const struct safetensors *file;
+    enum element computed;
+    bool mixed;
+};
+
+static bool freeze(const void *context, const struct param *p, enum element *element)
+{
+    const struct freezing *f = context;
+    *element = f->mixed && is_bf16_matrix(f->file, p) ? ELEMENT_BF16 : f->computed;
+    return true;
+}
+
+enum status checkpoint_freeze(const char *folder, struct model *model, const struct device_info *device,
+                              enum precision *precision, struct err *err)
+{
+    struct safetensors file = {0};
+    bool bf16 = device->best == PRECISION_BF16;
+    enum status status = safetensors_open_folder(folder, &file, err);
+    for (size_t i = 0; bf16 && i < model->param_count; i++)
+        bf16 = !model->params[i].cols || is_bf16_matrix(&file, &model->params[i]);
+    *precision = bf16 ? PRECISION_BF16 : PRECISION_FP32;
+    struct freezing freezing = {&file, precision_element(*precision), device->mixes_elements};
+    if (!status) model_freeze(model, freeze, &freezing);
+    safetensors_close(&file);
     return status;
 }
 

@@ -92,9 +92,10 @@ double model_rotary_frequency(const struct model_config *c, int i)
     return (1 - share) * frequency / c->rope_factor + share * frequency;
 }
 
-enum { GROUP_ALIGN = 64 };
+/* GROUP_ALIGN: elements of the trainable arena; FROZEN_ALIGN: bytes of the other one. */
+enum { GROUP_ALIGN = 64, FROZEN_ALIGN = 256 };
 
-/* Appends a tensor; `packed` puts it directly behind the previous one, if both are in the same arena. */
+/* Appends a tensor; `packed` puts it directly behind the previous one, if they may be adjacent. */
 static const struct param *append(struct model *model, bool packed, int place, int rows, int cols,
                                   const char *format, int layer)
 {
@@ -112,35 +113,49 @@ static const struct param *append(struct model *model, bool packed, int place, i
     return param;
 }
 
-static size_t aligned(size_t elements)
+static size_t aligned(size_t size, size_t align)
 {
-    return (elements + GROUP_ALIGN - 1) & ~(size_t)(GROUP_ALIGN - 1);
+    return (size + align - 1) & ~(align - 1);
+}
+
+static bool same_arena(const struct param *a, const struct param *b)
+{
+    return a->frozen == b->frozen && a->element == b->element;
+}
+
+bool param_is_followed(const struct param *p)
+{
+    return same_arena(p, p + 1) && p[1].offset == p->offset + (p->frozen ? param_bytes(p) : p->count);
 }
 
 /* Assigns every parameter its offset in its arena. */
 static void lay(struct model *model)
 {
-    size_t end[2] = {0, 0}; /* of the trainable arena, of the frozen one */
+    static const size_t aligns[2] = {GROUP_ALIGN, FROZEN_ALIGN};
+    size_t end[2] = {0, 0}; /* of the trainable arena, in elements; of the frozen one, in bytes */
     model->frozen_parameters = 0;
     model->lowest = INT_MAX;
     for (size_t i = 0; i < model->param_count; i++) {
         struct param *p = &model->params[i];
         size_t *at = &end[p->frozen];
-        if (!p->packed || p[-1].frozen != p->frozen) *at = aligned(*at);
+        if (!p->packed || !same_arena(p - 1, p)) *at = aligned(*at, aligns[p->frozen]);
         p->offset = *at;
-        *at += p->count;
+        *at += p->frozen ? param_bytes(p) : p->count;
         if (p->frozen) model->frozen_parameters += (int64_t)p->count;
         if (!p->frozen && p->place < model->lowest) model->lowest = p->place;
     }
-    model->elements = aligned(end[0]);
-    model->frozen_elements = aligned(end[1]);
+    model->elements = aligned(end[0], GROUP_ALIGN);
+    model->frozen_bytes = aligned(end[1], FROZEN_ALIGN);
 }
 
-void model_freeze(struct model *model, bool (*frozen)(const void *context, const struct param *param),
-                  const void *context)
+void model_freeze(struct model *model, param_freezer *freezes, const void *context)
 {
-    for (size_t i = 0; i < model->param_count; i++)
-        model->params[i].frozen = frozen(context, &model->params[i]);
+    for (size_t i = 0; i < model->param_count; i++) {
+        struct param *p = &model->params[i];
+        p->element = ELEMENT_FP32;
+        p->frozen = freezes(context, p, &p->element);
+        assert(p->frozen || p->element == ELEMENT_FP32);
+    }
     lay(model);
 }
 

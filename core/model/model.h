@@ -1,9 +1,9 @@
 /* The model: its sizes, the presets, and a record of each parameter under its Hugging Face name.
  *
  * Trainable parameters are in one flat arena of fp32 elements; gradients and moments have the same offsets.
- * Frozen parameters are in a second arena, in the precision of computation. In both, matrices come first,
- * then vectors (norms, biases). q, k, v and gate, up are adjacent if they are in the same arena, so that one
- * matrix product computes them. */
+ * Frozen parameters are in a second arena, each in a storage type of its own. In both, matrices come first,
+ * then vectors (norms, biases). q, k, v and gate, up are adjacent if they are in the same arena and of the
+ * same type, so that one matrix product computes them. */
 #ifndef ANNEAL_CORE_MODEL_MODEL_H
 #define ANNEAL_CORE_MODEL_MODEL_H
 
@@ -14,6 +14,7 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/model/choices.h"
+#include "kernels/device/backend.h"
 
 struct model_config {
     int vocab_size;       /* V */
@@ -73,7 +74,9 @@ static inline int param_place(int layer, int place)
 /* One tensor, under its Hugging Face name. */
 struct param {
     char name[72];
-    size_t offset, count; /* in elements of its arena; also of its gradient and moments, if trainable */
+    size_t count;         /* elements */
+    size_t offset;        /* trainable: in elements, also of its gradient and moments; frozen: in bytes */
+    enum element element; /* how its arena stores it; trainable: fp32 */
     int rows, cols;       /* (rows, cols); a vector has rows = its length and cols = 0 */
     int place;            /* where it is used first */
     bool packed;          /* adjacent to the previous tensor */
@@ -82,8 +85,17 @@ struct param {
 
 enum weight { WEIGHT_HEAD, WEIGHT_QKV, WEIGHT_O, WEIGHT_GATE_UP, WEIGHT_DOWN, WEIGHTS };
 
+/* The bytes of a parameter in its arena. */
+static inline size_t param_bytes(const struct param *param)
+{
+    return param->count * element_bytes(param->element);
+}
+
+/* Whether param[1] lies directly behind param[0] in memory, in the same type. */
+bool param_is_followed(const struct param *param);
+
 /* A projection's weight (rows, cols): one matrix, or several, whose rows follow each other in memory if they
- * are in the same arena. */
+ * are in the same arena and of the same type. */
 struct linear {
     enum weight weight;        /* for profiles */
     const struct param *parts; /* (count) */
@@ -111,18 +123,20 @@ struct model {
     const struct param *embed;      /* (V, C) */
     struct linear head;             /* (V, C); the embedding when tied */
     const struct param *final_norm; /* (C) */
-    size_t elements;        /* of the trainable arena; packs start at multiples of 64, gaps stay zero */
-    size_t frozen_elements; /* of the frozen arena, likewise; 0: nothing is frozen */
-    int64_t parameters;     /* in both arenas, without the gaps */
+    size_t elements;     /* of the trainable arena; packs start at multiples of 64, gaps stay zero */
+    size_t frozen_bytes; /* of the frozen arena; parts start at multiples of 256; 0: nothing is frozen */
+    int64_t parameters;  /* in both arenas, without the gaps */
     int64_t frozen_parameters;
     int lowest; /* the first place of a trainable parameter: no gradient is needed before it */
 };
 
 /* Makes all parameters trainable. */
 enum status model_init(struct model *model, const struct model_config *config, struct err *err);
-/* Freezes the parameters that `frozen` selects and unfreezes all others; offsets in the arenas change. */
-void model_freeze(struct model *model, bool (*frozen)(const void *context, const struct param *param),
-                  const void *context);
+/* Decides whether a parameter is frozen, and if so sets the type to store it in. The CPU computes with
+ * matrices of fp32 or bf16; every device with vectors, and CUDA with matrices, of its stream's precision. */
+typedef bool param_freezer(const void *context, const struct param *param, enum element *element);
+/* Freezes the parameters that `freezes` selects and unfreezes all others; offsets in the arenas change. */
+void model_freeze(struct model *model, param_freezer *freezes, const void *context);
 void model_release(struct model *model); /* harmless on a zeroed struct */
 
 const struct param *model_find(const struct model *model, const char *name);

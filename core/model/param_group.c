@@ -62,18 +62,26 @@ static enum status check_used(const struct param_groups *groups, const struct mo
     return STATUS_OK;
 }
 
-static bool is_frozen(const void *context, const struct param *param)
+struct freezing {
+    const struct param_groups *groups;
+    enum element element;
+};
+
+static bool is_frozen(const void *context, const struct param *param, enum element *element)
 {
-    const struct param_groups *groups = context;
-    int which = find_group(groups, param->name);
-    return which >= 0 && groups->at[which].lr_scale == 0;
+    const struct freezing *f = context;
+    int which = find_group(f->groups, param->name);
+    bool frozen = which >= 0 && f->groups->at[which].lr_scale == 0;
+    if (frozen) *element = f->element;
+    return frozen;
 }
 
-enum status param_groups_freeze(const struct param_groups *groups, struct model *model, struct err *err)
+enum status param_groups_freeze(const struct param_groups *groups, struct model *model, enum element element,
+                                struct err *err)
 {
     enum status status = check_used(groups, model, err);
     if (status) return status;
-    model_freeze(model, is_frozen, groups);
+    model_freeze(model, is_frozen, &(struct freezing){groups, element});
     if (model->frozen_parameters < model->parameters) return STATUS_OK;
     return err_set(
         err, STATUS_USAGE,

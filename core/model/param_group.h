@@ -46,7 +46,8 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
 
 /* Freezes the parameters of groups whose lr_scale is 0. STATUS_USAGE: a group applies to no parameter,
  * because no name matches or earlier groups match them all; or nothing is left to train. */
-enum status param_groups_freeze(const struct param_groups *groups, struct model *model, struct err *err);
+enum status param_groups_freeze(const struct param_groups *groups, struct model *model, enum element element,
+                                struct err *err);
 
 /* The model's trainable arena as ranges that are updated alike, equal neighbours merged. Fills `out`, which
  * has room for model->param_count entries; the last one ends at model->elements. Returns the number of

@@ -14,7 +14,7 @@ static struct matrix columns_from(struct matrix m, int first)
 
 struct matrix linear_view(const struct network *net, const struct linear *w)
 {
-    return activation(net, parameter(net, w->parts), w->cols);
+    return parameter_view(net, w->parts);
 }
 
 /* The parts from `from` on that are adjacent in memory, as one weight; *next: the part after them. */
@@ -22,7 +22,7 @@ static struct linear run_of(const struct linear *w, int from, int *next)
 {
     struct linear run = {.parts = w->parts + from, .count = 1, .rows = w->parts[from].rows, .cols = w->cols};
     for (const struct param *p = run.parts; from + run.count < w->count; p++, run.count++) {
-        if (p[1].frozen != p->frozen || p[1].offset != p->offset + p->count) break;
+        if (!param_is_followed(p)) break;
         run.rows += p[1].rows;
     }
     *next = from + run.count;

@@ -19,11 +19,19 @@ void linear_add_bias(struct network *network, void *out, int N, const struct lin
 void linear_bias_backward(struct network *network, const void *dout, int N, const struct linear *w,
                           const struct param *bias, void *scratch);
 
-/* A parameter in the precision that the network computes with. */
+/* A parameter for computing: a frozen one as it is stored, any other one in the plan's precision. */
 static inline const void *parameter(const struct network *net, const struct param *p)
 {
-    const unsigned char *arena = p->frozen ? net->frozen : net->compute_weights;
-    return arena + p->offset * precision_bytes(net->plan->input.precision);
+    if (p->frozen) return (const unsigned char *)net->frozen + p->offset;
+    return (const unsigned char *)net->compute_weights +
+           p->offset * precision_bytes(net->plan->input.precision);
+}
+
+/* A matrix as an operand, (rows, cols). */
+static inline struct matrix parameter_view(const struct network *net, const struct param *p)
+{
+    enum element element = p->frozen ? p->element : precision_element(net->plan->input.precision);
+    return matrix_view(parameter(net, p), element, p->cols);
 }
 
 /* The gradient of a parameter; NULL if it is frozen. */

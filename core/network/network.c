@@ -123,19 +123,27 @@ static void narrow_to_bf16(float *values, size_t n)
     }
 }
 
+enum status network_store_parameter(struct network *net, const struct param *p, size_t first,
+                                    const void *stored, size_t count, struct err *err)
+{
+    size_t width = element_bytes(p->element);
+    unsigned char *to =
+        p->frozen ? (unsigned char *)net->frozen + p->offset : (unsigned char *)(net->weights + p->offset);
+    net->backend->mem_upload(to + first * width, stored, count * width, net->stream);
+    return net->backend->stream_wait(net->stream, err);
+}
+
 enum status network_write_parameter(struct network *net, const struct param *p, size_t first, float *values,
                                     size_t count, struct err *err)
 {
-    size_t width = p->frozen ? precision_bytes(net->plan->input.precision) : sizeof *values;
-    unsigned char *to = p->frozen ? net->frozen : (void *)net->weights;
-    if (width == sizeof(uint16_t)) narrow_to_bf16(values, count);
-    net->backend->mem_upload(to + (p->offset + first) * width, values, count * width, net->stream);
-    return net->backend->stream_wait(net->stream, err);
+    if (p->element == ELEMENT_BF16) narrow_to_bf16(values, count);
+    return network_store_parameter(net, p, first, values, count, err);
 }
 
 void network_weights_written(struct network *net)
 {
-    net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
+    if (net->model->elements)
+        net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
 }
 
 /* In pieces, through the staging memory: a second copy of all weights would raise the memory peak. */

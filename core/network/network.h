@@ -38,7 +38,7 @@ struct network {
     unsigned char *memory[PLAN_CATEGORIES]; /* of the device or the host; NULL for an empty category */
     float *weights, *gradients;             /* (elements) fp32, pointers into memory */
     void *compute_weights;       /* (elements) weights in the plan's precision; weights where fp32 */
-    void *frozen;                /* (frozen_elements) in the plan's precision */
+    void *frozen;                /* (frozen_bytes): each parameter in its own type */
     const struct backend *table; /* the passes call this: the backend, or the observing table around it */
     struct stream *calls;        /* of `table` */
     struct pass_place where;     /* the part of a step that is running */
@@ -84,6 +84,10 @@ void network_walk(struct network *network, float dropout);
  * Waits. Call network_weights_written afterwards. */
 enum status network_write_parameter(struct network *network, const struct param *param, size_t first,
                                     float *values, size_t count, struct err *err);
+
+/* The same for values in the type that the parameter is stored in, which are not changed. */
+enum status network_store_parameter(struct network *network, const struct param *param, size_t first,
+                                    const void *stored, size_t count, struct err *err);
 
 /* Fresh weights, see model_initialise_param. Waits. */
 enum status network_initialise(struct network *network, uint64_t seed, struct err *err);

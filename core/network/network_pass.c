@@ -137,7 +137,7 @@ static void forward(const struct pass *p, const int32_t *tokens)
     const struct model *model = p->net->model;
     int L = p->c->num_layers;
     network_enter(p->net, PHASE_FORWARD, -1);
-    CALL(embedding_forward, AT(X, 0), tokens, W(model->embed), p->N, p->C);
+    CALL(embedding_forward, AT(X, 0), tokens, parameter_view(p->net, model->embed), p->N, p->V, p->C);
     drop(p, AT(X, 0), 0, SITE_EMBEDDING);
     network_enter(p->net, PHASE_FORWARD, 0);
     CALL(rmsnorm_forward, THE(NORM), AT(ATTN_RSTD, 0), AT(X, 0), W(model->layers[0].attn_norm), p->N, p->C,

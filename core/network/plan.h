@@ -20,7 +20,7 @@
 
 enum plan_category {
     PLAN_WEIGHTS,     /* the flat arena of trainable parameters; in bf16 also the bf16 copy for computing */
-    PLAN_FROZEN,      /* weights that are not trained, in the precision of computing */
+    PLAN_FROZEN,      /* weights that are not trained, in the types that they are stored in */
     PLAN_GRADIENTS,   /* same layout as the weights */
     PLAN_MOMENTS,     /* of the optimizer: m, and v for AdamW */
     PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass; without one, none */

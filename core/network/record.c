@@ -131,7 +131,7 @@ enum status record_init(struct record *record, const struct plan *plan, struct e
         network_observe(&r.network, &observer);
         /* Without dropout, DX itself instead of a copy is read until the last product of a half. That makes a
          * difference if the backward pass ends there. */
-        if (plan->input.model->frozen_elements) network_walk(&r.network, 0);
+        if (plan->input.model->frozen_bytes) network_walk(&r.network, 0);
         memset(record->labelled, 0, sizeof record->labelled);
         memset(record->flops, 0, sizeof record->flops);
         network_walk(&r.network, plan->input.moments > 0 ? 0.5f : 0);

@@ -98,15 +98,16 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->evaluated_loss = NAN;
     trainer_begin_stopping(t);
 
+    setup->backend->device_describe(setup->device, &t->device);
+    snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
+    enum element computed = precision_element(plan_precision(c->train.precision, t->device.best));
     enum status status = model_init(&t->model, &c->model.sizes, err);
-    if (!status) status = param_groups_freeze(&c->groups, &t->model, err);
+    if (!status) status = param_groups_freeze(&c->groups, &t->model, computed, err);
     if (!status) status = t->task->open(c, setup->corpus, &t->data, err);
     t->health.limits = c->health;
     if (!status) t->health.guess = t->task->guess(t->data);
     if (!status) status = config_settle_steps(c, t->task->examples(t->data, TASK_TRAINING), err);
     t->schedule = schedule_of(c);
-    setup->backend->device_describe(setup->device, &t->device);
-    snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
     input.full = setup->full;
     if (!status) status = plan_init(&t->plan, &input, err);

@@ -84,6 +84,7 @@ struct device_info {
     enum precision best; /* the default precision for training */
     bool has_display;    /* drives a screen, so that other programs use its memory */
     int max_head_dim;    /* the widest head that its attention supports; 0: any */
+    bool mixes_elements; /* in fp32 it computes with matrices of weights in bf16, too */
 };
 
 /* A matrix product as passed to the slot gemm, without the addresses of its operands. */

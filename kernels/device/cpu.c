@@ -78,6 +78,7 @@ static void device_describe(struct device *device, struct device_info *out)
     snprintf(out->computes, sizeof out->computes, "%d thread%s, %s, OpenBLAS %s", device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL, openblas_get_corename());
     snprintf(out->short_name, sizeof out->short_name, "cpu");
+    out->mixes_elements = true;
     out->available_bytes = memory_available();
     out->total_bytes = memory_total();
 }

@@ -43,7 +43,8 @@ static void embedding_forward_case(const struct op_side *side, struct op_shape s
     size_t N = (size_t)rows_of(s), C = (size_t)s.C;
     void *weight = desk_tensor(&d, (size_t)s.V * C, 0, 1), *y = desk_blank_tensor(&d, N * C);
     int32_t *t = desk_tokens(&d, N, s.V, false);
-    side->backend->embedding_forward(y, t, weight, (int)N, s.C, side->stream);
+    struct matrix rows = matrix_view(weight, precision_element(side->precision), s.C);
+    side->backend->embedding_forward(y, t, rows, (int)N, s.V, s.C, side->stream);
     desk_tensor_result(&d, out, "out", y, N * C, 0);
     desk_close(&d, out);
 }

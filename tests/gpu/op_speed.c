@@ -147,7 +147,8 @@ static struct op_work gemm_head(struct op_bench *b)
 
 static struct op_work embedding_forward(struct op_bench *b)
 {
-    b->backend->embedding_forward(b->a, b->tokens, b->x, b->N, b->s.C, b->stream);
+    struct matrix weight = matrix_view(b->x, precision_element(b->precision), b->s.C);
+    b->backend->embedding_forward(b->a, b->tokens, weight, b->N, b->s.V, b->s.C, b->stream);
     return (struct op_work){.bytes = floats(b->N) + elements(b, 2 * stream_size(b))};
 }
 

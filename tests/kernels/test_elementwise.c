@@ -12,6 +12,32 @@
 #include "tests/kernels/check.h"
 #include "tests/kernels/product.h"
 
+/* From a table of bf16 whose rows are apart; out is exactly what is stored. */
+static void embed_bf16(const struct check_target *t, const int32_t *tokens, const float *weight, int N, int V,
+                       int C)
+{
+    size_t n = (size_t)N * C, stride = (size_t)C + 3;
+    uint16_t *narrow = calloc((size_t)V * stride, sizeof *narrow);
+    float *out = check_poisoned(n);
+    double *out64 = check_doubles(NULL, n);
+    assert_non_null(narrow);
+    for (size_t i = 0; i < (size_t)V * C; i++) {
+        uint32_t bits;
+        memcpy(&bits, &weight[i], sizeof bits);
+        narrow[i / C * stride + i % C] = (uint16_t)(bits >> 16);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)narrow[(size_t)tokens[i / C] * stride + i % C] << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        out64[i] = (double)value;
+    }
+    t->backend->embedding_forward(out, tokens, matrix_view(narrow, ELEMENT_BF16, (int)stride), N, V, C,
+                                  t->stream);
+    check_near("embedding_forward of bf16", out, out64, n, 0);
+    free(narrow), free(out), free(out64);
+}
+
 static void embedding_body(const struct check_target *t)
 {
     const int shapes[][3] = {{1, 1, 1}, {5, 3, 7}, {100, 4, 16}, {33, 50, 17}, {64, 11, 100}}; /* N, V, C */
@@ -27,8 +53,9 @@ static void embedding_body(const struct check_target *t)
                 out64[(size_t)i * C + c] = (double)weight[(size_t)tokens[i] * C + c];
                 dweight64[(size_t)tokens[i] * C + c] += (double)dout[(size_t)i * C + c];
             }
-        t->backend->embedding_forward(out, tokens, weight, N, C, t->stream);
+        t->backend->embedding_forward(out, tokens, matrix_view(weight, ELEMENT_FP32, C), N, V, C, t->stream);
         check_near("embedding_forward", out, out64, n, 0);
+        embed_bf16(t, tokens, weight, N, V, C);
         t->backend->embedding_backward(dweight, dout, tokens, N, V, C, t->stream);
         check_near("embedding_backward, added", dweight, dweight64, m, CHECK_ELEMENTWISE);
         free(weight), free(out), free(dout), free(dweight), free(tokens), free(out64), free(dweight64);

@@ -53,7 +53,7 @@ static void costs_are_those_counted_by_hand(void **state)
     struct stream *s = observed_stream(&observer);
     struct dropout_site site = {AT(9), 1, 2};
 
-    k->embedding_forward(AT(1), AT(2), AT(3), N, C, s);
+    k->embedding_forward(AT(1), AT(2), matrix_view(AT(3), ELEMENT_FP32, C), N, V, C, s);
     cost_is(36 * 4 + 36 * 4 + 6 * 4, 0);
     k->embedding_backward(AT(1), AT(2), AT(3), N, V, C, s);
     cost_is(36 * 4 + 6 * 4 + 2 * 36 * 4, 36);

@@ -37,7 +37,7 @@ static enum status open_bench(struct bench *b, struct err *err)
     size_t n = (size_t)GEMM_SIZE * GEMM_SIZE, N = (size_t)(c->train.batch_size * c->train.seq_len);
     enum status status = model_init(&b->model, &c->model.sizes, err);
     struct plan_input input = {0};
-    if (!status) status = param_groups_freeze(&c->groups, &b->model, err);
+    if (!status) status = param_groups_freeze(&c->groups, &b->model, ELEMENT_FP32, err);
     if (!status) status = backend->device_open(DEVICE_FIRST, (int)c->train.threads, &b->device, err);
     if (!status) input = plan_input_of(c, &b->model, backend, b->device);
     input.micro_batches = 1;

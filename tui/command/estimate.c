@@ -69,8 +69,9 @@ static enum status make_plan(struct estimate *e, struct err *err)
 {
     const struct config *c = &e->config;
     enum status status = model_init(&e->model, &c->model.sizes, err);
-    if (!status) status = param_groups_freeze(&c->groups, &e->model, err);
     if (!status) status = ask_device(e, err);
+    enum element computed = precision_element(e->input.precision);
+    if (!status) status = param_groups_freeze(&c->groups, &e->model, computed, err);
     if (!status) status = plan_init(&e->plan, &e->input, err);
     if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
     for (int i = 0; !status && i < TRADES && intervals[i] <= c->model.sizes.num_layers; i++)
@@ -95,13 +96,16 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
     const struct plan *plan = &e->plan;
     const struct model *model = &e->model;
     struct layer_bytes out = {0};
-    size_t elements[2] = {0, 0}; /* trainable, frozen */
+    size_t elements = 0; /* trainable */
     for (size_t i = 0; i < model->param_count; i++)
-        if (layer_of(model->params[i].name) == layer)
-            elements[model->params[i].frozen] += model->params[i].count;
+        if (layer_of(model->params[i].name) != layer)
+            continue;
+        else if (model->params[i].frozen)
+            out.of[PLAN_FROZEN] += param_bytes(&model->params[i]);
+        else
+            elements += model->params[i].count;
     for (int c = PLAN_WEIGHTS; c <= PLAN_MOMENTS; c++)
-        out.of[c] = plan->category_bytes[c] / model->elements * elements[0];
-    out.of[PLAN_FROZEN] = elements[1] * precision_bytes(plan->input.precision);
+        if (c != PLAN_FROZEN) out.of[c] = plan->category_bytes[c] / model->elements * elements;
     for (size_t i = 0; i < plan->buffer_count; i++)
         if (plan->buffers[i].category == PLAN_ACTIVATIONS && plan->buffers[i].layer == layer)
             out.of[PLAN_ACTIVATIONS] += plan->buffers[i].bytes;

@@ -242,7 +242,7 @@ static const struct option_spec options[] = {
            .most = INT32_MAX),
     OPTION("padding", OPTION_WHOLE, AT(padding), "ID",
            "tokens that fill up sequences; predicting them does not count", .most = 1 << 24),
-    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default auto)"),
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute (default auto)"),
     JSON_OPTION,
     PROGRESS_OPTION,
     {0},
@@ -255,7 +255,9 @@ const struct command command_evaluate =
                      "files, folders or a recipe, as data.train takes them. Text is encoded with the "
                      "checkpoint's own tokenizer.json. FOLDER is a checkpoint of ours or Hugging Face's: a "
                      "config.json with model.safetensors, in shards or not, in fp32, bf16 or fp16; or the "
-                     "name of an imported model (anneal model import).",
+                     "name of an imported model (anneal model import). Weights are held as they are "
+                     "stored, fp16 as fp32. A GPU computes in bf16 if all matrices are bf16, else in fp32; "
+                     "the CPU always in fp32.",
             .notes = "  loss         mean of -ln p(next token), in nats: what training lowers. A model that "
                      "knows nothing\n"
                      "               has ln(vocabulary)\n"

@@ -139,7 +139,8 @@ static const struct option_spec options[] = {
     OPTION("top-p", OPTION_NUMBER, AT(top_p), "P",
            "draw among the likeliest that together reach P (default 1)", .least = 1e-9, .most = 1),
     OPTION("seed", OPTION_WHOLE, AT(seed), "S", "same seed, same text (default 1)"),
-    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute, in fp32 (default cpu)"),
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
+           "where to compute (default cpu): in fp32, on a GPU in bf16 if all matrices are stored so"),
     JSON_OPTION,
     {0},
 };

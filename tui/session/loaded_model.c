@@ -1,4 +1,4 @@
-/* See loaded_model.h. */
+/* See loaded_model.h. Nothing is trained, so all parameters are frozen: held once, without a master copy. */
 #include "tui/session/loaded_model.h"
 
 #include <limits.h>
@@ -18,7 +18,8 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
                                .T = wish.T < longest ? wish.T : longest,
                                .allocator = wish.allocator};
     plan_input_for(&input, backend, m->choice.device);
-    enum status status = plan_init(&m->plan, &input, err);
+    enum status status = checkpoint_freeze(folder, &m->model, &m->choice.info, &input.precision, err);
+    if (!status) status = plan_init(&m->plan, &input, err);
     if (status) return status;
     struct memory_wish memory = {.holder = doing,
                                  .backend = backend,

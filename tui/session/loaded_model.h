@@ -23,8 +23,10 @@ struct loaded_wish {
 /* Reads FOLDER/config.json into loaded->model and zeroes the rest. Close it even after a failure. */
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
 
-/* Then loads the weights onto the device, in fp32, and reserves its memory in the ledger until it is closed;
- * with "auto" onto the CPU, with a warning, if the GPU fails. `doing` names the holder of the memory. */
+/* Then loads the weights onto the device and reserves its memory in the ledger until it is closed; with
+ * "auto" onto the CPU, with a warning, if the GPU fails. Weights are held once, as they are stored: F32 and
+ * F16 as fp32, BF16 as bf16. A GPU computes in fp32 unless all matrices are BF16, then in bf16; the CPU
+ * always in fp32. `doing` names the holder of the memory. */
 enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
                               struct loaded_wish wish, const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */

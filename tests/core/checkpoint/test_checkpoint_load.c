@@ -218,6 +218,113 @@ static void weights_of_two_bytes_are_read_exactly(void **state)
     }
 }
 
+/* Replaces model.safetensors by the upper halves of these weights, except for one matrix in F32. */
+static uint16_t *write_upper_halves(const struct model *model, const float *weights, const char *f32,
+                                    const char *path)
+{
+    struct safetensor *tensors = calloc(model->param_count, sizeof *tensors);
+    uint16_t *halves = calloc(model->elements, sizeof *halves);
+    struct err err = {0};
+    for (size_t i = 0; i < model->elements; i++)
+        memcpy(&halves[i], (const unsigned char *)&weights[i] + sizeof *halves, sizeof *halves);
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i];
+        bool wide = strcmp(p->name, f32) == 0;
+        tensors[i] =
+            (struct safetensor){.name = p->name,
+                                .dtype = wide ? "F32" : "BF16",
+                                .shape = {p->rows, p->cols},
+                                .dims = p->cols ? 2 : 1,
+                                .data = wide ? (const void *)(weights + p->offset) : halves + p->offset,
+                                .bytes = p->count * (wide ? 4 : 2)};
+    }
+    if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err))
+        fail_msg("%s", err.text);
+    free(tensors);
+    return halves;
+}
+
+static double loss_of(struct network *network, int V)
+{
+    int32_t inputs[5], targets[5];
+    rig_tokens(1, V, inputs, 5);
+    rig_tokens(2, V, targets, 5);
+    network_forward(network, inputs, 1, 5);
+    return network_loss(network, targets, 1, 5);
+}
+
+/* Whether a frozen parameter holds exactly these weights: bf16 matrices as they are, all else widened. */
+static void expect_stored(const struct network *network, const struct param *p, enum element element,
+                          const uint16_t *halves, const float *weights)
+{
+    const unsigned char *stored = (const unsigned char *)network->frozen + p->offset;
+    assert_true(p->frozen);
+    assert_int_equal(p->element, element);
+    for (size_t k = 0; k < p->count; k++) {
+        float wide = 0;
+        memcpy((unsigned char *)&wide + sizeof *halves, &halves[k], sizeof *halves);
+        if (weights) wide = weights[k];
+        assert_memory_equal(stored + k * element_bytes(element),
+                            element == ELEMENT_BF16 ? (const void *)&halves[k] : (const void *)&wide,
+                            element_bytes(element));
+    }
+}
+
+/* Opened and loaded like a model that a command generates with. */
+static void what_is_bf16_stays_bf16_where_nothing_is_trained(void **state)
+{
+    (void)state;
+    const char *f32[] = {"", "model.layers.0.self_attn.k_proj.weight"}; /* cuts packed q, k, v into three */
+    for (int i = 0; i < 2; i++) {
+        struct model_config config = rig_config();
+        struct rig whole, bare = {.backend = cpu_backend()};
+        struct device_info info;
+        struct err err = {0};
+        char *parent = saved_folder("halves"), *folder = saved_path(parent, "step-1", ""),
+             *path = saved_path(parent, "step-1", "model.safetensors");
+        saved_open(&whole, &config, 1, 5);
+        saved_write(parent, &whole, 1);
+        size_t bytes = whole.model.elements * sizeof(float);
+        float *weights = malloc(bytes);
+        assert_non_null(weights);
+        memcpy(weights, whole.network.weights, bytes);
+        uint16_t *halves = write_upper_halves(&whole.model, weights, f32[i], path);
+        if (checkpoint_load_weights(folder, &whole.network, &err)) fail_msg("%s", err.text);
+
+        struct plan_input input = {.model = &bare.model, .B = 1, .T = 5};
+        assert_int_equal(model_init(&bare.model, &config, NULL), STATUS_OK);
+        assert_int_equal(bare.backend->device_open(DEVICE_FIRST, 1, &bare.device, NULL), STATUS_OK);
+        bare.backend->device_describe(bare.device, &info);
+        assert_int_equal(checkpoint_freeze(folder, &bare.model, &info, &input.precision, NULL), STATUS_OK);
+        assert_int_equal(input.precision, PRECISION_FP32); /* what the CPU computes in */
+        if (plan_init(&bare.plan, &input, &err)) fail_msg("%s", err.text);
+        assert_int_equal(bare.plan.category_bytes[PLAN_WEIGHTS], 0);
+        assert_true(bare.plan.category_bytes[PLAN_FROZEN] < bytes * 3 / 4);
+        if (network_open(&bare.network, bare.backend, bare.device, &bare.model, &bare.plan, &err) ||
+            checkpoint_load_weights(folder, &bare.network, &err))
+            fail_msg("%s", err.text);
+        for (size_t k = 0; k < bare.model.param_count; k++) {
+            const struct param *p = &bare.model.params[k];
+            size_t at = whole.model.params[k].offset;
+            bool wide = strcmp(p->name, f32[i]) == 0;
+            expect_stored(&bare.network, p, p->cols && !wide ? ELEMENT_BF16 : ELEMENT_FP32, halves + at,
+                          wide ? weights + at : NULL);
+        }
+        double want = loss_of(&whole.network, config.vocab_size),
+               got = loss_of(&bare.network, config.vocab_size);
+        assert_true(fabs(got - want) <= 1e-6 * want);
+
+        info.best = PRECISION_BF16; /* like a GPU, which has one type for all */
+        info.mixes_elements = false;
+        assert_int_equal(checkpoint_freeze(folder, &bare.model, &info, &input.precision, NULL), STATUS_OK);
+        assert_int_equal(input.precision, i ? PRECISION_FP32 : PRECISION_BF16);
+        for (size_t k = 0; k < bare.model.param_count; k++)
+            assert_int_equal(bare.model.params[k].element, i ? ELEMENT_FP32 : ELEMENT_BF16);
+        rig_close(&whole), rig_close(&bare);
+        free(halves), free(weights), free(path), free(folder), free(parent);
+    }
+}
+
 static void a_trainer_state_that_is_incomplete_or_wrong_is_refused(void **state)
 {
     (void)state;
@@ -269,6 +376,7 @@ int main(void)
         cmocka_unit_test(a_model_that_differs_is_refused_naming_the_field),
         cmocka_unit_test(tensors_that_do_not_fit_their_description_are_refused_by_name),
         cmocka_unit_test(weights_of_two_bytes_are_read_exactly),
+        cmocka_unit_test(what_is_bf16_stays_bf16_where_nothing_is_trained),
         cmocka_unit_test(a_trainer_state_that_is_incomplete_or_wrong_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,13 +79,26 @@ void rig_open_interval(struct rig *rig, const struct backend *backend, const str
     rig_open_frozen(rig, backend, config, B, T, moments, activation_interval, "");
 }
 
-static bool any_matches(const void *patterns, const struct param *param)
+struct freezing {
+    const char *patterns;
+    enum element element;
+};
+
+static bool any_matches(const void *context, const struct param *param, enum element *element)
 {
+    const struct freezing *f = context;
     char copy[256], *rest = copy;
-    snprintf(copy, sizeof copy, "%s", (const char *)patterns);
+    bool matches = false;
+    snprintf(copy, sizeof copy, "%s", f->patterns);
     for (char *pattern; (pattern = strsep(&rest, " "));)
-        if (fnmatch(pattern, param->name, 0) == 0) return true;
-    return false;
+        matches = matches || fnmatch(pattern, param->name, 0) == 0;
+    if (matches) *element = f->element;
+    return matches;
+}
+
+void rig_freeze(struct model *model, const char *patterns, enum element element)
+{
+    model_freeze(model, any_matches, &(struct freezing){patterns, element});
 }
 
 void rig_open_frozen(struct rig *rig, const struct backend *backend, const struct model_config *config, int B,
@@ -94,7 +107,7 @@ void rig_open_frozen(struct rig *rig, const struct backend *backend, const struc
     struct err err = {0};
     *rig = (struct rig){.backend = backend ? backend : cpu_backend()};
     if (model_init(&rig->model, config, &err)) fail_msg("%s", err.text);
-    model_freeze(&rig->model, any_matches, frozen);
+    rig_freeze(&rig->model, frozen, ELEMENT_FP32);
     if (rig->backend->device_open(DEVICE_FIRST, 1, &rig->device, &err)) fail_msg("%s", err.text);
     struct plan_input input = {.model = &rig->model,
                                .B = B,

@@ -32,6 +32,9 @@ void rig_open_frozen(struct rig *rig, const struct backend *backend, const struc
                      int T, int moments, int activation_interval, const char *frozen);
 void rig_close(struct rig *rig);
 
+/* Freezes the parameters that any of the patterns matches, stored in this type. */
+void rig_freeze(struct model *model, const char *patterns, enum element element);
+
 /* Fills the arena with weights far from their initial ones, so that every non-linearity matters: matrices and
  * biases normal(0, 0.4), norms 1 + normal(0, 0.2). Gaps are zero. */
 void rig_weights(const struct model *model, uint64_t seed, float *weights);

@@ -127,7 +127,7 @@ static void expect_like_the_whole(struct pair *pair, struct rig_dropout dropout)
     struct rig *both[] = {&pair->whole, &pair->part};
     struct step_result result[2];
     double squares = 0;
-    size_t frozen_bytes = model->frozen_elements * sizeof(float);
+    size_t frozen_bytes = model->frozen_bytes;
     float *before = malloc(frozen_bytes + 1);
     assert_non_null(before);
     memcpy(before, pair->part.network.frozen ? pair->part.network.frozen : "", frozen_bytes);
@@ -228,11 +228,11 @@ static void what_is_frozen_has_no_gradient_and_no_moments(void **state)
         assert_int_equal(frozen, model->frozen_parameters);
         assert_int_equal(trained + frozen, model->parameters);
         assert_in_range(model->elements, trained, trained + 64 * model->param_count);
-        assert_in_range(model->frozen_elements, frozen, frozen + 64 * model->param_count);
+        assert_in_range(model->frozen_bytes, 4 * frozen, 4 * (frozen + 64 * model->param_count));
         assert_int_equal(bytes[PLAN_WEIGHTS], model->elements * 4);
         assert_int_equal(bytes[PLAN_GRADIENTS], model->elements * 4);
         assert_int_equal(bytes[PLAN_MOMENTS], model->elements * 8);
-        assert_int_equal(bytes[PLAN_FROZEN], model->frozen_elements * 4);
+        assert_int_equal(bytes[PLAN_FROZEN], model->frozen_bytes);
         assert_int_equal(plan_has_category(&rig.plan, PLAN_FROZEN), *patterns[i] != '\0');
         if (frozen > 256) assert_true(rig.plan.total_bytes < whole.plan.total_bytes);
         rig_close(&whole), rig_close(&rig);
@@ -244,18 +244,23 @@ static void in_bf16_what_is_frozen_has_no_master_copy(void **state)
     (void)state;
     struct model_config config = rig_config();
     struct plan_input input = {.B = B, .T = T, .moments = 2, .precision = PRECISION_BF16, .snapshot = 3};
+    struct model model = {0};
     struct rig rig;
     struct plan plan;
     rig_open_frozen(&rig, NULL, &config, B, T, 2, 0, "*layers.0.*");
-    input.model = &rig.model;
-    assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
-    size_t mine = rig.model.elements, frozen = rig.model.frozen_elements;
-    assert_in_range(plan.category_bytes[PLAN_WEIGHTS], mine * 6, mine * 6 + 512);
-    assert_in_range(plan.category_bytes[PLAN_FROZEN], frozen * 2, frozen * 2 + 256);
-    assert_in_range(plan.category_bytes[PLAN_SNAPSHOT], mine * 12 + frozen * 2,
-                    mine * 12 + frozen * 2 + 1024);
-    plan_release(&plan);
+    size_t wide = rig.model.frozen_bytes;
     rig_close(&rig);
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    rig_freeze(&model, "*layers.0.*", ELEMENT_BF16);
+    input.model = &model;
+    assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+    size_t mine = model.elements, frozen = model.frozen_bytes;
+    assert_in_range(frozen, wide / 2, wide * 3 / 4);
+    assert_in_range(plan.category_bytes[PLAN_WEIGHTS], mine * 6, mine * 6 + 512);
+    assert_int_equal(plan.category_bytes[PLAN_FROZEN], frozen);
+    assert_in_range(plan.category_bytes[PLAN_SNAPSHOT], mine * 12 + frozen, mine * 12 + frozen + 1024);
+    plan_release(&plan);
+    model_release(&model);
 }
 
 static void expect_calls(const char *frozen, int weight_products, int attention, int norms, int embeddings)
