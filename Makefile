@@ -377,7 +377,7 @@ release:
 
 # Libraries go where the binary looks for them: see file_of_program.
 INSTALLED_LIBS := $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
-INSTALLED_DOCS = $(wildcard README.md CHANGELOG.md LICENSE docs/*.md docs/images/*.svg docs/reference/*.md)
+INSTALLED_DOCS = $(wildcard README.md CHANGELOG.md CONTRIBUTING.md HACKING.md LICENSE docs/*.md docs/images/*.svg docs/reference/*.md)
 ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
 install: $(MAIN) $(INSTALLED_LIBS) $(MAN)
 	install -D -m 755 $(MAIN) "$(DESTDIR)$(PREFIX)/bin/anneal"

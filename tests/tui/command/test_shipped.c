@@ -77,6 +77,23 @@ static void make_target(const char *target, const char *build, const char *root)
                                                "-o", words[4], "-o", words[5], NULL}})));
 }
 
+/* The links between the pages below `root`, from page to page and to pictures. */
+static void expect_links_that_lead_somewhere(const char *root)
+{
+    static const char script[] =
+        "cd 'opt/my own/share/doc/anneal' && for page in *.md docs/*.md docs/*/*.md; do"
+        " grep -oE '\\]\\([^)#:]+[)#]|src(set)?=\"[^\":]+\"' \"$page\" | sed -E "
+        "'s/^(\\]\\(|.*=\")(.*).$/\\2/' |"
+        " while read -r link; do"
+        " [ -e \"$(dirname \"$page\")/$link\" ] || echo \"$page links to $link\"; done; done";
+    struct process *links = process_expect(
+        0,
+        process_open(&(struct process_options){
+            .program = "/bin/sh", .folder = root, .arguments = (const char *const[]){"-c", script, NULL}}));
+    assert_string_equal(process_stdout(links), "");
+    process_close(links);
+}
+
 static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(void **state)
 {
     (void)state;
@@ -116,6 +133,7 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
         snprintf(path, sizeof path, "%s/opt/my own/%s", root, names[i]);
         if (!file_exists(path)) fail_msg("%s is not installed", path);
     }
+    expect_links_that_lead_somewhere(root);
     snprintf(path, sizeof path, "%s/opt/my own/bin/anneal", root);
     struct process *devices = process_expect(
         0, process_open(&(struct process_options){.program = path,
