@@ -10,7 +10,8 @@
 #include "core/base/text.h"
 
 /* Opens a JSON object of the folder; *out is NULL if there is no such file. */
-static enum status read_object(const char *folder, const char *name, json_t **out, struct err *err)
+static enum status read_object(const char *folder, const char *name, size_t flags, json_t **out,
+                               struct err *err)
 {
     char path[PATH_MAX];
     struct file_map map;
@@ -19,7 +20,7 @@ static enum status read_object(const char *folder, const char *name, json_t **ou
     enum status status = file_format_path(path, sizeof path, err, "%s/%s", folder, name);
     if (status || !file_exists(path)) return status;
     if ((status = file_map_open(path, &map, err))) return status;
-    *out = json_loadb((const char *)map.data, map.size, 0, &problem);
+    *out = json_loadb((const char *)map.data, map.size, flags, &problem);
     file_map_close(&map);
     if (!*out) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
     if (json_is_object(*out)) return STATUS_OK;
@@ -65,7 +66,7 @@ enum status special_tokens_read(const char *folder, struct special_tokens *out, 
     for (int i = 0; !status && i < 2; i++) {
         json_t *json;
         int count;
-        status = read_object(folder, files[i], &json, err);
+        status = read_object(folder, files[i], 0, &json, err);
         if (!status && tokens.bos < 0)
             status = read_ids(json, files[i], "bos_token_id", &tokens.bos, 1, &count, err);
         if (!status && tokens.pad < 0)
@@ -119,7 +120,9 @@ enum status chat_template_read(const char *folder, char **out, struct err *err)
     enum status status = file_format_path(path, sizeof path, err, "%s/chat_template.jinja", folder);
     if (status) return status;
     if (file_exists(path)) return read_text(path, out, err);
-    if ((status = read_object(folder, "tokenizer_config.json", &json, err))) return status;
+    /* transformers writes 1e30 in digits for "model_max_length": too large for an integer */
+    status = read_object(folder, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, &json, err);
+    if (status) return status;
     const char *text = find_template(json_object_get(json, "chat_template"));
     if (text && !(*out = strdup(text))) status = err_no_memory(err, "the chat template of %s", folder);
     json_decref(json);

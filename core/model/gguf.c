@@ -11,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/half.h"
 #include "core/model/gguf_metadata.h"
+#include "core/model/gguf_tokenizer.h"
 
 enum { ALIGNMENT = 32, BLOCK = 32 }; /* of tensor data in bytes; elements of Q8_0 */
 
@@ -19,84 +20,6 @@ static const struct {
     uint32_t tensor, file; /* ggml_type of a tensor, general.file_type */
 } codes[GGUF_TYPES] = {
     [GGUF_F32] = {0, 0}, [GGUF_F16] = {1, 1}, [GGUF_BF16] = {30, 32}, [GGUF_Q8_0] = {8, 7}};
-
-/* ---- metadata ---- */
-
-enum { VALUE_U32 = 4, VALUE_I32 = 5, VALUE_F32 = 6, VALUE_BOOL = 7, VALUE_TEXT = 8, VALUE_LIST = 9 };
-
-void gguf_u32(FILE *stream, uint32_t value)
-{
-    value = htole32(value);
-    fwrite(&value, sizeof value, 1, stream);
-}
-
-void gguf_u64(FILE *stream, uint64_t value)
-{
-    value = htole64(value);
-    fwrite(&value, sizeof value, 1, stream);
-}
-
-void gguf_string(FILE *stream, const char *bytes, uint64_t n)
-{
-    gguf_u64(stream, n);
-    fwrite(bytes, 1, n, stream);
-}
-
-/* "llama.block_count" for the key ".block_count" of the architecture "llama". */
-static void put_key(struct gguf_metadata *m, const char *key, uint32_t type)
-{
-    char full[96];
-    int n = snprintf(full, sizeof full, "%s%s", *key == '.' ? m->architecture : "", key);
-    gguf_string(m->stream, full, (uint64_t)n);
-    gguf_u32(m->stream, type);
-    m->count++;
-}
-
-void gguf_put_u32(struct gguf_metadata *m, const char *key, int64_t value)
-{
-    put_key(m, key, VALUE_U32);
-    gguf_u32(m->stream, (uint32_t)value);
-}
-
-void gguf_put_f32(struct gguf_metadata *m, const char *key, double value)
-{
-    put_key(m, key, VALUE_F32);
-    gguf_u32(m->stream, float_bits((float)value));
-}
-
-void gguf_put_bool(struct gguf_metadata *m, const char *key, bool value)
-{
-    put_key(m, key, VALUE_BOOL);
-    putc(value, m->stream);
-}
-
-void gguf_put_text(struct gguf_metadata *m, const char *key, const char *value)
-{
-    put_key(m, key, VALUE_TEXT);
-    gguf_string(m->stream, value, strlen(value));
-}
-
-static void put_list(struct gguf_metadata *m, const char *key, uint32_t type, uint64_t count)
-{
-    put_key(m, key, VALUE_LIST);
-    gguf_u32(m->stream, type);
-    gguf_u64(m->stream, count);
-}
-
-void gguf_put_texts(struct gguf_metadata *m, const char *key, uint64_t count)
-{
-    put_list(m, key, VALUE_TEXT, count);
-}
-
-void gguf_put_i32s(struct gguf_metadata *m, const char *key, uint64_t count)
-{
-    put_list(m, key, VALUE_I32, count);
-}
-
-void gguf_put_f32s(struct gguf_metadata *m, const char *key, uint64_t count)
-{
-    put_list(m, key, VALUE_F32, count);
-}
 
 /* ---- the model ---- */
 

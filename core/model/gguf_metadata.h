@@ -1,12 +1,10 @@
-/* The metadata of a GGUF file: keys with typed values, in any order. Private to gguf*.c. */
+/* The metadata of a GGUF file: keys with typed values, in any order. */
 #ifndef ANNEAL_CORE_MODEL_GGUF_METADATA_H
 #define ANNEAL_CORE_MODEL_GGUF_METADATA_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#include "core/base/err.h"
 
 struct gguf_metadata {
     FILE *stream;             /* into memory; its error is checked once, at the end */
@@ -29,9 +27,5 @@ void gguf_put_f32s(struct gguf_metadata *m, const char *key, uint64_t count);
 void gguf_string(FILE *stream, const char *bytes, uint64_t n);
 void gguf_u32(FILE *stream, uint32_t value);
 void gguf_u64(FILE *stream, uint64_t value);
-
-/* Writes tokenizer, special tokens and chat template of the model in `folder` with `vocab_size` rows of
- * embedding. A model without tokenizer.json is written without one. */
-enum status gguf_put_tokenizer(struct gguf_metadata *m, const char *folder, int vocab_size, struct err *err);
 
 #endif

@@ -1,5 +1,7 @@
-/* The tokenizer of a GGUF file: the vocabulary as tokenizer.json spells it, merges, special tokens, and the
- * chat template. llama.cpp has no general split patterns: it knows a number of them by name. */
+/* See gguf_tokenizer.h. The vocabulary is written as tokenizer.json spells it. llama.cpp has no general split
+ * patterns: it knows a number of them by name. */
+#include "core/model/gguf_tokenizer.h"
+
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -7,7 +9,6 @@
 
 #include "core/base/file.h"
 #include "core/model/generation_config.h"
-#include "core/model/gguf_metadata.h"
 #include "datasets/bpe.h"
 
 /* llama.cpp's numbers for the kinds of tokens. */

@@ -196,32 +196,6 @@ static void the_last_word_wins_and_beats_the_file(void **state)
     assert_int_equal(config.train.seed, 4);
 }
 
-static void of_steps_and_epochs_the_one_given_last_counts(void **state)
-{
-    (void)state;
-    struct config config, stored;
-    struct err err;
-    config_init(&config);
-    set(&config, "train.epochs=2.5");
-    finish(&config);
-    assert_int_equal(config_settle_steps(&config, 100, &err), STATUS_OK);
-    assert_int_equal(config.train.total_steps, 16); /* 250 sequences in batches of 16 */
-    char *text = config_text(&config);
-    config_init(&stored);
-    assert_int_equal(config_read_effective(&stored, text, "stored", &err), STATUS_OK);
-    free(text);
-    set(&stored, "train.batch_size=25"); /* the stored run has epochs: its steps follow */
-    assert_int_equal(config_settle_steps(&stored, 100, &err), STATUS_OK);
-    assert_int_equal(stored.train.total_steps, 10);
-    set(&stored, "train.total_steps=40");
-    assert_int_equal(config_settle_steps(&stored, 100, &err), STATUS_OK);
-    assert_int_equal(stored.train.total_steps, 40);
-    assert_true(stored.train.epochs == 0);
-    set(&config, "profile.trace_step=16");
-    assert_int_equal(config_settle_steps(&config, 100, &err), STATUS_USAGE);
-    expect_text(&err, "profile.trace_step = 16: no such step, as train.total_steps = 16");
-}
-
 static void overrides_hold_whether_the_preset_comes_before_or_after(void **state)
 {
     (void)state;
@@ -601,7 +575,6 @@ int main(void)
         cmocka_unit_test(every_key_can_be_given_as_a_word),
         cmocka_unit_test(every_key_can_be_given_in_a_file),
         cmocka_unit_test(the_last_word_wins_and_beats_the_file),
-        cmocka_unit_test(of_steps_and_epochs_the_one_given_last_counts),
         cmocka_unit_test(overrides_hold_whether_the_preset_comes_before_or_after),
         cmocka_unit_test(beta2_follows_the_optimizer_unless_given),
         cmocka_unit_test(an_unknown_key_names_the_nearest),

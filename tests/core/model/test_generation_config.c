@@ -104,7 +104,8 @@ static void bad_ids_are_one_sentence_each(void **state)
 static void the_template_file_comes_before_the_tokenizers_configuration(void **state)
 {
     (void)state;
-    put("tokenizer_config.json", "{\"chat_template\": \"one\"}");
+    put("tokenizer_config.json",
+        "{\"chat_template\": \"one\", \"model_max_length\": 1000000000000000019884624838656}");
     expect_template("one");
     put("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"tools\"}, "
                                  "{\"name\": \"default\", \"template\": \"two\"}]}");

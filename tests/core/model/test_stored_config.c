@@ -1,9 +1,10 @@
-/* Configurations that were stored before a key existed. */
+/* Stored configurations, read again: before a key existed, and with a number of steps that follows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
@@ -22,10 +23,43 @@ static void a_run_stored_without_early_evaluations_and_samples_has_none_when_res
     assert_true(config.eval.early && !config.sample.early);
 }
 
+static void word(struct config *config, const char *text)
+{
+    struct err err = {0};
+    if (config_read_word(config, text, &err)) fail_msg("%s", err.text);
+}
+
+static void of_steps_and_epochs_the_one_given_last_counts(void **state)
+{
+    (void)state;
+    struct config config, stored;
+    struct err err;
+    config_init(&config);
+    word(&config, "train.epochs=2.5");
+    assert_int_equal(config_finish(&config, &err), STATUS_OK);
+    assert_int_equal(config_settle_steps(&config, 100, &err), STATUS_OK);
+    assert_int_equal(config.train.total_steps, 16); /* 250 sequences in batches of 16 */
+    char *text = config_text(&config);
+    config_init(&stored);
+    assert_int_equal(config_read_effective(&stored, text, "stored", &err), STATUS_OK);
+    free(text);
+    word(&stored, "train.batch_size=25"); /* the stored run has epochs: its steps follow */
+    assert_int_equal(config_settle_steps(&stored, 100, &err), STATUS_OK);
+    assert_int_equal(stored.train.total_steps, 10);
+    word(&stored, "train.total_steps=40");
+    assert_int_equal(config_settle_steps(&stored, 100, &err), STATUS_OK);
+    assert_int_equal(stored.train.total_steps, 40);
+    assert_true(stored.train.epochs == 0);
+    word(&config, "profile.trace_step=16");
+    assert_int_equal(config_settle_steps(&config, 100, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "profile.trace_step = 16: no such step, as train.total_steps = 16"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_stored_without_early_evaluations_and_samples_has_none_when_resumed),
+        cmocka_unit_test(of_steps_and_epochs_the_one_given_last_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
