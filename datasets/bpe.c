@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/base/text.h"
 #include "datasets/heap.h"
 
 /* A cache of short pieces with few ids; a new piece replaces an old one of the same hash. */
@@ -11,55 +12,15 @@ enum { CACHED_BYTES = 30, CACHED_IDS = 24, CACHE_LINES_MAX = 1 << 16 };
 
 enum { PIECE_BYTES = 1 << 26, PENDING_IDS = 1 << 14 };
 
-#define NO_ID UINT32_MAX
-
-/* Added tokens ready for searching. */
-struct added_set {
-    size_t count;
-    uint32_t first[257];         /* tokens that begin with byte b are first[b] … first[b+1]-1 */
-    struct added_token tokens[]; /* by first byte, then longest first */
+/* Two neighbouring characters; text may be cut between them unless a merge joins them. */
+struct bpe_joint {
+    uint32_t left, right;
 };
 
+/* A space as SentencePiece writes it, before which words are cut. */
+#define SPACE_PIECE "\xE2\x96\x81"
+
 /* ---- the definition ---- */
-
-static int by_precedence(const void *a, const void *b)
-{
-    const struct added_token *x = a, *y = b;
-    unsigned char first_x = (unsigned char)x->content[0], first_y = (unsigned char)y->content[0];
-    if (first_x != first_y) return first_x < first_y ? -1 : 1;
-    if (x->n != y->n) return x->n > y->n ? -1 : 1;
-    int order = memcmp(x->content, y->content, x->n);
-    return order ? order : (x->id > y->id) - (x->id < y->id);
-}
-
-static struct added_set *added_set_new(struct bpe *bpe, bool normalized)
-{
-    struct added_set *set = arena_alloc(&bpe->arena, sizeof *set + bpe->added_count * sizeof *set->tokens);
-    if (!set) return NULL;
-    for (size_t i = 0; i < bpe->added_count; i++)
-        if (bpe->added[i].normalized == normalized) set->tokens[set->count++] = bpe->added[i];
-    qsort(set->tokens, set->count, sizeof *set->tokens, by_precedence);
-    for (size_t i = 0; i < set->count; i++) set->first[(unsigned char)set->tokens[i].content[0] + 1]++;
-    for (int b = 0; b < 256; b++) set->first[b + 1] += set->first[b];
-    return set;
-}
-
-/* The first match in text at or after `start`, its position in *where; NULL if there is none. */
-static const struct added_token *added_set_find(const struct added_set *set, const char *text, size_t n,
-                                                size_t start, size_t *where)
-{
-    if (!set->count) return NULL;
-    for (size_t i = start; i < n; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        for (uint32_t t = set->first[byte]; t < set->first[byte + 1]; t++) {
-            const struct added_token *token = &set->tokens[t];
-            if (token->n > n - i || memcmp(token->content, text + i, token->n) != 0) continue;
-            *where = i;
-            return token;
-        }
-    }
-    return NULL;
-}
 
 /* The rank of the merge of two neighbouring ids, HASH_NONE if there is none. */
 static uint32_t find_merge(const struct bpe *bpe, uint32_t left, uint32_t right)
@@ -76,14 +37,15 @@ static uint32_t find_id(const struct bpe *bpe, const char *bytes, size_t n)
     uint64_t hash = XXH3_64bits(bytes, n), at = hash;
     uint32_t id;
     while ((id = hash_index_next(&bpe->id_index, hash, &at)) != HASH_NONE)
-        if (bpe->tokens[id].n == n && memcmp(bpe->tokens[id].bytes, bytes, n) == 0) break;
+        if (bpe->tokens[id].piece_n == n && memcmp(bpe->tokens[id].piece, bytes, n) == 0) break;
     return id;
 }
 
 /* Adds from last to first, so that the later of two equal entries counts. */
 static bool fill_tables(struct bpe *bpe)
 {
-    bool ok = (bpe->raw = added_set_new(bpe, false)) && (bpe->normalized = added_set_new(bpe, true));
+    bool ok = (bpe->raw = added_set_new(&bpe->arena, bpe->added, bpe->added_count, false)) &&
+              (bpe->normalized = added_set_new(&bpe->arena, bpe->added, bpe->added_count, true));
     for (size_t rank = bpe->merge_count; ok && rank-- > 0;) {
         const struct bpe_merge *merge = &bpe->merges[rank];
         if (find_merge(bpe, merge->left, merge->right) == HASH_NONE)
@@ -91,14 +53,70 @@ static bool fill_tables(struct bpe *bpe)
     }
     memset(bpe->byte_id, 0xFF, sizeof bpe->byte_id);
     for (size_t id = bpe->vocab_size; ok && id-- > 0;) {
-        const struct bpe_token *token = &bpe->tokens[id];
-        if (token->literal || !token->n) continue;
-        uint32_t *byte_id = &bpe->byte_id[(unsigned char)token->bytes[0]];
-        if (token->n == 1 && *byte_id == NO_ID) *byte_id = (uint32_t)id;
-        if (bpe->ignore_merges && find_id(bpe, token->bytes, token->n) == HASH_NONE)
-            ok = hash_index_add(&bpe->id_index, XXH3_64bits(token->bytes, token->n), id);
+        struct bpe_token *token = &bpe->tokens[id];
+        if (!token->piece) token->piece = token->bytes, token->piece_n = token->n;
+        if (token->literal || !token->piece_n) continue;
+        uint32_t *byte_id = &bpe->byte_id[(unsigned char)token->piece[0]];
+        if (token->piece_n == 1 && *byte_id == BPE_NO_ID) *byte_id = (uint32_t)id;
+        if ((bpe->ignore_merges || bpe->characters) &&
+            find_id(bpe, token->piece, token->piece_n) == HASH_NONE)
+            ok = hash_index_add(&bpe->id_index, XXH3_64bits(token->piece, token->piece_n), id);
     }
     return ok;
+}
+
+/* ---- where a piece that begins with characters may be cut ---- */
+
+static bool is_joint(const struct bpe *bpe, uint32_t left, uint32_t right)
+{
+    uint64_t hash = hash_pair(left, right), at = hash;
+    uint32_t i;
+    while ((i = hash_index_next(&bpe->joint_index, hash, &at)) != HASH_NONE)
+        if (bpe->joints[i].left == left && bpe->joints[i].right == right) return true;
+    return false;
+}
+
+/* The first or the last character of text[0..n); false: there is none. */
+static bool character_at(const char *text, size_t n, bool last, uint32_t *point)
+{
+    size_t from = last ? n : 0;
+    while (last && from && ((unsigned char)text[--from] & 0xC0) == 0x80) continue;
+    return utf8_character(text + from, n - from, point) > 0;
+}
+
+/* Whether an id is the token of a byte; of BPE_NO_ID: whether a byte has none. */
+static bool is_fallback(const struct bpe *bpe, uint32_t id)
+{
+    if (id != BPE_NO_ID && bpe->tokens[id].piece_n != strlen("<0x00>")) return false;
+    for (int b = 0; b < 256; b++)
+        if (bpe->fallback_id[b] == id) return true;
+    return false;
+}
+
+/* Every two neighbouring characters of a token that merges make are the last one of a merge's left part and
+ * the first one of its right part. Without a token for every byte, or where a merge joins the tokens of
+ * bytes, characters say too little, and pieces stay whole. */
+static bool find_joints(struct bpe *bpe)
+{
+    bpe->joints = arena_alloc_array(&bpe->arena, bpe->merge_count, sizeof *bpe->joints);
+    if (!bpe->joints) return false;
+    for (size_t i = 0; i < bpe->merge_count; i++) {
+        const struct bpe_token *left = &bpe->tokens[bpe->merges[i].left],
+                               *right = &bpe->tokens[bpe->merges[i].right];
+        struct bpe_joint joint;
+        if (!character_at(left->piece, left->piece_n, true, &joint.left) ||
+            !character_at(right->piece, right->piece_n, false, &joint.right))
+            return true;
+        if (is_joint(bpe, joint.left, joint.right)) continue;
+        bpe->joints[bpe->joint_count] = joint;
+        if (!hash_index_add(&bpe->joint_index, hash_pair(joint.left, joint.right), bpe->joint_count++))
+            return false;
+    }
+    bpe->cuts = !is_fallback(bpe, BPE_NO_ID);
+    for (size_t i = 0; i < bpe->merge_count; i++)
+        if (is_fallback(bpe, bpe->merges[i].left) || is_fallback(bpe, bpe->merges[i].right))
+            bpe->cuts = false;
+    return true;
 }
 
 enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
@@ -107,13 +125,24 @@ enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
         return err_set(err, STATUS_FAILED, "%s: %zu tokens and %zu merges are too many (at most %d tokens)",
                        name, bpe->vocab_size, bpe->merge_count, BPE_VOCAB_MAX);
     if (!fill_tables(bpe)) return err_no_memory(err, "%s of %zu tokens", name, bpe->vocab_size);
-    for (int byte = 0; byte < 256; byte++)
-        if (bpe->byte_id[byte] == NO_ID)
+    if (bpe->characters && !find_joints(bpe))
+        return err_no_memory(err, "%s of %zu tokens", name, bpe->vocab_size);
+    for (int byte = 0; byte < 256; byte++) {
+        if (bpe->characters && bpe->byte_id[byte] == BPE_NO_ID) bpe->byte_id[byte] = bpe->fallback_id[byte];
+        if (bpe->characters && bpe->byte_id[byte] == BPE_NO_ID) bpe->byte_id[byte] = bpe->unknown_id;
+        if (bpe->characters && bpe->byte_id[byte] == BPE_NO_ID)
+            return err_set(
+                err, STATUS_FAILED,
+                "%s: model: neither byte_fallback with a token for the byte 0x%02x nor an unk_token, so "
+                "some text would be lost",
+                name, byte);
+        if (bpe->byte_id[byte] == BPE_NO_ID)
             return err_set(
                 err, STATUS_FAILED,
                 "%s: no token for the byte 0x%02x, so some text would be lost (train the tokenizer with the "
                 "whole byte-level alphabet)",
                 name, byte);
+    }
     return pretokenizer_new(bpe->patterns, bpe->pattern_count, name, &bpe->pretokenizer, err);
 }
 
@@ -122,8 +151,44 @@ void bpe_release(struct bpe *bpe)
     pretokenizer_free(bpe->pretokenizer);
     hash_index_release(&bpe->merge_index);
     hash_index_release(&bpe->id_index);
+    hash_index_release(&bpe->joint_index);
     arena_release(&bpe->arena);
     *bpe = (struct bpe){0};
+}
+
+static void hash_text(XXH64_state_t *state, const char *text)
+{
+    XXH64_update(state, text ? text : "", text ? strlen(text) + 1 : 0);
+}
+
+/* What only newer versions read: it must not change the checksums of tokenizers without it, which token
+ * files hold. */
+static void hash_newer(XXH64_state_t *state, const struct bpe *bpe)
+{
+    for (size_t i = 0; i < bpe->added_count; i++) {
+        const struct added_token *token = &bpe->added[i];
+        uint64_t flags[] = {i, token->lstrip, token->rstrip, token->single_word};
+        if (flags[1] || flags[2] || flags[3]) XXH64_update(state, flags, sizeof flags);
+    }
+    for (size_t i = 0; i < bpe->normalizer.count; i++) {
+        const struct normal_step *step = &bpe->normalizer.steps[i];
+        uint64_t kind = step->kind;
+        if (bpe->normalizer.count == 1 && kind <= NORMAL_NFKD) continue; /* hashed with the head */
+        XXH64_update(state, &kind, sizeof kind);
+        hash_text(state, step->from);
+        hash_text(state, step->to);
+    }
+    if (bpe->spaces.space || bpe->spaces.prefix) {
+        XXH64_update(state, &bpe->spaces.first_only, sizeof bpe->spaces.first_only);
+        hash_text(state, bpe->spaces.space);
+        hash_text(state, bpe->spaces.prefix);
+    }
+    if (!bpe->characters) return;
+    uint32_t rules[] = {bpe->fuse_unknown, bpe->unknown_id};
+    XXH64_update(state, rules, sizeof rules);
+    XXH64_update(state, bpe->fallback_id, sizeof bpe->fallback_id);
+    for (size_t i = 0; i < bpe->vocab_size; i++)
+        if (bpe->tokens[i].piece_n) XXH64_update(state, bpe->tokens[i].piece, bpe->tokens[i].piece_n);
 }
 
 uint64_t bpe_checksum(const struct bpe *bpe)
@@ -131,8 +196,10 @@ uint64_t bpe_checksum(const struct bpe *bpe)
     XXH64_state_t *state = XXH64_createState();
     if (!state) return 0;
     XXH64_reset(state, 0);
-    uint64_t head[] = {bpe->vocab_size,  bpe->merge_count,           bpe->pattern_count,
-                       bpe->added_count, (uint64_t)bpe->normal_form, bpe->ignore_merges};
+    bool one_form = bpe->normalizer.count == 1 && bpe->normalizer.steps[0].kind <= NORMAL_NFKD;
+    uint64_t form = one_form ? (uint64_t)bpe->normalizer.steps[0].kind + 1 : 0;
+    uint64_t head[] = {bpe->vocab_size,   bpe->merge_count, bpe->pattern_count, bpe->added_count, form,
+                       bpe->ignore_merges};
     XXH64_update(state, head, sizeof head);
     for (size_t i = 0; i < bpe->vocab_size; i++) {
         uint32_t size[2] = {bpe->tokens[i].n, bpe->tokens[i].literal};
@@ -147,6 +214,7 @@ uint64_t bpe_checksum(const struct bpe *bpe)
         XXH64_update(state, added, sizeof added);
         XXH64_update(state, bpe->added[i].content, bpe->added[i].n);
     }
+    hash_newer(state, bpe);
     uint64_t digest = XXH64_digest(state);
     XXH64_freeState(state);
     return digest;
@@ -173,7 +241,7 @@ struct encoder {
     struct cached *cache;
     size_t cache_mask;
     struct symbol *symbols;
-    size_t symbol_capacity;
+    size_t symbol_count, symbol_capacity;
     struct heap heap;  /* rank << 32 | position */
     uint32_t *pending; /* PENDING_IDS of them */
     size_t pending_count;
@@ -208,6 +276,47 @@ static bool push_merge(struct encoder *e, int32_t at)
     return rank == HASH_NONE || heap_push(&e->heap, (heap_key)rank << 32 | (uint32_t)at);
 }
 
+static void add_symbol(struct encoder *e, uint32_t id)
+{
+    int32_t at = (int32_t)e->symbol_count++;
+    e->symbols[at] = (struct symbol){id, at - 1, at + 1};
+}
+
+static void add_unknown(struct encoder *e, size_t count)
+{
+    if (count && e->bpe->fuse_unknown) count = 1;
+    while (count--) add_symbol(e, e->bpe->unknown_id);
+}
+
+/* Each character's token, or else the tokens of its bytes, or else the unknown token, which stands where the
+ * next known character begins: as in Hugging Face's BPE. */
+static void add_characters(struct encoder *e, const char *piece, size_t n)
+{
+    const struct bpe *bpe = e->bpe;
+    size_t unknown = 0;
+    uint32_t point;
+    for (size_t i = 0, length; i < n; i += length) {
+        uint32_t id = HASH_NONE;
+        bool fallback = true;
+        length = utf8_character(piece + i, n - i, &point);
+        if (length) id = find_id(bpe, piece + i, length);
+        if (!length) length = 1;
+        if (id != HASH_NONE) {
+            add_unknown(e, unknown);
+            unknown = 0;
+            add_symbol(e, id);
+            continue;
+        }
+        for (size_t k = 0; k < length; k++)
+            fallback = fallback && bpe->fallback_id[(unsigned char)piece[i + k]] != BPE_NO_ID;
+        if (!fallback && unknown && !bpe->fuse_unknown) add_unknown(e, 1);
+        if (!fallback) unknown = 1;
+        for (size_t k = 0; fallback && k < length; k++)
+            add_symbol(e, bpe->fallback_id[(unsigned char)piece[i + k]]);
+    }
+    add_unknown(e, unknown);
+}
+
 /* Emits the ids of one piece of 1 … PIECE_BYTES bytes. */
 static enum status merge_piece(struct encoder *e, const char *piece, size_t n, struct err *err)
 {
@@ -217,20 +326,25 @@ static enum status merge_piece(struct encoder *e, const char *piece, size_t n, s
         if (!(e->symbols = malloc(e->symbol_capacity * sizeof *e->symbols)))
             return err_no_memory(err, "encoding the text");
     }
-    for (size_t i = 0; i < n; i++)
-        e->symbols[i] = (struct symbol){e->bpe->byte_id[(unsigned char)piece[i]], (int32_t)i - 1,
-                                        i + 1 < n ? (int32_t)i + 1 : -1};
+    e->symbol_count = 0;
+    if (e->bpe->characters)
+        add_characters(e, piece, n);
+    else
+        for (size_t i = 0; i < n; i++) add_symbol(e, e->bpe->byte_id[(unsigned char)piece[i]]);
+    e->symbols[e->symbol_count - 1].next = -1;
     bool ok = true;
-    for (size_t i = 0; ok && i + 1 < n; i++) ok = push_merge(e, (int32_t)i);
+    for (size_t i = 0; ok && i + 1 < e->symbol_count; i++) ok = push_merge(e, (int32_t)i);
     while (ok && e->heap.count) {
         uint64_t top = heap_pop(&e->heap);
         int32_t at = (int32_t)(uint32_t)top;
         struct symbol *left = &e->symbols[at];
-        if (left->id == NO_ID || merge_at(e, at) != top >> 32) continue; /* has changed since it was pushed */
+        uint32_t rank = left->id == BPE_NO_ID ? HASH_NONE : merge_at(e, at);
+        /* Has it changed since it was pushed? Another pair that makes the same token counts as the same. */
+        if (rank == HASH_NONE || e->bpe->merges[rank].result != e->bpe->merges[top >> 32].result) continue;
         struct symbol *right = &e->symbols[left->next];
         left->id = e->bpe->merges[top >> 32].result;
         left->next = right->next;
-        right->id = NO_ID;
+        right->id = BPE_NO_ID;
         if (left->next >= 0) e->symbols[left->next].previous = at;
         ok = push_merge(e, left->previous) && push_merge(e, at);
     }
@@ -240,17 +354,14 @@ static enum status merge_piece(struct encoder *e, const char *piece, size_t n, s
     return status;
 }
 
-static enum status encode_piece(void *context, const char *piece, size_t n, struct err *err)
+/* A piece that no merge joins with its neighbours. */
+static enum status encode_word(struct encoder *e, const char *piece, size_t n, struct err *err)
 {
-    struct encoder *e = context;
     enum status status = STATUS_OK;
-    e->done += n;
     if (e->pending_count > PENDING_IDS - CACHED_BYTES && (status = flush(e, err))) return status;
     if (n == 1) return emit(e, e->bpe->byte_id[(unsigned char)piece[0]], err);
     for (; n > PIECE_BYTES; piece += PIECE_BYTES, n -= PIECE_BYTES)
         if ((status = merge_piece(e, piece, PIECE_BYTES, err)) || (status = flush(e, err))) return status;
-    uint32_t id = e->bpe->ignore_merges ? find_id(e->bpe, piece, n) : HASH_NONE;
-    if (id != HASH_NONE) return emit(e, id, err);
     if (n > CACHED_BYTES) return merge_piece(e, piece, n, err);
     struct cached *line = &e->cache[XXH3_64bits(piece, n) & e->cache_mask];
     uint32_t *ids = e->pending + e->pending_count; /* there is room for all of them */
@@ -269,24 +380,64 @@ static enum status encode_piece(void *context, const char *piece, size_t n, stru
     return STATUS_OK;
 }
 
+/* Cuts a piece where no merge joins the characters: before every space that follows another character, so
+ * that words come from the cache, and anywhere in what is longer than the cache holds. */
+static enum status encode_words(struct encoder *e, const char *piece, size_t n, struct err *err)
+{
+    size_t from = 0, space_n = strlen(SPACE_PIECE);
+    uint32_t before = 0, point;
+    enum status status = STATUS_OK;
+    for (size_t at = 0, length; at < n && !status; at += length, before = point) {
+        if (!(length = utf8_character(piece + at, n - at, &point))) length = 1, point = 0;
+        bool space = length == space_n && memcmp(piece + at, SPACE_PIECE, space_n) == 0;
+        if (at == from || (!space && at - from < CACHED_BYTES) || is_joint(e->bpe, before, point)) continue;
+        status = encode_word(e, piece + from, at - from, err);
+        from = at;
+    }
+    return status ? status : encode_word(e, piece + from, n - from, err);
+}
+
+static enum status encode_piece(void *context, const char *piece, size_t n, struct err *err)
+{
+    struct encoder *e = context;
+    uint32_t id = e->bpe->ignore_merges && n > 1 ? find_id(e->bpe, piece, n) : HASH_NONE;
+    e->done += n;
+    if (id != HASH_NONE) return emit(e, id, err);
+    return e->bpe->cuts ? encode_words(e, piece, n, err) : encode_word(e, piece, n, err);
+}
+
+/* Encodes normalized text without added tokens. `first`: it begins the text. */
+static enum status encode_between(struct encoder *e, bool first, const char *text, size_t n, struct err *err)
+{
+    char *spaced = NULL;
+    size_t size = n;
+    if (!n) return STATUS_OK;
+    enum status status = space_rule_apply(&e->bpe->spaces, first, text, n, &spaced, &size, err);
+    if (!status)
+        status = pretokenizer_split(e->bpe->pretokenizer, e->scratch, spaced ? spaced : text,
+                                    spaced ? size : n, encode_piece, e, err);
+    free(spaced);
+    return status;
+}
+
 /* Encodes text without unnormalized added tokens: normalizes it, finds the other added tokens, and encodes
  * the text between them. */
-static enum status encode_stretch(struct encoder *e, const char *text, size_t n, struct err *err)
+static enum status encode_stretch(struct encoder *e, bool first, const char *text, size_t n, struct err *err)
 {
     const struct bpe *bpe = e->bpe;
     char *normal = NULL;
-    size_t size = n, done = 0, where = 0;
+    size_t size = n, done = 0;
     uint64_t before = e->done;
-    enum status status = normalizer_apply(bpe->normal_form, text, n, &normal, &size, err);
+    struct added_match match = {0};
+    enum status status = normalizer_apply(&bpe->normalizer, text, n, &normal, &size, err);
     const char *from = normal ? normal : text;
     if (!normal) size = n;
-    for (const struct added_token *token = NULL; !status; done = where + token->n) {
-        token = added_set_find(bpe->normalized, from, size, done, &where);
-        status = pretokenizer_split(bpe->pretokenizer, e->scratch, from + done, (token ? where : size) - done,
-                                    encode_piece, e, err);
-        if (!token) break;
-        if (!status) status = emit(e, token->id, err);
-    }
+    do {
+        added_set_next(bpe->normalized, from, size, &match);
+        if (!status) status = encode_between(e, first && !done, from + done, match.from - done, err);
+        if (match.token && !status) status = emit(e, match.token->id, err);
+        done = match.to;
+    } while (match.token && !status);
     e->done = before + n; /* counted in bytes of the text itself */
     free(normal);
     return status;
@@ -295,20 +446,21 @@ static enum status encode_stretch(struct encoder *e, const char *text, size_t n,
 enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const struct token_sink *sink,
                        struct err *err)
 {
-    size_t done = 0, where = 0, lines = 64;
+    size_t done = 0, lines = 64;
     while (lines < CACHE_LINES_MAX && 8 * lines < n) lines *= 2; /* about as many lines as pieces, at most */
     struct encoder e = {.bpe = bpe, .sink = sink, .cache_mask = lines - 1, .total = n};
+    struct added_match match = {0};
     e.cache = calloc(lines, sizeof *e.cache);
     e.pending = malloc(PENDING_IDS * sizeof *e.pending);
     enum status status = e.cache && e.pending ? pretokenizer_scratch_new(&e.scratch, err)
                                               : err_no_memory(err, "encoding the text");
-    for (const struct added_token *token = NULL; !status; done = where + token->n) {
-        token = added_set_find(bpe->raw, text, n, done, &where);
-        status = encode_stretch(&e, text + done, (token ? where : n) - done, err);
-        if (!token) break;
-        e.done += token->n;
-        if (!status) status = emit(&e, token->id, err);
-    }
+    do {
+        added_set_next(bpe->raw, text, n, &match);
+        if (!status) status = encode_stretch(&e, !done, text + done, match.from - done, err);
+        if (match.token && !status) status = emit(&e, match.token->id, err);
+        e.done += match.to - match.from;
+        done = match.to;
+    } while (match.token && !status);
     if (!status) status = flush(&e, err);
     pretokenizer_scratch_free(e.scratch);
     free(e.cache);

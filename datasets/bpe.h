@@ -1,5 +1,7 @@
-/* Byte-level byte-pair encoding (Sennrich, Haddow, Birch 2016; on bytes as in GPT-2): the pretokenizer splits
- * text into pieces; in a piece, neighbours are merged in the order of the merges' ranks, leftmost first.
+/* Byte-pair encoding (Sennrich, Haddow, Birch 2016): the pretokenizer splits text into pieces; in a piece,
+ * neighbours are merged in the order of the merges' ranks, leftmost first. Merging begins either with bytes
+ * (as in GPT-2, Llama 3 and Qwen) or with characters (as in SentencePiece, of Llama 2 and Mistral), where a
+ * character without a token becomes the tokens of its bytes, or the unknown token.
  *
  * A bpe is the content of a tokenizer.json, in bytes instead of the file's alphabet. For JSON see
  * tokenizer_json.h; for training see bpe_train.h. */
@@ -12,30 +14,28 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "datasets/added_tokens.h"
 #include "datasets/hash_index.h"
+#include "datasets/normalizer.h"
 #include "datasets/pretokenizer.h"
 #include "datasets/tokenizer.h"
 
 enum { BPE_VOCAB_MAX = 1 << 21 }; /* ids are below */
 
+#define BPE_NO_ID UINT32_MAX
+
 struct bpe_token {
-    const char *bytes; /* n bytes; n = 0: the id is unused */
+    const char *bytes; /* n bytes that it decodes to; n = 0: the id is unused, or decodes to nothing */
     uint32_t n;
     bool literal; /* only for decoding; encoding uses it only as an added token */
+    const char
+        *piece; /* piece_n bytes of normalized text that it stands for; NULL: bpe_finish sets `bytes` */
+    uint32_t piece_n;
 };
 
 /* The neighbours left and right become result. The rank of a merge is its index in the list. */
 struct bpe_merge {
     uint32_t left, right, result;
-};
-
-/* A whole string, such as "<|endoftext|>", that becomes one id before the text is processed further. If
- * several match, the leftmost wins, then the longest, as in Hugging Face's tokenizers. */
-struct added_token {
-    const char *content; /* n > 0 bytes */
-    size_t n;
-    uint32_t id;
-    bool normalized; /* searched in the normalized text, after all others */
 };
 
 /* GPT-2's byte-level alphabet: a visible Unicode character for each byte, so that a tokenizer.json can write
@@ -59,8 +59,6 @@ static inline void byte_alphabet_init(struct byte_alphabet *alphabet)
     }
 }
 
-struct added_set;
-
 /* The definition: fill it in, then call bpe_finish; it does not change afterwards. */
 struct bpe {
     struct arena arena;       /* owns everything that the definition points to */
@@ -72,11 +70,27 @@ struct bpe {
     size_t pattern_count;
     struct added_token *added;
     size_t added_count;
-    enum normal_form normal_form;
-    bool ignore_merges; /* a piece that is a token as a whole becomes that token without merges */
+    struct normalizer normalizer;
+    struct space_rule spaces;  /* applied between the added tokens of the normalized text */
+    bool ignore_merges;        /* a piece that is a token as a whole becomes that token without merges */
+    bool characters;           /* merging begins with characters; the next four are for such a bpe */
+    bool fuse_unknown;         /* neighbouring unknown characters become one unknown token */
+    uint32_t unknown_id;       /* the unknown token, BPE_NO_ID: none */
+    uint32_t fallback_id[256]; /* the token of a byte ("<0x0A>"), BPE_NO_ID: none */
+    struct stripped {
+        const char *text; /* decoding removes it from the beginning; NULL: nothing */
+        size_t most;      /* as often as it is there, but not oftener than this … */
+        bool one_token;   /* … and only from the first token */
+    } stripped;
+    uint32_t *before, *after; /* ids that the post-processor puts before and after a prompt */
+    size_t before_count, after_count;
     /* private, set by bpe_finish */
     struct hash_index merge_index; /* by their pair */
-    struct hash_index id_index;    /* by their bytes; only with ignore_merges */
+    struct hash_index id_index;    /* by their pieces; only with ignore_merges or characters */
+    struct hash_index joint_index; /* of `joints`, by their characters; empty unless `cuts` */
+    struct bpe_joint *joints;      /* the neighbouring characters that a merge can join */
+    size_t joint_count;
+    bool cuts; /* a piece may be cut between characters that are no joint */
     uint32_t byte_id[256];
     struct added_set *raw, *normalized;
     struct pretokenizer *pretokenizer;

@@ -264,7 +264,7 @@ static bool make_token(struct bpe_trainer *t, struct bpe *bpe, const char *bytes
     for (uint64_t at = hash; (*out = hash_index_next(&t->token_index, hash, &at)) != HASH_NONE;)
         if (bpe->tokens[*out].n == n && memcmp(bpe->tokens[*out].bytes, bytes, n) == 0) return true;
     *out = (uint32_t)bpe->vocab_size;
-    bpe->tokens[bpe->vocab_size++] = (struct bpe_token){bytes, n, false};
+    bpe->tokens[bpe->vocab_size++] = (struct bpe_token){.bytes = bytes, .n = n};
     return hash_index_add(&t->token_index, hash, *out);
 }
 

@@ -1,8 +1,4 @@
-/* Processing of text before byte-pair merges: normalization, and pre-tokenization into the pieces in which
- * merges happen.
- *
- * Normal forms are Unicode's, for text that may have invalid bytes: valid parts are normalized with utf8proc;
- * invalid bytes are unchanged, and so is ASCII, at the speed of a copy.
+/* Splits text into the pieces in which merges happen.
  *
  * A pretokenizer is a chain of regular expressions (PCRE2, compiled with JIT if the machine allows it). Each
  * stage splits every piece of the previous stage into its matches and the gaps between them, like Hugging
@@ -16,16 +12,6 @@
 #include <stddef.h>
 
 #include "core/base/err.h"
-
-enum normal_form { NORMAL_NONE, NORMAL_NFC, NORMAL_NFD, NORMAL_NFKC, NORMAL_NFKD };
-
-/* Sets *out to the normal form of n bytes, *out_n bytes that the caller frees. *out is NULL if the text is
- * pure ASCII or the form is NORMAL_NONE: the text is its own normal form. Fails only with
- * STATUS_NO_MEMORY. */
-enum status normalizer_apply(enum normal_form form, const char *text, size_t n, char **out, size_t *out_n,
-                             struct err *err);
-
-/* ---- pre-tokenization ---- */
 
 /* GPT-2's pattern, which Hugging Face's ByteLevel uses with "use_regex": contractions, then runs of letters,
  * of digits or of anything else, each with at most one space before it, then white space. */

@@ -40,7 +40,9 @@ void token_list_release(struct token_list *list)
 /* Whether the vocabulary is the 256 bytes in order and nothing else. */
 static bool is_bytes(const struct bpe *bpe)
 {
-    if (bpe->vocab_size != 256 || bpe->merge_count || bpe->added_count || bpe->normal_form) return false;
+    if (bpe->vocab_size != 256 || bpe->merge_count || bpe->added_count || bpe->normalizer.count ||
+        bpe->characters || bpe->spaces.prefix)
+        return false;
     for (int b = 0; b < 256; b++)
         if (bpe->tokens[b].n != 1 || (unsigned char)bpe->tokens[b].bytes[0] != b) return false;
     return true;
@@ -72,7 +74,7 @@ enum status tokenizer_open_bytes(struct tokenizer **out, struct err *err)
     char *bytes = arena_alloc(&bpe.arena, 256);
     for (int b = 0; bpe.tokens && bytes && b < 256; b++) {
         bytes[b] = (char)b;
-        bpe.tokens[b] = (struct bpe_token){&bytes[b], 1, false};
+        bpe.tokens[b] = (struct bpe_token){.bytes = &bytes[b], .n = 1};
     }
     if (bytes && bpe.tokens) return tokenizer_new(&bpe, NULL, "bytes", out, err);
     bpe_release(&bpe);
@@ -141,7 +143,7 @@ int tokenizer_vocab_size(const struct tokenizer *tokenizer)
 
 const char *tokenizer_kind(const struct tokenizer *tokenizer)
 {
-    return tokenizer->is_bytes ? "bytes" : "bpe";
+    return tokenizer->is_bytes ? "bytes" : tokenizer->bpe.characters ? "sentencepiece" : "bpe";
 }
 
 uint64_t tokenizer_checksum(const struct tokenizer *tokenizer)
@@ -182,6 +184,27 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, const void *text
     return status;
 }
 
+enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const void *text, size_t n,
+                                    struct token_list *list, struct err *err)
+{
+    const struct bpe *bpe = &tokenizer->bpe;
+    size_t before = list->count;
+    enum status status = token_list_append(list, bpe->before, bpe->before_count, err);
+    if (!status) status = tokenizer_encode(tokenizer, text, n, list, err);
+    if (!status) status = token_list_append(list, bpe->after, bpe->after_count, err);
+    if (status) list->count = before;
+    return status;
+}
+
+size_t tokenizer_added_start(const struct tokenizer *tokenizer, const char *text, size_t n)
+{
+    const struct stripped *stripped = &tokenizer->bpe.stripped;
+    size_t length = stripped->text ? strlen(stripped->text) : 0, done = 0;
+    for (size_t i = 0; i < stripped->most && length && length <= n - done; i++, done += length)
+        if (memcmp(text + done, stripped->text, length) != 0) break;
+    return done;
+}
+
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, size_t *n)
 {
     *n = 0;
@@ -206,8 +229,12 @@ char *tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, s
         memcpy(to, bytes, length);
         to += length;
     }
-    *to = '\0';
-    if (n) *n = total;
+    tokenizer_token_bytes(tokenizer, count ? ids[0] : 0, &length);
+    if (!tokenizer->bpe.stripped.one_token || !count) length = total;
+    size_t extra = tokenizer_added_start(tokenizer, text, length);
+    memmove(text, text + extra, total - extra);
+    text[total - extra] = '\0';
+    if (n) *n = total - extra;
     return text;
 }
 

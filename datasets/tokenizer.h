@@ -1,6 +1,7 @@
-/* Tokenizers: from bytes of text to token ids and back. There are two kinds: `bytes` (256 ids, one per byte:
- * a BPE without merges) and byte-level BPE as in a Hugging Face tokenizer.json, from anneal or elsewhere.
- * Both accept any bytes, valid UTF-8 or not. Immutable once opened, so threads may share a tokenizer. */
+/* Tokenizers: from bytes of text to token ids and back. There are three kinds: `bytes` (256 ids, one per
+ * byte: a BPE without merges); byte-level BPE as in a Hugging Face tokenizer.json, from anneal or elsewhere;
+ * and such a file with BPE as SentencePiece does it (Llama 2, Mistral). All accept any bytes, valid UTF-8 or
+ * not. Immutable once opened, so threads may share a tokenizer. */
 #ifndef ANNEAL_DATASETS_TOKENIZER_H
 #define ANNEAL_DATASETS_TOKENIZER_H
 
@@ -45,7 +46,7 @@ enum status tokenizer_new(struct bpe *bpe, char *json, const char *name, struct 
 void tokenizer_close(struct tokenizer *tokenizer);
 
 int tokenizer_vocab_size(const struct tokenizer *tokenizer);
-const char *tokenizer_kind(const struct tokenizer *tokenizer);      /* "bytes" or "bpe" */
+const char *tokenizer_kind(const struct tokenizer *tokenizer);      /* "bytes", "bpe" or "sentencepiece" */
 const struct bpe *tokenizer_bpe(const struct tokenizer *tokenizer); /* its definition */
 uint64_t tokenizer_checksum(const struct tokenizer *tokenizer);     /* XXH64 of its definition */
 
@@ -58,10 +59,22 @@ enum status tokenizer_encode_stream(const struct tokenizer *tokenizer, const voi
 enum status tokenizer_encode(const struct tokenizer *tokenizer, const void *text, size_t n,
                              struct token_list *list, struct err *err);
 
-/* The bytes of one id, borrowed; *n is their count. An id out of range gives 0 bytes. */
+/* The same for a prompt: with the tokens around it that the file's post_processor has, such as BOS at its
+ * beginning. Token files for training are encoded without them. */
+enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const void *text, size_t n,
+                                    struct token_list *list, struct err *err);
+
+/* The bytes of one id, borrowed; *n is their count. An id out of range gives 0 bytes. The bytes of the ids of
+ * a text one after the other are the text, except for what tokenizer_added_start says; a character may be
+ * spread over several ids. */
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, size_t *n);
 
-/* The text of `count` ids as NUL-terminated bytes, which the caller frees; *n (may be NULL) is the length. */
+/* How many bytes at the beginning of a decoded text the tokenizer has added when it encoded it: the space
+ * before the first word in Llama 2's. Text that continues another one has none. */
+size_t tokenizer_added_start(const struct tokenizer *tokenizer, const char *text, size_t n);
+
+/* The text of `count` ids as NUL-terminated bytes, without tokenizer_added_start, which the caller frees; *n
+ * (may be NULL) is the length. */
 char *tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, size_t count, size_t *n);
 
 /* Writes the tokenizer as a tokenizer.json that Hugging Face's library loads; atomic. */

@@ -2,55 +2,25 @@
 #include "datasets/tokenizer_json.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/text.h"
-#include "datasets/pretokenizer.h"
+#include "datasets/tokenizer_pipeline.h"
 
-enum { PATTERN_MAX = 64 << 10 };
-
-/* The tokenizer that is being read. */
-struct reading {
-    const char *name;
-    struct byte_alphabet alphabet;
-    struct bpe bpe;
-    struct arena scratch;
-    struct err *err;
-};
-
-static enum status corrupt(struct reading *r, const char *field, const char *what)
-{
-    return err_set(r->err, STATUS_CORRUPT, "%s: %s: %s (is this a tokenizer.json?)", r->name, field, what);
-}
-
-static enum status unsupported(struct reading *r, const char *field, const char *what)
-{
-    return err_set(r->err, STATUS_FAILED, "%s: %s: %.100s is not supported (anneal reads byte-level BPE)",
-                   r->name, field, what);
-}
-
-static enum status no_memory(struct reading *r)
-{
-    return err_no_memory(r->err, "the tokenizer %s", r->name);
-}
-
-static const char *type_of(json_t *component)
-{
-    const char *type = json_string_value(json_object_get(component, "type"));
-    return type ? type : "a component without \"type\"";
-}
-
-/* The bytes of a vocabulary token; a token that is not in the byte alphabet is literal. */
+/* The bytes of a vocabulary token; a token that is not in the byte alphabet is literal. Without such an
+ * alphabet it is read as it stands. */
 static bool decode_token(struct reading *r, const char *text, size_t n, struct bpe_token *token)
 {
     unsigned char *bytes = arena_alloc(&r->bpe.arena, n + 1);
     if (!bytes) return false;
     uint32_t count = 0;
-    *token = (struct bpe_token){(const char *)bytes, 0, false};
+    *token = (struct bpe_token){.bytes = (const char *)bytes};
     uint32_t point;
-    for (size_t at = 0, length; at < n; at += length) {
+    if (r->bpe.characters) memcpy(bytes, text, count = (uint32_t)n);
+    for (size_t at = count, length; at < n; at += length) {
         length = utf8_character(text + at, n - at, &point);
         if (!length || point >= BYTE_ALPHABET_END || r->alphabet.byte[point] < 0) {
             memcpy(bytes, text, n);
@@ -68,7 +38,7 @@ static bool decode_token(struct reading *r, const char *text, size_t n, struct b
 static enum status read_id(struct reading *r, json_t *value, const char *field)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return corrupt(r, field, "an id is not a whole number from 0");
+        return reading_corrupt(r, field, "an id is not a whole number from 0");
     if (json_integer_value(value) >= BPE_VOCAB_MAX)
         return err_set(r->err, STATUS_FAILED, "%s: %s: the id %lld is too large (below %d is supported)",
                        r->name, field, (long long)json_integer_value(value), BPE_VOCAB_MAX);
@@ -84,7 +54,7 @@ static enum status read_vocab(struct reading *r, json_t *vocab, json_t *added)
     size_t index;
     enum status status;
     if (!json_is_object(vocab) || !json_object_size(vocab))
-        return corrupt(r, "model.vocab", "is missing or empty");
+        return reading_corrupt(r, "model.vocab", "is missing or empty");
     json_object_foreach(vocab, text, value)
     {
         if ((status = read_id(r, value, "model.vocab"))) return status;
@@ -94,46 +64,53 @@ static enum status read_vocab(struct reading *r, json_t *vocab, json_t *added)
         if ((status = read_id(r, json_object_get(value, "id"), "added_tokens"))) return status;
     }
     r->bpe.tokens = arena_alloc_array(&r->bpe.arena, r->bpe.vocab_size, sizeof *r->bpe.tokens);
-    if (!r->bpe.tokens) return no_memory(r);
+    if (!r->bpe.tokens) return reading_no_memory(r);
     json_object_foreach(vocab, text, value)
     {
         struct bpe_token *token = &r->bpe.tokens[json_integer_value(value)];
         if (token->bytes)
             return err_set(r->err, STATUS_CORRUPT, "%s: model.vocab: two tokens have the id %lld", r->name,
                            (long long)json_integer_value(value));
-        if (!*text) return corrupt(r, "model.vocab", "a token is empty");
-        if (!decode_token(r, text, strlen(text), token)) return no_memory(r);
+        if (!*text) return reading_corrupt(r, "model.vocab", "a token is empty");
+        if (!decode_token(r, text, strlen(text), token)) return reading_no_memory(r);
     }
     return STATUS_OK;
 }
 
 static enum status read_added_token(struct reading *r, json_t *entry, struct added_token *out)
 {
-    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
     json_t *content = json_object_get(entry, "content");
-    /* Hugging Face's default for a token that is not special is true; files always spell it out. */
-    bool normalized = json_is_true(json_object_get(entry, "normalized"));
     uint32_t id = (uint32_t)json_integer_value(json_object_get(entry, "id")); /* checked by read_vocab */
     size_t n = json_string_length(content);
     char *normal = NULL;
-    if (!n) return corrupt(r, "added_tokens", "an entry has no \"content\"");
-    for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
-        if (json_is_true(json_object_get(entry, flags[f]))) return unsupported(r, "added_tokens", flags[f]);
+    if (!n) return reading_corrupt(r, "added_tokens", "an entry has no \"content\"");
     const char *text = arena_strdup(&r->bpe.arena, json_string_value(content));
-    if (!text) return no_memory(r);
-    if (!r->bpe.tokens[id].bytes) r->bpe.tokens[id] = (struct bpe_token){text, (uint32_t)n, true};
-    if (normalized) {
+    if (!text) return reading_no_memory(r);
+    if (!r->bpe.tokens[id].bytes)
+        r->bpe.tokens[id] = (struct bpe_token){.bytes = text, .n = (uint32_t)n, .literal = true};
+    *out = (struct added_token){
+        .id = id,
+        /* Hugging Face's default for a token that is not special is true; files always spell it out. */
+        .normalized = json_is_true(json_object_get(entry, "normalized")),
+        .special = json_is_true(json_object_get(entry, "special")),
+        .lstrip = json_is_true(json_object_get(entry, "lstrip")),
+        .rstrip = json_is_true(json_object_get(entry, "rstrip")),
+        .single_word = json_is_true(json_object_get(entry, "single_word")),
+    };
+    if (out->normalized) {
         size_t bytes;
-        enum status status = normalizer_apply(r->bpe.normal_form, text, n, &normal, &bytes, r->err);
+        enum status status = normalizer_apply(&r->bpe.normalizer, text, n, &normal, &bytes, r->err);
         if (status) return status;
         if (normal) { /* not NUL-terminated */
             text = arena_printf(&r->bpe.arena, "%.*s", (int)bytes, normal);
             n = bytes;
         }
         free(normal);
-        if (!text) return no_memory(r);
+        if (!text) return reading_no_memory(r);
     }
-    *out = (struct added_token){text, n, id, normalized};
+    if (!n) return reading_corrupt(r, "added_tokens", "the normalizer leaves nothing of an entry");
+    out->content = text;
+    out->n = n;
     return STATUS_OK;
 }
 
@@ -143,7 +120,7 @@ static enum status read_added(struct reading *r, json_t *list)
     json_t *entry;
     enum status status = STATUS_OK;
     r->bpe.added = arena_alloc_array(&r->bpe.arena, json_array_size(list), sizeof *r->bpe.added);
-    if (!r->bpe.added) return no_memory(r);
+    if (!r->bpe.added) return reading_no_memory(r);
     r->bpe.added_count = json_array_size(list);
     json_array_foreach(list, index, entry)
     {
@@ -170,14 +147,14 @@ static enum status read_merge(struct reading *r, json_t *vocab, json_t *entry, s
     enum status status;
     if (json_is_string(entry)) {
         char *pair = arena_strdup(&r->scratch, json_string_value(entry));
-        if (!pair) return no_memory(r);
+        if (!pair) return reading_no_memory(r);
         left = strsep(&pair, " ");
         right = pair;
     }
     if (!left || !right || json_array_size(entry) > 2 || (json_is_string(entry) && strchr(right, ' ')))
-        return corrupt(r, "model.merges", "an entry is neither \"a b\" nor [\"a\", \"b\"]");
+        return reading_corrupt(r, "model.merges", "an entry is neither \"a b\" nor [\"a\", \"b\"]");
     char *joined = arena_alloc(&r->scratch, strlen(left) + strlen(right) + 1);
-    if (!joined) return no_memory(r);
+    if (!joined) return reading_no_memory(r);
     stpcpy(stpcpy(joined, left), right);
     if ((status = merge_part(r, vocab, left, &merge->left)) ||
         (status = merge_part(r, vocab, right, &merge->right)))
@@ -190,9 +167,9 @@ static enum status read_merges(struct reading *r, json_t *vocab, json_t *list)
     size_t index;
     json_t *entry;
     enum status status = STATUS_OK;
-    if (!json_is_array(list)) return corrupt(r, "model.merges", "is missing");
+    if (!json_is_array(list)) return reading_corrupt(r, "model.merges", "is missing");
     r->bpe.merges = arena_alloc_array(&r->bpe.arena, json_array_size(list), sizeof *r->bpe.merges);
-    if (!r->bpe.merges) return no_memory(r);
+    if (!r->bpe.merges) return reading_no_memory(r);
     r->bpe.merge_count = json_array_size(list);
     json_array_foreach(list, index, entry)
     {
@@ -201,113 +178,42 @@ static enum status read_merges(struct reading *r, json_t *vocab, json_t *list)
     return status;
 }
 
+/* What becomes of characters without a token. */
+static void read_unknown(struct reading *r, json_t *model, json_t *vocab)
+{
+    const char *unknown = json_string_value(json_object_get(model, "unk_token"));
+    json_t *id = unknown ? json_object_get(vocab, unknown) : NULL;
+    bool fallback = json_is_true(json_object_get(model, "byte_fallback"));
+    r->bpe.unknown_id = id ? (uint32_t)json_integer_value(id) : BPE_NO_ID;
+    r->bpe.fuse_unknown = json_is_true(json_object_get(model, "fuse_unk"));
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
+        id = fallback ? json_object_get(vocab, name) : NULL;
+        r->bpe.fallback_id[b] = id ? (uint32_t)json_integer_value(id) : BPE_NO_ID;
+    }
+}
+
 static enum status read_model(struct reading *r, json_t *model, json_t *added)
 {
     json_t *type = json_object_get(model, "type"), *dropout = json_object_get(model, "dropout");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     enum status status;
-    if (!json_is_object(model)) return corrupt(r, "model", "is missing");
+    if (!json_is_object(model)) return reading_corrupt(r, "model", "is missing");
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
-        return unsupported(r, "model", type_of(model));
+        return reading_unsupported(r, "model", reading_type(model));
     if (json_is_number(dropout) && json_number_value(dropout) != 0)
-        return unsupported(r, "model.dropout", "merging at random");
+        return reading_unsupported(r, "model.dropout", "merging at random");
     for (size_t i = 0; i < 2; i++)
         if (json_string_length(json_object_get(model, affixes[i])))
-            return unsupported(r, "model", affixes[i]);
+            return reading_unsupported(r, "model", affixes[i]);
     if (added && !json_is_array(added) && !json_is_null(added))
-        return corrupt(r, "added_tokens", "is not a list");
+        return reading_corrupt(r, "added_tokens", "is not a list");
     json_t *vocab = json_object_get(model, "vocab");
     if ((status = read_vocab(r, vocab, added)) || (status = read_added(r, added))) return status;
+    read_unknown(r, model, vocab);
     r->bpe.ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     return read_merges(r, vocab, json_object_get(model, "merges"));
-}
-
-static enum status read_normalizer(struct reading *r, json_t *normalizer)
-{
-    static const char *const names[] = {
-        [NORMAL_NFC] = "NFC", [NORMAL_NFD] = "NFD", [NORMAL_NFKC] = "NFKC", [NORMAL_NFKD] = "NFKD"};
-    if (!normalizer || json_is_null(normalizer)) return STATUS_OK;
-    const char *type = type_of(normalizer);
-    json_t *inside = json_object_get(normalizer, "normalizers");
-    if (strcmp(type, "Sequence") == 0 && json_array_size(inside) <= 1)
-        return json_array_size(inside) ? read_normalizer(r, json_array_get(inside, 0)) : STATUS_OK;
-    for (int form = NORMAL_NFC; form <= NORMAL_NFKD; form++) {
-        if (strcmp(type, names[form]) != 0) continue;
-        r->bpe.normal_form = (enum normal_form)form;
-        return STATUS_OK;
-    }
-    return unsupported(r, "normalizer", type);
-}
-
-static enum status add_pattern(struct reading *r, const char *pattern)
-{
-    if (r->bpe.pattern_count == PRETOKENIZER_STAGES)
-        return unsupported(r, "pre_tokenizer", "a longer Sequence");
-    if (!pattern) return no_memory(r);
-    r->bpe.patterns[r->bpe.pattern_count++] = pattern;
-    return STATUS_OK;
-}
-
-/* A literal string as a pattern: escapes every special character. */
-static const char *quote(struct reading *r, const char *text)
-{
-    char *quoted = arena_alloc(&r->bpe.arena, 2 * strlen(text) + 1), *to = quoted;
-    for (; quoted && *text; text++) {
-        if (strchr("\\^$.[]|()?*+{}#-", *text)) *to++ = '\\';
-        *to++ = *text;
-    }
-    return quoted;
-}
-
-static enum status read_split(struct reading *r, json_t *split)
-{
-    const char *behavior = json_string_value(json_object_get(split, "behavior"));
-    json_t *pattern = json_object_get(split, "pattern");
-    json_t *regex = json_object_get(pattern, "Regex"), *literal = json_object_get(pattern, "String");
-    if (!behavior || strcmp(behavior, "Isolated") != 0)
-        return unsupported(r, "pre_tokenizer.Split.behavior", behavior ? behavior : "nothing");
-    json_t *text = json_is_string(regex) ? regex : literal;
-    if (!json_is_string(text))
-        return corrupt(r, "pre_tokenizer.Split.pattern", "is neither a Regex nor a String");
-    if (json_string_length(text) > PATTERN_MAX)
-        return unsupported(r, "pre_tokenizer.Split.pattern", "a pattern this long");
-    return add_pattern(r, text == regex ? arena_strdup(&r->bpe.arena, json_string_value(regex))
-                                        : quote(r, json_string_value(literal)));
-}
-
-/* Reads one component; sets `last` at ByteLevel, which must come last. */
-static enum status read_pretokenizer(struct reading *r, json_t *component, bool *last)
-{
-    const char *type = type_of(component);
-    if (*last) return unsupported(r, "pre_tokenizer", "a component after ByteLevel");
-    if (strcmp(type, "Split") == 0) return read_split(r, component);
-    if (strcmp(type, "Digits") == 0)
-        return add_pattern(r, json_is_true(json_object_get(component, "individual_digits")) ? "\\p{N}"
-                                                                                            : "\\p{N}+");
-    if (strcmp(type, "ByteLevel") != 0) return unsupported(r, "pre_tokenizer", type);
-    if (json_is_true(json_object_get(component, "add_prefix_space")))
-        return unsupported(r, "pre_tokenizer.ByteLevel", "add_prefix_space");
-    *last = true;
-    return json_is_false(json_object_get(component, "use_regex")) ? STATUS_OK
-                                                                  : add_pattern(r, PRETOKENIZER_GPT2);
-}
-
-static enum status read_pretokenizers(struct reading *r, json_t *component)
-{
-    bool last = false;
-    enum status status = STATUS_OK;
-    json_t *list = json_object_get(component, "pretokenizers");
-    if (component && strcmp(type_of(component), "Sequence") == 0) {
-        size_t index;
-        json_t *inside;
-        json_array_foreach(list, index, inside)
-        {
-            if ((status = read_pretokenizer(r, inside, &last))) return status;
-        }
-    } else if (component && !json_is_null(component)) {
-        if ((status = read_pretokenizer(r, component, &last))) return status;
-    }
-    return last ? STATUS_OK : unsupported(r, "pre_tokenizer", "one without ByteLevel");
 }
 
 enum status tokenizer_json_read(const char *json, size_t n, const char *name, struct bpe *out,
@@ -322,10 +228,12 @@ enum status tokenizer_json_read(const char *json, size_t n, const char *name, st
                        where.line, where.column, where.text);
     byte_alphabet_init(&r.alphabet);
     if (!json_is_object(root))
-        status = corrupt(&r, "the file", "is not a JSON object");
-    else if (!(status = read_normalizer(&r, json_object_get(root, "normalizer"))) &&
-             !(status = read_pretokenizers(&r, json_object_get(root, "pre_tokenizer"))))
-        status = read_model(&r, json_object_get(root, "model"), json_object_get(root, "added_tokens"));
+        status = reading_corrupt(&r, "the file", "is not a JSON object");
+    else if (!(status = pipeline_read_splitting(&r, root)) &&
+             !(status =
+                   read_model(&r, json_object_get(root, "model"), json_object_get(root, "added_tokens"))) &&
+             !(status = pipeline_read_decoder(&r, json_object_get(root, "decoder"))))
+        status = pipeline_read_post_processor(&r, json_object_get(root, "post_processor"));
     arena_release(&r.scratch);
     json_decref(root);
     if (status)

@@ -1,13 +1,17 @@
-/* Reads and writes Hugging Face's tokenizer.json, as far as it describes byte-level BPE:
+/* Reads and writes Hugging Face's tokenizer.json, as far as it describes byte-level or SentencePiece-like
+ * BPE:
  *
- *   model          type BPE; merges as "a b" or ["a","b"]; ignore_merges; no dropout, prefix or suffix
- *   pre_tokenizer  ByteLevel (with or without use_regex), or a Sequence of Split (Regex or String, behavior
- *                  Isolated) and Digits ending with ByteLevel; never add_prefix_space
- *   normalizer     none, NFC, NFD, NFKC, NFKD
- *   added_tokens   searched first; without lstrip, rstrip, single_word
+ *   model           type BPE; merges as "a b" or ["a","b"]; ignore_merges; byte_fallback, unk_token,
+ * fuse_unk; no dropout, prefix or suffix pre_tokenizer   byte-level: ByteLevel (with or without use_regex and
+ * add_prefix_space), or a Sequence of Split (Regex or String, behavior Isolated) and Digits ending with
+ * ByteLevel; SentencePiece-like: none, or Metaspace, and Split and Digits after it normalizer      none, NFC,
+ * NFD, NFKC, NFKD, Prepend, Replace (of a String), or a Sequence of them added_tokens    searched first, with
+ * lstrip, rstrip, single_word and normalized decoder         of byte-level ignored; else Replace,
+ * ByteFallback, Fuse, Strip at the beginning, Metaspace post_processor  ByteLevel, TemplateProcessing,
+ * BertProcessing, RobertaProcessing, or a Sequence of them
  *
- * Any other component that would change ids is an error that names it. post_processor, truncation and padding
- * concern model input, not text, and are ignored. Reading is safe for any content of the file. */
+ * Any other component that would change ids is an error that names it. truncation and padding concern model
+ * input, not text, and are ignored. Reading is safe for any content of the file. */
 #ifndef ANNEAL_DATASETS_TOKENIZER_JSON_H
 #define ANNEAL_DATASETS_TOKENIZER_JSON_H
 

@@ -22,13 +22,13 @@ struct options {
     const char *output, *text;
     int64_t vocab;
     int progress;
-    bool json;
+    bool json, prompt;
 };
 
 #define TOKENIZERS                                                                                           \
     "TOKENIZER is bytes (256 ids, one a byte) or the path of a tokenizer.json: one of ours, or Hugging "     \
     "Face's with "                                                                                           \
-    "byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM)."
+    "byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM) or SentencePiece-like BPE (Llama 2, Mistral)."
 
 /* ---- train ---- */
 
@@ -129,6 +129,16 @@ static enum status print_ids(void *context, const uint32_t *ids, size_t count, u
     return interrupt_requested() ? err_set(err, STATUS_INTERRUPTED, "interrupted") : STATUS_OK;
 }
 
+static enum status print_prompt(const struct tokenizer *tokenizer, const char *text, size_t n,
+                                struct printing *printing, struct err *err)
+{
+    struct token_list list = {0};
+    enum status status = tokenizer_encode_prompt(tokenizer, text, n, &list, err);
+    if (!status) status = print_ids(printing, list.ids, list.count, n, err);
+    token_list_release(&list);
+    return status;
+}
+
 static enum status encode(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -151,8 +161,9 @@ static enum status encode(const void *options, const struct words *words, struct
         text = input;
     }
     if (!status) {
-        status = tokenizer_encode_stream(tokenizer, text, n, &sink, err);
-        if (!n && o->json) putchar('['); /* without any id */
+        status = o->prompt ? print_prompt(tokenizer, text, n, &printing, err)
+                           : tokenizer_encode_stream(tokenizer, text, n, &sink, err);
+        if (o->json && *printing.before == '[') putchar('['); /* without any id */
         puts(o->json && !status ? "]" : "");
     }
     file_map_close(&map);
@@ -163,6 +174,8 @@ static enum status encode(const void *options, const struct words *words, struct
 
 static const struct option_spec encode_options[] = {
     OPTION("text", OPTION_ANY_TEXT, AT(text), "TEXT", "the text, instead of FILE"),
+    OPTION("prompt", OPTION_FLAG, AT(prompt), NULL,
+           "with the tokens that the tokenizer puts around a prompt, such as BOS"),
     JSON_OPTION,
     {0},
 };
@@ -232,31 +245,73 @@ static const struct command decode_command =
 
 /* ---- info ---- */
 
-static enum status info(const void *options, const struct words *words, struct err *err)
+/* The names of a normalizer's steps, "NFC" or "Prepend, Replace". */
+static void name_steps(const struct normalizer *normalizer, char *buf, size_t size)
 {
-    static const char *const forms[] = {"none", "NFC", "NFD", "NFKC", "NFKD"};
-    struct output o;
-    struct tokenizer *tokenizer = NULL;
-    char checksum[17];
-    size_t longest = 0, n;
-    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
-    if (status) return status;
+    static const char *const names[] = {
+        [NORMAL_NFC] = "NFC",   [NORMAL_NFD] = "NFD",         [NORMAL_NFKC] = "NFKC",
+        [NORMAL_NFKD] = "NFKD", [NORMAL_PREPEND] = "Prepend", [NORMAL_REPLACE] = "Replace"};
+    snprintf(buf, size, "%s", normalizer->count ? "" : "none");
+    for (size_t i = 0; i < normalizer->count; i++) {
+        size_t used = strlen(buf);
+        snprintf(buf + used, size - used, "%s%s", i ? ", " : "", names[normalizer->steps[i].kind]);
+    }
+}
+
+/* The tokens around a prompt, as a list. */
+static void show_around(struct output *o, const struct tokenizer *tokenizer, const char *name,
+                        const uint32_t *ids, size_t count)
+{
+    char text[512] = "";
+    if (o->json) json_out_open(&o->out, name, '[', JSON_OUT_FLAT);
+    for (size_t i = 0; i < count; i++) {
+        size_t n, used = strlen(text);
+        const char *bytes = tokenizer_token_bytes(tokenizer, ids[i], &n);
+        if (o->json) json_out_int(&o->out, NULL, ids[i]);
+        snprintf(text + used, sizeof text - used, "%s%u (%.*s)", i ? ", " : "", ids[i], (int)n, bytes);
+    }
+    if (o->json) json_out_close(&o->out);
+    if (!o->json && count) output_text(o, name, text);
+}
+
+static void show_definition(struct output *o, const struct tokenizer *tokenizer)
+{
     const struct bpe *bpe = tokenizer_bpe(tokenizer);
-    int vocab = tokenizer_vocab_size(tokenizer);
+    int vocab = tokenizer_vocab_size(tokenizer), fallback = 0;
+    char checksum[17], steps[128];
+    size_t longest = 0, n;
     for (int id = 0; id < vocab; id++) {
         tokenizer_token_bytes(tokenizer, (uint32_t)id, &n);
         if (n > longest) longest = n;
     }
+    for (int b = 0; b < 256 && bpe->characters; b++) fallback += bpe->fallback_id[b] != BPE_NO_ID;
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)tokenizer_checksum(tokenizer));
-    output_begin(&o, ((const struct options *)options)->json);
-    OUTPUT_MEMBERS(&o, "kind", tokenizer_kind(tokenizer), "vocab_size", vocab, "merges",
-                   (int64_t)bpe->merge_count, "added_tokens", (int64_t)bpe->added_count, "normalizer",
-                   forms[bpe->normal_form], "ignore_merges", (bool)bpe->ignore_merges, "longest_token_bytes",
-                   (int64_t)longest, "checksum", checksum);
-    if (o.json) json_out_open(&o.out, "split_patterns", '[', JSON_OUT_LINES);
+    name_steps(&bpe->normalizer, steps, sizeof steps);
+    OUTPUT_MEMBERS(o, "kind", tokenizer_kind(tokenizer), "vocab_size", vocab, "merges",
+                   (int64_t)bpe->merge_count, "added_tokens", (int64_t)bpe->added_count, "normalizer", steps,
+                   "ignore_merges", (bool)bpe->ignore_merges, "longest_token_bytes", (int64_t)longest,
+                   "checksum", checksum);
+    if (bpe->characters)
+        OUTPUT_MEMBERS(o, "byte_fallback", (bool)(fallback == 256), "unknown_token",
+                       bpe->unknown_id == BPE_NO_ID ? (int64_t)-1 : (int64_t)bpe->unknown_id);
+    if (bpe->spaces.prefix)
+        OUTPUT_MEMBERS(o, "prefix", bpe->spaces.prefix, "prefix_first_only", (bool)bpe->spaces.first_only);
+    show_around(o, tokenizer, "before_prompt", bpe->before, bpe->before_count);
+    show_around(o, tokenizer, "after_prompt", bpe->after, bpe->after_count);
+    if (o->json) json_out_open(&o->out, "split_patterns", '[', JSON_OUT_LINES);
     for (size_t i = 0; i < bpe->pattern_count; i++)
-        output_text(&o, o.json ? NULL : "split_pattern", bpe->patterns[i]);
-    if (o.json) json_out_close(&o.out);
+        output_text(o, o->json ? NULL : "split_pattern", bpe->patterns[i]);
+    if (o->json) json_out_close(&o->out);
+}
+
+static enum status info(const void *options, const struct words *words, struct err *err)
+{
+    struct output o;
+    struct tokenizer *tokenizer = NULL;
+    enum status status = tokenizer_open(words->words[0], &tokenizer, err);
+    if (status) return status;
+    output_begin(&o, ((const struct options *)options)->json);
+    show_definition(&o, tokenizer);
     status = output_end(&o, err);
     tokenizer_close(tokenizer);
     return status;
