@@ -82,15 +82,31 @@ static bool is_binary(const char *path)
     return n > 0 && memchr(head, '\0', (size_t)n);
 }
 
+/* Whether one of the inputs from `first` on, which a folder or a pattern has added, is a text by its name. */
+static bool has_text(const struct inputs *inputs, size_t first)
+{
+    for (size_t i = first; i < inputs->count; i++)
+        if (!token_file_named(inputs->paths[i]) && !text_ends_with(inputs->paths[i], ".json")) return true;
+    return false;
+}
+
+/* Many kinds of binary files are named .bin: among texts, a token file also begins like one. */
+static bool is_token_file(const struct gathering *g, const char *path, bool among_texts)
+{
+    if (!token_file_named(path) || g->names_only || !among_texts) return token_file_named(path);
+    return text_ends_with(path, ".tok") || !is_binary(path) || token_file_begins(path);
+}
+
 /* Removes the binary files among the inputs from `first` on, which a folder or a pattern has added. */
 static enum status skip_binary(struct gathering *g, size_t first, const char *name)
 {
     struct inputs *inputs = g->inputs;
     size_t kept = first, count = inputs->count;
+    bool among_texts = has_text(inputs, first);
     if (g->names_only) return STATUS_OK;
     for (size_t i = first; i < count; i++) {
         char *path = inputs->paths[i];
-        if ((!g->texts && token_file_named(path)) || !is_binary(path)) {
+        if ((!g->texts && is_token_file(g, path, among_texts)) || !is_binary(path)) {
             inputs->paths[kept++] = path;
             continue;
         }
@@ -141,8 +157,9 @@ static enum status add_folder(struct gathering *g, char *folder)
     if (status) return status;
     if (inputs->count == first)
         return err_set(g->err, STATUS_FAILED, "%s: no files in this folder (put text files into it)", folder);
+    bool among_texts = has_text(inputs, first);
     for (size_t i = first; i < inputs->count; i++) {
-        if (token_file_named(inputs->paths[i]))
+        if (is_token_file(g, inputs->paths[i], among_texts))
             tokens = inputs->paths[i];
         else if (!text_ends_with(inputs->paths[i], ".json"))
             other = inputs->paths[i];

@@ -7,9 +7,9 @@
  * precedence over a file of its name ("./kjv" is the file). A folder means all regular files below it in
  * sorted order, except names with a leading dot. A file whose name ends with ".tok" or ".bin" is a token
  * file, any other is a text; a folder of token files may also contain .json files, which are ignored. Binary
- * files (a NUL in the first 8,000 bytes) among the texts of a folder or a pattern are skipped. Token files
- * and texts cannot be mixed, and no token file may be named twice: its tokens would be both trained on and
- * held out. */
+ * files (a NUL in the first 8,000 bytes) among the texts of a folder or a pattern are skipped, also those
+ * named .bin that do not begin like a token file. Token files and texts cannot be mixed, and no token file
+ * may be named twice: its tokens would be both trained on and held out. */
 #ifndef ANNEAL_DATASETS_INPUTS_H
 #define ANNEAL_DATASETS_INPUTS_H
 

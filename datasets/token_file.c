@@ -106,6 +106,21 @@ static enum token_format format_of(const struct file_map *map)
     return TOKEN_FORMAT_TOK;
 }
 
+bool token_file_begins(const char *path)
+{
+    struct file_map map;
+    uint64_t count;
+    bool begins = false;
+    if (file_map_open(path, &map, NULL)) return false;
+    if (map.size >= sizeof count) {
+        memcpy(&count, map.data, sizeof count);
+        begins = format_of(&map) != TOKEN_FORMAT_TOK ||
+                 (map.size % 4 == 0 && count == (map.size - sizeof count) / 4);
+    }
+    file_map_close(&map);
+    return begins;
+}
+
 static enum status read_header(struct token_file *file, struct err *err)
 {
     int32_t head[3];

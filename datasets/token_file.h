@@ -43,6 +43,9 @@ struct token_file {
 
 /* Whether a file name is that of a token file: it ends with ".tok" or ".bin". */
 bool token_file_named(const char *path);
+/* Whether a file begins like one of the formats: with the number of an llm.c shard, even of a damaged one, or
+ * with the token count that the size of a .tok needs. */
+bool token_file_begins(const char *path);
 
 /* Fails with one clear error for an unknown header, a size other than its token count needs, or a missing
  * file. The ids themselves are not read: see token_file_find. */

@@ -135,6 +135,36 @@ static void what_cannot_be_meant_is_refused(void **state)
     assert_int_equal(unlink(note), 0);
 }
 
+/* Firmware, the weights of a program: many kinds of files have names in .bin. */
+static void among_texts_a_binary_bin_without_a_header_is_skipped(void **state)
+{
+    (void)state;
+    struct inputs inputs;
+    struct err err = {0};
+    const char *folder = scratch_path("mixed"), *firmware = scratch_path("mixed/firmware.bin");
+    assert_ok(file_make_folders(folder, &err), &err);
+    scratch_write(firmware, "\x7f\0\0\0and more\0", 13);
+    /* without a text it counts as a token file, and opening it reports the header */
+    assert_string_equal(listed(folder), "firmware.bin");
+    scratch_write(scratch_path("mixed/config.json"), "{}", 2);
+    assert_string_equal(listed(folder), "firmware.bin");
+    scratch_write(scratch_path("mixed/tiny.bin"), "\0", 1);
+    scratch_write(scratch_path("mixed/book.txt"), "hello", 5);
+    assert_string_equal(listed(folder), "texts: book.txt config.json");
+    assert_string_equal(listed(value_of("%s/*", folder)), "texts: book.txt config.json");
+    assert_ok(inputs_open(folder, NULL, NULL, &inputs, &err), &err);
+    assert_int_equal(inputs.skipped, 2);
+    assert_string_equal(inputs.first_skipped, firmware);
+    inputs_close(&inputs);
+    /* a header says that it is meant, in each format */
+    scratch_tok(scratch_path("mixed/renamed.bin"), ids, 7);
+    assert_refused(folder, STATUS_USAGE, "renamed.bin) and others");
+    scratch_shard(scratch_path("mixed/renamed.bin"), SHARD_16, 1, 12, ids, 3); /* a damaged one, too */
+    assert_refused(folder, STATUS_USAGE, "renamed.bin) and others");
+    assert_refused(value_of("%s/*", folder), STATUS_USAGE, "renamed.bin is a token file and");
+    assert_ok(file_remove_tree(folder, &err), &err);
+}
+
 static void a_list_means_the_same_from_any_folder(void **state)
 {
     (void)state;
@@ -378,6 +408,7 @@ int main(void)
         cmocka_unit_test(words_mean_what_they_look_like),
         cmocka_unit_test(peeking_looks_at_names_alone),
         cmocka_unit_test(what_cannot_be_meant_is_refused),
+        cmocka_unit_test(among_texts_a_binary_bin_without_a_header_is_skipped),
         cmocka_unit_test(a_list_means_the_same_from_any_folder),
         cmocka_unit_test(several_files_are_one_corpus),
         cmocka_unit_test(a_single_shard_is_a_corpus_too),
