@@ -108,7 +108,7 @@ static void an_empty_word_is_refused_by_what_it_is_for(void **state)
         {{"data", "prepare", "kjv", "-o", ""}, "data prepare: --output: needs a value, FILE.tok"},
         {{"tokenizer", "train", "kjv", "--vocab", ""}, "tokenizer train: --vocab: needs a value, N"},
         {{"tokenizer", "train", "kjv", "-o", ""}, "tokenizer train: --output: needs a value"},
-        {{"model", "export", "a", "-o", ""}, "model export: --output: needs a value, FOLDER"},
+        {{"model", "export", "a", "-o", ""}, "model export: --output: needs a value, PATH"},
         {{"model", "import", "a", "--name", ""}, "model import: --name: needs a value, NAME"},
     };
     struct stage s;
