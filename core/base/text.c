@@ -110,8 +110,8 @@ char *text_quote(const char *word, char *buf, size_t size)
 char *text_program(char *buf, size_t size)
 {
     const char *called = program_invocation_name; /* argv[0], kept by the C library */
-    bool path = strchr(called, '/') && 4 * strlen(called) + 3 < size;
-    return text_quote(path ? called : "anneal", buf, size);
+    bool fits = *called && 4 * strlen(called) + 3 < size;
+    return text_quote(fits ? called : "anneal", buf, size);
 }
 
 bool text_ends_with(const char *text, const char *end)

@@ -29,8 +29,9 @@ const char *text_plural(int64_t count);
 /* Quotes a word for a shell: unchanged, or in single quotes. Cut if it does not fit. Returns buf. */
 char *text_quote(const char *word, char *buf, size_t size);
 
-/* This program as its user called it, for the commands that messages suggest: "build/anneal" (quoted where a
- * shell needs that) when it was called by a path, else "anneal". Returns buf. */
+/* This program as its user called it, by a path or by a name on PATH, for the commands that messages suggest:
+ * "build/anneal", quoted where a shell needs that; "anneal" if it has no name or a very long one. Returns
+ * buf. */
 char *text_program(char *buf, size_t size);
 #define TEXT_PROGRAM text_program((char[512]){0}, 512)
 

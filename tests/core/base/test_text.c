@@ -162,7 +162,9 @@ static void the_program_is_named_as_it_was_called(void **state)
     assert_string_equal(text_program(name, sizeof name), "build/anneal");
     program_invocation_name = "/opt/my builds/anneal";
     assert_string_equal(text_program(name, sizeof name), "'/opt/my builds/anneal'");
-    program_invocation_name = "anneal-0.1"; /* found by PATH, where the name of all pages is anneal */
+    program_invocation_name = "an"; /* found by PATH, through a link of that name */
+    assert_string_equal(text_program(name, sizeof name), "an");
+    program_invocation_name = "";
     assert_string_equal(text_program(name, sizeof name), "anneal");
     memset(endless, '/', sizeof endless);
     endless[sizeof endless - 1] = '\0';
