@@ -19,9 +19,11 @@
 enum { PIECE = 1 << 16, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
 /* All files except `checksums`. */
-enum { MODEL, OPTIMIZER, CONFIG, TOKENIZER, TOKENIZER_CONFIG, TRAINER, FILES };
-static const char *const files[FILES] = {"model.safetensors", "optimizer.safetensors", "config.json",
-                                         "tokenizer.json",    "tokenizer_config.json", "trainer.json"};
+enum { MODEL, OPTIMIZER, CONFIG, TRAINER, FILES = TRAINER + 1 + COMPANIONS };
+static const char *const files[FILES] = {
+    "model.safetensors",      "optimizer.safetensors",   "config.json",
+    "trainer.json",           "tokenizer.json",          "tokenizer_config.json",
+    "generation_config.json", "special_tokens_map.json", "chat_template.jinja"};
 
 char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name)
 {
@@ -330,9 +332,6 @@ static enum status join_shards(const char *folder, const char *to, int64_t *byte
 /* Copies instead of linking, so that changes to the copy cannot reach the run. */
 enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
 {
-    static const char *const names[] = {"model.safetensors",       "config.json",
-                                        "tokenizer.json",          "tokenizer_config.json",
-                                        "special_tokens_map.json", "generation_config.json"};
     char temporary[CHECKPOINT_PATH], path[CHECKPOINT_PATH];
     int length = (int)strlen(to);
     while (length > 1 && to[length - 1] == '/') length--;
@@ -343,8 +342,9 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
     enum status status = file_make_folders(temporary, err);
     if (!status && !file_exists(checkpoint_join(path, folder, files[MODEL])))
         status = join_shards(folder, checkpoint_join(path, temporary, files[MODEL]), bytes, err);
-    for (size_t i = 0; !status && i < sizeof names / sizeof *names; i++)
-        status = hand_over(folder, temporary, names[i], false, bytes, err);
+    for (int i = 0; !status && i < FILES; i++)
+        if (i != OPTIMIZER && i != TRAINER)
+            status = hand_over(folder, temporary, files[i], false, bytes, err);
     if (!status && rename(temporary, to) != 0)
         status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
     if (status)

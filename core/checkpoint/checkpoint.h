@@ -1,8 +1,8 @@
 /* Checkpoints: the state of a training run in a folder "step-N" that Hugging Face opens directly:
- * model.safetensors, config.json, tokenizer.json, tokenizer_config.json and trainer.json, the trainer's
- * state. A full checkpoint also has optimizer.safetensors, the optimizer's moments: only a full one can be
- * resumed. The file `checksums` (XXH64 of each file) is written last, in a temporary folder that is then
- * renamed: incomplete or damaged folders are never used. */
+ * model.safetensors, config.json, tokenizer.json and its companions, and trainer.json, the trainer's state. A
+ * full checkpoint also has optimizer.safetensors, the optimizer's moments: only a full one can be resumed.
+ * The file `checksums` (XXH64 of each file) is written last, in a temporary folder that is then renamed:
+ * incomplete or damaged folders are never used. */
 #ifndef ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/checkpoint/companions.h"
 #include "core/model/gguf.h"
 #include "core/model/safetensors.h"
 #include "core/network/network.h"
@@ -53,11 +54,12 @@ struct checkpoint_source checkpoint_of_network(struct network *network, bool ful
 enum status checkpoint_take_snapshot(struct network *network, struct checkpoint_source *source,
                                      struct err *err);
 
-/* Writes PARENT/step-N, N = state->step, replacing an existing one. `tokenizer` may be NULL. *bytes is the
- * size of all files. On failure nothing new is left behind and no older checkpoint is touched. */
+/* Writes PARENT/step-N, N = state->step, replacing an existing one. `tokenizer` and `companions` may be NULL.
+ * *bytes is the size of all files. On failure nothing new is left behind and no older checkpoint is touched.
+ */
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
                             const struct train_state *state, const struct tokenizer *tokenizer,
-                            int64_t *bytes, struct err *err);
+                            const struct companions *companions, int64_t *bytes, struct err *err);
 
 /* Instead of a step: the newest checkpoint, or the newest full one. */
 enum { CHECKPOINT_NEWEST = -1, CHECKPOINT_NEWEST_FULL = -2 };
@@ -143,10 +145,11 @@ struct save_job {
     const char *kind;   /* why it is written; static text */
     struct checkpoint_source source;
     struct train_state state;
-    const struct tokenizer *tokenizer; /* may be NULL */
-    int64_t keep;                      /* how many of the newest stay, besides state.best_saved */
-    bool prune;                        /* false: all older ones stay */
-    void (*before)(void *context);     /* called before anything is written, by the writing thread */
+    const struct tokenizer *tokenizer;   /* may be NULL */
+    const struct companions *companions; /* may be NULL */
+    int64_t keep;                        /* how many of the newest stay, besides state.best_saved */
+    bool prune;                          /* false: all older ones stay */
+    void (*before)(void *context);       /* called before anything is written, by the writing thread */
     void *context;
 
     /* the result */

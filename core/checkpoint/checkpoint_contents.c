@@ -197,7 +197,8 @@ static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTo
                                        "  \"clean_up_tokenization_spaces\": false\n}\n";
 
 static enum status fill(const char *folder, const struct checkpoint_source *source,
-                        const struct train_state *state, const struct tokenizer *tokenizer, struct err *err)
+                        const struct train_state *state, const struct tokenizer *tokenizer,
+                        const struct companions *companions, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     enum status status = file_remove_tree(folder, err);
@@ -210,21 +211,23 @@ static enum status fill(const char *folder, const struct checkpoint_source *sour
     checkpoint_join(path, folder, "config.json");
     if (!status) status = hugging_face_write_config(&source->model->config, path, err);
     if (!status) status = write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
-    if (status || !tokenizer) return status;
-    status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
+    if (!status && tokenizer)
+        status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
     checkpoint_join(path, folder, "tokenizer_config.json");
-    return status ? status : file_write_atomic(path, tokenizer_config, sizeof tokenizer_config - 1, err);
+    if (!status && tokenizer)
+        status = file_write_atomic(path, tokenizer_config, sizeof tokenizer_config - 1, err);
+    return status || !companions ? status : companions_write(companions, folder, err);
 }
 
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
                             const struct train_state *state, const struct tokenizer *tokenizer,
-                            int64_t *bytes, struct err *err)
+                            const struct companions *companions, int64_t *bytes, struct err *err)
 {
     char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH];
     snprintf(final, sizeof final, "%s/step-%" PRId64, parent, state->step);
     snprintf(temporary, sizeof temporary, "%s/.step-%" PRId64 ".tmp-%ld", parent, state->step,
              (long)getpid());
-    enum status status = fill(temporary, source, state, tokenizer, err);
+    enum status status = fill(temporary, source, state, tokenizer, companions, err);
     if (!status) status = checkpoint_seal(temporary, bytes, err);
     if (!status) status = checkpoint_publish(temporary, final, err);
     if (!status) return STATUS_OK;
@@ -236,8 +239,8 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
 void save_carry_out(struct save_job *job)
 {
     job->before(job->context);
-    job->status =
-        checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, &job->bytes, &job->err);
+    job->status = checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, job->companions,
+                                  &job->bytes, &job->err);
     job->wall_time = clock_wall();
     if (!job->status && job->prune)
         checkpoint_prune(job->folder, job->keep, job->state.step, job->state.best_saved);

@@ -78,6 +78,13 @@ static enum status warm_up(struct trainer *t, struct err *err)
     return status;
 }
 
+/* The companions of the model in `folder` go into every checkpoint from now on. */
+static enum status take_companions(struct trainer *t, const char *folder, struct err *err)
+{
+    companions_release(&t->companions);
+    return companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err);
+}
+
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     struct config *c = setup->config;
@@ -120,6 +127,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
+    if (!status && setup->weights) status = take_companions(t, setup->weights, err);
     if (!status)
         status = setup->weights ? checkpoint_load_weights(setup->weights, &t->network, err)
                                 : network_initialise(&t->network, (uint64_t)c->train.seed, err);
@@ -139,6 +147,7 @@ void trainer_close(struct trainer *t)
 {
     if (!t) return;
     save_collect(&t->job, true);
+    companions_release(&t->companions);
     trainer_close_samples(t);
     trainer_close_steps(t);
     network_close(&t->network);
@@ -176,6 +185,7 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
             folder, TEXT_PROGRAM);
     const struct param *thawed;
     enum status status = checkpoint_load(folder, &t->network, &saved, &thawed, err);
+    if (!status) status = take_companions(t, folder, err);
     if (!status) status = take_position(t, &saved, err);
     if (!status && thawed)
         trainer_event(
@@ -193,6 +203,7 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
     *fresh = !checkpoint_is_full(folder);
     if (!*fresh) return trainer_resume(t, folder, err);
     enum status status = checkpoint_load_weights(folder, &t->network, err);
+    if (!status) status = take_companions(t, folder, err);
     if (!status) status = checkpoint_load_state(folder, &saved, err);
     if (status) return status;
     saved.updates = 0; /* the bias correction of moments that begin at zero */

@@ -77,10 +77,11 @@ struct trainer {
     int64_t finite_steps; /* reported steps whose loss and gradient were finite */
 
     /* ---- save ---- */
-    struct save_job job; /* the last one */
-    bool held;           /* it waits for a finite gradient, which shows that its weights are good: */
-    int64_t held_at;     /* it starts when finite_steps exceeds this */
-    int64_t saved_step;  /* of the last checkpoint; -1: none, or it failed */
+    struct companions companions; /* of the model it started or continues from */
+    struct save_job job;          /* the last one */
+    bool held;                    /* it waits for a finite gradient, which shows that its weights are good: */
+    int64_t held_at;              /* it starts when finite_steps exceeds this */
+    int64_t saved_step;           /* of the last checkpoint; -1: none, or it failed */
     int64_t unsaved, unsaved_since; /* failed checkpoints in a row, and the step of the first */
     struct err unsaved_reason;      /* of the one reported */
 

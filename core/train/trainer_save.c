@@ -147,6 +147,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
         .source = checkpoint_of_network(&t->network, c->checkpoint.contents == CONTENTS_FULL),
         .state = t->state,
         .tokenizer = t->setup.corpus->tokenizer,
+        .companions = &t->companions,
         .keep = c->checkpoint.keep,
         .prune = !trainer_weights_are_in_doubt(t),
         .before = o->safe,

@@ -47,7 +47,7 @@ enum status saved_write_state(const char *parent, struct rig *rig, const struct 
                               const struct tokenizer *tokenizer, int64_t *bytes, struct err *err)
 {
     struct checkpoint_source source = checkpoint_of_network(&rig->network, true);
-    return checkpoint_save(parent, &source, state, tokenizer, bytes, err);
+    return checkpoint_save(parent, &source, state, tokenizer, NULL, bytes, err);
 }
 
 void saved_write(const char *parent, struct rig *rig, int64_t step)

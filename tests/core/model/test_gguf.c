@@ -295,7 +295,7 @@ static char *folder_with(const char *tokenizer_path)
     char *parent = saved_folder("tokenizers");
     if (tokenizer_open(tokenizer_path, &tokenizer, &err)) fail_msg("%s", err.text);
     struct checkpoint_source source = checkpoint_of_network(&rig.network, false);
-    if (checkpoint_save(parent, &source, &state, tokenizer, &bytes, &err)) fail_msg("%s", err.text);
+    if (checkpoint_save(parent, &source, &state, tokenizer, NULL, &bytes, &err)) fail_msg("%s", err.text);
     tokenizer_close(tokenizer);
     rig_close(&rig);
     char *folder = saved_path(parent, "step-1", "");

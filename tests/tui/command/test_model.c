@@ -176,6 +176,95 @@ static void an_exported_model_stands_on_its_own(void **state)
 }
 
 /* A learning rate of 0 changes nothing: the evaluation at the end is of the loaded weights. */
+static void put(const char *folder, const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    stage_write(path, text, strlen(text));
+}
+
+/* The content of a file, which the caller frees; NULL: there is none. */
+static char *content(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    struct file_map map;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (file_map_open(path, &map, NULL)) return NULL;
+    char *text = strndup((const char *)map.data, map.size);
+    file_map_close(&map);
+    return text;
+}
+
+static void expect_content(const char *folder, const char *name, const char *expected)
+{
+    char *text = content(folder, name);
+    if (!text) fail_msg("%s/%s: is missing", folder, name);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* Import, training, resuming and export keep the files that say how text begins, ends and is formatted. */
+static void the_files_beside_the_weights_survive_training(void **state)
+{
+    (void)state;
+    static const char *const kept[][2] = {
+        {"generation_config.json", "{\"eos_token_id\": [7, 9], \"temperature\": 0.6}"},
+        {"chat_template.jinja", "{{ messages }}"},
+        {"special_tokens_map.json", "{\"eos_token\": \"a\"}"},
+        {"tokenizer_config.json",
+         "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"eos_token\": \"a\"}"}};
+    enum { KEPT = sizeof kept / sizeof *kept };
+    struct stage s;
+    char folder[600], train[700], out[600];
+    open_base(&s, "companions");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
+    free(process_output("model", "export", "base", "-o", folder, NULL));
+    for (int i = 0; i < KEPT; i++) put(folder, kept[i][0], kept[i][1]);
+    free(process_output("model", "import", folder, "--name=taken", NULL));
+    process_close(process_run(0, "train", "--model.from=taken", train, "--name=child", "--train.seq_len=32",
+                              "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2",
+                              "--sample.every=0", "--progress=none", NULL));
+    process_close(process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL));
+    process_close(process_run(0, "fork", "child", "--name=grandchild", "--train.total_steps=6",
+                              "--progress=none", NULL));
+    snprintf(out, sizeof out, "%s/out", s.folder);
+    free(process_output("model", "export", "grandchild", "-o", out, NULL));
+    for (int i = 0; i < KEPT; i++) expect_content(out, kept[i][0], kept[i][1]);
+    /* another tokenizer: its ids mean other tokens */
+    process_close(process_run(0, "train", "--model.from=taken", train, "--name=other",
+                              "--data.tokenizer=bpe:256", "--train.seq_len=32", "--train.batch_size=4",
+                              "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
+                              "--progress=none", NULL));
+    snprintf(out, sizeof out, "%s/other", s.folder);
+    free(process_output("model", "export", "other", "-o", out, NULL));
+    assert_null(content(out, "generation_config.json"));
+    assert_null(content(out, "chat_template.jinja"));
+}
+
+static void ids_that_only_config_json_names_survive_training(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], from[640], train[700], out[600];
+    open_base(&s, "ids");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
+    snprintf(from, sizeof from, "--model.from=%s", folder);
+    free(process_output("model", "export", "base", "-o", folder, NULL));
+    char *config = content(folder, "config.json"), *at = strstr(config, "\"eos_token_id\": null");
+    assert_non_null(at);
+    memcpy(at, "\"eos_token_id\":    5", 20);
+    put(folder, "config.json", config);
+    free(config);
+    process_close(process_run(0, "train", train, "--name=child", "--train.seq_len=32", "--train.batch_size=4",
+                              "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
+                              "--progress=none", from, NULL));
+    snprintf(out, sizeof out, "%s/out", s.folder);
+    free(process_output("model", "export", "child", "-o", out, NULL));
+    expect_content(out, "generation_config.json", "{\n  \"eos_token_id\": 5\n}");
+}
+
 static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
 {
     (void)state;
@@ -307,6 +396,8 @@ int main(void)
         TEST(an_imported_model_goes_by_its_name),
         TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
         TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
+        TEST(the_files_beside_the_weights_survive_training),
+        TEST(ids_that_only_config_json_names_survive_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

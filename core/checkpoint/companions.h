@@ -1,0 +1,41 @@
+/* Companions: the files beside a model's weights that say how its text begins, ends and is formatted.
+ * Training does not use them: each checkpoint passes them on as they were. A model that was trained on from a
+ * Hugging Face folder so keeps its end tokens and its chat template.
+ *
+ * They name tokens by id, so they are only right for the tokenizer in the same folder. */
+#ifndef ANNEAL_CORE_CHECKPOINT_COMPANIONS_H
+#define ANNEAL_CORE_CHECKPOINT_COMPANIONS_H
+
+#include <stddef.h>
+
+#include "core/base/err.h"
+#include "datasets/tokenizer.h"
+
+enum companion {
+    COMPANION_GENERATION_CONFIG,
+    COMPANION_TOKENIZER_CONFIG,
+    COMPANION_SPECIAL_TOKENS,
+    COMPANION_CHAT_TEMPLATE,
+    COMPANION_TOKENIZER, /* only where the tokenizer in use is not known */
+    COMPANIONS
+};
+extern const char *const companion_names[COMPANIONS]; /* "generation_config.json", … */
+
+struct companions {
+    struct companion_file {
+        char *bytes; /* owned; NULL: there is no such file */
+        size_t size;
+    } files[COMPANIONS];
+};
+
+/* Reads the companions in `folder`, if its tokenizer.json defines the same tokens as `tokenizer`; else there
+ * are none. tokenizer NULL: the token files in use name none, so the folder's is taken to be theirs. A folder
+ * without generation_config.json gets one from the ids in its config.json, which checkpoints do not keep.
+ * STATUS_IO, STATUS_CORRUPT or STATUS_NO_MEMORY: a file cannot be read. */
+enum status companions_read(const char *folder, const struct tokenizer *tokenizer, struct companions *out,
+                            struct err *err);
+/* Writes them into `folder`. */
+enum status companions_write(const struct companions *companions, const char *folder, struct err *err);
+void companions_release(struct companions *companions); /* harmless on a zeroed struct */
+
+#endif
