@@ -20,9 +20,20 @@ struct stage {
     bool jit;
 };
 
+/* A range of characters newer than those that an old PCRE2 knows; patterns see `like` instead. */
+static const struct recent {
+    uint32_t first, last, like;
+} recent[] = {
+#define RECENT(first, last, like) {first, last, like},
+#include "datasets/recent_characters.def"
+};
+
+enum { RECENT_COUNT = sizeof recent / sizeof *recent, PAGES = 0x110000 >> 8 };
+
 struct pretokenizer {
     struct stage stages[PRETOKENIZER_STAGES];
     size_t count;
+    bool recent_page[PAGES]; /* whether some of these 256 characters are recent */
 };
 
 struct pretokenizer_scratch {
@@ -82,6 +93,9 @@ enum status pretokenizer_new(const char *const *patterns, size_t count, const ch
                        count, PRETOKENIZER_STAGES);
     struct pretokenizer *made = calloc(1, sizeof *made);
     if (!made) return err_no_memory(err, "the split patterns of %s", name);
+    for (size_t i = 0; i < RECENT_COUNT; i++)
+        for (uint32_t page = recent[i].first >> 8; page <= recent[i].last >> 8; page++)
+            made->recent_page[page] = true;
     enum status status = STATUS_OK;
     while (!status && made->count < count) {
         status = compile(patterns[made->count], name, &made->stages[made->count], err);
@@ -132,6 +146,7 @@ void pretokenizer_scratch_free(struct pretokenizer_scratch *scratch)
 struct splitting {
     const struct pretokenizer *pretokenizer;
     struct pretokenizer_scratch *scratch;
+    const char *text, *seen; /* a run of valid text, and what patterns see, of the same length */
     piece_visitor visit;
     void *context;
     struct err *err;
@@ -153,7 +168,7 @@ static int search(const struct stage *stage, const struct pretokenizer_scratch *
 /* text is valid UTF-8, n > 0. */
 static enum status split_stage(const struct splitting *s, size_t at, const char *text, size_t n)
 {
-    if (at == s->pretokenizer->count) return s->visit(s->context, text, n, s->err);
+    if (at == s->pretokenizer->count) return s->visit(s->context, s->text + (text - s->seen), n, s->err);
     const struct stage *stage = &s->pretokenizer->stages[at];
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->scratch->match);
     size_t done = 0, start = 0; /* bytes passed to visit; where to search from */
@@ -176,16 +191,65 @@ static enum status split_stage(const struct splitting *s, size_t at, const char 
     return done < n ? split_stage(s, at + 1, text + done, n - done) : STATUS_OK;
 }
 
+static const struct recent *find_recent(uint32_t point)
+{
+    size_t low = 0, high = RECENT_COUNT;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (point > recent[middle].last)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < RECENT_COUNT && point >= recent[low].first ? &recent[low] : NULL;
+}
+
+/* Sets *out to a copy of valid text with an older character for each recent one, which the caller frees;
+ * NULL: it has none. */
+static enum status spell_older(const struct pretokenizer *p, const char *text, size_t n, char **out,
+                               struct err *err)
+{
+    *out = NULL;
+    for (size_t at = 0, length; at < n; at += length) {
+        const struct recent *found;
+        uint32_t point;
+        length = 1;
+        if ((unsigned char)text[at] < 0xE0) continue; /* ASCII, two bytes, or the second of two */
+        length = utf8_character(text + at, n - at, &point);
+        if (!p->recent_page[point >> 8] || !(found = find_recent(point))) continue;
+        if (!*out && !(*out = malloc(n))) return err_no_memory(err, "splitting %zu bytes of text", n);
+        if (*out != text) memcpy(*out, text, n);
+        text = *out;
+        for (size_t k = length, left = found->like; k-- > 0; left >>= 6)
+            (*out)[at + k] = (char)(k ? 0x80 | (left & 0x3F) : (length == 3 ? 0xE0 : 0xF0) | left);
+    }
+    return STATUS_OK;
+}
+
+/* Splits a run of valid text. */
+static enum status split_run(struct splitting *s, const char *text, size_t n)
+{
+    char *older = NULL;
+    enum status status = STATUS_OK;
+    if (s->pretokenizer->count) status = spell_older(s->pretokenizer, text, n, &older, s->err);
+    s->text = text;
+    s->seen = older ? older : text;
+    if (!status) status = split_stage(s, 0, s->seen, n);
+    free(older);
+    return status;
+}
+
 enum status pretokenizer_split(const struct pretokenizer *pretokenizer, struct pretokenizer_scratch *scratch,
                                const char *text, size_t n, piece_visitor visit, void *context,
                                struct err *err)
 {
-    struct splitting s = {pretokenizer, scratch, visit, context, err};
+    struct splitting s = {
+        .pretokenizer = pretokenizer, .scratch = scratch, .visit = visit, .context = context, .err = err};
     for (size_t i = 0; i < n;) {
         enum status status;
         uint32_t point;
         size_t valid = utf8_valid_bytes(text + i, n - i), invalid = 0;
-        if (valid && (status = split_stage(&s, 0, text + i, valid))) return status;
+        if (valid && (status = split_run(&s, text + i, valid))) return status;
         i += valid;
         while (i + invalid < n && invalid < INVALID_PIECE &&
                !utf8_character(text + i + invalid, n - i - invalid, &point))

@@ -4,6 +4,10 @@
  * stage splits every piece of the previous stage into its matches and the gaps between them, like Hugging
  * Face's Split with behavior "Isolated".
  *
+ * Letters, digits, marks and so on are those of Unicode 16, as in Hugging Face's library, whatever the
+ * version of PCRE2: patterns see an older character of the same category for a newer one
+ * (recent_characters.def).
+ *
  * The pieces always add up to the text: nothing is dropped. Invalid UTF-8 bytes are pieces of their own. A
  * pretokenizer does not change; each thread needs its own scratch. */
 #ifndef ANNEAL_DATASETS_PRETOKENIZER_H

@@ -38,7 +38,7 @@ enum status generator_start(struct generator *g, const char *prompt, struct err 
     struct token_list list = {0};
     int T = g->network->plan->input.T, V = g->network->model->config.vocab_size;
     if (!*prompt) prompt = "\n";
-    enum status status = tokenizer_encode(g->tokenizer, prompt, strlen(prompt), &list, err);
+    enum status status = tokenizer_encode_prompt(g->tokenizer, prompt, strlen(prompt), &list, err);
     size_t skip = list.count > (size_t)T ? list.count - (size_t)T : 0;
     g->length = 0;
     for (size_t i = skip; !status && i < list.count; i++) {

@@ -373,6 +373,39 @@ static void stages_split_the_pieces_of_the_stage_before(void **state)
     pretokenizer_free(splitter);
 }
 
+/* PCRE2 of Debian 12 knows Unicode 14. */
+static void characters_up_to_unicode_16_split_as_hugging_face_splits_them(void **state)
+{
+    (void)state;
+    json_t *document = json_load_file(TOKENIZER_FIXTURES "unicode.json", 0, NULL), *wanted, *text;
+    json_t *texts = json_object_get(document, "texts");
+    const char *pattern;
+    size_t i, patterns = 0;
+    assert_true(json_array_size(texts) > 30);
+    json_object_foreach(json_object_get(document, "pieces"), pattern, wanted)
+    {
+        struct pretokenizer *splitter = NULL;
+        struct pretokenizer_scratch *scratch = NULL;
+        struct err err = {0};
+        patterns++;
+        assert_ok(pretokenizer_new(&pattern, 1, "test", &splitter, &err), &err);
+        assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
+        json_array_foreach(texts, i, text)
+        {
+            char list[1024] = "";
+            assert_ok(pretokenizer_split(splitter, scratch, json_string_value(text), json_string_length(text),
+                                         collect, list, &err),
+                      &err);
+            list[strlen(list) - 1] = '\0'; /* the last "|" */
+            assert_string_equal(list, json_string_value(json_array_get(wanted, i)));
+        }
+        pretokenizer_scratch_free(scratch);
+        pretokenizer_free(splitter);
+    }
+    assert_int_equal(patterns, 3);
+    json_decref(document);
+}
+
 static void patterns_that_match_nothing_or_everything_lose_nothing(void **state)
 {
     (void)state;
@@ -432,6 +465,7 @@ int main(void)
         cmocka_unit_test(checksums_tell_tokenizers_apart_but_not_their_spelling),
         cmocka_unit_test(saving_and_opening_again_keeps_everything),
         cmocka_unit_test(stages_split_the_pieces_of_the_stage_before),
+        cmocka_unit_test(characters_up_to_unicode_16_split_as_hugging_face_splits_them),
         cmocka_unit_test(patterns_that_match_nothing_or_everything_lose_nothing),
         cmocka_unit_test(a_runaway_pattern_is_an_error_not_a_hang),
     };
