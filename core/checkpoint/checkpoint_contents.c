@@ -287,7 +287,8 @@ static enum status check_model(const char *folder, const struct model_config *wa
         double saved, wanted;
     } fields[] = {NUMBER(vocab_size),   NUMBER(hidden_dim),       NUMBER(num_layers), NUMBER(num_heads),
                   NUMBER(num_kv_heads), NUMBER(head_dim),         NUMBER(rope_base),  NUMBER(norm_eps),
-                  NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),    NUMBER(qkv_bias)};
+                  NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),    NUMBER(qkv_bias),
+                  NUMBER(o_bias),       NUMBER(mlp_bias)};
 #undef NUMBER
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].saved != fields[i].wanted)
@@ -295,8 +296,16 @@ static enum status check_model(const char *folder, const struct model_config *wa
                            "%s: was saved with model.%s = %.10g, this model has %.10g (weights fit only the "
                            "model that they were trained in)",
                            folder, fields[i].name, fields[i].saved, fields[i].wanted);
+    for (int l = 0; l < wanted->num_layers; l++)
+        if (model_window(&saved, l) != model_window(wanted, l))
+            return err_set(err, STATUS_USAGE,
+                           "%s: was saved with an attention window of %d in layer %d, this model has %d (0: "
+                           "none; set model.sliding_window and model.full_attention_layers as in its "
+                           "config.json)",
+                           folder, model_window(&saved, l), l, model_window(wanted, l));
     for (int i = 0; i < wanted->head_dim / 2; i++)
-        if (model_rotary_frequency(&saved, i) != model_rotary_frequency(wanted, i))
+        if (model_rotary_frequency(&saved, i) != model_rotary_frequency(wanted, i) ||
+            model_rotary_scale(&saved) != model_rotary_scale(wanted))
             return err_set(
                 err, STATUS_USAGE,
                 "%s: was saved with other rotary frequencies than this model's (set model.rope_scaling "

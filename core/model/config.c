@@ -63,6 +63,12 @@ static const struct key *find_key(const char *full)
     return NULL;
 }
 
+static bool is_size(const struct key *key)
+{
+    return key->offset >= offsetof(struct config, model.sizes) &&
+           key->offset < offsetof(struct config, model.sizes) + sizeof(struct model_config);
+}
+
 static bool *is_set(struct config *config, const char *full)
 {
     return &config->set[find_key(full) - keys];
@@ -339,6 +345,8 @@ enum status config_read_effective(struct config *config, const char *text, const
 {
     for (size_t i = 0; i < sizeof older / sizeof *older; i++)
         parse_value(config, find_key(older[i].key), older[i].key, older[i].value, NULL);
+    config->model.sizes = model_preset(config->model.preset); /* a size that the text lacks is off there */
+    for (size_t i = 0; i < KEY_COUNT; i++) config->set[i] = config->set[i] || is_size(&keys[i]);
     char section[64] = "", full[160], *copy = strdup(text), *rest = copy;
     enum status status = copy ? STATUS_OK : err_no_memory(err, "reading %s", name);
     for (char *line; !status && (line = strsep(&rest, "\n"));) {
@@ -368,12 +376,6 @@ enum status config_read_word(struct config *config, const char *word, struct err
 }
 
 /* ---- finishing ---- */
-
-static bool is_size(const struct key *key)
-{
-    return key->offset >= offsetof(struct config, model.sizes) &&
-           key->offset < offsetof(struct config, model.sizes) + sizeof(struct model_config);
-}
 
 /* Replaces the name of an imported model by its folder. */
 static enum status find_from(struct config *config, struct err *err)
@@ -511,9 +513,13 @@ int config_warnings(const struct config *config, char out[CONFIG_WARNINGS_MAX][C
     int count = 0;
     if (stretches != (m->rope_factor != 1))
         snprintf(out[count++], CONFIG_WARNING_SIZE,
-                 "model.rope_factor = %g has no effect with model.rope_scaling = %s (linear or llama3 with a "
-                 "factor above 1 would stretch)",
+                 "model.rope_factor = %g has no effect with model.rope_scaling = %s (linear, llama3 or "
+                 "yarn with a factor above 1 would stretch)",
                  m->rope_factor, rope_scaling_word(m->rope_scaling));
+    if (*m->full_attention_layers && !m->sliding_window)
+        snprintf(out[count++], CONFIG_WARNING_SIZE,
+                 "model.full_attention_layers has no effect: with model.sliding_window = 0 no layer has a "
+                 "window");
     if (config->data.padding >= m->vocab_size)
         snprintf(out[count++], CONFIG_WARNING_SIZE,
                  "data.padding = %lld has no effect: no token has this id, the vocabulary has %d",

@@ -3,42 +3,92 @@
 
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/model/hugging_face_keys.h"
+
+/* What config.json leaves out where it has the value that transformers' own class has. */
+static const struct {
+    const char *architecture;
+    int kv_heads;  /* 0: as many as heads */
+    int head_dim;  /* 0: hidden_size / num_attention_heads */
+    int positions; /* max_position_embeddings */
+} defaults[MODEL_KINDS] = {
+    [MODEL_LLAMA] = {"LlamaForCausalLM", 0, 0, 2048},
+    [MODEL_MISTRAL] = {"MistralForCausalLM", 8, 0, 131072},
+    [MODEL_QWEN2] = {"Qwen2ForCausalLM", 32, 0, 32768},
+    [MODEL_QWEN3] = {"Qwen3ForCausalLM", 32, 128, 32768},
+};
+enum { DEFAULT_WINDOW = 4096, DEFAULT_WINDOW_FROM = 28 };
+static const char sliding[] = "sliding_attention", full[] = "full_attention";
+
+/* ---- writing ---- */
 
 /* The older spelling, written next to rope_theta: all versions of transformers read it. */
 static json_t *rope_scaling_json(const struct model_config *c)
 {
     json_t *json =
         json_pack("{s:s s:f}", "rope_type", rope_scaling_word(c->rope_scaling), "factor", c->rope_factor);
+    if (json && (c->rope_scaling == ROPE_LLAMA3 || c->rope_scaling == ROPE_YARN))
+        json_object_set_new(json, "original_max_position_embeddings", json_integer(c->rope_original_len));
     if (json && c->rope_scaling == ROPE_LLAMA3) {
         json_object_set_new(json, "low_freq_factor", json_real(c->rope_low_freq_factor));
         json_object_set_new(json, "high_freq_factor", json_real(c->rope_high_freq_factor));
-        json_object_set_new(json, "original_max_position_embeddings", json_integer(c->rope_original_len));
+    }
+    if (json && c->rope_scaling == ROPE_YARN) {
+        json_object_set_new(json, "attention_factor", json_real(model_rotary_scale(c)));
+        json_object_set_new(json, "beta_fast", json_real(c->rope_beta_fast));
+        json_object_set_new(json, "beta_slow", json_real(c->rope_beta_slow));
+        json_object_set_new(json, "truncate", json_boolean(c->rope_truncate));
     }
     return json;
 }
 
+/* A Qwen says of each layer whether it has the window; older versions of transformers know only how many
+ * layers, from the first one on, have none. */
+static void write_window(json_t *json, const struct model_config *c, enum model_kind kind)
+{
+    json_t *types = json_array();
+    int before = 0;
+    bool splits = true;
+    json_object_set_new(json, "sliding_window",
+                        c->sliding_window ? json_integer(c->sliding_window) : json_null());
+    for (int l = 0; l < c->num_layers; l++) {
+        bool window = model_window(c, l) > 0;
+        json_array_append_new(types, json_string(window ? sliding : full));
+        before += !window;
+        splits = splits && (window || before == l + 1);
+    }
+    if (kind != MODEL_MISTRAL) {
+        json_object_set_new(json, "use_sliding_window", json_true());
+        if (splits) json_object_set_new(json, "max_window_layers", json_integer(before));
+        json_object_set(json, "layer_types", types);
+    }
+    json_decref(types);
+}
+
 enum status hugging_face_write_config(const struct model_config *c, const char *path, struct err *err)
 {
-    const char *type = c->qk_norm ? "qwen3" : c->qkv_bias ? "qwen2" : "llama";
-    const char *architecture = c->qk_norm    ? "Qwen3ForCausalLM"
-                               : c->qkv_bias ? "Qwen2ForCausalLM"
-                                             : "LlamaForCausalLM";
+    enum model_kind kind = model_kind_of(c);
     /* null ids: without them transformers would use Llama's 1 and 2, ordinary tokens here */
     json_t *json = json_pack(
         "{s:[s] s:s s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:s s:s s:n s:n s:n}", "architectures",
-        architecture, "model_type", type, "vocab_size", c->vocab_size, "hidden_size", c->hidden_dim,
-        "intermediate_size", c->intermediate_dim, "num_hidden_layers", c->num_layers, "num_attention_heads",
-        c->num_heads, "num_key_value_heads", c->num_kv_heads, "head_dim", c->head_dim,
-        "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps, "rope_theta", c->rope_base,
-        "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias, "hidden_act", "silu",
-        "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
+        defaults[kind].architecture, "model_type", model_kind_word(kind), "vocab_size", c->vocab_size,
+        "hidden_size", c->hidden_dim, "intermediate_size", c->intermediate_dim, "num_hidden_layers",
+        c->num_layers, "num_attention_heads", c->num_heads, "num_key_value_heads", c->num_kv_heads,
+        "head_dim", c->head_dim, "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps,
+        "rope_theta", c->rope_base, "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias,
+        "hidden_act", "silu", "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
     if (json && c->rope_scaling != ROPE_DEFAULT)
         json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
+    if (json && c->mlp_bias) json_object_set_new(json, "mlp_bias", json_true());
+    if (json && kind == MODEL_QWEN3 && c->qkv_bias)
+        json_object_set_new(json, "o_bias", json_boolean(c->o_bias));
+    if (json && (c->sliding_window || kind == MODEL_MISTRAL)) write_window(json, c, kind);
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     enum status status =
         text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
@@ -47,80 +97,250 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
     return status;
 }
 
-/* An integer key; if absent, `fallback`, or an error if that is negative. */
-static enum status read_size(const json_t *json, const char *path, const char *key, int fallback, int *out,
-                             struct err *err)
+/* ---- reading: null is the same as no key ---- */
+
+/* A file while it is read; after the first error, which is kept, reading goes on without effect. */
+struct reading {
+    const char *path;
+    struct err *err;
+    enum status status;
+};
+
+static const json_t *find(const json_t *json, const char *key)
 {
     const json_t *value = json_object_get(json, key);
-    if ((!value || json_is_null(value)) && fallback >= 0) {
-        *out = fallback;
-        return STATUS_OK;
-    }
-    json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 1 || number > 1 << 24)
-        return err_set(err, STATUS_CORRUPT, "%s: %s must be a whole number from 1 to 16777216", path, key);
-    *out = (int)number;
-    return STATUS_OK;
+    return json_is_null(value) ? NULL : value;
 }
 
-static double read_real(const json_t *json, const char *key, double fallback)
+/* A whole number from `least`; `fallback` where there is none, which is an error if that is negative. */
+static int read_size(struct reading *r, const json_t *json, const char *key, int least, int fallback)
 {
-    const json_t *value = json_object_get(json, key);
+    const json_t *value = find(json, key);
+    json_int_t number = json_integer_value(value);
+    if (!value && fallback >= 0) return fallback;
+    if (json_is_integer(value) && number >= least && number <= 1 << 24) return (int)number;
+    if (!r->status)
+        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be a whole number from %d to 16777216",
+                            r->path, key, least);
+    return 1;
+}
+
+static double read_real(struct reading *r, const json_t *json, const char *key, double fallback)
+{
+    const json_t *value = find(json, key);
+    if (value && !json_is_number(value) && !r->status)
+        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be a number", r->path, key);
     return json_is_number(value) ? json_number_value(value) : fallback;
 }
 
-/* Newer files keep the base and the kind of scaling in `rope_parameters`, older ones in `rope_theta` and
- * `rope_scaling`, where the kind may be called `type`. */
-static enum status read_rope(const json_t *json, const char *path, struct model_config *c, struct err *err)
+static bool read_bool(struct reading *r, const json_t *json, const char *key, bool fallback)
 {
-    const json_t *rope = json_object_get(json, "rope_parameters"),
-                 *older = json_object_get(json, "rope_scaling"), *kind;
-    c->rope_base = read_real(rope, "rope_theta", read_real(json, "rope_theta", 10000));
-    if (!json_is_object(rope)) rope = older;
-    if (!(kind = json_object_get(rope, "rope_type")) && !(kind = json_object_get(rope, "type")))
-        kind = json_object_get(older, "type");
-    const char *name = json_is_string(kind) ? json_string_value(kind) : "default";
+    const json_t *value = find(json, key);
+    if (value && !json_is_boolean(value) && !r->status)
+        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be true or false", r->path, key);
+    return json_is_boolean(value) ? json_is_true(value) : fallback;
+}
+
+/* Newer files have everything in `rope_parameters`; older ones have `rope_theta` and `rope_scaling`, where
+ * the kind may be called `type`. */
+static const json_t *find_rope(struct reading *r, const json_t *json, const char **name)
+{
+    const json_t *newer = find(json, "rope_parameters"), *older = find(json, "rope_scaling");
+    *name = older ? "rope_scaling" : "rope_parameters";
+    if (newer && older && !json_equal(newer, older) && !r->status)
+        r->status = err_set(r->err, STATUS_USAGE,
+                            "%s: rope_scaling and rope_parameters differ (set one of them to null)", r->path);
+    const json_t *rope = older ? older : newer;
+    if (rope && !json_is_object(rope) && !r->status)
+        r->status = err_set(r->err, STATUS_CORRUPT, "%s: %s must be an object", r->path, *name);
+    return rope;
+}
+
+/* yarn's attention factor, 0 where it follows from the factor alone. */
+static double read_attention_factor(struct reading *r, const json_t *rope, double factor)
+{
+    double given = read_real(r, rope, "attention_factor", NAN), scale = read_real(r, rope, "mscale", 0),
+           all = read_real(r, rope, "mscale_all_dim", 0), grown = factor > 1 ? 0.1 * log(factor) : 0;
+    if (given <= 0 && !r->status)
+        r->status =
+            err_set(r->err, STATUS_USAGE, "%s: attention_factor = %g must be positive", r->path, given);
+    if (!isnan(given)) return given;
+    return scale != 0 && all != 0 ? (grown * scale + 1) / (grown * all + 1) : 0;
+}
+
+/* A number that transformers replaces where it is 0. */
+static double or_else(double number, double otherwise)
+{
+    return number != 0 ? number : otherwise;
+}
+
+static void read_rope(struct reading *r, const json_t *json, struct model_config *c)
+{
+    const char *name;
+    const json_t *rope = find_rope(r, json, &name), *kind = find(rope, "rope_type");
+    if (!kind) kind = find(rope, "type");
+    const char *word = json_is_string(kind) ? json_string_value(kind) : "default";
     int scaling = 0;
-    while (scaling < ROPE_SCALINGS && strcmp(rope_scaling_word((enum rope_scaling)scaling), name) != 0)
+    while (scaling < ROPE_SCALINGS && strcmp(rope_scaling_word((enum rope_scaling)scaling), word) != 0)
         scaling++;
-    if (scaling == ROPE_SCALINGS)
-        return err_set(
-            err, STATUS_USAGE,
-            "%s: rotary scaling \"%.40s\" is not supported, only \"default\", \"linear\" and \"llama3\"",
-            path, name);
-    if (scaling != ROPE_DEFAULT && !json_is_number(json_object_get(rope, "factor")))
-        return err_set(err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"factor\"", path,
-                       name);
+    if (scaling == ROPE_SCALINGS && !r->status)
+        r->status = err_set(r->err, STATUS_USAGE,
+                            "%s: rotary scaling \"%.40s\" is not supported, only \"default\", \"linear\", "
+                            "\"llama3\" and \"yarn\"",
+                            r->path, word);
+    if (!r->status)
+        r->status = hugging_face_check_rope_keys(rope, (enum rope_scaling)scaling, name, r->path, r->err);
+    if (r->status) return;
+    bool from_length = scaling == ROPE_LLAMA3 || scaling == ROPE_YARN;
+    if (scaling != ROPE_DEFAULT && !find(rope, "factor"))
+        r->status = err_set(r->err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"factor\"",
+                            r->path, word);
     c->rope_scaling = (enum rope_scaling)scaling;
-    c->rope_factor = scaling == ROPE_DEFAULT ? 1 : read_real(rope, "factor", 1);
-    if (scaling != ROPE_LLAMA3) rope = NULL;
-    c->rope_low_freq_factor = read_real(rope, "low_freq_factor", 1);
-    c->rope_high_freq_factor = read_real(rope, "high_freq_factor", 4);
-    return read_size(rope, path, "original_max_position_embeddings", rope ? c->max_seq_len : 8192,
-                     &c->rope_original_len, err);
+    c->rope_base = read_real(r, rope, "rope_theta", read_real(r, json, "rope_theta", 10000));
+    c->rope_factor = read_real(r, rope, "factor", 1);
+    c->rope_low_freq_factor = read_real(r, rope, "low_freq_factor", 1);
+    c->rope_high_freq_factor = read_real(r, rope, "high_freq_factor", 4);
+    c->rope_original_len =
+        from_length ? read_size(r, rope, "original_max_position_embeddings", 1, c->max_seq_len) : 8192;
+    c->rope_attention_factor = read_attention_factor(r, rope, c->rope_factor);
+    c->rope_beta_fast = or_else(read_real(r, rope, "beta_fast", 0), 32);
+    c->rope_beta_slow = or_else(read_real(r, rope, "beta_slow", 0), 1);
+    c->rope_truncate = read_bool(r, rope, "truncate", true);
+}
+
+/* Layer types as a list, or as transformers makes it where there is none: layers from `from` on have the
+ * window. */
+static bool has_window(struct reading *r, const json_t *types, int layer, int from)
+{
+    const json_t *type = json_array_get(types, (size_t)layer);
+    const char *word = json_is_string(type) ? json_string_value(type) : "";
+    if (!types) return layer >= from;
+    if (strcmp(word, sliding) != 0 && strcmp(word, full) != 0 && !r->status)
+        r->status = err_set(r->err, STATUS_USAGE,
+                            "%s: layer_types must have \"%s\" or \"%s\" for each layer; for layer %d it has "
+                            "%.40s",
+                            r->path, full, sliding, layer, *word ? word : "neither");
+    return strcmp(word, sliding) == 0;
+}
+
+/* Adds a range of layers to the list of those without a window. */
+static void add_full(struct reading *r, struct model_config *c, int from, int to)
+{
+    char *list = c->full_attention_layers, range[16];
+    size_t used = strlen(list);
+    snprintf(range, sizeof range, to > from ? "%s%d-%d" : "%s%d", used ? "," : "", from, to);
+    if (used + strlen(range) < sizeof c->full_attention_layers)
+        strcpy(list + used, range);
+    else if (!r->status)
+        r->status =
+            err_set(r->err, STATUS_USAGE,
+                    "%s: layer_types changes too often (the list of its layers without a window must be "
+                    "shorter than %d characters)",
+                    r->path, MODEL_LAYER_LIST);
+}
+
+/* Lists the layers without the window; returns how many have it. */
+static int list_layers(struct reading *r, const json_t *types, struct model_config *c, int from)
+{
+    int windows = 0;
+    for (int l = 0, begin = -1; l <= c->num_layers && !r->status; l++) {
+        bool window = l < c->num_layers && has_window(r, types, l, from),
+             without = l < c->num_layers && !window;
+        windows += window;
+        if (without && begin < 0) begin = l;
+        if (without || begin < 0) continue;
+        add_full(r, c, begin, l - 1);
+        begin = -1;
+    }
+    return windows;
+}
+
+static void read_window(struct reading *r, const json_t *json, struct model_config *c, enum model_kind kind)
+{
+    const json_t *types = find(json, "layer_types");
+    bool qwen = kind == MODEL_QWEN2 || kind == MODEL_QWEN3, given = json_object_get(json, "sliding_window");
+    int window = given ? read_size(r, json, "sliding_window", 1, 0) : DEFAULT_WINDOW, /* null: none */
+        from = qwen ? read_size(r, json, "max_window_layers", 0, DEFAULT_WINDOW_FROM) : 0;
+    if (kind == MODEL_LLAMA || (qwen && !read_bool(r, json, "use_sliding_window", false))) window = 0;
+    if (types && json_array_size(types) != (size_t)c->num_layers && !r->status)
+        r->status =
+            err_set(r->err, STATUS_CORRUPT, "%s: layer_types must be a list of num_hidden_layers = %d",
+                    r->path, c->num_layers);
+    int windows = types || window ? list_layers(r, types, c, from) : 0;
+    if (windows && !window && !r->status)
+        r->status = err_set(r->err, STATUS_USAGE,
+                            "%s: layer_types has \"%s\", but the file has no window (sliding_window%s)",
+                            r->path, sliding, qwen ? " with use_sliding_window" : "");
+    if (windows < c->num_layers && window && !qwen && !r->status)
+        r->status =
+            err_set(r->err, STATUS_USAGE,
+                    "%s: layer_types has \"%s\", but all layers of a Mistral have its window", r->path, full);
+    c->sliding_window = windows ? window : 0;
+    if (!windows) *c->full_attention_layers = '\0';
+}
+
+static enum status read_kind(const json_t *json, const char *path, enum model_kind *kind, struct err *err)
+{
+    const char *type = json_string_value(json_object_get(json, "model_type"));
+    for (int k = MODEL_AUTO + 1; type && k < MODEL_KINDS; k++)
+        if (strcmp(type, model_kind_word((enum model_kind)k)) == 0) {
+            *kind = (enum model_kind)k;
+            return STATUS_OK;
+        }
+    return err_set(err, STATUS_USAGE,
+                   "%s: model_type is %.40s; llama, mistral, qwen2 and qwen3 are supported", path,
+                   type ? type : "missing");
+}
+
+static void read_activation(struct reading *r, const json_t *json)
+{
+    const json_t *value = find(json, "hidden_act");
+    const char *word = json_string_value(value);
+    if (!value || (word && (strcmp(word, "silu") == 0 || strcmp(word, "swish") == 0)) || r->status) return;
+    r->status = err_set(r->err, STATUS_USAGE, "%s: hidden_act is %.40s; only silu is computed", r->path,
+                        word ? word : "no string");
+}
+
+/* A Qwen3 that anneal wrote may have a bias on q, k and v alone, and says so. One that it wrote before it
+ * knew of any other bias says nothing, but transformers always leaves its version. */
+static bool read_o_bias(struct reading *r, const json_t *json, const struct model_config *c,
+                        enum model_kind kind)
+{
+    if (kind == MODEL_QWEN2) return false;
+    return c->qkv_bias &&
+           read_bool(r, json, "o_bias", kind == MODEL_LLAMA || find(json, "transformers_version"));
 }
 
 static enum status read_fields(const json_t *json, const char *path, struct model_config *c, struct err *err)
 {
-    const char *type = json_string_value(json_object_get(json, "model_type"));
-    if (!type || (strcmp(type, "llama") != 0 && strcmp(type, "qwen2") != 0 && strcmp(type, "qwen3") != 0))
-        return err_set(err, STATUS_USAGE, "%s: model_type is %.40s; llama, qwen2 and qwen3 are supported",
-                       path, type ? type : "missing");
-    c->qk_norm = strcmp(type, "qwen3") == 0;
-    c->qkv_bias = strcmp(type, "qwen2") == 0 || json_is_true(json_object_get(json, "attention_bias"));
-    c->tie_weights = json_is_true(json_object_get(json, "tie_word_embeddings"));
-    c->norm_eps = read_real(json, "rms_norm_eps", 1e-6);
-    enum status status = read_size(json, path, "vocab_size", -1, &c->vocab_size, err);
-    if (!status) status = read_size(json, path, "hidden_size", -1, &c->hidden_dim, err);
-    if (!status) status = read_size(json, path, "intermediate_size", -1, &c->intermediate_dim, err);
-    if (!status) status = read_size(json, path, "num_hidden_layers", -1, &c->num_layers, err);
-    if (!status) status = read_size(json, path, "num_attention_heads", -1, &c->num_heads, err);
-    if (!status) status = read_size(json, path, "num_key_value_heads", c->num_heads, &c->num_kv_heads, err);
-    if (!status) status = read_size(json, path, "head_dim", c->hidden_dim / c->num_heads, &c->head_dim, err);
-    if (!status) status = read_size(json, path, "max_position_embeddings", 2048, &c->max_seq_len, err);
-    if (!status) status = read_rope(json, path, c, err);
-    if (!status && (status = model_config_check(c, err))) err_prefix(err, "%s", path);
-    return status;
+    struct reading reading = {path, err, STATUS_OK}, *r = &reading;
+    enum model_kind kind = MODEL_AUTO;
+    enum status status = read_kind(json, path, &kind, err);
+    if (status || (status = hugging_face_check_keys(json, kind, path, err))) return status;
+    read_activation(r, json);
+    c->qk_norm = kind == MODEL_QWEN3;
+    c->qkv_bias =
+        kind == MODEL_QWEN2 || (kind != MODEL_MISTRAL && read_bool(r, json, "attention_bias", false));
+    c->o_bias = read_o_bias(r, json, c, kind);
+    c->mlp_bias = kind == MODEL_LLAMA && read_bool(r, json, "mlp_bias", false);
+    c->tie_weights = read_bool(r, json, "tie_word_embeddings", false);
+    c->norm_eps = read_real(r, json, "rms_norm_eps", 1e-6);
+    c->vocab_size = read_size(r, json, "vocab_size", 1, -1);
+    c->hidden_dim = read_size(r, json, "hidden_size", 1, -1);
+    c->intermediate_dim = read_size(r, json, "intermediate_size", 1, -1);
+    c->num_layers = read_size(r, json, "num_hidden_layers", 1, -1);
+    c->num_heads = read_size(r, json, "num_attention_heads", 1, -1);
+    int heads = json_object_get(json, "num_key_value_heads") ? 0 : defaults[kind].kv_heads,
+        width = json_object_get(json, "head_dim") ? 0 : defaults[kind].head_dim;
+    c->num_kv_heads = read_size(r, json, "num_key_value_heads", 1, heads ? heads : c->num_heads);
+    c->head_dim = read_size(r, json, "head_dim", 1, width ? width : c->hidden_dim / c->num_heads);
+    c->max_seq_len = read_size(r, json, "max_position_embeddings", 1, defaults[kind].positions);
+    read_rope(r, json, c);
+    read_window(r, json, c, kind);
+    if (r->status) return r->status;
+    if ((status = model_config_check(c, err))) return err_prefix(err, "%s", path);
+    if (kind == MODEL_MISTRAL && model_kind_of(c) == MODEL_LLAMA) c->kind = MODEL_MISTRAL;
+    return STATUS_OK;
 }
 
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err)

@@ -1,5 +1,5 @@
 /* config.json, which Hugging Face's transformers needs to open a model: written next to exported weights,
- * read to learn the sizes of a model in a folder. Llama, Qwen2 and Qwen3. */
+ * read to learn the sizes of a model in a folder. Llama, Mistral, Qwen2 and Qwen3. */
 #ifndef ANNEAL_CORE_MODEL_HUGGING_FACE_H
 #define ANNEAL_CORE_MODEL_HUGGING_FACE_H
 
@@ -8,7 +8,8 @@
 /* Replaces the file atomically. */
 enum status hugging_face_write_config(const struct model_config *config, const char *path, struct err *err);
 
-/* STATUS_CORRUPT or STATUS_USAGE: a missing or impossible key, an unsupported model or rotary scaling. */
+/* STATUS_CORRUPT or STATUS_USAGE: a missing or impossible key, an unsupported model or rotary scaling, a key
+ * that could change what the model computes and that hugging_face_keys.h does not list. */
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err);
 
 /* The folder of an imported model, existing or not: $ANNEAL_HOME/models/NAME. Wherever a model's folder is

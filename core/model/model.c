@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/philox.h"
 #include "core/base/text.h"
+#include "kernels/partition.h"
 
 struct model_config model_preset(enum preset preset)
 {
@@ -31,14 +33,117 @@ struct model_config model_preset(enum preset preset)
                                  .rope_low_freq_factor = 1,
                                  .rope_high_freq_factor = 4,
                                  .rope_original_len = 8192,
+                                 .rope_beta_fast = 32,
+                                 .rope_beta_slow = 1,
+                                 .rope_truncate = true,
                                  .norm_eps = 1e-5,
                                  .tie_weights = true};
+}
+
+/* ---- layers with and without the window ---- */
+
+/* The next range "3" or "0-3" of a list; returns what follows it and its comma, NULL if it is none. */
+static const char *next_range(const char *list, int range[2])
+{
+    for (int i = 0; i < 2; i++) {
+        size_t digits = strspn(list, "0123456789");
+        if (digits < 1 || digits > 4) return NULL;
+        range[i] = atoi(list);
+        list += digits;
+        if (i == 0 && *list == '-')
+            list++;
+        else if (i == 0)
+            i++, range[1] = range[0];
+    }
+    return *list == ',' && list[1] ? list + 1 : *list ? NULL : list;
+}
+
+static bool is_full(const struct model_config *c, int layer)
+{
+    int range[2];
+    for (const char *list = c->full_attention_layers; list && *list;)
+        if ((list = next_range(list, range)) && layer >= range[0] && layer <= range[1]) return true;
+    return false;
+}
+
+int model_window(const struct model_config *c, int layer)
+{
+    return c->sliding_window && !is_full(c, layer) ? c->sliding_window : 0;
+}
+
+static enum status check_window(const struct model_config *c, struct err *err)
+{
+    int range[2] = {0, -1};
+    const char *list = c->full_attention_layers;
+    for (int before = -1; list && *list; before = range[1])
+        if ((list = next_range(list, range)) &&
+            (range[0] <= before || range[1] < range[0] || range[1] >= c->num_layers))
+            list = NULL;
+    if (list) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "model.full_attention_layers = %s: must be numbers and ranges of layers in ascending "
+                   "order with commas between, such as 0-3,7, from 0 to model.num_layers - 1 = %d",
+                   c->full_attention_layers, c->num_layers - 1);
+}
+
+/* ---- kinds ---- */
+
+/* The kind that the other keys make; a Llama where a Mistral computes the same. */
+static enum model_kind derived_kind(const struct model_config *c)
+{
+    int windows = 0;
+    for (int l = 0; l < c->num_layers; l++) windows += model_window(c, l) > 0;
+    if (c->o_bias && !c->qkv_bias) return MODEL_AUTO;
+    if (c->qk_norm) return c->mlp_bias ? MODEL_AUTO : MODEL_QWEN3;
+    if (c->qkv_bias && !c->o_bias) return c->mlp_bias ? MODEL_AUTO : MODEL_QWEN2;
+    if (!windows) return MODEL_LLAMA;
+    return c->o_bias || c->mlp_bias || windows < c->num_layers ? MODEL_AUTO : MODEL_MISTRAL;
+}
+
+enum model_kind model_kind_of(const struct model_config *c)
+{
+    enum model_kind kind = derived_kind(c);
+    bool plain = kind == MODEL_LLAMA && !c->o_bias && !c->mlp_bias;
+    if (c->kind == MODEL_AUTO || c->kind == kind) return kind;
+    return c->kind == MODEL_MISTRAL && plain ? MODEL_MISTRAL : MODEL_AUTO;
+}
+
+static enum status check_kind(const struct model_config *c, struct err *err)
+{
+    if (model_kind_of(c) != MODEL_AUTO) return STATUS_OK;
+    if (derived_kind(c) != MODEL_AUTO)
+        return err_set(err, STATUS_USAGE,
+                       "model.kind = %s: the other keys make a %s (set model.kind to that, or to auto)",
+                       model_kind_word(c->kind), model_kind_word(derived_kind(c)));
+    return err_set(err, STATUS_USAGE,
+                   "no model_type has these together: qk_norm = %d, qkv_bias = %d, o_bias = %d, mlp_bias = "
+                   "%d, sliding_window = %d, full_attention_layers = \"%s\" (model.o_bias needs "
+                   "model.qkv_bias; model.mlp_bias goes with none or both of them; a window in some layers "
+                   "needs model.qk_norm, or model.qkv_bias without model.o_bias; one in all layers, these "
+                   "or no bias)",
+                   c->qk_norm, c->qkv_bias, c->o_bias, c->mlp_bias, c->sliding_window,
+                   c->full_attention_layers);
+}
+
+/* ---- rotary positions ---- */
+
+static enum status check_yarn(const struct model_config *c, struct err *err)
+{
+    double fast = c->rope_beta_fast, slow = c->rope_beta_slow, factor = c->rope_attention_factor;
+    if (slow > 0 && fast >= slow && isfinite(fast) && factor >= 0 && isfinite(factor) && c->rope_base > 1)
+        return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "model.rope_beta_fast = %g, rope_beta_slow = %g, rope_attention_factor = %g, rope_base = "
+                   "%g: with model.rope_scaling = yarn the betas must be positive and the fast one not "
+                   "below the slow one, the attention factor positive or 0, the base above 1",
+                   fast, slow, factor, c->rope_base);
 }
 
 static enum status check_rope(const struct model_config *c, struct err *err)
 {
     double factor = c->rope_factor, low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
     bool stretches = factor >= 1 && isfinite(factor);
+    if (c->rope_scaling == ROPE_YARN && stretches && c->rope_original_len >= 1) return check_yarn(c, err);
     bool bends = low > 0 && high > low && isfinite(high) && c->rope_original_len >= 1;
     if (c->rope_scaling == ROPE_DEFAULT || (stretches && (c->rope_scaling == ROPE_LINEAR || bends)))
         return STATUS_OK;
@@ -76,13 +181,40 @@ enum status model_config_check(const struct model_config *c, struct err *err)
                        "model.head_dim = %d: must be even, as rotary positions rotate pairs", c->head_dim);
     if (!(c->rope_base > 0) || !(c->norm_eps > 0))
         return err_set(err, STATUS_USAGE, "model.rope_base and model.norm_eps must be positive");
-    return check_rope(c, err);
+    if (c->sliding_window < 0 || c->sliding_window > 1 << 24)
+        return err_set(err, STATUS_USAGE, "model.sliding_window = %d: must be from 0 (none) to 16777216",
+                       c->sliding_window);
+    enum status status = check_window(c, err);
+    if (!status) status = check_kind(c, err);
+    return status ? status : check_rope(c, err);
+}
+
+/* How much of pair i's frequency yarn divides by the factor, 0 to 1. */
+static double yarn_share(const struct model_config *c, int i)
+{
+    double edges[2] = {c->rope_beta_fast, c->rope_beta_slow};
+    for (int k = 0; k < 2; k++) /* the pair, as a real number, that makes so many turns over the length */
+        edges[k] = c->head_dim * log(c->rope_original_len / (edges[k] * 2 * M_PI)) / (2 * log(c->rope_base));
+    if (c->rope_truncate) edges[0] = floor(edges[0]), edges[1] = ceil(edges[1]);
+    double from = fmax(edges[0], 0), to = fmin(edges[1], c->head_dim - 1);
+    if (from == to) to += 0.001;
+    return fmin(fmax((i - from) / (to - from), 0), 1);
+}
+
+double model_rotary_scale(const struct model_config *c)
+{
+    if (c->rope_scaling != ROPE_YARN) return 1;
+    return c->rope_attention_factor > 0 ? c->rope_attention_factor : 0.1 * log(c->rope_factor) + 1;
 }
 
 double model_rotary_frequency(const struct model_config *c, int i)
 {
     double frequency = pow(c->rope_base, -2.0 * i / c->head_dim);
     if (c->rope_scaling == ROPE_LINEAR) return frequency / c->rope_factor;
+    if (c->rope_scaling == ROPE_YARN) {
+        double share = yarn_share(c, i);
+        return share * frequency / c->rope_factor + (1 - share) * frequency;
+    }
     if (c->rope_scaling != ROPE_LLAMA3) return frequency;
     double turns = c->rope_original_len * frequency / (2 * M_PI); /* of this wave over the original length */
     double low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
@@ -176,7 +308,7 @@ enum status model_init(struct model *model, const struct model_config *config, s
     int q = config->num_heads * HS, kv = config->num_kv_heads * HS, V = config->vocab_size;
     *model = (struct model){.config = *config};
     model->layers = arena_alloc_array(&model->arena, (size_t)L, sizeof *model->layers);
-    size_t most = (size_t)L * 14 + 3; /* parameters */
+    size_t most = (size_t)L * 18 + 3; /* parameters */
     model->params = arena_alloc_array(&model->arena, most, sizeof *model->params);
     if (!model->layers || !model->params) {
         model_release(model);
@@ -187,6 +319,7 @@ enum status model_init(struct model *model, const struct model_config *config, s
     model->head = pack(model, WEIGHT_HEAD, 1);
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
+        p->window = model_window(config, l);
         append(model, false, PLACE_QKV, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
         append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
         append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
@@ -209,6 +342,14 @@ enum status model_init(struct model *model, const struct model_config *config, s
             p->qkv_bias = append(model, false, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
             append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
             append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+        }
+        if (config->o_bias)
+            p->o_bias = append(model, false, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+        if (config->mlp_bias) {
+            p->gate_up_bias =
+                append(model, false, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.gate_proj.bias", l);
+            append(model, true, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.up_proj.bias", l);
+            p->down_bias = append(model, false, PLACE_DOWN, C, 0, "model.layers.%d.mlp.down_proj.bias", l);
         }
         if (config->qk_norm) {
             p->q_norm =
@@ -265,8 +406,8 @@ void model_initialise_param(const struct model *model, const struct param *param
 double model_flops_per_token(const struct model *model, int seq_len)
 {
     const struct model_config *c = &model->config;
-    double n = (double)model->parameters;
+    double n = (double)model->parameters, keys = 0; /* over all layers */
+    for (int l = 0; l < c->num_layers; l++) keys += attention_window(model->layers[l].window, seq_len);
     if (!c->tie_weights) n -= (double)c->vocab_size * c->hidden_dim;
-    return 6 * n - 2 * (double)model->frozen_parameters +
-           12.0 * c->num_layers * c->num_heads * c->head_dim * seq_len;
+    return 6 * n - 2 * (double)model->frozen_parameters + 12.0 * c->num_heads * c->head_dim * keys;
 }

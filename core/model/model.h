@@ -16,6 +16,8 @@
 #include "core/model/choices.h"
 #include "kernels/device/backend.h"
 
+enum { MODEL_LAYER_LIST = 256 }; /* bytes of a list of layers as text, its end included */
+
 struct model_config {
     int vocab_size;       /* V */
     int hidden_dim;       /* C */
@@ -26,21 +28,38 @@ struct model_config {
     int intermediate_dim; /* F */
     int max_seq_len;
     double rope_base;
-    enum rope_scaling rope_scaling; /* this and the next four: see model_rotary_frequency */
-    double rope_factor;             /* linear and llama3: at least 1 */
+    enum rope_scaling rope_scaling; /* this and the next eight: see model_rotary_frequency */
+    double rope_factor;             /* linear, llama3 and yarn: at least 1 */
     double rope_low_freq_factor;    /* llama3, in turns over rope_original_len */
     double rope_high_freq_factor;   /* llama3, above the low one */
-    int rope_original_len;          /* llama3: tokens that the frequencies were made for */
+    int rope_original_len;          /* llama3 and yarn: tokens that the frequencies were made for */
+    double rope_attention_factor;   /* yarn; 0: 0.1 · ln(rope_factor) + 1 */
+    double rope_beta_fast;          /* yarn, in turns over rope_original_len */
+    double rope_beta_slow;          /* yarn, at most the fast one */
+    bool rope_truncate;             /* yarn */
     double norm_eps;
-    bool tie_weights; /* the output head is the embedding */
-    bool qk_norm;     /* Qwen3 */
-    bool qkv_bias;    /* Qwen2 */
+    bool tie_weights;   /* the output head is the embedding */
+    bool qk_norm;       /* Qwen3 */
+    bool qkv_bias;      /* Qwen2; Llama and Qwen3 with attention_bias */
+    bool o_bias;        /* Llama and Qwen3 with attention_bias, with qkv_bias */
+    bool mlp_bias;      /* Llama: on gate, up and down */
+    int sliding_window; /* keys that a query sees, itself included; 0: all before it */
+    char full_attention_layers[MODEL_LAYER_LIST]; /* layers without the window, from 0: "0-3,7" */
+    enum model_kind kind;                         /* see model_kind_of */
 };
 
 /* The sizes of a preset. */
 struct model_config model_preset(enum preset preset);
 
-/* STATUS_USAGE names the key of an impossible size (heads that do not divide, odd head_dim, overflow). */
+/* The model_type that config.json has for these sizes: what `kind` says, or the one that computes them.
+ * MODEL_AUTO: none does. */
+enum model_kind model_kind_of(const struct model_config *config);
+
+/* The window of a layer's attention; 0: none. */
+int model_window(const struct model_config *config, int layer);
+
+/* STATUS_USAGE names the key of an impossible size (heads that do not divide, odd head_dim, overflow), or the
+ * keys that no kind of model has together. */
 enum status model_config_check(const struct model_config *config, struct err *err);
 
 /* Radians by which pair i of a head rotates per position, in fp64:
@@ -49,8 +68,15 @@ enum status model_config_check(const struct model_config *config, struct err *er
  *     linear    f(i) / factor: positions are compressed
  *     llama3    waves shorter than original/high_freq_factor unchanged, waves longer than
  *               original/low_freq_factor divided by factor, a blend between (Meta, "The Llama 3 Herd of
- *               Models", 2024; computed as in transformers) */
+ *               Models", 2024; computed as in transformers)
+ *     yarn      pairs up to the one that makes beta_fast turns over the original length unchanged, pairs from
+ *               the one that makes beta_slow turns on divided by factor, a linear blend over i between; with
+ *               truncate, the two pairs are rounded outwards to whole numbers (Peng et al., "YaRN", 2023;
+ *               computed as in transformers) */
 double model_rotary_frequency(const struct model_config *config, int i);
+
+/* The factor of the rotated queries and keys: 1, or yarn's attention factor. */
+double model_rotary_scale(const struct model_config *config);
 
 /* Places of a layer in which parameters are used, in the order of the forward pass. */
 enum layer_place {
@@ -112,6 +138,9 @@ struct layer_params {
     const struct param *mlp_norm;        /* (C) */
     struct linear gate_up;               /* (2*F, C): gate_proj, up_proj */
     struct linear down;                  /* (C, F) */
+    const struct param *o_bias;          /* (C), only with o_bias */
+    const struct param *gate_up_bias;    /* gate, up: (2*F), only with mlp_bias */
+    const struct param *down_bias;       /* (C), only with mlp_bias */
 };
 
 struct model {
@@ -146,8 +175,9 @@ const struct param *model_find(const struct model *model, const char *name);
 void model_initialise_param(const struct model *model, const struct param *param, uint64_t seed, size_t from,
                             size_t to, float *w);
 
-/* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, with N excluding the input embedding unless tied. A
- * frozen parameter counts 4 instead of 6, as its gradient is not computed. */
+/* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, with N excluding the input embedding unless tied; in
+ * layers with a window shorter than T that counts instead of T. A frozen parameter counts 4 instead of 6, as
+ * its gradient is not computed. */
 double model_flops_per_token(const struct model *model, int seq_len);
 
 #endif

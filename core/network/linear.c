@@ -72,6 +72,7 @@ void linear_backward(struct network *net, void *dx, const void *dout, const void
 void linear_add_bias(struct network *net, void *out, int N, const struct linear *w, const struct param *bias)
 {
     const struct linear all = {.parts = bias, .count = w->count};
+    net->where.weight = w->weight;
     for (int i = 0, column = 0; i < all.count;) {
         struct linear run = run_of(&all, i, &i);
         net->table->bias_forward(columns_from(activation(net, out, w->rows), column).at,
@@ -84,6 +85,7 @@ void linear_bias_backward(struct network *net, const void *dout, int N, const st
                           const struct param *bias, void *scratch)
 {
     const struct linear all = {.parts = bias, .count = w->count};
+    net->where.weight = w->weight;
     for (int i = 0, column = 0; i < all.count;) {
         struct linear run = run_of(&all, i, &i);
         if (!run.parts->frozen)

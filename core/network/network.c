@@ -7,20 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cos and sin of position · model_rotary_frequency, (T, HS/2, 2). */
+/* cos and sin of position · model_rotary_frequency, times model_rotary_scale, (T, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
     const struct model_config *c = &net->model->config;
     int T = net->plan->input.T, half = c->head_dim / 2;
     size_t count = (size_t)T * (size_t)half * 2;
+    double scale = model_rotary_scale(c);
     float *table = malloc(count * sizeof *table);
     if (!table) return err_no_memory(err, "the rotary table of %d positions", T);
     for (int t = 0; t < T; t++)
         for (int i = 0; i < half; i++) {
             double angle = t * model_rotary_frequency(c, i);
             float *entry = table + ((size_t)t * (size_t)half + (size_t)i) * 2;
-            entry[0] = (float)cos(angle);
-            entry[1] = (float)sin(angle);
+            entry[0] = (float)(scale * cos(angle));
+            entry[1] = (float)(scale * sin(angle));
         }
     net->backend->mem_upload(network_at(net, BUFFER_ROPE, 0), table, count * sizeof *table, net->stream);
     enum status status = net->backend->stream_wait(net->stream, err);

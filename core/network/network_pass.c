@@ -40,11 +40,17 @@ const char *network_label(const struct network *net, const struct operation_call
         [WEIGHT_GATE_UP] = {"gemm gate_up", "gemm gate_up dx", "gemm gate_up dW"},
         [WEIGHT_DOWN] = {"gemm down", "gemm down dx", "gemm down dW"},
     };
+    static const char *const biases[WEIGHTS] = {[WEIGHT_QKV] = "bias qkv",
+                                                [WEIGHT_O] = "bias o",
+                                                [WEIGHT_GATE_UP] = "bias gate_up",
+                                                [WEIGHT_DOWN] = "bias down"};
     bool backward = net->where.phase == PHASE_BACKWARD;
     if (call->operation == OPERATION_gemm) {
         struct gemm_shape shape = operation_product(call);
         return products[net->where.weight][shape.transpose_a ? 2 : shape.transpose_b ? 0 : 1];
     }
+    if (call->operation == OPERATION_bias_forward || call->operation == OPERATION_bias_backward)
+        return biases[net->where.weight];
     if (call->operation == OPERATION_swiglu_forward && backward) return "swiglu again";
     if (call->operation == OPERATION_mem_zero) return backward ? "zero dx" : "zero gradients";
     return call->label;
@@ -117,7 +123,7 @@ static void forward_inner(const struct pass *p, int l)
     const struct layer_params *w = &p->net->model->layers[l];
     void *qkv = AT(QKV, l), *raw = AT(QKV_RAW, l);
     linear_forward(p->net, raw, THE(NORM), p->N, &w->qkv);
-    if (p->c->qkv_bias) linear_add_bias(p->net, raw, p->N, &w->qkv, w->qkv_bias);
+    if (w->qkv_bias) linear_add_bias(p->net, raw, p->N, &w->qkv, w->qkv_bias);
     if (p->c->qk_norm)
         CALL(qk_norm_rope_forward, qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), THE(ROPE), HEADS,
              p->eps);
@@ -125,10 +131,12 @@ static void forward_inner(const struct pass *p, int l)
         CALL(rope, qkv, THE(ROPE), HEADS, false);
     CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS, w->window);
     linear_forward(p->net, THE(BRANCH), AT(ATTN, l), p->N, &w->o);
+    if (w->o_bias) linear_add_bias(p->net, THE(BRANCH), p->N, &w->o, w->o_bias);
     drop(p, THE(BRANCH), l, SITE_ATTENTION);
     CALL(rmsnorm_residual_forward, AT(X_MID, l), THE(NORM), AT(MLP_RSTD, l), AT(X, l), THE(BRANCH),
          W(w->mlp_norm), p->N, p->C, p->eps);
     linear_forward(p->net, AT(GATE_UP, l), THE(NORM), p->N, &w->gate_up);
+    if (w->gate_up_bias) linear_add_bias(p->net, AT(GATE_UP, l), p->N, &w->gate_up, w->gate_up_bias);
 }
 
 /* Over tokens (B,T) in device memory. */
@@ -143,11 +151,13 @@ static void forward(const struct pass *p, const int32_t *tokens)
     CALL(rmsnorm_forward, THE(NORM), AT(ATTN_RSTD, 0), AT(X, 0), W(model->layers[0].attn_norm), p->N, p->C,
          p->eps);
     for (int l = 0; l < L; l++) {
+        const struct layer_params *w = &model->layers[l];
         const struct param *next_norm = l + 1 < L ? model->layers[l + 1].attn_norm : model->final_norm;
         network_enter(p->net, PHASE_FORWARD, l);
         forward_inner(p, l);
         CALL(swiglu_forward, THE(ACT), AT(GATE_UP, l), p->N, p->F);
-        linear_forward(p->net, THE(BRANCH), THE(ACT), p->N, &model->layers[l].down);
+        linear_forward(p->net, THE(BRANCH), THE(ACT), p->N, &w->down);
+        if (w->down_bias) linear_add_bias(p->net, THE(BRANCH), p->N, &w->down, w->down_bias);
         drop(p, THE(BRANCH), l, SITE_FEED_FORWARD);
         CALL(rmsnorm_residual_forward, AT(X, l + 1), THE(NORM), AT(ATTN_RSTD, l + 1), AT(X_MID, l),
              THE(BRANCH), W(next_norm), p->N, p->C, p->eps);
@@ -200,8 +210,11 @@ static void backward_feed_forward(const struct pass *p, int l)
     void *dbranch = branch_gradient(p, l, SITE_FEED_FORWARD), *gate_up = AT(GATE_UP, l), *act = THE(ACT);
     if (!linear_is_frozen(&w->down)) CALL(swiglu_forward, act, gate_up, p->N, p->F);
     linear_backward(p->net, needed(p->net, l, PLACE_GATE_UP) ? act : NULL, dbranch, act, p->N, &w->down);
+    if (w->down_bias) linear_bias_backward(p->net, dbranch, p->N, &w->down, w->down_bias, THE(SCRATCH));
     if (!needed(p->net, l, PLACE_GATE_UP)) return;
     CALL(swiglu_backward, gate_up, act, gate_up, p->N, p->F);
+    if (w->gate_up_bias)
+        linear_bias_backward(p->net, gate_up, p->N, &w->gate_up, w->gate_up_bias, THE(SCRATCH));
     if (!linear_is_frozen(&w->gate_up))
         CALL(rmsnorm_recompute, THE(NORM), AT(X_MID, l), W(w->mlp_norm), AT(MLP_RSTD, l), p->N, p->C);
     void *dnorm = needed(p->net, l, PLACE_FEED_FORWARD_NORM) ? THE(BRANCH) : NULL;
@@ -217,6 +230,7 @@ static void backward_attention(const struct pass *p, int l)
     const struct layer_params *w = &p->net->model->layers[l];
     void *dbranch = branch_gradient(p, l, SITE_ATTENTION), *dqkv = THE(DQKV), *scratch = THE(SCRATCH);
     void *dattn = needed(p->net, l, PLACE_QK_NORM) ? THE(DATTN) : NULL;
+    if (w->o_bias) linear_bias_backward(p->net, dbranch, p->N, &w->o, w->o_bias, scratch);
     linear_backward(p->net, dattn, dbranch, AT(ATTN, l), p->N, &w->o);
     if (!dattn) return;
     CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, HEADS, w->window);
@@ -225,7 +239,7 @@ static void backward_attention(const struct pass *p, int l)
              W(w->q_norm), W(w->k_norm), THE(ROPE), scratch, HEADS);
     else
         CALL(rope, dqkv, THE(ROPE), HEADS, true);
-    if (p->c->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
+    if (w->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
     if (!needed(p->net, l, PLACE_QKV)) return;
     if (!linear_is_frozen(&w->qkv))
         CALL(rmsnorm_recompute, THE(NORM), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l), p->N, p->C);

@@ -114,10 +114,24 @@ static void show_tensors(struct output *o, const struct description *m)
 
 static void show_config(struct output *o, const struct description *m)
 {
-    static const char *const keys[] = {"vocab_size",   "hidden_dim", "num_layers",       "num_heads",
-                                       "num_kv_heads", "head_dim",   "intermediate_dim", "max_seq_len",
-                                       "rope_base",    "norm_eps",   "tie_weights",      "qk_norm",
-                                       "qkv_bias"};
+    static const char *const keys[] = {"vocab_size",
+                                       "hidden_dim",
+                                       "num_layers",
+                                       "num_heads",
+                                       "num_kv_heads",
+                                       "head_dim",
+                                       "intermediate_dim",
+                                       "max_seq_len",
+                                       "rope_base",
+                                       "norm_eps",
+                                       "tie_weights",
+                                       "qk_norm",
+                                       "qkv_bias",
+                                       "o_bias",
+                                       "mlp_bias",
+                                       "sliding_window",
+                                       "full_attention_layers",
+                                       "kind"};
     char key[64], value[CONFIG_TEXT_MAX];
     if (m->config_problem.status) {
         output_line(o, "config", "not one that anneal computes: %s", m->config_problem.text);

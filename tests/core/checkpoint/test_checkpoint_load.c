@@ -44,6 +44,7 @@ static void everything_comes_back_bit_for_bit(void **state)
         struct model_config config = rig_config();
         config.qk_norm = bits & 1;
         config.qkv_bias = bits & 2;
+        config.o_bias = bits == 2, config.mlp_bias = bits == 2 || bits == 0;
         config.tie_weights = bits & 4;
         expect_same_after_load(&config, 1 + bits % 2, 0.1 * bits);
     }
@@ -108,6 +109,18 @@ static void a_model_that_differs_is_refused_naming_the_field(void **state)
     other.rope_scaling = ROPE_LINEAR;
     other.rope_factor = 2;
     expect_other_model_refused(&config, 2, &other, 2, "set model.rope_scaling");
+    other = config;
+    other.rope_scaling = ROPE_YARN;
+    other.rope_factor = 1, other.rope_attention_factor = 2; /* only the factor of the queries differs */
+    other.rope_beta_fast = 32, other.rope_beta_slow = 1, other.rope_original_len = 64;
+    expect_other_model_refused(&config, 2, &other, 2, "set model.rope_scaling");
+    other = config;
+    other.mlp_bias = true;
+    expect_other_model_refused(&config, 2, &other, 2, "model.mlp_bias = 0, this model has 1");
+    other = config; /* no tensor differs */
+    other.sliding_window = 5;
+    expect_other_model_refused(&config, 2, &other, 2,
+                               "an attention window of 0 in layer 0, this model has 5");
     expect_other_model_refused(&config, 1, &config, 2,
                                "optimizer.safetensors: has no tensor v.model.embed_tokens.weight");
 }

@@ -63,6 +63,7 @@ static void what_is_written_reads_back_equal(void **state)
         config.rope_low_freq_factor = bits % 3 == 2 ? 0.7 : 1;
         config.rope_high_freq_factor = bits % 3 == 2 ? 3.3 : 4;
         config.rope_original_len = bits % 3 == 2 ? 77 : 8192;
+        config.rope_beta_fast = 32, config.rope_beta_slow = 1, config.rope_truncate = true;
         if (hugging_face_write_config(&config, path, &err)) fail_msg("%s", err.text);
         if (hugging_face_read_config(path, &back, &err)) fail_msg("%s", err.text);
         assert_int_equal(back.vocab_size, config.vocab_size);
@@ -82,6 +83,31 @@ static void what_is_written_reads_back_equal(void **state)
         assert_int_equal(back.qk_norm, config.qk_norm);
         assert_int_equal(back.qkv_bias, config.qkv_bias);
         assert_int_equal(back.tie_weights, config.tie_weights);
+    }
+    free(path);
+}
+
+/* Of two names for the same computation, model.kind chooses one. */
+static void a_model_without_window_is_written_as_the_kind_that_it_is(void **state)
+{
+    (void)state;
+    char *path = rig_path("config.json");
+    static const enum model_kind kinds[] = {MODEL_AUTO, MODEL_LLAMA, MODEL_MISTRAL};
+    static const char *const types[] = {"llama", "llama", "mistral"};
+    static const char *const classes[] = {"LlamaForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"};
+    for (int i = 0; i < 3; i++) {
+        struct model_config config = rig_config(), back;
+        struct err err = {0};
+        config.kind = kinds[i];
+        if (hugging_face_write_config(&config, path, &err)) fail_msg("%s", err.text);
+        if (hugging_face_read_config(path, &back, &err)) fail_msg("%s", err.text);
+        json_t *json = json_load_file(path, 0, NULL);
+        assert_string_equal(json_string_value(json_object_get(json, "model_type")), types[i]);
+        assert_string_equal(json_string_value(json_array_get(json_object_get(json, "architectures"), 0)),
+                            classes[i]);
+        assert_int_equal(model_kind_of(&back), i == 2 ? MODEL_MISTRAL : MODEL_LLAMA);
+        assert_int_equal(back.sliding_window, 0);
+        json_decref(json);
     }
     free(path);
 }
@@ -135,10 +161,13 @@ static void rotary_frequencies_are_those_of_transformers(void **state)
             if (!(fabs(got - want) < 2e-6 * want))
                 fail_msg("%s: pair %d turns by %.9g, not %.9g", text, i, got, want);
         }
+        double scale = json_number_value(json_object_get(one, "scale"));
+        if (!(fabs(model_rotary_scale(&config) - scale) < 1e-12))
+            fail_msg("%s: the factor is %.9g, not %.9g", text, model_rotary_scale(&config), scale);
         kinds |= 1 << config.rope_scaling;
         free(text);
     }
-    assert_int_equal(kinds, 7);
+    assert_int_equal(kinds, 15);
     json_decref(cases);
 }
 
@@ -147,7 +176,8 @@ static void what_we_do_not_compute_is_refused(void **state)
     (void)state;
     struct model_config config;
     struct err err;
-    expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\"}", "rotary scaling \"yarn\"");
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\"}", "\"yarn\" needs a number \"factor\"");
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"longrope\"}", "rotary scaling \"longrope\"");
     expect_refused("\"rope_scaling\": {\"type\": \"dynamic\"}", "rotary scaling \"dynamic\"");
     expect_refused("\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}",
                    "rotary scaling \"llama3\" needs a number \"factor\"");
@@ -155,9 +185,207 @@ static void what_we_do_not_compute_is_refused(void **state)
     expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 4}",
                    "high_freq_factor = 4");
     assert_int_equal(read_text("{\"model_type\": \"gpt2\"}", &config, &err), STATUS_USAGE);
-    assert_non_null(strstr(err.text, "llama, qwen2 and qwen3 are supported"));
+    assert_non_null(strstr(err.text, "llama, mistral, qwen2 and qwen3 are supported"));
     assert_int_equal(read_text("{}", &config, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "model_type is missing"));
+}
+
+/* ---- keys ---- */
+
+static enum status read_kind(const char *kind, const char *extra, struct model_config *out, struct err *err)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"%s\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 48,"
+             " \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+             " \"max_position_embeddings\": 64%s%s}",
+             kind, *extra ? ", " : "", extra);
+    return read_text(text, out, err);
+}
+
+static struct model_config kind_of(const char *kind, const char *extra)
+{
+    struct model_config config;
+    struct err err;
+    if (read_kind(kind, extra, &config, &err)) fail_msg("%s %s: %s", kind, extra, err.text);
+    return config;
+}
+
+static void expect_kind_refused(const char *kind, const char *extra, const char *part)
+{
+    struct model_config config;
+    struct err err;
+    if (!read_kind(kind, extra, &config, &err)) fail_msg("%s: %s is accepted", kind, extra);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
+}
+
+static void keys_that_change_nothing_are_let_pass(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"llama", "mistral", "qwen2", "qwen3"};
+    static const char *const keys[] = {
+        "\"architectures\": [\"X\"], \"transformers_version\": \"4.40.0\", \"torch_dtype\": \"bfloat16\"",
+        "\"attention_dropout\": 0.3, \"initializer_range\": 0.5, \"use_cache\": false",
+        "\"bos_token_id\": 1, \"eos_token_id\": [2, 3], \"pad_token_id\": null",
+        "\"pretraining_tp\": 1, \"hidden_act\": \"silu\", \"rope_interleaved\": false",
+        "\"logits_scaling\": 1.0, \"residual_multiplier\": 1, \"partial_rotary_factor\": 1.0",
+        "\"_name_or_path\": \"a/b\", \"_of_my_own\": 3, \"of_another\": null",
+        "\"quantization_config\": null, \"rope_scaling\": null",
+        "\"is_llama_config\": true, \"transformers.js_config\": {\"dtype\": \"q4\"}",
+        "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e4, "
+        "\"partial_rotary_factor\": 1.0}",
+    };
+    for (int k = 0; k < 4; k++)
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) kind_of(kinds[k], keys[i]);
+}
+
+static void every_key_that_could_change_the_numbers_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"\"hidden_act\": \"gelu\"", "hidden_act is gelu; only silu"},
+        {"\"hidden_act\": 3", "hidden_act is no string"},
+        {"\"hidden_activation\": \"relu\"", "hidden_activation = \"relu\""},
+        {"\"pretraining_tp\": 2", "pretraining_tp = 2 (the products"},
+        {"\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}",
+         "quantization_config = {\"quant_method\":\"gpt... (save the model in"},
+        {"\"logits_scaling\": 8.0", "logits_scaling = 8.0 (only 1)"},
+        {"\"rope_interleaved\": true", "rope_interleaved = true (only false)"},
+        {"\"partial_rotary_factor\": 0.5", "partial_rotary_factor = 0.5 (only 1)"},
+        {"\"residual_multiplier\": 0.22", "residual_multiplier = 0.22"},
+        {"\"embedding_multiplier\": 12", "embedding_multiplier = 12"},
+        {"\"attention_multiplier\": 1", "attention_multiplier = 1;"},
+        {"\"auto_map\": {\"AutoModel\": \"x\"}", "auto_map"},
+        {"\"of_another\": false", "of_another = false;"},
+        {"\"rope_parameters\": {\"rope_theta\": 1e4, \"mrope_section\": [1, 2]}",
+         "rope_parameters has keys that could change what the model computes and that anneal does not "
+         "compute: "
+         "mrope_section = [1,2]"},
+        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2, \"beta_fast\": 3}",
+         "rope_scaling has keys"},
+        {"\"rope_scaling\": {\"factor\": 2}", "rope_scaling has keys"},
+        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"rope_parameters\": {\"rope_theta\": 3}",
+         "rope_scaling and rope_parameters differ"},
+        {"\"rope_scaling\": [1]", "rope_scaling must be an object"},
+        {"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"attention_factor\": 0}",
+         "attention_factor = 0 must be positive"},
+        {"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"beta_fast\": 1, \"beta_slow\": 3}",
+         "rope_beta_slow = 3"},
+        {"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}",
+         "truncate must be true or"},
+        {"\"rms_norm_eps\": \"1e-5\"", "rms_norm_eps must be a number"},
+        {"\"tie_word_embeddings\": 1", "tie_word_embeddings must be true or false"},
+        {"\"layer_types\": [\"full_attention\"]", "must be a list of num_hidden_layers = 4"},
+        {"\"layer_types\": [\"full_attention\", \"full_attention\", \"chunked_attention\", "
+         "\"full_attention\"]",
+         "for layer 2 it has chunked_attention"},
+    };
+    static const char *const kinds[] = {"llama", "mistral", "qwen2", "qwen3"};
+    for (int k = 0; k < 4; k++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            expect_kind_refused(kinds[k], cases[i][0], cases[i][1]);
+}
+
+static void keys_of_one_kind_are_refused_in_another(void **state)
+{
+    (void)state;
+    expect_kind_refused("llama", "\"sliding_window\": 16", "sliding_window = 16;");
+    expect_kind_refused("llama", "\"use_sliding_window\": true", "use_sliding_window = true (only false)");
+    expect_kind_refused("llama", "\"max_window_layers\": 2", "max_window_layers = 2;");
+    expect_kind_refused("mistral", "\"attention_bias\": true", "attention_bias = true (only false)");
+    expect_kind_refused("mistral", "\"mlp_bias\": true", "mlp_bias = true (only false)");
+    expect_kind_refused("qwen2", "\"attention_bias\": false", "attention_bias = false (only true)");
+    expect_kind_refused("qwen3", "\"mlp_bias\": true", "mlp_bias = true (only false)");
+}
+
+static void all_keys_that_are_not_understood_are_named_at_once(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct err err;
+    char many[1500] = "\"more\": 0";
+    expect_kind_refused("llama", "\"one\": 1, \"logits_scaling\": 2, \"three\": \"x\"",
+                        "one = 1, logits_scaling = 2 (only 1), three = \"x\"; set a key to null");
+    for (int i = 0; i < 60; i++) snprintf(many + strlen(many), 24, ", \"unknown%d\": 1", i);
+    assert_int_equal(read_kind("llama", many, &config, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "more = 0, unknown0 = 1, "));
+    assert_non_null(strstr(err.text, " more; set a key to null if you know that it changes nothing"));
+}
+
+static void expect_windows(struct model_config config, const char *kind, int a, int b, int c, int d)
+{
+    const int want[4] = {a, b, c, d};
+    for (int l = 0; l < 4; l++) assert_int_equal(model_window(&config, l), want[l]);
+    assert_string_equal(model_kind_word(model_kind_of(&config)), kind);
+}
+
+#define LAYERS(a, b, c, d)                                                                                   \
+    "\"layer_types\": [\"" a "_attention\", \"" b "_attention\", \"" c "_attention\", \"" d "_attention\"]"
+#define WINDOW "\"use_sliding_window\": true, \"sliding_window\": 9"
+
+static void the_window_of_each_layer_is_that_of_transformers(void **state)
+{
+    (void)state;
+    expect_windows(kind_of("mistral", ""), "mistral", 4096, 4096, 4096, 4096); /* its default */
+    expect_windows(kind_of("mistral", "\"sliding_window\": null"), "mistral", 0, 0, 0, 0);
+    expect_windows(kind_of("mistral", "\"sliding_window\": 9"), "mistral", 9, 9, 9, 9);
+    expect_windows(kind_of("qwen2", "\"sliding_window\": 9"), "qwen2", 0, 0, 0, 0);
+    expect_windows(kind_of("qwen2", WINDOW), "qwen2", 0, 0, 0, 0); /* max_window_layers 28 */
+    expect_windows(kind_of("qwen2", WINDOW ", \"max_window_layers\": 3"), "qwen2", 0, 0, 0, 9);
+    expect_windows(kind_of("qwen3", WINDOW ", \"max_window_layers\": 0"), "qwen3", 9, 9, 9, 9);
+    expect_windows(kind_of("qwen3", "\"use_sliding_window\": true, \"sliding_window\": null"), "qwen3", 0, 0,
+                   0, 0);
+    expect_windows(kind_of("qwen3", WINDOW ", " LAYERS("sliding", "full", "full", "sliding")), "qwen3", 9, 0,
+                   0, 9);
+    expect_windows(kind_of("llama", LAYERS("full", "full", "full", "full")), "llama", 0, 0, 0, 0);
+    expect_kind_refused("llama", LAYERS("full", "full", "full", "sliding"), "but the file has no window");
+    expect_kind_refused("qwen2", LAYERS("full", "full", "full", "sliding"),
+                        "(sliding_window with use_sliding");
+    expect_kind_refused("mistral", LAYERS("full", "full", "full", "sliding"), "all layers of a Mistral have");
+    expect_kind_refused("mistral", "\"sliding_window\": 0", "sliding_window must be a whole number from 1");
+}
+
+static void biases_are_those_of_transformers(void **state)
+{
+    (void)state;
+    struct model_config c = kind_of("llama", "\"attention_bias\": true");
+    assert_true(c.qkv_bias && c.o_bias && !c.mlp_bias && !c.qk_norm);
+    c = kind_of("llama", "\"mlp_bias\": true");
+    assert_true(!c.qkv_bias && !c.o_bias && c.mlp_bias);
+    c = kind_of("qwen2", "");
+    assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias);
+    c = kind_of("qwen3", "\"attention_bias\": true, \"transformers_version\": \"5.0\"");
+    assert_true(c.qkv_bias && c.o_bias && c.qk_norm);
+    c = kind_of("qwen3", "\"attention_bias\": true"); /* anneal wrote it before it knew o_bias */
+    assert_true(c.qkv_bias && !c.o_bias && c.qk_norm);
+    c = kind_of("qwen3", "\"attention_bias\": true, \"o_bias\": true");
+    assert_true(c.qkv_bias && c.o_bias);
+}
+
+static void sizes_that_a_kind_leaves_out_are_those_of_its_class(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct err err;
+    char text[512];
+    static const struct {
+        const char *kind;
+        int kv_heads, head_dim, positions;
+    } cases[] = {{"llama", 32, 2, 2048},
+                 {"mistral", 8, 2, 131072},
+                 {"qwen2", 32, 2, 32768},
+                 {"qwen3", 32, 128, 32768}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(
+            text, sizeof text,
+            "{\"model_type\": \"%s\", \"vocab_size\": 100, \"hidden_size\": 64, \"intermediate_size\": 48,"
+            " \"num_hidden_layers\": 4, \"num_attention_heads\": 32}",
+            cases[i].kind);
+        if (read_text(text, &config, &err)) fail_msg("%s", err.text);
+        assert_int_equal(config.num_kv_heads, cases[i].kv_heads);
+        assert_int_equal(config.head_dim, cases[i].head_dim);
+        assert_int_equal(config.max_seq_len, cases[i].positions);
+    }
 }
 
 static void sizes_that_are_missing_or_impossible_are_refused(void **state)
@@ -193,10 +421,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_reads_back_equal),
+        cmocka_unit_test(a_model_without_window_is_written_as_the_kind_that_it_is),
         cmocka_unit_test(keys_that_others_leave_out_have_their_defaults),
         cmocka_unit_test(both_spellings_of_the_rotary_base_are_read),
         cmocka_unit_test(rotary_frequencies_are_those_of_transformers),
         cmocka_unit_test(what_we_do_not_compute_is_refused),
+        cmocka_unit_test(keys_that_change_nothing_are_let_pass),
+        cmocka_unit_test(every_key_that_could_change_the_numbers_is_refused_by_name),
+        cmocka_unit_test(keys_of_one_kind_are_refused_in_another),
+        cmocka_unit_test(all_keys_that_are_not_understood_are_named_at_once),
+        cmocka_unit_test(the_window_of_each_layer_is_that_of_transformers),
+        cmocka_unit_test(biases_are_those_of_transformers),
+        cmocka_unit_test(sizes_that_a_kind_leaves_out_are_those_of_its_class),
         cmocka_unit_test(sizes_that_are_missing_or_impossible_are_refused),
         cmocka_unit_test(files_that_are_no_json_object_are_refused),
     };

@@ -50,6 +50,7 @@ static struct model open_model(int kind)
     struct model model;
     config.qk_norm = kind % 3 == 1;
     config.qkv_bias = kind % 3 == 2;
+    config.o_bias = config.mlp_bias = kind == 5;
     config.tie_weights = kind > 2;
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
     return model;
@@ -63,7 +64,7 @@ static void the_ranges_say_of_every_element_what_its_group_says(void **state)
         struct model model = open_model(kind);
         struct param_groups groups = {.count = 0};
         add(&groups, "values", "*.v_proj.*", "0.3", "0.5");
-        add(&groups, "up", "*.1.mlp.up_proj.weight", "inherit", "0");
+        add(&groups, "up", "*.1.mlp.up_proj.*", "inherit", "0");
         add(&groups, "norms", "*norm*", "0", "2");
         add(&groups, "rest-of-0", "*.layers.0.*", "0.2", "3");
         struct update_range *ranges = calloc(model.param_count, sizeof *ranges);

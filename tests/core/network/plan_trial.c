@@ -42,6 +42,9 @@ void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *t)
                                         .tie_weights = draw(&d, 0, 1),
                                         .qk_norm = draw(&d, 0, 1),
                                         .qkv_bias = draw(&d, 0, 1)}};
+    t->config.o_bias = t->config.qkv_bias && draw(&d, 0, 1);
+    t->config.mlp_bias = t->config.o_bias == t->config.qkv_bias && !t->config.qk_norm && draw(&d, 0, 1);
+    t->config.sliding_window = t->config.o_bias || t->config.mlp_bias ? 0 : draw(&d, 0, 9);
     struct plan_input *in = &t->input;
     in->B = draw(&d, 1, 4);
     in->T = draw(&d, 1, 20);
@@ -56,14 +59,15 @@ void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *t)
     t->padding = draw(&d, 0, 1);
     t->two_groups = draw(&d, 0, 1);
     const struct model_config *c = &t->config;
-    snprintf(
-        t->story, sizeof t->story,
-        "V %d C %d L %d NH %d/%d HS %d F %d tie %d qk %d bias %d, B %d T %d, moments %d, %s, interval %d, "
-        "loss %d, %s, snapshot %d, %d micro-batches, padding %d, groups %d",
-        c->vocab_size, c->hidden_dim, c->num_layers, c->num_heads, c->num_kv_heads, c->head_dim,
-        c->intermediate_dim, c->tie_weights, c->qk_norm, c->qkv_bias, in->B, in->T, in->moments,
-        precision_name(in->precision), in->activation_interval, in->loss, allocator_kind_word(in->allocator),
-        in->snapshot, t->micro_batches, t->padding, t->two_groups);
+    snprintf(t->story, sizeof t->story,
+             "V %d C %d L %d NH %d/%d HS %d F %d tie %d qk %d bias %d %d %d window %d, B %d T %d, moments "
+             "%d, %s, interval %d, "
+             "loss %d, %s, snapshot %d, %d micro-batches, padding %d, groups %d",
+             c->vocab_size, c->hidden_dim, c->num_layers, c->num_heads, c->num_kv_heads, c->head_dim,
+             c->intermediate_dim, c->tie_weights, c->qk_norm, c->qkv_bias, c->o_bias, c->mlp_bias,
+             c->sliding_window, in->B, in->T, in->moments, precision_name(in->precision),
+             in->activation_interval, in->loss, allocator_kind_word(in->allocator), in->snapshot,
+             t->micro_batches, t->padding, t->two_groups);
 }
 
 /* ---- a backend that counts ---- */

@@ -1,5 +1,5 @@
 /* See reference_network.h. Formulas from numerics: RMSNorm, rotary positions in split halves, causal
- * attention with grouped heads, SwiGLU, dropout as kernels/operations.def defines its mask. */
+ * attention with grouped heads and windows, SwiGLU, dropout as kernels/operations.def defines its mask. */
 #include "tests/core/network/reference_network.h"
 
 #include <math.h>
@@ -85,21 +85,23 @@ static void attention(struct walk *s, int l)
             double *out = s->attn + ((size_t)t * (size_t)NH + (size_t)h) * (size_t)HS, most = -INFINITY,
                    sum = 0;
             int kv = h / (NH / NKV);
-            for (int u = 0; u <= t; u++) {
+            int first = p->window && t >= p->window ? t - p->window + 1 : 0;
+            for (int u = first; u <= t; u++) {
                 const double *k = s->qkv + (size_t)u * (size_t)Q + (size_t)(NH + kv) * (size_t)HS;
                 s->scores[u] = 0;
                 for (int i = 0; i < HS; i++) s->scores[u] += q[i] * k[i] / sqrt(HS);
                 most = fmax(most, s->scores[u]);
             }
-            for (int u = 0; u <= t; u++) sum += s->scores[u] = exp(s->scores[u] - most);
+            for (int u = first; u <= t; u++) sum += s->scores[u] = exp(s->scores[u] - most);
             memset(out, 0, (size_t)HS * sizeof *out);
-            for (int u = 0; u <= t; u++) {
+            for (int u = first; u <= t; u++) {
                 const double *v = s->qkv + (size_t)u * (size_t)Q + (size_t)(NH + NKV + kv) * (size_t)HS;
                 for (int i = 0; i < HS; i++) out[i] += s->scores[u] / sum * v[i];
             }
         }
     for (int t = 0; t < s->T; t++) {
         multiply(s->branch, s->w + p->o.parts->offset, s->attn + (size_t)t * (size_t)(NH * HS), C, NH * HS);
+        for (int i = 0; c->o_bias && i < C; i++) s->branch[i] += s->w[p->o_bias->offset + (size_t)i];
         drop(s, s->branch, t, l, 1);
         for (int i = 0; i < C; i++) s->x[(size_t)t * (size_t)C + (size_t)i] += s->branch[i];
     }
@@ -114,8 +116,11 @@ static void feed_forward(struct walk *s, int l)
         double *x = s->x + (size_t)t * (size_t)C;
         rms_norm(s->norm, x, s->w + p->mlp_norm->offset, C, (float)c->norm_eps);
         multiply(s->gate_up, s->w + p->gate_up.parts->offset, s->norm, 2 * F, C);
+        for (int i = 0; c->mlp_bias && i < 2 * F; i++)
+            s->gate_up[i] += s->w[p->gate_up_bias->offset + (size_t)i];
         for (int i = 0; i < F; i++) s->act[i] = s->gate_up[i] / (1 + exp(-s->gate_up[i])) * s->gate_up[F + i];
         multiply(s->branch, s->w + p->down.parts->offset, s->act, C, F);
+        for (int i = 0; c->mlp_bias && i < C; i++) s->branch[i] += s->w[p->down_bias->offset + (size_t)i];
         drop(s, s->branch, t, l, 2);
         for (int i = 0; i < C; i++) x[i] += s->branch[i];
     }

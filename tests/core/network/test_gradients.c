@@ -155,6 +155,41 @@ static void qwen3_with_normed_heads(void **state)
     expect_gradients(&config, none);
 }
 
+static void llama_with_biases_of_attention(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    config.qkv_bias = config.o_bias = true;
+    expect_gradients(&config, none);
+}
+
+static void llama_with_all_biases(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    config.qkv_bias = config.o_bias = config.mlp_bias = true;
+    expect_gradients(&config, none);
+    expect_gradients(&config, some);
+}
+
+static void mistral_with_a_window(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    config.sliding_window = 3;
+    expect_gradients(&config, none);
+}
+
+static void qwen3_with_a_window_in_one_layer_and_biases(void **state)
+{
+    (void)state;
+    struct model_config config = rig_config();
+    config.qk_norm = config.qkv_bias = config.o_bias = true;
+    config.sliding_window = 2;
+    strcpy(config.full_attention_layers, "0");
+    expect_gradients(&config, some);
+}
+
 static void everything_at_once_with_dropout(void **state)
 {
     (void)state;
@@ -280,6 +315,10 @@ int main(void)
         cmocka_unit_test(llama_with_one_kv_head_and_one_layer),
         cmocka_unit_test(qwen2_with_biases),
         cmocka_unit_test(qwen3_with_normed_heads),
+        cmocka_unit_test(llama_with_biases_of_attention),
+        cmocka_unit_test(llama_with_all_biases),
+        cmocka_unit_test(mistral_with_a_window),
+        cmocka_unit_test(qwen3_with_a_window_in_one_layer_and_biases),
         cmocka_unit_test(everything_at_once_with_dropout),
         cmocka_unit_test(dropout_at_every_site),
         cmocka_unit_test(dropout_differs_between_steps_and_micro_batches),

@@ -141,6 +141,7 @@ static void the_total_is_the_bytes_allocated_for_every_kind_of_model(void **stat
             struct model_config config = rig_config();
             config.qk_norm = bits & 1;
             config.qkv_bias = bits & 2;
+            config.o_bias = bits == 6, config.mlp_bias = bits == 6 || bits == 0;
             config.tie_weights = bits & 4;
             expect_plan_is_what_is_allocated(&config, 3, 7, moments);
         }
