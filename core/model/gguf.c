@@ -45,9 +45,11 @@ struct writing {
     struct err *err;
 };
 
+/* A Mistral without windows is a Llama. */
 static const char *architecture_of(const struct model_config *c)
 {
-    return c->qk_norm ? "qwen3" : c->qkv_bias ? "qwen2" : "llama";
+    enum model_kind kind = model_kind_of(c);
+    return model_kind_word(kind == MODEL_MISTRAL ? MODEL_LLAMA : kind);
 }
 
 static enum status check_model(const struct writing *w)
@@ -57,6 +59,20 @@ static enum status check_model(const struct writing *w)
     if (c->rope_scaling == ROPE_LLAMA3 && strcmp(architecture, "llama") != 0)
         return err_set(w->err, STATUS_USAGE,
                        "%s: llama.cpp reads the rotary scaling \"llama3\" only in Llama models", w->folder);
+    if (c->rope_scaling == ROPE_YARN)
+        return err_set(
+            w->err, STATUS_USAGE,
+            "%s: has the rotary scaling \"yarn\", which is not written to GGUF (export the folder for "
+            "other programs: without --gguf)",
+            w->folder);
+    for (int l = 0; l < c->num_layers; l++)
+        if (model_window(c, l) > 0 && model_window(c, l) < c->max_seq_len)
+            return err_set(
+                w->err, STATUS_USAGE,
+                "%s: llama.cpp does not compute the attention window of %d tokens in layer %d "
+                "(in texts of at most that length it changes nothing: max_position_embeddings = %d "
+                "in config.json makes that the longest)",
+                w->folder, model_window(c, l), l, model_window(c, l));
     if (c->qk_norm && c->qkv_bias)
         return err_set(w->err, STATUS_USAGE,
                        "%s: llama.cpp has no model with both qk_norm (Qwen3) and qkv_bias (Qwen2)",

@@ -49,6 +49,8 @@ static const struct variant {
      {"param_group.norms.match=*norm*", "param_group.norms.lr_scale=0.5", "param_group.embed.match=*embed*",
       "param_group.embed.lr_scale=0", NULL}},
     {"qwen", 1, false, {"model.qk_norm=true", "model.qkv_bias=true", "model.tie_weights=true", NULL}},
+    {"all biases", 1, false, {"model.qkv_bias=true", "model.o_bias=true", "model.mlp_bias=true", NULL}},
+    {"window in bf16", 1, true, {"train.precision=bf16", "model.sliding_window=5", NULL}},
     {"profiled", 1, false, {"profile.every=2", "profile.warmup_steps=1", NULL}},
     {"bf16", 1, true, {"train.precision=bf16", NULL}},
     {"bf16 with everything",

@@ -346,7 +346,7 @@ static const struct option_spec import_options[] = {
 
 static const struct command model_import = COMMAND(
     "model import", "FOLDER", 1, 1, import_options, "a Hugging Face folder for runs", run_import, defaults,
-    .about = "Takes a Hugging Face checkout over (Llama, Qwen2 or Qwen3; one model.safetensors, or "
+    .about = "Takes a Hugging Face checkout over (Llama, Mistral, Qwen2 or Qwen3; one model.safetensors, or "
              "shards and their model.safetensors.index.json), once every tensor has been checked by "
              "name, shape and type (F32, BF16, F16): as an imported model, which train "
              "--model.from, generate, evaluate and model info take by its NAME, or into a new "
