@@ -83,7 +83,5 @@ enum status background_watch(const char *command, char **argv, const struct run_
     if (!status) status = wait_for_run(&launch, store, id, err);
     launch_release(&launch);
     store_close(store);
-    if (status) return status;
-    const char *run[] = {id, NULL};
-    return command_watch.run(command_watch.defaults, &(struct words){.words = run, .count = 1}, err);
+    return status ? status : watch_started(id, err);
 }

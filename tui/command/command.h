@@ -50,6 +50,9 @@ struct command {
  * finishes. Relative paths of an existing corpus, tokenizer or model become absolute. */
 enum status train_read_config(const struct words *words, struct config *config, struct err *err);
 
+/* In watch.c: opens the workbench on a run that was just started in the background, and says how to leave. */
+enum status watch_started(const char *run_id, struct err *err);
+
 /* All commands, the subcommands of `anneal`, in the order of its help. */
 extern const struct command command_anneal;
 

@@ -44,21 +44,36 @@ static void fill_defaults(struct form_field fields[OFFERED], char text[OFFERED][
     }
 }
 
-static enum status run(const void *options, const struct words *words, struct err *err)
+static enum status open_workbench(const char *run_id, const char *greeting, struct err *err)
 {
     char home[4096], defaults[OFFERED][64];
     struct form_field fields[OFFERED];
-    (void)options;
     fill_defaults(fields, defaults);
     struct workbench_options workbench = {.home = home,
                                           .list = &runs_view,
                                           .run = &run_view,
-                                          .run_id = words->words[0],
+                                          .run_id = run_id,
+                                          .greeting = greeting,
                                           .fields = fields,
                                           .field_count = OFFERED,
                                           .preview = form_preview_make};
     enum status status = file_anneal_home(home, sizeof home, err);
     return status ? status : screen_run(&workbench, err);
+}
+
+enum status watch_started(const char *run_id, struct err *err)
+{
+    return open_workbench(
+        run_id,
+        "Leave with q or Ctrl-C: the training continues in the background. ETA, above, is the "
+        "time that is left; ? lists the keys.",
+        err);
+}
+
+static enum status run(const void *options, const struct words *words, struct err *err)
+{
+    (void)options;
+    return open_workbench(words->words[0], NULL, err);
 }
 
 const struct command command_watch = {

@@ -379,8 +379,9 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
     const char *remedy = screen_locale_remedy();
     if (remedy)
         workbench_say(session.workbench,
-                      "This locale has no UTF-8: charts are drawn in ASCII. In fine dots: %s %s watch",
-                      remedy, TEXT_PROGRAM);
+                      "%s%sThis locale has no UTF-8: charts are drawn in ASCII. In fine dots: %s %s watch",
+                      options->greeting ? options->greeting : "", options->greeting ? "\n" : "", remedy,
+                      TEXT_PROGRAM);
     status = loop(&session, err);
 out:
     screen_close(session.screen);

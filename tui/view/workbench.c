@@ -13,6 +13,8 @@
 #include "tui/view/labels.h"
 #include "tui/widget/layout.h"
 
+enum { GREETING_SECONDS = 60 };
+
 static void pop(struct workbench *workbench)
 {
     workbench->depth--;
@@ -54,6 +56,10 @@ enum status workbench_open(const struct workbench_options *options, struct workb
         workbench_close(workbench);
         return status;
     }
+    if (options->greeting) {
+        workbench_say(workbench, "%s", options->greeting);
+        workbench->greeting_end = workbench->now + GREETING_SECONDS;
+    }
     *out = workbench;
     return STATUS_OK;
 }
@@ -91,6 +97,15 @@ static void follow_resumed(struct workbench *workbench)
         workbench_say(workbench, "%s trains again", id);
 }
 
+/* With it goes the question that it may be. */
+static void drop_message(struct workbench *workbench)
+{
+    workbench->message[0] = '\0';
+    workbench->greeting_end = 0;
+    workbench->asked = ACTION_NONE;
+    workbench->dirty = true;
+}
+
 void workbench_tick(struct workbench *workbench, double now)
 {
     workbench->now = now;
@@ -99,6 +114,7 @@ void workbench_tick(struct workbench *workbench, double now)
     if (!store_changed && second == workbench->second) return;
     workbench->version = version;
     workbench->second = second;
+    if (workbench->greeting_end > 0 && now > workbench->greeting_end) drop_message(workbench);
     follow_resumed(workbench);
     if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
 }
@@ -115,9 +131,7 @@ void workbench_key(struct workbench *workbench, uint32_t code)
 {
     if (code == K_NONE || workbench->left) return;
     enum action asked = workbench->asked;
-    workbench->dirty = true;
-    workbench->message[0] = '\0';
-    workbench->asked = ACTION_NONE;
+    drop_message(workbench);
     const struct view_ops *ops = top_ops(workbench);
     bool text = workbench->typing && code >= ' ' && code != K_BACKSPACE && code < K_UP;
     enum action action = text ? ACTION_NONE : key_action(ops->context, code);
@@ -198,19 +212,17 @@ void workbench_back(struct workbench *workbench)
 
 void workbench_say(struct workbench *workbench, const char *format, ...)
 {
+    drop_message(workbench); /* and a question that is no longer visible */
     TEXT_FORMAT(workbench->message, format);
     workbench->message_style = STYLE_GOOD;
-    workbench->asked = ACTION_NONE; /* drop a question that is no longer visible */
-    workbench->dirty = true;
 }
 
 bool workbench_did(struct workbench *workbench, enum status status)
 {
     if (!status) return true;
+    drop_message(workbench);
     snprintf(workbench->message, sizeof workbench->message, "! %s", workbench->err.text);
     workbench->message_style = STYLE_BAD;
-    workbench->asked = ACTION_NONE;
-    workbench->dirty = true;
     return false;
 }
 

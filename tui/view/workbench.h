@@ -63,6 +63,7 @@ struct workbench_options {
     const struct view_ops *list;     /* the view that opens first */
     const struct view_ops *run;      /* opens on top, for run_id */
     const char *run_id;              /* NULL: none */
+    const char *greeting;            /* in the last row at first, for a minute or until a key; NULL: none */
     const struct form_field *fields; /* the form of a new run; borrowed */
     size_t field_count;
     form_preview_function *preview; /* of that form */
@@ -94,7 +95,8 @@ struct workbench {
     size_t help_scroll;
     char message[516]; /* in the last rows; "": none */
     enum style message_style;
-    enum action asked; /* subject of the question in `message`; ACTION_NONE: none */
+    double greeting_end; /* Unix seconds when the message goes by itself; 0: it waits for a key */
+    enum action asked;   /* subject of the question in `message`; ACTION_NONE: none */
 };
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err);

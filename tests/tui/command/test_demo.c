@@ -97,6 +97,7 @@ static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **stat
     assert_non_null(strstr(pty_raw(pty), "Leave with q or Ctrl-C"));
     assert_non_null(strstr(pty_raw(pty), "/anneal watch demo")); /* by the path it was called by */
     assert_null(strstr(pty_raw(pty), "UTF-8"));
+    pty_wait_text(pty, "Leave with q or Ctrl-C: the training continues"); /* in the workbench, too */
     leave(pty, "\003");
 
     pty = open_demo(&s, NULL);
@@ -145,6 +146,7 @@ static void without_utf8_it_says_how_the_charts_can_be_seen(void **state)
     assert_non_null(strstr(pty_raw(pty), "LC_ALL=C.UTF-8")); /* LANG would not count here */
     assert_non_null(strstr(pty_raw(pty), "anneal demo"));
     pty_wait_text(pty, "This locale has no UTF-8"); /* in the workbench, too */
+    pty_wait_text(pty, "Leave with q or Ctrl-C: the training continues");
     pty_send(pty, "?");
     pty_wait_no_text(pty, "This locale has no UTF-8");
     pty_send(pty, "?");

@@ -25,10 +25,16 @@ const struct form_field headless_fields[HEADLESS_FIELDS] = {
 
 struct workbench *headless_open(const char *home, const char *run_id)
 {
+    return headless_open_with(home, run_id, NULL);
+}
+
+struct workbench *headless_open_with(const char *home, const char *run_id, const char *greeting)
+{
     struct workbench_options options = {.home = home,
                                         .list = &runs_view,
                                         .run = &run_view,
                                         .run_id = run_id,
+                                        .greeting = greeting,
                                         .fields = headless_fields,
                                         .field_count = HEADLESS_FIELDS,
                                         .preview = form_preview_make};

@@ -384,6 +384,29 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
     workbench_close(workbench);
 }
 
+static void a_greeting_stays_until_a_key_or_for_a_minute(void **state)
+{
+    (void)state;
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "quiet-greeting");
+    for (int key = 0; key < 2; key++) {
+        struct workbench *workbench = headless_open_with(quiet.home, "mortal", "how to leave");
+        double now = workbench->now;
+        workbench_tick(workbench, now + 50);
+        headless_expect(workbench, 80, 24, 80, "how to leave");
+        if (key) workbench_key(workbench, 'm');
+        workbench_tick(workbench, now + (key ? 51 : 61));
+        headless_expect_not(workbench, 80, 24, "how to leave");
+        headless_type(workbench, ">");
+        workbench_tick(workbench, now + 200); /* other messages wait for a key */
+        headless_expect(workbench, 80, 24, 80, "learning rate with 2;");
+        store_fixture_sql(quiet.home, "delete from orders");
+        workbench_close(workbench);
+    }
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -397,6 +420,7 @@ int main(void)
         cmocka_unit_test(every_order_asks_for_what_its_key_says),
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
         cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
+        cmocka_unit_test(a_greeting_stays_until_a_key_or_for_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
