@@ -1,0 +1,320 @@
+/* The parts of the chat template engine (chat_template.h has its face and says what it supports): the tree of
+ * a parsed template, values, and the state that parsing and rendering share.
+ *
+ * Errors stick: the first one is kept in `status` and `err`, later steps return at once, and whoever loops
+ * looks at `status`. All memory comes from `arena`, so nothing is freed on the way. Values never change, but
+ * for namespaces. */
+#ifndef ANNEAL_DATASETS_JINJA_H
+#define ANNEAL_DATASETS_JINJA_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+
+enum {
+    JINJA_DEPTH_MAX = 500,        /* of nested expressions, blocks, calls and values */
+    JINJA_WORK_MAX = 16 << 20,    /* steps of one rendering: about a second */
+    JINJA_MEMORY_MAX = 256 << 20, /* bytes that one rendering may take, all intermediate texts included */
+    JINJA_TEMPLATE_MAX = 1 << 20, /* bytes of a template */
+    JINJA_RANGE_MAX = 100000,     /* numbers of a range(), as in Jinja's sandbox */
+    JINJA_ARGUMENTS_MAX = 16,     /* of one call */
+    JINJA_PARAMETERS_MAX = 6,     /* of a filter, test, method or function */
+};
+
+struct text {
+    const char *at; /* UTF-8, n bytes; may hold NULs */
+    size_t n;
+};
+#define TEXT(literal) ((struct text){(literal), sizeof(literal) - 1})
+
+enum value_kind {
+    VALUE_ABSENT, /* an argument that was not given; nothing else */
+    VALUE_UNDEFINED,
+    VALUE_NONE,
+    VALUE_BOOL,
+    VALUE_INT,
+    VALUE_REAL,
+    VALUE_STRING,
+    VALUE_LIST,
+    VALUE_TUPLE,
+    VALUE_DICT,
+    VALUE_VIEW,      /* a range, or what keys(), values() and items() give: to be iterated, not indexed */
+    VALUE_GENERATOR, /* what map, select and others give: to be iterated once, and always true */
+    VALUE_NAMESPACE,
+    VALUE_LOOP,
+    VALUE_MACRO,
+    VALUE_FUNCTION, /* of the tables in jinja_builtins.c; a method has its object with it */
+};
+
+struct value {
+    enum value_kind kind;
+    bool safe; /* a string after `|safe` */
+    union {
+        bool truth;
+        int64_t whole;
+        double real;
+        struct text text;  /* STRING; of UNDEFINED: the name that is not defined */
+        struct list *list; /* LIST, TUPLE, VIEW, GENERATOR */
+        struct dict *dict; /* DICT, NAMESPACE */
+        struct loop *loop;
+        const struct macro *macro;
+        const struct function *function;
+    };
+};
+
+struct list {
+    size_t count;
+    bool used; /* a generator that was iterated */
+    struct value *items;
+};
+
+/* Keys are strings and whole numbers, in the order in which they were first put in. */
+struct dict {
+    size_t count, capacity;
+    struct dict_pair {
+        struct value key, value;
+    } * pairs;
+};
+
+struct scope {
+    struct dict variables;
+    struct scope *parent; /* NULL: the outermost */
+    bool kept;            /* a macro was defined in it or inside of it */
+};
+
+struct macro {
+    const struct node *node;
+    struct scope *scope; /* where it was defined */
+};
+
+struct function {
+    const struct builtin *builtin;
+    struct value self;
+};
+
+/* What was written in one call. */
+struct arguments {
+    int count;
+    struct value values[JINJA_ARGUMENTS_MAX]; /* positional ones */
+    struct dict named;
+};
+
+struct buffer {
+    char *at;
+    size_t n, capacity;
+};
+
+struct jinja {
+    const char *name; /* of the template, for messages */
+    int line;         /* that is being read or rendered */
+    struct arena arena;
+    size_t bytes, work; /* used so far */
+    int depth;
+    enum status status;
+    struct err *err;
+    struct scope *scope;   /* while rendering: the innermost one, */
+    struct buffer *out;    /* and where printed text goes */
+    struct value captured; /* the text of a block that a filter takes */
+};
+
+/* ---- jinja_lexer.c ---- */
+
+enum token_kind { TOKEN_DATA, TOKEN_CONST, TOKEN_NAME, TOKEN_SIGN, TOKEN_END };
+
+struct token {
+    enum token_kind kind;
+    int line;
+    struct text text;   /* of SIGN: also the ends of tags ("{%", "%}"), without their - and + */
+    struct value value; /* of CONST, and of DATA: the text between tags */
+};
+
+/* The tokens of a template, the last one TOKEN_END, in j->arena; worthless after an error. */
+const struct token *jinja_lex(struct jinja *j, struct text source);
+/* Fails because the template is malformed: "what 'near'". */
+void jinja_syntax(struct jinja *j, const char *what, struct text near);
+
+/* ---- the tree ---- */
+
+enum node_kind {
+    NODE_CONST,     /* value */
+    NODE_NAME,      /* name; as a parameter of a macro: a = default */
+    NODE_LIST,      /* list */
+    NODE_TUPLE,     /* list */
+    NODE_DICT,      /* list: key, value, key, value … */
+    NODE_ATTRIBUTE, /* a.name; as a target: of a namespace */
+    NODE_ITEM,      /* a[b] */
+    NODE_SLICE,     /* a[b:c:d], each of which may be NULL */
+    NODE_CALL,      /* a(list) */
+    NODE_KEYWORD,   /* name=a, among arguments */
+    NODE_FILTER,    /* a|name(list); a = NULL: the text of the block */
+    NODE_TEST,      /* a is name(list) */
+    NODE_NOT,       /* a */
+    NODE_NEGATIVE,  /* -a */
+    NODE_POSITIVE,  /* +a */
+    NODE_BINARY,    /* a op b */
+    NODE_COMPARE,   /* a, then list of OPERAND: a < b <= c */
+    NODE_OPERAND,   /* op a */
+    NODE_CONDITION, /* b if a else c; c may be NULL */
+    NODE_DATA,      /* value: text to print as it is */
+    NODE_PRINT,     /* a */
+    NODE_IF,        /* a, body in list; elif: another IF in c; else: orelse */
+    NODE_FOR,       /* for a in b if c, body in list, orelse */
+    NODE_SET,       /* a = b; b = NULL: the text of the body in list, through the filters c */
+    NODE_MACRO,     /* name, parameters in a, body in list */
+    NODE_SCOPE,     /* body in list; through the filters c */
+    NODE_BREAK,
+    NODE_CONTINUE,
+};
+
+enum operation {
+    OP_OR,
+    OP_AND,
+    OP_ADD,
+    OP_SUBTRACT,
+    OP_CONCAT,
+    OP_MULTIPLY,
+    OP_DIVIDE,
+    OP_FLOOR,
+    OP_MODULO,
+    OP_POWER,
+    OP_EQUAL,
+    OP_UNEQUAL,
+    OP_LESS,
+    OP_LESS_EQUAL,
+    OP_GREATER,
+    OP_GREATER_EQUAL,
+    OP_IN,
+    OP_NOT_IN,
+};
+
+struct node {
+    enum node_kind kind;
+    enum operation op;
+    int line;
+    struct text name;
+    struct value value;
+    struct node *a, *b, *c, *d;
+    struct node *list, *orelse;
+    struct node *next; /* in the list that this node is in */
+};
+
+/* ---- jinja_parser.c ---- */
+
+/* Parses a template; the nodes live in j->arena and point into it. NULL after an error. */
+struct node *jinja_parse(struct jinja *j, struct text source);
+
+/* ---- jinja_value.c ---- */
+
+/* Keeps the first error: "NAME: line N: …". Returns an undefined value. */
+struct value jinja_fail(struct jinja *j, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for a correct template that needs more than this engine has. */
+#define JINJA_REFUSE(j, ...) jinja_fail(j, STATUS_FAILED, __VA_ARGS__)
+/* A text for messages: one line, cut after 100 bytes. */
+#define SHOWN(text) jinja_shown((text), (char[128]){0}, 128)
+const char *jinja_shown(struct text text, char *buf, size_t size);
+
+void *jinja_alloc(struct jinja *j, size_t count, size_t size); /* zeroed; NULL after an error */
+bool jinja_work(struct jinja *j, size_t steps);                /* counts; false after an error */
+bool jinja_enter(struct jinja *j);                             /* one level deeper; false after an error */
+void jinja_leave(struct jinja *j);
+
+bool text_is(struct text text, const char *word);
+bool text_same(struct text a, struct text b);
+/* The first place of `needle` in `text` from `from` on; -1: none. */
+ptrdiff_t text_find(struct text text, struct text needle, size_t from);
+bool text_is_space(uint32_t point);                                  /* as Python's str.isspace */
+size_t text_character(struct text text, size_t at, uint32_t *point); /* its length; the text is valid UTF-8 */
+/* Without white space, or the characters of `chars` if it is not NULL, at the chosen ends. */
+struct text text_strip(struct text text, const struct text *chars, bool left, bool right);
+
+void buffer_put(struct jinja *j, struct buffer *buffer, struct text text);
+struct value buffer_value(const struct buffer *buffer);
+
+struct value value_undefined(struct text name);
+struct value value_bool(bool truth);
+struct value value_int(int64_t whole);
+struct value value_string(struct text text);
+struct value value_list(struct jinja *j, enum value_kind kind, size_t count); /* of undefined items */
+void list_append(struct jinja *j, struct value *list, size_t *capacity, struct value item);
+struct value value_from_json(struct jinja *j, const json_t *json); /* borrows its strings */
+
+const struct value *dict_find(struct jinja *j, const struct dict *dict, struct value key); /* NULL: none */
+void dict_put(struct jinja *j, struct dict *dict, struct value key, struct value value);
+
+const char *value_type(struct value value); /* "a string", for messages */
+bool value_is_number(struct value value);   /* bool, int or real, as Python counts */
+double value_real(struct value number);
+bool value_truth(struct value value);
+bool value_equal(struct jinja *j, struct value a, struct value b);
+int value_order(struct jinja *j, struct value a, struct value b); /* < 0, 0, > 0; fails as Python does */
+bool value_contains(struct jinja *j, struct value container, struct value item);
+size_t value_length(struct jinja *j, struct value value);
+/* The items of what can be iterated: characters, keys. */
+struct value value_items(struct jinja *j, struct value value);
+
+/* Arguments as they are needed most; the default when absent. */
+struct text value_text_or(struct jinja *j, struct value value, struct text otherwise);
+int64_t value_int_or(struct jinja *j, struct value value, int64_t otherwise);
+struct value value_or(struct value value, struct value otherwise);
+
+/* ---- jinja_print.c ---- */
+
+struct text value_text(struct jinja *j, struct value value); /* as Python's str(), undefined: "" */
+
+/* The text that a method works on; refuses one marked as safe, for which jinja2 has methods of its own. */
+struct text value_subject(struct jinja *j, struct value value);
+
+/* a + b of two strings. A safe one makes the other be escaped for HTML, as in jinja2, and the result safe. */
+struct value value_joined(struct jinja *j, struct value a, struct value b);
+
+struct json_style {
+    bool ascii, sorted;
+    const struct text *indent; /* NULL: on one line */
+    struct text item, key;     /* separators */
+};
+void value_to_json(struct jinja *j, struct buffer *out, struct value value, const struct json_style *style);
+
+/* ---- jinja_text.c, jinja_functions.c, jinja_builtins.c: filters, tests, methods, functions ---- */
+
+/* `a` are the arguments by their place in `parameters`; those that were not given are VALUE_ABSENT. */
+typedef struct value builtin_run(struct jinja *j, struct value self, const struct value *a);
+
+struct builtin {
+    const char *name;
+    const char *parameters; /* separated by blanks; "**": any keywords, which become one dictionary */
+    int least;              /* that must be given */
+    builtin_run *run;
+};
+
+/* One whose result is an expression of j, self and a. */
+#define BUILTIN(name, expression)                                                                            \
+    static struct value name(struct jinja *j, struct value self, const struct value *a)                      \
+    {                                                                                                        \
+        (void)j, (void)self, (void)a;                                                                        \
+        return expression;                                                                                   \
+    }
+/* Tables; they end with a name of NULL. */
+extern const struct builtin jinja_text_filters[], jinja_text_methods[], jinja_number_filters[], jinja_tests[],
+    jinja_functions[];
+struct value jinja_lower(struct jinja *j, struct text text);
+
+struct value jinja_filter(struct jinja *j, struct text name, struct value self,
+                          const struct arguments *given);
+struct value jinja_test(struct jinja *j, struct text name, struct value self, const struct arguments *given);
+struct value jinja_function(struct jinja *j, const struct function *function, const struct arguments *given);
+/* A global function; false: there is none of this name. */
+bool jinja_global(struct jinja *j, struct text name, struct value *out);
+/* value.name, where methods come before items, and value[key], where items come before methods. */
+struct value jinja_attribute(struct jinja *j, struct value value, struct text name);
+struct value jinja_item(struct jinja *j, struct value value, struct value key);
+
+/* ---- jinja_render.c ---- */
+
+void jinja_render(struct jinja *j, const struct node *body); /* into j->out, with the variables of j->scope */
+
+#endif

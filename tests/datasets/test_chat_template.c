@@ -1,0 +1,241 @@
+/* Chat templates render as in jinja2 (tests/fixtures/chat_template), or are refused by name; no template can
+ * do harm. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "datasets/chat_template.h"
+#include "tests/datasets/datasets_help.h"
+
+/* Parses and renders; the text is to be freed, NULL after an error. */
+static char *render(const char *source, size_t length, const json_t *variables, size_t *n, struct err *err)
+{
+    struct chat_template *chat = NULL;
+    char *text = NULL;
+    if (!chat_template_parse(source, length, "t.jinja", &chat, err))
+        chat_template_render(chat, variables, &text, n, err);
+    chat_template_free(chat);
+    return text;
+}
+
+static json_t *load_cases(void)
+{
+    const char *own = getenv("ANNEAL_CHAT_CASES"); /* of make_chat_template.py FILE... */
+    json_t *document = json_load_file(own ? own : "tests/fixtures/chat_template/cases.json", 0, NULL);
+    assert_non_null(document);
+    return document;
+}
+
+static void templates_render_as_in_jinja2(void **state)
+{
+    (void)state;
+    json_t *document = load_cases(), *item, *templates = json_object_get(document, "templates");
+    size_t index, wrong = 0;
+    json_array_foreach(json_object_get(document, "cases"), index, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "template"));
+        json_t *known = json_object_get(templates, name), *wanted = json_object_get(item, "text");
+        const char *variables = json_string_value(json_object_get(item, "variables"));
+        const char *source = known ? json_string_value(known) : name;
+        struct err err = {0};
+        size_t n = 0;
+        char *text = render(source, strlen(source),
+                            json_object_get(json_object_get(document, "variables"), variables), &n, &err);
+        bool same =
+            wanted && text && n == json_string_length(wanted) && !memcmp(text, json_string_value(wanted), n);
+        if (!same && (wanted || text)) {
+            wrong++;
+            print_error("%s (%s)\n  jinja2: %s\n  anneal: %s\n", name, variables,
+                        wanted ? json_string_value(wanted) : "(refused)", text ? text : err.text);
+        }
+        free(text);
+    }
+    assert_true(index > 0);
+    assert_int_equal(wrong, 0);
+    json_decref(document);
+}
+
+static void what_is_not_supported_is_named_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *words;
+    } cases[] = {
+        {"a\n{% include 'x' %}", "t.jinja: line 2: the tag {% include %} is not supported"},
+        {"\n\n{{ 'a' | wordcount }}", "t.jinja: line 3: the filter 'wordcount' is not supported"},
+        {"{{ 1 is divisibleby 2 }}", "the test 'divisibleby' is not supported"},
+        {"{{ 'a'.zfill(3) }}", "the method 'zfill' of a string is not supported"},
+        {"{{ [].append(1) }}", "the method 'append' of a list is not supported"},
+        {"{{ {}.update({}) }}", "the method 'update' of a dictionary is not supported"},
+        {"{{ cycler }}", "'cycler' is not supported"},
+        {"{{ ''.__class__ }}", "'__class__' of a string is not supported"},
+        {"{% for x in [1] recursive %}{% endfor %}", "a recursive loop is not supported"},
+        {"{% macro f() %}{{ varargs }}{% endmacro %}{{ f() }}", "'varargs' is not supported"},
+        {"{{ 'a'.startswith('a', 1) }}", "startswith: too many arguments"},
+        {"{{ 'ß' | upper }}", "the upper and lower case of U+00DF is not supported"},
+        {"{{ 9223372036854775807 + 1 }}", "a number has more than 64 bits"},
+        {"{{ 99999999999999999999 }}", "the number '99999999999999999999"},
+        {"{{ '%s' % 1 }}", "the operator is not supported between a string and a number"},
+        {"{% set x = [1] | map('string') %}{{ x | join }}{{ x | join }}", "used a second time"},
+        {"{% if true %}\n{{ x.y }}\n{% endif %}", "line 2: 'x' is undefined, so it has no 'y'"},
+        {"{{ raise_exception('only\n\033[1m' ~ 'users') }}", "the template refuses this conversation: only"},
+        {"{% for", "line 1: "},
+        {"{{ '\xff' }}", "the template is not valid UTF-8"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = {0};
+        size_t n;
+        assert_null(render(cases[i].source, strlen(cases[i].source), NULL, &n, &err));
+        if (!strstr(err.text, cases[i].words)) fail_msg("%s: %s", cases[i].source, err.text);
+        assert_null(strchr(err.text, '\n'));
+        assert_null(strchr(err.text, '\033'));
+    }
+}
+
+/* `count` times `part`, between `head` and `tail`. */
+static char *repeated(const char *head, const char *part, size_t count, const char *tail)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+    fputs(head, out);
+    while (count--) fputs(part, out);
+    fputs(tail, out);
+    fclose(out);
+    return text;
+}
+
+static void what_grows_without_end_is_stopped(void **state)
+{
+    (void)state;
+    enum { MANY = 50000 };
+    static const struct {
+        const char *head, *part, *tail, *words;
+    } cases[] = {
+        {"{{ ", "(", "", "nested more than"},
+        {"{{ ", "[", "", "nested more than"},
+        {"{{ ", "not ", "1 }}", "nested more than"},
+        {"{{ ", "-", "1 }}", "nested more than"},
+        {"{{ 1", " + 1", " }}", "nested more than"},
+        {"{{ 1", " if 1 else 1", " }}", "nested more than"},
+        {"{{ x", "|d(1)", " }}", "nested more than"},
+        {"", "{% if 1 %}", "", "nested more than"},
+        {"{% if 0 %}", "{% elif 0 %}", "{% endif %}", NULL},
+        {"{% set ", "(", "", "nested more than"},
+        {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "", "", "nested more than"},
+        {"{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}",
+         "", "", "nested more than"},
+        {"{% set n = namespace(x=[]) %}{% for i in range(99) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x "
+         "== [n.x] }}"
+         "{{ n.x }}",
+         "", "", "the template"},
+        {"{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}", "", "",
+         "the template runs"},
+        {"{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "",
+         "", "the template needs more than"},
+        {"{{ 'x' * 9999999999 }}", "", "", "the template"},
+        {"{{ [1] * 9999999999 }}", "", "", "the template"},
+        {"{{ 'a' | indent(9999999999) }}", "", "", "the template"},
+        {"{{ range(-9223372036854775807, 9223372036854775807) }}", "", "", "range: more than"},
+        {"", "{# 123456789012345678901234567890 #}", "", "larger than"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = {0};
+        size_t n;
+        char *source = repeated(cases[i].head, cases[i].part, *cases[i].part ? MANY : 0, cases[i].tail);
+        char *text = render(source, strlen(source), NULL, &n, &err);
+        if (cases[i].words ? text || !strstr(err.text, cases[i].words) : !text)
+            fail_msg("%s%s: %s", cases[i].head, cases[i].part, err.text);
+        free(text);
+        free(source);
+    }
+}
+
+/* Pieces are cut out, doubled, swapped, and bytes changed: each result renders or is refused with a sentence.
+ */
+static void damaged_templates_do_no_harm(void **state)
+{
+    (void)state;
+    json_t *document = load_cases(), *source;
+    json_t *variables = json_object_get(json_object_get(document, "variables"), "system and turns");
+    static const char bytes[] = "{}%#-+|.,:'\"\\()[]~=<> \n019azN\xc3";
+    const char *name;
+    uint64_t noise = 7;
+    size_t rendered = 0, refused = 0;
+    json_object_foreach(json_object_get(document, "templates"), name, source)
+    {
+        for (int round = 0; round < 300; round++) {
+            size_t n = json_string_length(source), out_n;
+            char *text = malloc(2 * n + 1), *out;
+            struct err err = {0};
+            memcpy(text, json_string_value(source), n);
+            for (uint64_t left = 1 + noise_next(&noise) % 4; left && n; left--) {
+                size_t at = noise_next(&noise) % n, piece = noise_next(&noise) % 24;
+                if (piece > n - at) piece = n - at;
+                if (noise_next(&noise) % 3 == 0)
+                    memmove(text + at, text + at + piece, n - at - piece), n -= piece;
+                else if (noise_next(&noise) % 2)
+                    text[at] = bytes[noise_next(&noise) % (sizeof bytes - 1)];
+                else if (n + piece < 2 * json_string_length(source))
+                    memmove(text + at + piece, text + at, n - at), n += piece;
+            }
+            out = render(text, n, variables, &out_n, &err);
+            rendered += out != NULL, refused += !out;
+            if (!out) assert_true(strstr(err.text, "t.jinja: line ") == err.text && strlen(err.text) > 20);
+            free(out);
+            free(text);
+        }
+    }
+    assert_true(rendered > 100 && refused > 100);
+    json_decref(document);
+}
+
+static void texts_may_hold_nuls_and_any_letters(void **state)
+{
+    (void)state;
+    static const char content[] = "a\0b\u2003\U0001F600";
+    json_t *variables = json_pack("{s: o}", "x", json_stringn(content, sizeof content - 1));
+    struct err err = {0};
+    size_t n = 0;
+    const char *source = "{{ x | trim }}{{ x | length }}{{ x[1:2] | tojson }}";
+    char *text = render(source, strlen(source), variables, &n, &err);
+    assert_non_null(text);
+    static const char wanted[] = "a\0b\u2003\U0001F6005\"\\u0000\"";
+    assert_int_equal(n, sizeof wanted - 1);
+    assert_memory_equal(text, wanted, n);
+    free(text);
+    json_decref(variables);
+}
+
+static void the_date_of_today_is_formatted(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    size_t n = 0;
+    const char *source = "{{ strftime_now('%Y-%m-%d') | length }}{{ strftime_now('%Y') | int > 2000 }}";
+    char *text = render(source, strlen(source), NULL, &n, &err);
+    assert_non_null(text);
+    assert_string_equal(text, "10True");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(templates_render_as_in_jinja2),
+        cmocka_unit_test(what_is_not_supported_is_named_with_its_line),
+        cmocka_unit_test(what_grows_without_end_is_stopped),
+        cmocka_unit_test(damaged_templates_do_no_harm),
+        cmocka_unit_test(texts_may_hold_nuls_and_any_letters),
+        cmocka_unit_test(the_date_of_today_is_formatted),
+    };
+    return cmocka_run_group_tests_name("chat_template", tests, NULL, NULL);
+}
