@@ -7,9 +7,9 @@
 #include <assert.h>
 #include <cblas.h>
 #include <omp.h>
-#include <string.h>
 
 #include "kernels/device/cpu_device.h"
+#include "kernels/simd.h"
 
 /* Divides (M,N) into rows × columns tiles, rows · columns = threads, with the least sum of the operands that
  * every tile has to pack, M/rows + N/columns. Tile edges are multiples of 16. */
@@ -61,7 +61,9 @@ static void multiply(const struct product *p, struct tile t, int k0, int K, cons
                 b, ldb, add ? 1.0f : 0.0f, (float *)p->out.at + at(p->out, t.m0, t.n0), p->out.stride);
 }
 
-enum { PANEL = 96 }; /* a square of floats is 36 KiB: fits a thread's stack and its L2 */
+/* A square of floats is 256 KiB: fits a thread's stack and its second-level cache, and is deep enough that
+ * OpenBLAS reaches nine tenths of the speed that it has with fp32. */
+enum { PANEL = 256 };
 
 /* b is bf16: converts it to fp32 panel by panel. */
 static void multiply_widened(const struct product *p, struct tile t)
@@ -74,10 +76,7 @@ static void multiply_widened(const struct product *p, struct tile t)
             int row = p->transpose_b ? n0 : k0, column = p->transpose_b ? k0 : n0;
             int rows = p->transpose_b ? n1 - n0 : k1 - k0, columns = p->transpose_b ? k1 - k0 : n1 - n0;
             for (int i = 0; i < rows; i++)
-                for (int j = 0; j < columns; j++) {
-                    uint32_t bits = (uint32_t)b[at(p->b, row + i, column + j)] << 16;
-                    memcpy(&panel[i * columns + j], &bits, sizeof bits);
-                }
+                simd_widen(panel + (size_t)i * (size_t)columns, b + at(p->b, row + i, column), columns);
             multiply(p, (struct tile){t.m0, t.m1, n0, n1}, k0, k1 - k0, panel, columns,
                      p->accumulate || k0 > 0);
         }

@@ -34,8 +34,12 @@ void linear_forward(struct network *net, void *out, const void *x, int N, const 
     net->where.weight = w->weight;
     for (int i = 0, row = 0; i < w->count;) {
         struct linear run = run_of(w, i, &i);
-        net->table->gemm(columns_from(activation(net, out, w->rows), row), activation(net, x, w->cols),
-                         linear_view(net, &run), N, run.rows, run.cols, false, true, false, net->calls);
+        struct matrix y = columns_from(activation(net, out, w->rows), row), a = activation(net, x, w->cols),
+                      b = linear_view(net, &run);
+        if (net->where.infers && N <= FEW_ROWS_MAX)
+            net->table->gemm_few_rows(y, a, b, N, run.rows, run.cols, net->calls);
+        else
+            net->table->gemm(y, a, b, N, run.rows, run.cols, false, true, false, net->calls);
         row += run.rows;
     }
 }

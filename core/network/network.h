@@ -26,6 +26,7 @@ struct pass_place {
     enum phase phase;
     int layer;          /* -1: not part of any layer */
     enum weight weight; /* of the last matrix product */
+    bool infers;        /* the results are for generating: products of few rows may round differently */
 };
 
 struct network {

@@ -49,6 +49,7 @@ const char *network_label(const struct network *net, const struct operation_call
         struct gemm_shape shape = operation_product(call);
         return products[net->where.weight][shape.transpose_a ? 2 : shape.transpose_b ? 0 : 1];
     }
+    if (call->operation == OPERATION_gemm_few_rows) return products[net->where.weight][0];
     if (call->operation == OPERATION_bias_forward || call->operation == OPERATION_bias_backward)
         return biases[net->where.weight];
     if (call->operation == OPERATION_swiglu_forward && backward) return "swiglu again";
@@ -180,8 +181,10 @@ static void logits(const struct pass *p, int row)
 {
     size_t row_bytes = (size_t)p->C * precision_bytes(p->net->plan->input.precision);
     network_enter(p->net, PHASE_FORWARD, -1);
+    p->net->where.infers = true;
     linear_forward(p->net, THE(LOGITS), (const unsigned char *)THE(NORM) + (size_t)row * row_bytes, 1,
                    &p->net->model->head);
+    p->net->where.infers = false;
 }
 
 /* Recomputes the activations of layer l from its saved input, bit for bit. */

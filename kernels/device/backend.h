@@ -65,6 +65,9 @@ static inline struct matrix matrix_view(const void *at, enum element element, in
     return view;
 }
 
+/* The most rows that gemm_few_rows multiplies; with more, computing takes longer than reading. */
+enum { FEW_ROWS_MAX = 16 };
+
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
 struct graph;  /* opaque: recorded work of a stream, which can be queued again as one unit */

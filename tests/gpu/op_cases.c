@@ -243,6 +243,21 @@ static void gemm_case(const struct op_side *side, struct op_shape s, struct op_o
     desk_close(&d, out);
 }
 
+static void gemm_few_rows_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    int M = rows_of(s) < FEW_ROWS_MAX ? rows_of(s) : 1 + rows_of(s) % FEW_ROWS_MAX, gap = s.seed & 1 ? 8 : 0;
+    size_t N = (size_t)s.F, K = (size_t)s.C, rows = (size_t)M;
+    enum element e = precision_element(side->precision);
+    void *x = desk_tensor(&d, rows * (K + (size_t)gap), 0, 1),
+         *w = desk_tensor(&d, N * (K + (size_t)gap), 0, 1),
+         *y = desk_tensor(&d, rows * (N + (size_t)gap), 0, 1);
+    side->backend->gemm_few_rows(matrix_view(y, e, s.F + gap), matrix_view(x, e, s.C + gap),
+                                 matrix_view(w, e, s.C + gap), M, s.F, s.C, side->stream);
+    desk_tensor_result(&d, out, "out", y, rows * (N + (size_t)gap), REDUCTION);
+    desk_close(&d, out);
+}
+
 static void bias_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
@@ -424,6 +439,7 @@ const struct op_case op_cases[] = {
     {"attention", attention_case},
     {"swiglu", swiglu_case},
     {"gemm", gemm_case},
+    {"gemm_few_rows", gemm_few_rows_case},
     {"bias", bias_case},
     {"add", add_case},
     {"cast", cast_case},

@@ -145,6 +145,27 @@ static struct op_work gemm_head(struct op_bench *b)
     return product(b, HEAD);
 }
 
+/* The head's product for the next token of `M` sequences: bound by reading the weights. */
+static struct op_work few_rows(struct op_bench *b, int M)
+{
+    enum element e = precision_element(b->precision);
+    int V = b->s.V, C = b->s.C;
+    b->backend->gemm_few_rows(matrix_view(b->a, e, V), matrix_view(b->x, e, C), matrix_view(b->y, e, C), M, V,
+                              C, b->stream);
+    return (struct op_work){.bytes = elements(b, (double)V * C + (double)M * (V + C)),
+                            .flops = 2.0 * M * V * C};
+}
+
+static struct op_work one_row_head(struct op_bench *b)
+{
+    return few_rows(b, 1);
+}
+
+static struct op_work few_rows_head(struct op_bench *b)
+{
+    return few_rows(b, FEW_ROWS_MAX);
+}
+
 static struct op_work embedding_forward(struct op_bench *b)
 {
     struct matrix weight = matrix_view(b->x, precision_element(b->precision), b->s.C);
@@ -357,6 +378,8 @@ const struct op_speed_case op_speed_cases[] = {
     {"gemm: gate_up, dx", gemm_gate_up_dx},
     {"gemm: gate_up, dweight", gemm_gate_up_dweight},
     {"gemm: head", gemm_head},
+    {"gemm_few_rows: head, 1 row", one_row_head},
+    {"gemm_few_rows: head, 16 rows", few_rows_head},
     {"attention_forward", attention_forward},
     {"attention_backward", attention_backward},
     {"embedding_forward", embedding_forward},

@@ -339,6 +339,67 @@ static void gemm_agrees_in_every_orientation(void **state)
     check_each_isa(6, gemm_body);
 }
 
+/* Every second product reads and writes ranges of columns of wider matrices; every third has a w of bf16. */
+static void few_rows_body(const struct check_target *t)
+{
+    const int sizes[] = {1, 2, 15, 16, 17, 33, 64, 67, 201, 520};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    uint32_t draw = 0;
+    for (int trial = 0; trial < 96; trial++) {
+        int M = 1 + trial % FEW_ROWS_MAX, N = sizes[check_word(17, draw++) % COUNT];
+        int K = sizes[check_word(17, draw++) % COUNT], gap = trial & 16 ? 1 + trial % 5 : 0;
+        bool narrow = trial % 3 == 2;
+        int ldx = K + gap, ldw = K + 2 * gap, ldo = N + 3 * gap;
+        float *x = strided(M, K, ldx, draw++), *w = strided(N, K, ldw, draw++),
+              *out = check_poisoned((size_t)M * ldo), *dense = check_poisoned((size_t)M * N);
+        uint16_t *w16 = narrow ? narrowed(w, (size_t)N * ldw) : NULL;
+        double *out64 = check_doubles(NULL, (size_t)M * N);
+        for (int m = 0; m < M; m++)
+            for (int n = 0; n < N; n++)
+                for (int k = 0; k < K; k++)
+                    out64[(size_t)m * N + n] +=
+                        (double)x[(size_t)m * ldx + k] * (double)w[(size_t)n * ldw + k];
+        t->backend->gemm_few_rows(matrix_view(out, ELEMENT_FP32, ldo), matrix_view(x, ELEMENT_FP32, ldx),
+                                  narrow ? matrix_view(w16, ELEMENT_BF16, ldw)
+                                         : matrix_view(w, ELEMENT_FP32, ldw),
+                                  M, N, K, t->stream);
+        for (int m = 0; m < M; m++) {
+            memcpy(dense + (size_t)m * N, out + (size_t)m * ldo, (size_t)N * sizeof *dense);
+            for (int n = N; n < ldo; n++) assert_true(isnan(out[(size_t)m * ldo + n]));
+        }
+        check_near("gemm_few_rows", dense, out64, (size_t)M * N, CHECK_REDUCTION);
+        free(x), free(w), free(w16), free(out), free(dense), free(out64);
+    }
+}
+
+static void a_product_of_few_rows_agrees_for_every_number_of_them(void **state)
+{
+    (void)state;
+    check_each_isa(1, few_rows_body);
+    check_each_isa(2, few_rows_body);
+    check_each_isa(6, few_rows_body);
+}
+
+/* A sequence's text must not depend on the number of processors. */
+static void a_product_of_few_rows_has_the_same_bits_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    enum { N = 203, K = 301 };
+    for (int M = 1; M <= FEW_ROWS_MAX; M++) {
+        float *x = check_random((size_t)M * K, 18, 1), *w = check_random(N * K, 19, 1), *out[3];
+        for (int i = 0; i < 3; i++) {
+            struct check_target t;
+            check_open(&t, "baseline", 1 + 2 * i);
+            out[i] = check_poisoned((size_t)M * N);
+            t.backend->gemm_few_rows(matrix_view(out[i], ELEMENT_FP32, N), matrix_view(x, ELEMENT_FP32, K),
+                                     matrix_view(w, ELEMENT_FP32, K), M, N, K, t.stream);
+            check_same_bits("gemm_few_rows", out[0], out[i], (size_t)M * N);
+            check_close(&t);
+        }
+        free(x), free(w), free(out[0]), free(out[1]), free(out[2]);
+    }
+}
+
 static void gemm_repeats_its_bits(void **state)
 {
     (void)state;
@@ -368,6 +429,8 @@ int main(void)
         cmocka_unit_test(dropout_keeps_the_expected_share_and_sites_differ),
         cmocka_unit_test(gemm_agrees_in_every_orientation),
         cmocka_unit_test(gemm_repeats_its_bits),
+        cmocka_unit_test(a_product_of_few_rows_agrees_for_every_number_of_them),
+        cmocka_unit_test(a_product_of_few_rows_has_the_same_bits_on_any_number_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

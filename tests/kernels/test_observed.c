@@ -146,6 +146,9 @@ static void a_product_moves_what_counts_and_spans_what_lies_between(void **state
     observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, true, observed_stream(&observer));
     cost_is(2 * 12 * 4 + 8 * 2 + 6 * 4, 2 * 4 * 3 * 2);
     operand_is(0, 1, (3 * 8 + 3) * 4, ACCESS_ADDED);
+    observed_backend()->gemm_few_rows(out, a, b, 4, 3, 2, observed_stream(&observer)); /* b is (3,2) */
+    cost_is(12 * 4 + 8 * 2 + 6 * 4, 2 * 4 * 3 * 2);
+    operand_is(2, 3, (2 * 5 + 2) * 4, ACCESS_READ);
 }
 
 static void operands_are_noted_with_their_places_and_accesses(void **state)

@@ -1,0 +1,158 @@
+/* CPU twin of gemm_few_rows. Its time is that of reading w, so w is read in the order in which it lies in
+ * memory, and nothing else may take as long: on one core of a Zen 5, 64 bytes of w arrive every six cycles.
+ *
+ * One row of x: a row of w at a time, which leaves the prefetching to the processor; bf16 is consumed at half
+ * the bytes per cycle, and a prefetch PREFETCH bytes ahead hides what the processor's own does not. More
+ * rows: tiles of TILE_ROWS rows of x by TILE_WEIGHTS rows of w, so that every load serves several
+ * multiply-adds. A tile reads several rows of w side by side, which the processor's prefetching does not
+ * follow well, so the tile asks for the rows of the next one. Of further tiles of x the same rows of w come
+ * from the cache. */
+
+#include "kernels/device/cpu_device.h"
+#include "kernels/simd.h"
+
+/* All sums of a tile are in registers: 16 of the 32 of AVX-512 and NEON, 8 of 16. */
+#if SIMD_LANES == 16 || defined(__aarch64__)
+enum { TILE_WEIGHTS = 4 };
+#else
+enum { TILE_WEIGHTS = 2 };
+#endif
+enum { TILE_ROWS = 4, CHAINS = 4, PREFETCH = 4096, CACHE_LINE = 64 };
+
+struct product {
+    struct matrix out, x, w;
+    int M, K;
+};
+
+#define INLINE __attribute__((always_inline)) static inline
+
+INLINE simd_vector weights(const void *w, size_t at, enum element element)
+{
+    return element == ELEMENT_BF16 ? simd_load_bf16((const uint16_t *)w + at)
+                                   : simd_load((const float *)w + at);
+}
+
+INLINE float weight(const void *w, size_t at, enum element element)
+{
+    return element == ELEMENT_BF16 ? simd_from_bf16(((const uint16_t *)w)[at]) : ((const float *)w)[at];
+}
+
+/* Prefetches once for every cache line of w; for nothing in memory that does not exist. */
+INLINE void prefetch(const void *w, size_t at, size_t ahead, enum element element)
+{
+    size_t byte = at * element_bytes(element);
+    if (byte % CACHE_LINE == 0) __builtin_prefetch((const void *)((uintptr_t)w + byte + ahead));
+}
+
+/* Σ x w over K, in CHAINS sums of every CHAINS-th vector, as one sum would wait for itself. */
+INLINE float dot(const float *x, const void *w, int K, enum element element)
+{
+    simd_vector sum[CHAINS] = {{0}};
+    int k = 0;
+    for (; k + CHAINS * SIMD_LANES <= K; k += CHAINS * SIMD_LANES)
+#pragma GCC unroll 4
+        for (int i = 0; i < CHAINS; i++) {
+            int at = k + i * SIMD_LANES;
+            if (element == ELEMENT_BF16) prefetch(w, (size_t)at, PREFETCH, element);
+            sum[i] += simd_load(x + at) * weights(w, (size_t)at, element);
+        }
+    for (; k + SIMD_LANES <= K; k += SIMD_LANES) sum[0] += simd_load(x + k) * weights(w, (size_t)k, element);
+    float rest = 0;
+    for (; k < K; k++) rest += x[k] * weight(w, (size_t)k, element);
+    return simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+}
+
+/* out (rows, columns) of that many rows of x and of w. ahead: bytes to the rows of w to prefetch; 0: none. */
+INLINE void tile(const int rows, const int columns, enum element element, float *out, int out_stride,
+                 const float *x, int x_stride, const void *w, int w_stride, int K, size_t ahead)
+{
+    simd_vector sum[TILE_ROWS][TILE_WEIGHTS];
+#pragma GCC unroll 4
+    for (int m = 0; m < rows; m++)
+#pragma GCC unroll 4
+        for (int n = 0; n < columns; n++) sum[m][n] = (simd_vector){0};
+    int k = 0;
+    for (; k + SIMD_LANES <= K; k += SIMD_LANES) {
+        simd_vector b[TILE_WEIGHTS];
+#pragma GCC unroll 4
+        for (int n = 0; n < columns; n++) {
+            size_t at = (size_t)n * (size_t)w_stride + (size_t)k;
+            b[n] = weights(w, at, element);
+            if (ahead) prefetch(w, at, ahead, element);
+        }
+#pragma GCC unroll 4
+        for (int m = 0; m < rows; m++) {
+            simd_vector a = simd_load(x + (size_t)m * (size_t)x_stride + k);
+#pragma GCC unroll 4
+            for (int n = 0; n < columns; n++) sum[m][n] += a * b[n];
+        }
+    }
+#pragma GCC unroll 4
+    for (int m = 0; m < rows; m++)
+#pragma GCC unroll 4
+        for (int n = 0; n < columns; n++) {
+            float rest = 0;
+            for (int j = k; j < K; j++)
+                rest += x[(size_t)m * (size_t)x_stride + (size_t)j] *
+                        weight(w, (size_t)n * (size_t)w_stride + (size_t)j, element);
+            out[(size_t)m * (size_t)out_stride + (size_t)n] = simd_total(sum[m][n]) + rest;
+        }
+}
+
+/* All rows of x with `columns` rows of w, from row n on. */
+INLINE void strip(const struct product *p, int n, const int columns, enum element element)
+{
+    const void *w = (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * element_bytes(element);
+    size_t next = (size_t)columns * (size_t)p->w.stride * element_bytes(element);
+    for (int m = 0; m < p->M; m += TILE_ROWS) {
+        float *out = (float *)p->out.at + (size_t)m * (size_t)p->out.stride + (size_t)n;
+        const float *x = (const float *)p->x.at + (size_t)m * (size_t)p->x.stride;
+        size_t ahead = m == 0 ? next : 0; /* once is enough */
+#define TILE(rows)                                                                                           \
+    tile(rows, columns, element, out, p->out.stride, x, p->x.stride, w, p->w.stride, p->K, ahead)
+        switch (p->M - m) {
+        case 1:
+            TILE(1);
+            break;
+        case 2:
+            TILE(2);
+            break;
+        case 3:
+            TILE(3);
+            break;
+        default:
+            TILE(TILE_ROWS);
+            break;
+        }
+#undef TILE
+    }
+}
+
+/* Columns [n, end) of out. */
+INLINE void columns(const struct product *p, int n, int end, enum element element)
+{
+    if (p->M == 1)
+        for (; n < end; n++)
+            ((float *)p->out.at)[n] =
+                dot(p->x.at, (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * element_bytes(element),
+                    p->K, element);
+    for (; n + TILE_WEIGHTS <= end; n += TILE_WEIGHTS) strip(p, n, TILE_WEIGHTS, element);
+    for (; n < end; n++) strip(p, n, 1, element);
+}
+
+void gemm_few_rows(struct matrix out, struct matrix x, struct matrix w, int M, int N, int K,
+                   struct stream *stream)
+{
+    const struct product p = {out, x, w, M, K};
+    long lines = (N + 15) / 16; /* so that two threads never write to one cache line */
+    int threads = stream->threads;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int i = 0; i < threads; i++) {
+        long from = lines * i / threads * 16, to = lines * (i + 1) / threads * 16;
+        int end = to < N ? (int)to : N;
+        if (w.element == ELEMENT_BF16)
+            columns(&p, (int)from, end, ELEMENT_BF16);
+        else
+            columns(&p, (int)from, end, ELEMENT_FP32);
+    }
+}
