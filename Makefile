@@ -111,7 +111,7 @@ SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
 SIM_OBJ := $(SIM_SRC:%.cc=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/sim/%.o)
 
-# What --check-allocations preloads; a sanitizer has a malloc of its own.
+# The library that --check-allocations preloads; a sanitizer has a malloc of its own.
 HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 
 # The program that writes the reference, and the first of the manual pages, which stands for all of them.

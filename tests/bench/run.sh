@@ -152,7 +152,7 @@ compare_steps() {
     done
 }
 
-# What a process of its own has held at most (VmHWM), with AdamW; of PyTorch also without its libraries.
+# The peak memory (VmHWM) of a process that trains with AdamW; of PyTorch also without its libraries.
 measure_memory() { # PRESET
     local preset=$1 ours line mode rss base
     if ! "$build/anneal" bench step --model.preset="$preset" --train.optimizer=adamw --train.batch_size=8 \

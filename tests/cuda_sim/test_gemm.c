@@ -193,7 +193,7 @@ static double error_of(struct side *cuda, struct side *cpu, struct gemm_shape g,
     return relative_error(got, want, n);
 }
 
-/* What the operands' rounding to 10 bits, and out's to bf16, may do; sums are fp32 as on the CPU. */
+/* The error allowed for rounding operands to 10 bits and out to bf16; sums are fp32 as on the CPU. */
 static double tolerance(enum precision precision, bool accumulate)
 {
     if (precision == PRECISION_TF32) return 1e-3;

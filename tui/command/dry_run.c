@@ -164,8 +164,8 @@ static void print_arithmetic(struct output *out, const struct training_session *
             validation = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
     int64_t evaluated = most && most < validation ? most : validation;
     double epoch = (double)sequences / (double)batch;
-    /* evaluations each `every` steps, early, and once at the end; checkpoints but for those of a best
-     * evaluation */
+    /* evaluations each `every` steps, early, and once at the end; checkpoints without those of the
+     * best evaluations */
     int64_t evaluations = validation ? every ? (steps + every - 1) / every : 1 : 0;
     if (validation) evaluations += early_count(c->eval.early, every, steps);
     int64_t checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0);
