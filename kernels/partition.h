@@ -5,6 +5,7 @@
 #define ANNEAL_KERNELS_PARTITION_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Row reductions (weight gradients of norms and biases) add up partial sums of at most this many chunks. */
 #define ROW_CHUNKS_MAX 64
