@@ -8,11 +8,21 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/half.h"
 #include "core/model/generation_config.h"
 #include "datasets/bpe.h"
 
 /* llama.cpp's numbers for the kinds of tokens. */
-enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_USER_DEFINED = 4, TOKEN_UNUSED = 5 };
+enum token_kind {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN,
+    TOKEN_CONTROL,
+    TOKEN_USER_DEFINED,
+    TOKEN_UNUSED,
+    TOKEN_BYTE
+};
+
+/* ---- how text is split and merged ---- */
 
 /* The pattern of Llama 3 and Qwen2, with their ways to split digits. */
 #define LETTERS_DIGITS_MARKS(digits)                                                                         \
@@ -43,42 +53,44 @@ static const char *find_splitting(const struct bpe *bpe)
     return bpe->merge_count ? NULL : "default"; /* without merges it makes no difference */
 }
 
-/* ---- special tokens ---- */
-
-/* Entry `at` of the sequence that a TemplateProcessing makes of one text, if it is a special token: its id,
- * else -1. at < 0 counts from the end. */
-static int64_t template_token(const json_t *processor, int at)
+/* Whether a SentencePiece-like tokenizer puts a space before a text. */
+static bool adds_space(const struct bpe *bpe)
 {
-    const json_t *list = json_object_get(processor, "processors"), *inside;
-    size_t index;
-    int64_t id = -1;
-    json_array_foreach(list, index, inside)
-    {
-        if (id < 0) id = template_token(inside, at);
-    }
-    const json_t *single = json_object_get(processor, "single");
-    size_t n = json_array_size(single);
-    if (id >= 0 || n < 2) return id;
-    const json_t *special = json_object_get(json_array_get(single, at < 0 ? n - 1 : 0), "SpecialToken");
-    const char *name = json_string_value(json_object_get(special, "id"));
-    const json_t *entry = name ? json_object_get(json_object_get(processor, "special_tokens"), name) : NULL;
-    const json_t *value = json_array_get(json_object_get(entry, "ids"), 0);
-    return json_is_integer(value) ? json_integer_value(value) : -1;
+    return bpe->spaces.prefix || (bpe->normalizer.count && bpe->normalizer.steps[0].kind == NORMAL_PREPEND);
 }
 
-static void put_special_tokens(struct gguf_metadata *m, const struct special_tokens *tokens,
-                               const json_t *json)
+/* "default" for a SentencePiece-like tokenizer as llama.cpp has it: all bytes have tokens, spaces become
+ * "\u2581", maybe with one before the text, and nothing else changes; else NULL. */
+static const char *find_spaces(const struct bpe *bpe)
 {
-    const json_t *processor = json_object_get(json, "post_processor");
-    int64_t first = template_token(processor, 0), last = template_token(processor, -1);
-    int64_t bos = tokens->bos >= 0 ? tokens->bos : first;
-    int64_t eos = tokens->eos_count ? tokens->eos[0] : last;
+    static const char space[] = "\xe2\x96\x81";
+    const struct normalizer *n = &bpe->normalizer;
+    bool replaced = bpe->spaces.space && strcmp(bpe->spaces.space, space) == 0, known = !bpe->pattern_count;
+    for (size_t i = 0; i < n->count; i++) {
+        const struct normal_step *step = &n->steps[i];
+        bool first = step->kind == NORMAL_PREPEND && i == 0;
+        bool replaces = step->kind == NORMAL_REPLACE && strcmp(step->from, " ") == 0;
+        known = known && (first || replaces) && strcmp(step->to, space) == 0;
+        replaced = replaced || replaces;
+    }
+    for (int b = 0; b < 256; b++) known = known && bpe->fallback_id[b] != BPE_NO_ID;
+    return known && replaced && !bpe->ignore_merges ? "default" : NULL;
+}
+
+/* ---- special tokens ---- */
+
+static void put_special_tokens(struct gguf_metadata *m, const struct special_tokens *tokens,
+                               const struct bpe *bpe)
+{
+    int64_t bos = tokens->bos, eos = tokens->eos_count ? tokens->eos[0] : -1;
+    if (bos < 0 && bpe->before_count) bos = bpe->before[0];
+    if (eos < 0 && bpe->after_count) eos = bpe->after[0];
     if (bos >= 0) gguf_put_u32(m, "tokenizer.ggml.bos_token_id", bos);
     if (eos >= 0) gguf_put_u32(m, "tokenizer.ggml.eos_token_id", eos);
     if (tokens->pad >= 0) gguf_put_u32(m, "tokenizer.ggml.padding_token_id", tokens->pad);
     if (tokens->eos_count > 1) gguf_put_u32(m, "tokenizer.ggml.eot_token_id", tokens->eos[1]);
-    gguf_put_bool(m, "tokenizer.ggml.add_bos_token", first >= 0);
-    gguf_put_bool(m, "tokenizer.ggml.add_eos_token", last >= 0);
+    gguf_put_bool(m, "tokenizer.ggml.add_bos_token", bpe->before_count > 0);
+    gguf_put_bool(m, "tokenizer.ggml.add_eos_token", bpe->after_count > 0);
 }
 
 /* ---- the vocabulary ---- */
@@ -158,24 +170,52 @@ static void put_merges(struct gguf_metadata *m, const json_t *json)
 
 /* ---- all of it ---- */
 
+/* Marks the tokens that stand for a byte, and the unknown token. */
+static void mark_fallbacks(struct vocabulary *v, const struct bpe *bpe)
+{
+    for (int b = 0; b < 256; b++)
+        if (bpe->fallback_id[b] < v->count) v->entries[bpe->fallback_id[b]].type = TOKEN_BYTE;
+    if (bpe->unknown_id < v->count) v->entries[bpe->unknown_id].type = TOKEN_UNKNOWN;
+}
+
+/* SentencePiece merges the neighbours with the best score: a merge's score is its rank, negative. */
+static enum status put_scores(struct gguf_metadata *m, const struct bpe *bpe, size_t count, struct err *err)
+{
+    float *scores = calloc(count, sizeof *scores);
+    if (!scores) return err_no_memory(err, "the scores of %zu tokens", count);
+    for (size_t i = bpe->merge_count; i-- > 0;) scores[bpe->merges[i].result] = -1 - (float)i;
+    gguf_put_f32s(m, "tokenizer.ggml.scores", count);
+    for (size_t i = 0; i < count; i++) gguf_u32(m->stream, float_bits(scores[i]));
+    free(scores);
+    return STATUS_OK;
+}
+
 static enum status put_bpe(struct gguf_metadata *m, const struct bpe *bpe, json_t *json,
                            const struct special_tokens *tokens, int vocab_size, struct err *err)
 {
     struct vocabulary v = {.count = (size_t)vocab_size};
-    const char *splitting = find_splitting(bpe);
+    const char *splitting = bpe->characters ? find_spaces(bpe) : find_splitting(bpe);
     if (!splitting)
         return err_set(err, STATUS_USAGE,
-                       "tokenizer.json: llama.cpp has no name for the pattern that splits text, so it would "
-                       "choose other tokens (it knows those of GPT-2, Llama 3, Qwen2 and SmolLM)");
+                       "tokenizer.json: llama.cpp has no name for the way this one splits text, so it would "
+                       "choose other tokens (it knows those of GPT-2, Llama 2 and 3, Mistral, Qwen2 and "
+                       "SmolLM)");
     if (!(v.entries = calloc(v.count, sizeof *v.entries)))
         return err_no_memory(err, "a vocabulary of %zu", v.count);
     enum status status = read_vocabulary(&v, json, err);
+    if (!status && bpe->characters) {
+        mark_fallbacks(&v, bpe);
+        gguf_put_bool(m, "tokenizer.ggml.add_space_prefix", adds_space(bpe));
+        if (bpe->unknown_id < v.count) gguf_put_u32(m, "tokenizer.ggml.unknown_token_id", bpe->unknown_id);
+        status = put_scores(m, bpe, v.count, err);
+    } else if (!status) {
+        put_merges(m, json);
+    }
     if (!status) {
-        gguf_put_text(m, "tokenizer.ggml.model", "gpt2");
+        gguf_put_text(m, "tokenizer.ggml.model", bpe->characters ? "llama" : "gpt2");
         gguf_put_text(m, "tokenizer.ggml.pre", splitting);
         put_vocabulary(m, &v);
-        put_merges(m, json);
-        put_special_tokens(m, tokens, json);
+        put_special_tokens(m, tokens, bpe);
     }
     free(v.entries);
     return status;

@@ -280,7 +280,7 @@ static void a_matrix_whose_rows_are_no_blocks_stays_in_16_bits(void **state)
 
 /* ---- tokenizers ---- */
 
-/* A checkpoint with 512 rows of embedding, 32 wide, and this tokenizer. */
+/* A checkpoint with 576 rows of embedding, 32 wide, and this tokenizer. */
 static char *folder_with(const char *tokenizer_path)
 {
     struct model_config config = rig_config();
@@ -289,7 +289,7 @@ static char *folder_with(const char *tokenizer_path)
     struct train_state state = saved_state(1);
     int64_t bytes;
     struct err err = {0};
-    config.vocab_size = 512;
+    config.vocab_size = 576;
     config.hidden_dim = 32;
     saved_open(&rig, &config, 0, 3);
     char *parent = saved_folder("tokenizers");
@@ -341,6 +341,25 @@ static void split_patterns_have_llama_cpps_names(void **state)
         free(folder);
     }
     struct gguf g;
+    static const char *const spaced[] = {"llama2_style", "mistral_style"};
+    for (int i = 0; i < 2; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "tests/fixtures/tokenizer/%s.json", spaced[i]);
+        char *with_spaces = folder_with(path);
+        open_export(&g, with_spaces, GGUF_F16);
+        expect_key(&g, "tokenizer.ggml.model", "llama");
+        assert_true(find_key(&g, "tokenizer.ggml.add_space_prefix", 7) && take(&g, 1));
+        assert_true(find_key(&g, "tokenizer.ggml.add_bos_token", 7) && take(&g, 1));
+        assert_int_equal(number(&g, "tokenizer.ggml.bos_token_id"), 1);
+        assert_int_equal(number(&g, "tokenizer.ggml.unknown_token_id"), 0);
+        assert_true(find_key(&g, "tokenizer.ggml.token_type", 9));
+        g.at += 12;
+        static const unsigned kinds[] = {2, 3, 3, 6, 6};
+        for (int id = 0; id < 5; id++) assert_int_equal(take(&g, 4), kinds[id]);
+        assert_true(find_key(&g, "tokenizer.ggml.scores", 9));
+        file_map_close(&g.map);
+        free(with_spaces);
+    }
     char *folder = folder_with("bytes");
     open_export(&g, folder, GGUF_F16);
     expect_key(&g, "tokenizer.ggml.pre", "default");
@@ -361,9 +380,9 @@ static void tokens_merges_special_tokens_and_the_chat_template_are_written(void 
     model = json_object_get(json, "model");
     assert_true(find_key(&g, "tokenizer.ggml.tokens", 9));
     assert_int_equal(take(&g, 4), 8);
-    assert_int_equal(take(&g, 8), 512);
+    assert_int_equal(take(&g, 8), 576);
     size_t n, texts = g.at;
-    for (int i = 0; i < 512; i++) {
+    for (int i = 0; i < 576; i++) {
         const char *token = take_text(&g, &n);
         json_object_foreach(json_object_get(model, "vocab"), text, id)
         {
@@ -373,11 +392,11 @@ static void tokens_merges_special_tokens_and_the_chat_template_are_written(void 
     g.at = texts;
     for (int i = 0; i < 451; i++) take_text(&g, &n);
     expect_text(&g, "<|begin|>");
-    for (int i = 452; i < 511; i++) take_text(&g, &n);
-    expect_text(&g, "[PAD511]"); /* a row of the embedding without a token */
+    for (int i = 452; i < 575; i++) take_text(&g, &n);
+    expect_text(&g, "[PAD575]"); /* a row of the embedding without a token */
     assert_true(find_key(&g, "tokenizer.ggml.token_type", 9));
     g.at += 12;
-    for (int i = 0; i < 512; i++) assert_int_equal(take(&g, 4), i < 451 ? 1 : i < 455 ? 3 : 5);
+    for (int i = 0; i < 576; i++) assert_int_equal(take(&g, 4), i < 451 ? 1 : i < 455 ? 3 : 5);
     assert_true(find_key(&g, "tokenizer.ggml.merges", 9));
     assert_int_equal(take(&g, 4), 8);
     const json_t *merges = json_object_get(model, "merges"), *first = json_array_get(merges, 0);
@@ -418,7 +437,7 @@ static void a_pattern_without_a_name_is_refused(void **state)
     assert_non_null(at);
     at[4] = 'M'; /* marks instead of numbers */
     put(folder, "tokenizer.json", text);
-    expect_refused(folder, GGUF_F16, "llama.cpp has no name for the pattern that splits text");
+    expect_refused(folder, GGUF_F16, "llama.cpp has no name for the way this one splits text");
     free(text);
     file_map_close(&map);
     free(folder);
@@ -430,10 +449,10 @@ static void a_token_outside_the_vocabulary_is_refused(void **state)
     char *folder = folder_with("tests/fixtures/tokenizer/qwen_style.json");
     json_t *json = json_load_file("tests/fixtures/tokenizer/qwen_style.json", 0, NULL);
     json_t *first = json_array_get(json_object_get(json, "added_tokens"), 0);
-    json_object_set_new(first, "id", json_integer(512)); /* the model has 512 rows */
+    json_object_set_new(first, "id", json_integer(576)); /* the model has 576 rows */
     char *text = json_dumps(json, 0);
     put(folder, "tokenizer.json", text);
-    expect_refused(folder, GGUF_F16, "token 512 (\"<|end|>\") is outside the model's vocabulary of 512");
+    expect_refused(folder, GGUF_F16, "token 576 (\"<|end|>\") is outside the model's vocabulary of 576");
     free(text);
     json_decref(json);
     free(folder);
