@@ -87,4 +87,69 @@ static inline size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
     return (floats > rows ? floats : rows) * sizeof(float);
 }
 
+/* Attention to cached keys splits the keys of a sequence, so that a few rows keep a whole device busy: into as
+ * many ranges as give ATTENTION_CACHED_TASKS pairs of row and key/value head and range, of at least
+ * ATTENTION_RANGE keys each. `longest`: keys of the longest sequence. */
+#define ATTENTION_RANGE        128
+#define ATTENTION_CACHED_TASKS 256
+
+static inline int attention_ranges(int rows, int longest, int NKV)
+{
+    long each = (long)rows * NKV, wanted = (ATTENTION_CACHED_TASKS + each - 1) / each;
+    long most = ((long)longest + ATTENTION_RANGE - 1) / ATTENTION_RANGE;
+    return (int)(wanted < most ? wanted : most);
+}
+
+/* Keys of each range: whole ATTENTION_TILEs. */
+static inline int attention_range_keys(int ranges, int longest)
+{
+    return attention_tiles((longest + ranges - 1) / ranges) * ATTENTION_TILE;
+}
+
+/* The CPU works on the query heads of a group in parts of at most one ATTENTION_TILE. */
+static inline int attention_group_parts(int NH, int NKV)
+{
+    return attention_tiles(NH / NKV);
+}
+
+/* An upper bound of what attention_ranges gives, which only grows with the number of rows and keys. */
+static inline size_t attention_ranges_bound(int rows, int longest, int NKV)
+{
+    size_t most = (size_t)rows * (size_t)NKV * (((size_t)longest + ATTENTION_RANGE - 1) / ATTENTION_RANGE);
+    size_t each = (size_t)rows * (size_t)NKV;
+    if (most > 2 * ATTENTION_CACHED_TASKS) most = 2 * ATTENTION_CACHED_TASKS;
+    return most > each ? most : each;
+}
+
+/* CPU threads that work, each with scratch of its own. */
+static inline int attention_cached_workers(int rows, int longest, int NH, int NKV)
+{
+    size_t tasks = attention_ranges_bound(rows, longest, NKV) * (size_t)attention_group_parts(NH, NKV);
+    return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
+}
+
+/* Floats of that scratch: a tile of scores, and queries, values and sums of head width. */
+static inline size_t attention_cached_worker_floats(int HS)
+{
+    return ATTENTION_TILE * (size_t)(ATTENTION_TILE + 3 * attention_width(HS));
+}
+
+/* Floats of the partial results, if there is more than one range: per row, query head and range the sum (HS),
+ * its maximum and its total. */
+static inline size_t attention_partial_floats(int rows, int longest, int NH, int NKV, int HS)
+{
+    int ranges = attention_ranges(rows, longest, NKV);
+    return ranges > 1 ? (size_t)rows * (size_t)NH * (size_t)ranges * (size_t)(HS + 2) : 0;
+}
+
+/* Enough for all smaller numbers of rows and keys, too. */
+static inline size_t attention_cached_workspace(int rows, int longest, int NH, int NKV, int HS)
+{
+    size_t partial = attention_ranges_bound(rows, longest, NKV);
+    if (partial > 2 * ATTENTION_CACHED_TASKS) partial = 2 * ATTENTION_CACHED_TASKS;
+    return (partial * (size_t)(NH / NKV) * (size_t)(HS + 2) +
+            (size_t)attention_cached_workers(rows, longest, NH, NKV) * attention_cached_worker_floats(HS)) *
+           sizeof(float);
+}
+
 #endif

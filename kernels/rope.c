@@ -20,15 +20,21 @@ static inline void head_rotate(float *head, const float *cos_sin, int HS, float 
     }
 }
 
-void rope(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS, bool back,
-          struct stream *stream)
+/* The angles of row n. */
+static inline const float *angles_of(const float *cos_sin, const int32_t *positions, long n, int T, int HS)
+{
+    return cos_sin + (size_t)(positions ? positions[n] : n % T) * (size_t)HS;
+}
+
+void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int T, int NH, int NKV, int HS,
+          bool back, struct stream *stream)
 {
     long rows = (long)B * T;
     float direction = back ? -1.0f : 1.0f;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (long n = 0; n < rows; n++) {
         float *row = (float *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS;
-        const float *angles = cos_sin + (size_t)(n % T) * HS;
+        const float *angles = angles_of(cos_sin, positions, n, T, HS);
         for (int h = 0; h < NH + NKV; h++) head_rotate(row + (size_t)h * HS, angles, HS, direction);
     }
 }
@@ -59,8 +65,8 @@ static void head_backward(float *d, float *dweight, const float *x, const float 
 }
 
 void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void *q_weight_,
-                          const void *k_weight_, const float *cos_sin, int B, int T, int NH, int NKV, int HS,
-                          float eps, struct stream *stream)
+                          const void *k_weight_, const float *cos_sin, const int32_t *positions, int B, int T,
+                          int NH, int NKV, int HS, float eps, struct stream *stream)
 {
     float *out = out_;
     const float *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
@@ -69,7 +75,7 @@ void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void 
     size_t width = (size_t)(NH + 2 * NKV) * HS;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (long n = 0; n < rows; n++) {
-        const float *angles = cos_sin + (size_t)(n % T) * HS, *x = qkv + (size_t)n * width;
+        const float *angles = angles_of(cos_sin, positions, n, T, HS), *x = qkv + (size_t)n * width;
         float *y = out + (size_t)n * width, *r = rstd + (size_t)n * heads;
         for (int h = 0; h < heads; h++)
             r[h] = head_forward(y + (size_t)h * HS, x + (size_t)h * HS, h < NH ? q_weight : k_weight, angles,

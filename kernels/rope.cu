@@ -8,16 +8,17 @@
 
 enum { BLOCK = 256, HEAD_WARPS = 4, WEIGHT_WARPS = 16 };
 
-/* Offsets within qkv (B,T,NH+2*NKV,HS) and cos_sin (T,HS/2,2). */
+/* Offsets within qkv (B,T,NH+2*NKV,HS) and cos_sin (positions,HS/2,2). */
 struct rope_shape {
     int rows, T, NH, NKV, HS;
+    const int32_t *positions; /* (B,T); NULL: t */
     __device__ size_t head(int n, int h) const
     {
         return ((size_t)n * (unsigned)(NH + 2 * NKV) + (unsigned)h) * (unsigned)HS;
     }
     __device__ size_t angles(int n) const
     {
-        return (size_t)(n % T) * (unsigned)HS;
+        return (size_t)(positions != NULL ? positions[n] : n % T) * (unsigned)HS;
     }
 };
 
@@ -49,10 +50,10 @@ __global__ void rope_pairs(T *qkv, const float *__restrict__ cos_sin, struct rop
     store<W>(high, b);
 }
 
-void rope(void *qkv, const float *cos_sin, int B, int T, int NH, int NKV, int HS, bool back,
-          struct stream *stream)
+void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int T, int NH, int NKV, int HS,
+          bool back, struct stream *stream)
 {
-    struct rope_shape p = {B * T, T, NH, NKV, HS};
+    struct rope_shape p = {B * T, T, NH, NKV, HS, positions};
     size_t pairs = (size_t)p.rows * (size_t)(NH + NKV) * (size_t)(HS / 2);
     dispatch(stream, HS / 2, {qkv, cos_sin}, [&]<typename E, int W>() {
         LAUNCH((rope_pairs<E, W>), block_count(pairs / W, BLOCK), BLOCK, 0, stream, (E *)qkv, cos_sin, p,
@@ -183,10 +184,10 @@ __global__ void __launch_bounds__(WEIGHT_WARPS * 32)
 }
 
 void qk_norm_rope_forward(void *out, float *rstd, const void *qkv, const void *q_weight, const void *k_weight,
-                          const float *cos_sin, int B, int T, int NH, int NKV, int HS, float eps,
-                          struct stream *stream)
+                          const float *cos_sin, const int32_t *positions, int B, int T, int NH, int NKV,
+                          int HS, float eps, struct stream *stream)
 {
-    struct rope_shape p = {B * T, T, NH, NKV, HS};
+    struct rope_shape p = {B * T, T, NH, NKV, HS, positions};
     unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + 2 * NKV), HEAD_WARPS);
     dispatch_scalar(stream, [&]<typename E>() {
         LAUNCH(qk_norm_forward<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)out, rstd, (const E *)qkv,
@@ -198,7 +199,7 @@ void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const
                            const void *q_weight, const void *k_weight, const float *cos_sin, void *workspace,
                            int B, int T, int NH, int NKV, int HS, struct stream *stream)
 {
-    struct rope_shape p = {B * T, T, NH, NKV, HS};
+    struct rope_shape p = {B * T, T, NH, NKV, HS, NULL};
     float *partial = (float *)workspace;
     int chunks = row_chunk_count(p.rows);
     unsigned columns = block_count((size_t)HS, COLUMN_BLOCK);

@@ -1,6 +1,5 @@
-/* See generate.h. Each token is a forward pass over the whole context, padded to one of few lengths. Later
- * positions do not change earlier ones, and a device that prepares matrix products for each number of rows
- * would otherwise prepare new ones for every token. */
+/* See generate.h. Tokens that the cache does not have yet are appended to it in one go: the prompt at first,
+ * one token afterwards. */
 #include "core/generate/generate.h"
 
 #include <math.h>
@@ -18,17 +17,19 @@ enum status generator_open(struct generator *g, struct network *network, const s
                            struct err *err)
 {
     size_t V = (size_t)network->model->config.vocab_size;
-    *g = (struct generator){.network = network, .tokenizer = tokenizer};
+    int most = network->plan->input.cache_length;
+    *g = (struct generator){.network = network, .tokenizer = tokenizer, .most = most};
     g->logits = network_at(network, BUFFER_HOST_LOGITS, 0);
-    g->context = network_at(network, BUFFER_HOST_CONTEXT, 0);
+    g->context = malloc((size_t)most * sizeof *g->context);
     g->candidates = malloc(V * sizeof *g->candidates);
-    if (g->candidates) return STATUS_OK;
+    if (g->context && g->candidates) return STATUS_OK;
     generator_close(g);
     return err_no_memory(err, "text over %zu tokens", V);
 }
 
 void generator_close(struct generator *g)
 {
+    free(g->context);
     free(g->candidates);
     *g = (struct generator){0};
 }
@@ -36,11 +37,12 @@ void generator_close(struct generator *g)
 enum status generator_start(struct generator *g, const char *prompt, struct err *err)
 {
     struct token_list list = {0};
-    int T = g->network->plan->input.T, V = g->network->model->config.vocab_size;
+    int V = g->network->model->config.vocab_size;
     if (!*prompt) prompt = "\n";
     enum status status = tokenizer_encode_prompt(g->tokenizer, prompt, strlen(prompt), &list, err);
-    size_t skip = list.count > (size_t)T ? list.count - (size_t)T : 0;
+    size_t skip = list.count > (size_t)g->most ? list.count - (size_t)g->most : 0;
     g->length = 0;
+    network_truncate(g->network, 0, 0);
     for (size_t i = skip; !status && i < list.count; i++) {
         if (list.ids[i] >= (uint32_t)V)
             status = err_set(err, STATUS_USAGE, "prompt: token %u is outside the model's vocabulary of %d",
@@ -88,31 +90,20 @@ static uint32_t draw(struct generator *g, const struct sampling *sampling, int V
     return g->candidates[kept ? kept - 1 : 0].token;
 }
 
-/* 16, 32, 64, … up to an eighth of T, then multiples of that: at most twice the length, and only a little
- * more for long contexts, which cost most. */
-static int padded_length(int length, int T)
-{
-    int step = (T + 7) / 8, padded = 16;
-    while (padded < length && padded * 2 <= step) padded *= 2;
-    if (padded < length) padded = (length + step - 1) / step * step;
-    return padded < T ? padded : T;
-}
-
 uint32_t generator_next(struct generator *g, const struct sampling *sampling, int64_t index)
 {
-    int T = g->network->plan->input.T, V = g->network->model->config.vocab_size;
-    int padded = padded_length(g->length, T);
-    for (int i = g->length; i < padded; i++) g->context[i] = 0;
-    network_forward(g->network, g->context, 1, padded);
-    network_logits(g->network, g->length - 1, g->logits);
+    struct network *net = g->network;
+    int V = net->model->config.vocab_size, cached = network_cached(net, 0);
+    network_logits(net, network_append(net, 0, g->context + cached, g->length - cached), 1, g->logits);
     uint64_t s = sampling->seed;
     struct philox_block r = philox4x32_10((uint32_t)index, (uint32_t)((uint64_t)index >> 32), 0, 0x73616D70u,
                                           (uint32_t)s, (uint32_t)(s >> 32));
     uint32_t token = sampling->temperature > 0 ? draw(g, sampling, V, (r.word[0] + 0.5) / 4294967296.0)
                                                : likeliest(g->logits, V);
-    if (g->length == T) {
-        memmove(g->context, g->context + T - T / 2, (size_t)(T / 2) * sizeof *g->context);
-        g->length = T / 2;
+    if (g->length == g->most) { /* the positions of what stays change, and with them its keys */
+        g->length = g->most / 2;
+        memmove(g->context, g->context + g->most - g->length, (size_t)g->length * sizeof *g->context);
+        network_truncate(net, 0, 0);
     }
     g->context[g->length++] = (int32_t)token;
     return token;

@@ -1,4 +1,5 @@
-/* Text generation: sampling a continuation of a prompt, token by token. */
+/* Text generation: sampling a continuation of a prompt, token by token, over slot 0 of the network's cache.
+ */
 #ifndef ANNEAL_CORE_GENERATE_GENERATE_H
 #define ANNEAL_CORE_GENERATE_GENERATE_H
 
@@ -20,18 +21,20 @@ struct generator {
     const struct tokenizer *tokenizer; /* borrowed */
     float *logits;                     /* (V), in the network's host memory */
     struct candidate *candidates;      /* (V), scratch; owned */
-    int32_t *context;                  /* (T), in the network's host memory */
-    int length;                        /* tokens in context */
+    int32_t *context;                  /* (most), owned */
+    int length, most;                  /* tokens in context; as many as the cache has room for */
 };
 
+/* The network's plan has a cache. */
 enum status generator_open(struct generator *generator, struct network *network,
                            const struct tokenizer *tokenizer, struct err *err);
 void generator_close(struct generator *generator); /* harmless on a zeroed struct */
 
-/* Starts with a new `prompt`, of which the last T tokens count. An empty prompt starts from a newline. */
+/* Starts with a new `prompt`, of which the last `most` tokens count. An empty prompt starts from a newline.
+ */
 enum status generator_start(struct generator *generator, const char *prompt, struct err *err);
 
-/* Draws the `index`-th token (from 0) and appends it; a context of T tokens drops its older half. The draw is
+/* Draws the `index`-th token (from 0) and appends it; a full context drops its older half. The draw is
  * a pure function of (sampling.seed, index, logits). */
 uint32_t generator_next(struct generator *generator, const struct sampling *sampling, int64_t index);
 

@@ -3,8 +3,9 @@
 
 const char *plan_category_name(enum plan_category category)
 {
-    static const char *const names[PLAN_CATEGORIES] = {
-        "weights", "frozen weights", "gradients", "moments", "activations", "workspace", "host", "snapshot"};
+    static const char *const names[PLAN_CATEGORIES] = {"weights",  "frozen weights", "gradients",
+                                                       "moments",  "activations",    "workspace",
+                                                       "KV cache", "host",           "snapshot"};
     return names[category];
 }
 
@@ -15,7 +16,7 @@ bool plan_category_is_host(enum plan_category category)
 
 bool plan_has_category(const struct plan *plan, enum plan_category category)
 {
-    return category != PLAN_FROZEN || plan->category_bytes[category];
+    return (category != PLAN_FROZEN && category != PLAN_CACHE) || plan->category_bytes[category];
 }
 
 const struct buffer_fact buffer_facts[BUFFERS] = {

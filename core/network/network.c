@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cos and sin of position · model_rotary_frequency, times model_rotary_scale, (T, HS/2, 2). */
+/* cos and sin of position · model_rotary_frequency, times model_rotary_scale, (longest, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
     const struct model_config *c = &net->model->config;
-    int T = net->plan->input.T, half = c->head_dim / 2;
+    const struct plan_input *in = &net->plan->input;
+    int T = in->cache_slots > 0 && in->cache_length > in->T ? in->cache_length : in->T,
+        half = c->head_dim / 2;
     size_t count = (size_t)T * (size_t)half * 2;
     double scale = model_rotary_scale(c);
     float *table = malloc(count * sizeof *table);

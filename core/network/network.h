@@ -76,10 +76,11 @@ static inline void network_enter(struct network *network, enum phase phase, int 
     network->where.layer = layer;
 }
 
-/* For the planner: sets the parameter pointers into `memory`; and calls the operations of a step, an
- * evaluation and the next token's logits, one after the other, in an order that can occur. */
+/* For the planner: sets the parameter pointers into `memory`; and calls the operations of a step and an
+ * evaluation, or of a prompt and of next tokens, one after the other, in an order that can occur. */
 void network_point(struct network *network);
 void network_walk(struct network *network, float dropout);
+void network_walk_rows(struct network *network);
 
 /* Sets elements [first, first + count) of a parameter to `values`, fp32 on the host, which it may overwrite.
  * Waits. Call network_weights_written afterwards. */
@@ -135,7 +136,28 @@ void network_train(struct network *network, const int32_t *inputs, const int32_t
 /* Copies the step's result so far. Waits for the device. */
 void network_result(struct network *network, struct step_result *out);
 
-/* After network_forward: the logits (V) that follow row `row` of the (N, C) stream, to the host. Waits. */
-void network_logits(struct network *network, int row, float *logits);
+/* After network_forward or network_append_rows: the logits (count, V) that follow the rows `first`,
+ * `first` + 1, … of the (N, C) stream, to the host, in one product if the plan has room for them. Waits. */
+void network_logits(struct network *network, int first, int count, float *logits);
+
+/* ---- sequences in the KV cache, for a plan with cache_slots ----
+ *
+ * A slot holds the keys and values of one sequence, so that continuing it costs a pass over the new tokens
+ * alone. Slots begin empty. The lengths are known to the host: it never waits for the device to know them. */
+
+/* The tokens in the slot. */
+int network_cached(const struct network *network, int slot);
+
+/* Keeps the first `length` tokens of the slot, of those it has; 0 empties it for another sequence. */
+void network_truncate(struct network *network, int slot, int length);
+
+/* Forward pass over N rows, at most B·T of the plan: token n, in [0,V), becomes the next one of the sequence
+ * in slots[n], which must have room for it. So rows of several sequences of any length may be mixed: a step
+ * of decoding is one row for each active sequence. Both arrays (N) are host memory. Does not wait. */
+void network_append_rows(struct network *network, const int32_t *tokens, const int32_t *slots, int N);
+
+/* Appends any number of tokens, at least 1, to one slot, in as few passes as possible. Returns the row of the
+ * last token in the last pass, for network_logits. */
+int network_append(struct network *network, int slot, const int32_t *tokens, int count);
 
 #endif

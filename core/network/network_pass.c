@@ -1,5 +1,6 @@
 /* The passes, one line per operation. They name buffers but not lifetimes: the planner derives these from a
  * recorded network_walk (record.h). */
+#include <assert.h>
 #include <string.h>
 
 #include "core/network/linear.h"
@@ -80,6 +81,9 @@ struct pass {
     int B, T, N, C, F, V, NH, NKV, HS;
     size_t NC;
     float eps, dropout;
+    bool cached; /* the rows belong to sequences in the KV cache: BUFFER_ROW_SLOTS and _POSITIONS */
+    bool fresh;  /* cached, and all rows are the beginning of one sequence */
+    int longest; /* of the cached sequences, this pass included */
 };
 
 static struct pass pass_of(struct network *net, int B, int T, float dropout)
@@ -123,14 +127,23 @@ static void forward_inner(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
     void *qkv = AT(QKV, l), *raw = AT(QKV_RAW, l);
+    int cache_length = p->net->plan->input.cache_length;
     linear_forward(p->net, raw, THE(NORM), p->N, &w->qkv);
     if (w->qkv_bias) linear_add_bias(p->net, raw, p->N, &w->qkv, w->qkv_bias);
+    const int32_t *positions = p->cached ? THE(ROW_POSITIONS) : NULL, *slots = THE(ROW_SLOTS);
     if (p->c->qk_norm)
-        CALL(qk_norm_rope_forward, qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), THE(ROPE), HEADS,
-             p->eps);
+        CALL(qk_norm_rope_forward, qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), THE(ROPE), positions,
+             HEADS, p->eps);
     else
-        CALL(rope, qkv, THE(ROPE), HEADS, false);
-    CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS, w->window);
+        CALL(rope, qkv, THE(ROPE), positions, HEADS, false);
+    if (p->cached)
+        CALL(cache_store, AT(KEYS, l), AT(VALUES, l), qkv, slots, positions, p->N, cache_length, p->NH,
+             p->NKV, p->HS);
+    if (p->cached && !p->fresh)
+        CALL(attention_cached, AT(ATTN, l), qkv, AT(KEYS, l), AT(VALUES, l), slots, positions, THE(SCRATCH),
+             p->N, p->longest, cache_length, p->NH, p->NKV, p->HS, w->window);
+    else
+        CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS, w->window);
     linear_forward(p->net, THE(BRANCH), AT(ATTN, l), p->N, &w->o);
     if (w->o_bias) linear_add_bias(p->net, THE(BRANCH), p->N, &w->o, w->o_bias);
     drop(p, THE(BRANCH), l, SITE_ATTENTION);
@@ -146,6 +159,7 @@ static void forward(const struct pass *p, const int32_t *tokens)
     const struct model *model = p->net->model;
     int L = p->c->num_layers;
     network_enter(p->net, PHASE_FORWARD, -1);
+    p->net->where.infers = p->cached;
     CALL(embedding_forward, AT(X, 0), tokens, parameter_view(p->net, model->embed), p->N, p->V, p->C);
     drop(p, AT(X, 0), 0, SITE_EMBEDDING);
     network_enter(p->net, PHASE_FORWARD, 0);
@@ -163,6 +177,7 @@ static void forward(const struct pass *p, const int32_t *tokens)
         CALL(rmsnorm_residual_forward, AT(X, l + 1), THE(NORM), AT(ATTN_RSTD, l + 1), AT(X_MID, l),
              THE(BRANCH), W(next_norm), p->N, p->C, p->eps);
     }
+    p->net->where.infers = false;
 }
 
 /* The sum of the losses at targets (B,T) in device memory, to BUFFER_LOSS_SUM. */
@@ -176,13 +191,13 @@ static void loss(const struct pass *p, const int32_t *targets)
     CALL(sum, THE(LOSS_SUM), THE(LOSSES), (size_t)p->N, false, THE(SCRATCH));
 }
 
-/* The logits that follow row `row`, to BUFFER_LOGITS. */
-static void logits(const struct pass *p, int row)
+/* The logits that follow `count` rows from `first` on, at most loss_chunk of them, to BUFFER_LOGITS. */
+static void logits(const struct pass *p, int first, int count)
 {
     size_t row_bytes = (size_t)p->C * precision_bytes(p->net->plan->input.precision);
     network_enter(p->net, PHASE_FORWARD, -1);
     p->net->where.infers = true;
-    linear_forward(p->net, THE(LOGITS), (const unsigned char *)THE(NORM) + (size_t)row * row_bytes, 1,
+    linear_forward(p->net, THE(LOGITS), (const unsigned char *)THE(NORM) + (size_t)first * row_bytes, count,
                    &p->net->model->head);
     p->net->where.infers = false;
 }
@@ -241,7 +256,7 @@ static void backward_attention(const struct pass *p, int l)
         CALL(qk_norm_rope_backward, dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
              W(w->q_norm), W(w->k_norm), THE(ROPE), scratch, HEADS);
     else
-        CALL(rope, dqkv, THE(ROPE), HEADS, true);
+        CALL(rope, dqkv, THE(ROPE), NULL, HEADS, true);
     if (w->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
     if (!needed(p->net, l, PLACE_QKV)) return;
     if (!linear_is_frozen(&w->qkv))
@@ -323,12 +338,28 @@ void network_walk(struct network *net, float dropout)
     const int32_t *tokens = network_batch(net, 0);
     if (training) network_clear(net);
     forward(&pass, tokens);
-    logits(&pass, 0);
     loss(&pass, tokens + pass.N);
     if (!training) return;
     backward(&pass, tokens, tokens + pass.N);
     network_gradient_squares(net);
     network_clip(net, 1);
+}
+
+/* A prompt as long as it can be, its continuation, and a step of decoding with one sequence and with all. */
+void network_walk_rows(struct network *net)
+{
+    const struct plan_input *in = &net->plan->input;
+    int most = in->B * in->T, decoding[] = {1, in->cache_slots}, rows[4], count = 0;
+    rows[count++] = most < in->cache_length ? most : in->cache_length;
+    for (int i = 0; i < 2; i++) rows[count++] = decoding[i] < most ? decoding[i] : most;
+    for (int i = -1; i < count; i++) {
+        struct pass pass = pass_of(net, 1, rows[i < 0 ? 0 : i], 0);
+        pass.cached = true;
+        pass.fresh = i < 0;
+        pass.longest = in->cache_length;
+        forward(&pass, network_batch(net, 0));
+        logits(&pass, 0, i > 0 && pass.N <= net->plan->loss_chunk ? pass.N : 1);
+    }
 }
 
 /* ---- host memory ---- */
@@ -387,11 +418,86 @@ static void widen_bf16(float *values, size_t n)
     }
 }
 
-void network_logits(struct network *net, int row, float *out)
+void network_logits(struct network *net, int first, int count, float *out)
 {
     struct pass pass = pass_of(net, 1, 1, 0);
-    size_t V = (size_t)pass.V, bytes = precision_bytes(net->plan->input.precision);
-    logits(&pass, row);
-    net->backend->mem_download(out, network_at(net, BUFFER_LOGITS, 0), V * bytes, net->stream);
-    if (bytes == 2) widen_bf16(out, V);
+    size_t bytes = precision_bytes(net->plan->input.precision);
+    for (int rows; count > 0; first += rows, count -= rows) {
+        rows = count < net->plan->loss_chunk ? count : net->plan->loss_chunk;
+        size_t n = (size_t)rows * (size_t)pass.V;
+        logits(&pass, first, rows);
+        net->backend->mem_download(out, network_at(net, BUFFER_LOGITS, 0), n * bytes, net->stream);
+        if (bytes == 2) widen_bf16(out, n);
+        out += n;
+    }
+}
+
+/* ---- the KV cache ---- */
+
+static int32_t *lengths(const struct network *net)
+{
+    return network_at(net, BUFFER_CACHE_LENGTHS, 0);
+}
+
+int network_cached(const struct network *net, int slot)
+{
+    assert(slot >= 0 && slot < net->plan->input.cache_slots);
+    return lengths(net)[slot];
+}
+
+void network_truncate(struct network *net, int slot, int length)
+{
+    assert(length >= 0 && length <= network_cached(net, slot));
+    lengths(net)[slot] = length;
+}
+
+/* Uploads slots and positions of N rows, in pieces, as the host keeps no copy of them, and adds the rows to
+ * their sequences. slots NULL: all rows are `slot`'s. Returns the length of the longest sequence. */
+static int upload_rows(struct network *net, const int32_t *slots, int slot, int N)
+{
+    enum { PIECE = 512 };
+    int32_t of[PIECE], at[PIECE], *to = network_at(net, BUFFER_ROW_SLOTS, 0);
+    int32_t *positions = network_at(net, BUFFER_ROW_POSITIONS, 0);
+    int longest = 0;
+    for (int from = 0, count; from < N; from += count) {
+        count = N - from < PIECE ? N - from : PIECE;
+        for (int i = 0; i < count; i++) {
+            of[i] = slots ? slots[from + i] : slot;
+            at[i] = network_cached(net, of[i]);
+            assert(at[i] < net->plan->input.cache_length);
+            lengths(net)[of[i]] = at[i] + 1;
+            if (at[i] >= longest) longest = at[i] + 1;
+        }
+        upload(net, to + from, of, 1, count);
+        upload(net, positions + from, at, 1, count);
+    }
+    return longest;
+}
+
+/* slots as for upload_rows; fresh: the rows are the beginning of one sequence. */
+static void append_rows(struct network *net, const int32_t *tokens, const int32_t *slots, int slot, int N,
+                        bool fresh)
+{
+    struct pass pass = pass_of(net, 1, N, 0);
+    assert(N >= 1 && N <= net->plan->input.B * net->plan->input.T);
+    pass.cached = true;
+    pass.fresh = fresh;
+    pass.longest = upload_rows(net, slots, slot, N);
+    upload(net, network_batch(net, 0), tokens, 1, N);
+    forward(&pass, network_batch(net, 0));
+}
+
+void network_append_rows(struct network *net, const int32_t *tokens, const int32_t *slots, int N)
+{
+    append_rows(net, tokens, slots, 0, N, false);
+}
+
+int network_append(struct network *net, int slot, const int32_t *tokens, int count)
+{
+    int most = net->plan->input.B * net->plan->input.T, rows = 0;
+    for (int from = 0; from < count; from += rows) {
+        rows = count - from < most ? count - from : most;
+        append_rows(net, tokens + from, NULL, slot, rows, network_cached(net, slot) == 0);
+    }
+    return rows - 1;
 }

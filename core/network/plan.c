@@ -64,8 +64,8 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     const struct model_config *c = &in->model->config;
     wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size,
          NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim, Q = (NH + 2 * NKV) * HS,
-         P = (wide)in->model->elements, FB = (wide)in->model->frozen_bytes,
-         e = (wide)precision_bytes(in->precision), all = 0;
+         slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0, P = (wide)in->model->elements,
+         FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count;
     bool training = moments > 0, qk_norm = c->qk_norm;
     const wide sizes[BUFFERS] = {
@@ -74,7 +74,8 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     };
     for (int b = 0; b < BUFFERS; b++) {
         plan->bytes[b] = sizes[b] < BYTES_MAX ? (size_t)sizes[b] : 0;
-        all += sizes[b] * (buffer_facts[b].kind == BUFFER_LAYER ? c->num_layers + 1 : 1);
+        enum buffer_kind kind = buffer_facts[b].kind;
+        all += sizes[b] * (kind == BUFFER_LAYER || kind == BUFFER_EACH ? c->num_layers + 1 : 1);
     }
     return all;
 }
@@ -144,6 +145,14 @@ static void place_own(struct plan *plan)
     for (int b = 0; b < BUFFERS; b++)
         if (buffer_facts[b].kind == BUFFER_OWN && plan->bytes[b])
             put_behind(plan, b, buffer_facts[b].name, 0, plan->input.model->config.num_layers);
+}
+
+static void place_each(struct plan *plan)
+{
+    for (int l = 0; l < plan->input.model->config.num_layers; l++)
+        for (int b = 0; b < BUFFERS; b++)
+            if (buffer_facts[b].kind == BUFFER_EACH && plan->bytes[b])
+                put_behind(plan, b, buffer_facts[b].name, l, l);
 }
 
 /* Whether this buffer is placed in the workspace, where it may overlap others. */
@@ -270,6 +279,15 @@ enum precision plan_precision(enum precision_choice choice, enum precision best)
     return choice == CHOOSE_BEST ? best : (enum precision)(choice - 1);
 }
 
+/* Tokens of the longest sample: a token stands for at least one byte of the prompt, but for those that a
+ * tokenizer adds at the ends. At most a sequence of training. */
+static int sample_length(const struct config *c)
+{
+    enum { ADDED = 16 };
+    int64_t tokens = (int64_t)strlen(c->sample.prompt) + ADDED + c->sample.max_tokens;
+    return (int)(tokens < c->train.seq_len ? tokens : c->train.seq_len);
+}
+
 struct plan_input plan_input_of(const struct config *c, const struct model *model,
                                 const struct backend *backend, struct device *device)
 {
@@ -284,6 +302,8 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .T = (int)c->train.seq_len,
                                .micro_batches = (int)c->train.accumulation_steps,
                                .moments = moments,
+                               .cache_slots = 1,
+                               .cache_length = sample_length(c),
                                .precision = plan_precision(c->train.precision, info.best),
                                .activation_interval = (int)c->checkpoint.activation_interval,
                                .loss = c->train.loss,
@@ -321,6 +341,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
         return status;
     }
     place_own(plan);
+    place_each(plan);
     place_shared(plan);
     place_saved(plan);
     place_aliases(plan);

@@ -25,6 +25,7 @@ enum plan_category {
     PLAN_MOMENTS,     /* of the optimizer: m, and v for AdamW */
     PLAN_ACTIVATIONS, /* saved by the forward pass for the backward pass; without one, none */
     PLAN_WORKSPACE,   /* reused within a step: scratch of operations, gradients of activations, batch, loss */
+    PLAN_CACHE,       /* keys and values of the sequences that are continued token by token; or none */
     PLAN_HOST,        /* host memory (CUDA: pinned) for copies to and from the device */
     PLAN_SNAPSHOT,    /* host copy from which a checkpoint is written while training goes on */
     PLAN_CATEGORIES
@@ -33,7 +34,7 @@ const char *plan_category_name(enum plan_category category); /* "weights", … *
 bool plan_category_is_host(enum plan_category category);
 
 /* How the memory of a buffer is assigned: see buffers.def. */
-enum buffer_kind { BUFFER_OWN, BUFFER_SHARED, BUFFER_LAYER };
+enum buffer_kind { BUFFER_OWN, BUFFER_SHARED, BUFFER_LAYER, BUFFER_EACH };
 
 enum buffer {
 #define BUFFER(id, ...) BUFFER_##id,
@@ -73,6 +74,8 @@ struct plan_input {
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
     int micro_batches;         /* of a training step; 0 counts as 1 */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
+    int cache_slots;           /* sequences in the KV cache; 0: the plan has none */
+    int cache_length;          /* tokens of each, at least 1 if there is a cache; may be longer than T */
     enum precision precision;  /* of activations, their gradients, and the weights for computing */
     int activation_interval;   /* layers 0, n, 2n, … save only their input; 0: all layers save everything */
     size_t gemm_workspace;     /* bytes for the device's matrix products: backend->gemm_workspace */
@@ -110,14 +113,14 @@ struct plan {
 
     int loss_chunk;              /* rows the fused linear cross-entropy works on at a time */
     int host_batch_count;        /* even: room in BUFFER_HOST_BATCHES */
-    struct gemm_shape *products; /* every matrix product of a training step, a full evaluation batch
-                                  * and the next token's logits, each once, for warming up */
+    struct gemm_shape *products; /* every matrix product of a training step, a full evaluation batch, and
+                                  * prompts and next tokens of a cache, each once, for warming up */
     int product_count;
     int64_t step_calls[2];   /* in a step's profile: per micro-batch, and outside of them */
     double recomputed_flops; /* per micro-batch: to recompute activations in the backward pass */
 };
 
-/* Every plan has every category, except for frozen weights. */
+/* Every plan has every category, except for frozen weights and the KV cache. */
 bool plan_has_category(const struct plan *plan, enum plan_category category);
 
 /* Bytes in the device's own memory: all categories except the host's. */

@@ -129,6 +129,7 @@ enum status record_init(struct record *record, const struct plan *plan, struct e
     enum status status = spread(&r, plan, err);
     if (!status) {
         network_observe(&r.network, &observer);
+        if (plan->input.cache_slots > 0) network_walk_rows(&r.network);
         /* Without dropout, DX itself instead of a copy is read until the last product of a half. That makes a
          * difference if the backward pass ends there. */
         if (plan->input.model->frozen_bytes) network_walk(&r.network, 0);

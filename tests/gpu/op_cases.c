@@ -137,8 +137,10 @@ static void rope_case(const struct op_side *side, struct op_shape s, struct op_o
     size_t n = qkv_floats(s);
     void *x = desk_tensor(&d, n, 0, 1), *y = desk_tensor(&d, n, 0, 1);
     float *angles = desk_floats(&d, (size_t)s.T * (size_t)s.HS, 0, 1);
-    side->backend->rope(x, angles, s.B, s.T, s.NH, s.NKV, s.HS, false, side->stream);
-    side->backend->rope(y, angles, s.B, s.T, s.NH, s.NKV, s.HS, true, side->stream);
+    const int32_t *positions = desk_tokens(&d, (size_t)rows_of(s), s.T, false);
+    side->backend->rope(x, angles, s.seed % 3 ? positions : NULL, s.B, s.T, s.NH, s.NKV, s.HS, false,
+                        side->stream);
+    side->backend->rope(y, angles, NULL, s.B, s.T, s.NH, s.NKV, s.HS, true, side->stream);
     desk_tensor_result(&d, out, "qkv", x, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "dqkv", y, n, ELEMENTWISE);
     desk_close(&d, out);
@@ -152,9 +154,10 @@ static void qk_norm_forward_case(const struct op_side *side, struct op_shape s, 
     void *x = desk_tensor(&d, n, 0, 1), *y = desk_blank_tensor(&d, n), *q = desk_tensor(&d, HS, 1, 0.5f),
          *k = desk_tensor(&d, HS, 1, 0.5f);
     float *r = desk_blank(&d, rstds), *angles = desk_floats(&d, (size_t)s.T * HS, 0, 1);
+    const int32_t *positions = desk_tokens(&d, (size_t)rows_of(s), s.T, false);
     if (s.seed % 2) y = x; /* out may alias qkv */
-    side->backend->qk_norm_rope_forward(y, r, x, q, k, angles, s.B, s.T, s.NH, s.NKV, s.HS, 1e-6f,
-                                        side->stream);
+    side->backend->qk_norm_rope_forward(y, r, x, q, k, angles, s.seed % 3 ? positions : NULL, s.B, s.T, s.NH,
+                                        s.NKV, s.HS, 1e-6f, side->stream);
     desk_tensor_result(&d, out, "out", y, n, ELEMENTWISE);
     desk_result(&d, out, "rstd", r, rstds, ELEMENTWISE);
     desk_close(&d, out);
@@ -199,6 +202,36 @@ static void attention_case(const struct op_side *side, struct op_shape s, struct
     /* ds is rounded to bf16 before its products, by up to 2^-9 of itself; chance averages that over many
      * terms, but the smallest shapes have few */
     desk_tensor_result(&d, out, "dqkv", dqkv, n, REDUCTION + (s.precision == PRECISION_BF16 ? 1.0 / 512 : 0));
+    desk_close(&d, out);
+}
+
+/* Rows of three sequences of different length, alone and in runs of four, as in decoding and in prompts. */
+static void attention_cached_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    enum { SLOTS = 3, RUN = 4, ROWS_MAX = 19 };
+    struct desk d = desk_open(side, s, out);
+    int32_t slots[ROWS_MAX], positions[ROWS_MAX], lengths[SLOTS];
+    int N = 1 + (int)(s.seed % 7) * 3, longest = 1, window = s.seed % 3 ? 0 : 1 + s.T / 2;
+    for (int i = 0; i < SLOTS; i++) lengths[i] = (int)((s.seed + (uint32_t)i * 7) % (uint32_t)(2 * s.T));
+    for (int i = 0; i < N; i++) {
+        slots[i] = i / RUN % SLOTS;
+        positions[i] = lengths[slots[i]]++;
+        if (positions[i] >= longest) longest = positions[i] + 1;
+    }
+    int S = longest + (int)(s.seed % 5);
+    size_t HS = (size_t)s.HS, cache = (size_t)(SLOTS * s.NKV) * (size_t)S * HS,
+           n = (size_t)N * (size_t)(s.NH + 2 * s.NKV) * HS, m = (size_t)(N * s.NH) * HS;
+    void *qkv = desk_tensor(&d, n, 0, 1), *keys = desk_tensor(&d, cache, 0, 1),
+         *values = desk_tensor(&d, cache, 0, 1), *y = desk_blank_tensor(&d, m);
+    const int32_t *slot = desk_put(&d, slots, (size_t)N * sizeof *slots, sizeof *slots),
+                  *position = desk_put(&d, positions, (size_t)N * sizeof *positions, sizeof *positions);
+    void *workspace = desk_scratch(&d, attention_cached_workspace(N, longest, s.NH, s.NKV, s.HS));
+    side->backend->cache_store(keys, values, qkv, slot, position, N, S, s.NH, s.NKV, s.HS, side->stream);
+    side->backend->attention_cached(y, qkv, keys, values, slot, position, workspace, N, longest, S, s.NH,
+                                    s.NKV, s.HS, window, side->stream);
+    desk_tensor_result(&d, out, "keys", keys, cache, 0);
+    desk_tensor_result(&d, out, "values", values, cache, 0);
+    desk_tensor_result(&d, out, "out", y, m, REDUCTION);
     desk_close(&d, out);
 }
 
@@ -437,6 +470,7 @@ const struct op_case op_cases[] = {
     {"qk_norm_rope_forward", qk_norm_forward_case},
     {"qk_norm_rope_backward", qk_norm_backward_case},
     {"attention", attention_case},
+    {"cache_store, attention_cached", attention_cached_case},
     {"swiglu", swiglu_case},
     {"gemm", gemm_case},
     {"gemm_few_rows", gemm_few_rows_case},

@@ -243,9 +243,9 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->rmsnorm_residual_forward(f[0], f[3], f[7], f[1], f[4], f[2], N, C, 1e-5f, t->stream);
     k->rmsnorm_recompute(f[0], f[1], f[2], f[7], N, C, t->stream);
     k->rmsnorm_backward(f[0], f[2], f[3], f[1], f[4], f[7], workspace, N, C, t->stream);
-    k->rope(f[0], f[5], B, T, NH, NKV, HS, false, t->stream);
-    k->rope(f[0], f[5], B, T, NH, NKV, HS, true, t->stream);
-    k->qk_norm_rope_forward(f[0], f[7], f[1], f[2], f[3], f[5], B, T, NH, NKV, HS, 1e-5f, t->stream);
+    k->rope(f[0], f[5], NULL, B, T, NH, NKV, HS, false, t->stream);
+    k->rope(f[0], f[5], NULL, B, T, NH, NKV, HS, true, t->stream);
+    k->qk_norm_rope_forward(f[0], f[7], f[1], f[2], f[3], f[5], NULL, B, T, NH, NKV, HS, 1e-5f, t->stream);
     k->qk_norm_rope_backward(f[0], f[2], f[3], f[1], f[7], f[4], f[4], f[5], workspace, B, T, NH, NKV, HS,
                              t->stream);
     k->attention_forward(f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, 0, t->stream);

@@ -204,10 +204,10 @@ static void rope_body(const struct check_target *t)
         float *qkv = check_random(n, 9, 1), *cos_sin = make_cos_sin(s.T, s.HS), *x = check_copy(qkv, n);
         double *qkv64 = check_doubles(qkv, n), *out64 = check_doubles(NULL, n);
         reference_rope(out64, NULL, qkv64, NULL, NULL, cos_sin, s);
-        t->backend->rope(x, cos_sin, s.B, s.T, s.NH, s.NKV, s.HS, false, t->stream);
+        t->backend->rope(x, cos_sin, NULL, s.B, s.T, s.NH, s.NKV, s.HS, false, t->stream);
         check_near("rope", x, out64, n, CHECK_ELEMENTWISE);
         /* a rotation's gradient is the rotation back */
-        t->backend->rope(x, cos_sin, s.B, s.T, s.NH, s.NKV, s.HS, true, t->stream);
+        t->backend->rope(x, cos_sin, NULL, s.B, s.T, s.NH, s.NKV, s.HS, true, t->stream);
         check_near("rope back", x, qkv64, n, CHECK_ELEMENTWISE);
         free(qkv), free(cos_sin), free(x), free(qkv64), free(out64);
     }
@@ -254,12 +254,12 @@ static void qk_norm_body(const struct check_target *t)
                             n};
         double *out64 = check_doubles(NULL, n), *rstd64 = check_doubles(NULL, stats);
         reference_rope(out64, rstd64, c.qkv, c.q_weight, c.k_weight, cos_sin, s);
-        t->backend->qk_norm_rope_forward(out, rstd, qkv, q_weight, k_weight, cos_sin, s.B, s.T, s.NH, s.NKV,
+        t->backend->qk_norm_rope_forward(out, rstd, qkv, q_weight, k_weight, cos_sin, NULL, s.B, s.T, s.NH, s.NKV,
                                          s.HS, (float)EPS, t->stream);
         check_near("qk_norm_rope_forward out", out, out64, n, CHECK_ELEMENTWISE);
         check_near("qk_norm_rope_forward rstd", rstd, rstd64, stats, CHECK_ELEMENTWISE);
         float *in_place = check_copy(qkv, n);
-        t->backend->qk_norm_rope_forward(in_place, rstd, in_place, q_weight, k_weight, cos_sin, s.B, s.T,
+        t->backend->qk_norm_rope_forward(in_place, rstd, in_place, q_weight, k_weight, cos_sin, NULL, s.B, s.T,
                                          s.NH, s.NKV, s.HS, (float)EPS, t->stream);
         check_same_bits("qk_norm_rope_forward in place", in_place, out, n);
 

@@ -71,9 +71,9 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is((60 * 2 + 10) * 4, 60);
     k->bias_backward(AT(1), AT(2), AT(3), N, 10, 10, s);
     cost_is(60 * 4 + 2 * 10 * 4, 60);
-    k->rope(AT(1), AT(2), B, T, NH, NKV, HS, false, s);
+    k->rope(AT(1), AT(2), NULL, B, T, NH, NKV, HS, false, s);
     cost_is(QK * 2 * 4 + TABLE, 3 * QK);
-    k->qk_norm_rope_forward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), B, T, NH, NKV, HS, 1, s);
+    k->qk_norm_rope_forward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), NULL, B, T, NH, NKV, HS, 1, s);
     cost_is(60 * 2 * 4 + 6 * 4 * 4 + 2 * 2 * 4 + TABLE, 7 * QK);
     k->qk_norm_rope_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), AT(8), AT(9), B, T, NH, NKV, HS,
                              s);

@@ -89,7 +89,8 @@ static int layer_of(const char *name)
     return strncmp(name, prefix, sizeof prefix - 1) == 0 ? atoi(name + sizeof prefix - 1) : -1;
 }
 
-/* A layer's memory: its share of all that mirrors the weights, and its activations. Layer -1: the rest of the
+/* A layer's memory: its share of all that mirrors the weights, its activations, and its
+ * part of the KV cache. Layer -1: the rest of the
  * plan, outside all layers. */
 static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
 {
@@ -107,8 +108,9 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
     for (int c = PLAN_WEIGHTS; c <= PLAN_MOMENTS; c++)
         if (c != PLAN_FROZEN) out.of[c] = plan->category_bytes[c] / model->elements * elements;
     for (size_t i = 0; i < plan->buffer_count; i++)
-        if (plan->buffers[i].category == PLAN_ACTIVATIONS && plan->buffers[i].layer == layer)
-            out.of[PLAN_ACTIVATIONS] += plan->buffers[i].bytes;
+        if (plan->buffers[i].layer == layer &&
+            (plan->buffers[i].category == PLAN_ACTIVATIONS || plan->buffers[i].category == PLAN_CACHE))
+            out.of[plan->buffers[i].category] += plan->buffers[i].bytes;
     for (int c = 0; c < e->counted && layer < 0; c++) {
         out.of[c] = plan->category_bytes[c];
         for (int l = 0; l < model->config.num_layers; l++) out.of[c] -= bytes_of_layer(e, l).of[c];

@@ -138,8 +138,9 @@ static enum status open_evaluation(struct evaluation *e, const struct options *o
     e->targets = malloc(N * sizeof *e->targets);
     if (!e->inputs || !e->targets)
         return err_set(err, STATUS_NO_MEMORY, "evaluate: no memory for batches of %zu tokens", N);
-    return loaded_model_load(&e->loaded, folder, o->device, (struct loaded_wish){e->B, e->T, allocator},
-                             "evaluating", err);
+    return loaded_model_load(&e->loaded, folder, o->device,
+                             (struct loaded_wish){.B = e->B, .T = e->T, .allocator = allocator}, "evaluating",
+                             err);
 }
 
 static void close_evaluation(struct evaluation *e)

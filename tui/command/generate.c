@@ -2,6 +2,7 @@
 #include <float.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/json_out.h"
@@ -28,13 +29,25 @@ struct voice {
     struct generator generator;
 };
 
-static enum status open_voice(struct voice *v, const char *folder, const char *device,
+enum { PIECE = 512 }; /* tokens of a prompt that are computed in one pass */
+
+/* How many tokens prompt and text have together, or more. */
+static enum status count_tokens(const struct voice *v, const struct options *o, int *out, struct err *err)
+{
+    struct token_list list = {0};
+    enum status status = tokenizer_encode_prompt(v->tokenizer, o->prompt, strlen(o->prompt), &list, err);
+    int64_t tokens = (list.count ? (int64_t)list.count : 1) + o->max_tokens; /* an empty prompt becomes one */
+    *out = tokens < INT_MAX ? (int)tokens : INT_MAX;
+    token_list_release(&list);
+    return status;
+}
+
+static enum status open_voice(struct voice *v, const char *folder, const struct options *o,
                               enum allocator_kind allocator, struct err *err)
 {
     char path[PATH_MAX + 32];
-    struct loaded_wish wish = {.B = 1, .T = 512, .allocator = allocator};
+    struct loaded_wish wish = {.B = 1, .T = PIECE, .cache_slots = 1, .allocator = allocator};
     enum status status = loaded_model_describe(&v->loaded, folder, err);
-    if (!status) status = loaded_model_load(&v->loaded, folder, device, wish, "generating", err);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
         status = err_set(err, STATUS_NOT_FOUND,
@@ -42,6 +55,9 @@ static enum status open_voice(struct voice *v, const char *folder, const char *d
                          "(copy theirs to this place)",
                          path);
     if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
+    if (!status) status = count_tokens(v, o, &wish.cache_length, err);
+    if (wish.T > wish.cache_length) wish.T = wish.cache_length;
+    if (!status) status = loaded_model_load(&v->loaded, folder, o->device, wish, "generating", err);
     return status ? status : generator_open(&v->generator, &v->loaded.network, v->tokenizer, err);
 }
 
@@ -111,7 +127,7 @@ static enum status run(const void *options, const struct words *words, struct er
     enum allocator_kind allocator;
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
-    if (!status) status = open_voice(&voice, folder, o->device, allocator, err);
+    if (!status) status = open_voice(&voice, folder, o, allocator, err);
     if (!status) status = write_text(&voice, o, err);
     close_voice(&voice);
     return status;

@@ -16,6 +16,8 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
     struct plan_input input = {.model = &m->model,
                                .B = wish.B,
                                .T = wish.T < longest ? wish.T : longest,
+                               .cache_slots = wish.cache_slots,
+                               .cache_length = wish.cache_length < longest ? wish.cache_length : longest,
                                .allocator = wish.allocator};
     plan_input_for(&input, backend, m->choice.device);
     enum status status = checkpoint_freeze(folder, &m->model, &m->choice.info, &input.precision, err);

@@ -17,6 +17,8 @@ struct loaded_model {
 
 struct loaded_wish {
     int B, T; /* the largest batch and sequence; T no longer than the model's */
+    /* sequences in the KV cache, 0: it has none; and the tokens of each, no more than the model's */
+    int cache_slots, cache_length;
     enum allocator_kind allocator;
 };
 

@@ -60,6 +60,7 @@ static const struct look {
     {"moments", false, {0, MEDIUM, 'M', STYLE_SPEED}},
     {"activations", false, {0, LIGHT, 'A', STYLE_VAL}},
     {"workspace", false, {0, BLOCK, 'K', STYLE_GRAD}},
+    {"KV cache", false, {0, LIGHT, 'C', STYLE_BEST}},
     {"host", true, {0, DARK, 'H', STYLE_BEST}},
     {"snapshot", true, {0, MEDIUM, 'S', STYLE_TEXT}},
     {NULL, false, {0, MEDIUM, '?', STYLE_TEXT}},

@@ -84,7 +84,7 @@ static double worst_logit(const char *fixture, const char *folder)
     float *row = malloc((size_t)V * sizeof *row);
     const float *expected = logits->data;
     for (int n = 0; n < B * T; n++) {
-        network_logits(&rig.network, n, row);
+        network_logits(&rig.network, n, 1, row);
         for (int v = 0; v < V; v++) {
             worst = fmax(worst, fabs((double)row[v] - (double)expected[n * V + v]));
             largest = fmax(largest, fabs((double)expected[n * V + v]));

@@ -49,6 +49,8 @@ void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *t)
     in->B = draw(&d, 1, 4);
     in->T = draw(&d, 1, 20);
     in->moments = draw(&d, 0, 2);
+    in->cache_slots = draw(&d, 0, 3);
+    in->cache_length = draw(&d, 1, 30);
     in->precision = host ? PRECISION_FP32 : (enum precision)draw(&d, 0, PRECISIONS - 1);
     in->activation_interval = draw(&d, 0, 3);
     in->loss = (enum plan_loss)draw(&d, 0, 2);
@@ -222,7 +224,13 @@ static void infer(const struct plan_trial *t, struct network *net)
     network_forward(net, tokens, B, T);
     network_loss(net, tokens, B, T);
     network_forward(net, tokens, 1, T);
-    network_logits(net, T - 1, logits);
+    network_logits(net, T - 1, 1, logits);
+    for (int slot = 0; slot < t->input.cache_slots; slot++) {
+        int length = t->input.cache_length < 20 ? t->input.cache_length : 20, row;
+        row = network_append(net, slot, tokens, length < B * T ? length : B * T);
+        network_logits(net, row, 1, logits);
+        network_truncate(net, slot, 0);
+    }
 }
 
 void plan_trial_run(const struct backend *real, const struct plan_trial *t)

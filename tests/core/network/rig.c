@@ -104,22 +104,35 @@ void rig_freeze(struct model *model, const char *patterns, enum element element)
 void rig_open_frozen(struct rig *rig, const struct backend *backend, const struct model_config *config, int B,
                      int T, int moments, int activation_interval, const char *frozen)
 {
+    struct plan_input input = {.B = B,
+                               .T = T,
+                               .moments = moments,
+                               .cache_slots = 1,
+                               .cache_length = T,
+                               .activation_interval = activation_interval};
+    rig_open_input(rig, backend, config, input, frozen);
+}
+
+void rig_open_input(struct rig *rig, const struct backend *backend, const struct model_config *config,
+                    struct plan_input input, const char *frozen)
+{
     struct err err = {0};
     *rig = (struct rig){.backend = backend ? backend : cpu_backend()};
     if (model_init(&rig->model, config, &err)) fail_msg("%s", err.text);
     rig_freeze(&rig->model, frozen, ELEMENT_FP32);
     if (rig->backend->device_open(DEVICE_FIRST, 1, &rig->device, &err)) fail_msg("%s", err.text);
-    struct plan_input input = {.model = &rig->model,
-                               .B = B,
-                               .T = T,
-                               .moments = moments,
-                               .activation_interval = activation_interval,
-                               .host_counts = true,
-                               .gemm_workspace = rig->backend->gemm_workspace(rig->device)};
+    input.model = &rig->model;
+    input.host_counts = true;
+    input.gemm_workspace = rig->backend->gemm_workspace(rig->device);
     if (plan_init(&rig->plan, &input, &err)) fail_msg("%s", err.text);
     if (network_open(&rig->network, rig->backend, rig->device, &rig->model, &rig->plan, &err))
         fail_msg("%s", err.text);
-    rig_weights(&rig->model, 1, rig->network.weights);
+    size_t bytes = rig->model.elements * sizeof(float);
+    float *weights = malloc(bytes);
+    rig_weights(&rig->model, 1, weights);
+    rig->backend->mem_upload(rig->network.weights, weights, bytes, rig->network.stream);
+    if (rig->backend->stream_wait(rig->network.stream, &err)) fail_msg("%s", err.text);
+    free(weights);
 }
 
 void rig_close(struct rig *rig)

@@ -30,6 +30,10 @@ void rig_open_interval(struct rig *rig, const struct backend *backend, const str
 /* The parameters that any of the patterns (as of a shell, separated by blanks) matches are frozen. */
 void rig_open_frozen(struct rig *rig, const struct backend *backend, const struct model_config *config, int B,
                      int T, int moments, int activation_interval, const char *frozen);
+/* Any plan; the model and what depends on the device are filled in. The other functions give the network a
+ * cache for one sequence of T tokens. */
+void rig_open_input(struct rig *rig, const struct backend *backend, const struct model_config *config,
+                    struct plan_input input, const char *frozen);
 void rig_close(struct rig *rig);
 
 /* Freezes the parameters that any of the patterns matches, stored in this type. */

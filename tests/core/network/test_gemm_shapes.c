@@ -81,6 +81,14 @@ static void expect_equal_sets(const struct plan *plan)
     }
 }
 
+/* A prompt as long as the cache, and a token after a shorter one. */
+static void write_on(struct network *net, const int32_t *tokens, int T, float *logits)
+{
+    network_logits(net, network_append(net, 0, tokens, T), 1, logits);
+    network_truncate(net, 0, T - 1);
+    network_append(net, 0, tokens, 1);
+}
+
 /* With and without a tail behind the loss's chunks, heads of another width than the stream's, tied or not. */
 static void exactly_the_products_of_a_step_are_listed(void **state)
 {
@@ -101,7 +109,7 @@ static void exactly_the_products_of_a_step_are_listed(void **state)
             rig_tokens(1, config.vocab_size, tokens, B * T);
             rig_tokens(2, config.vocab_size, targets, B * T);
             network_forward(&rig.network, tokens, B, T);
-            network_logits(&rig.network, B * T - 1, logits);
+            write_on(&rig.network, tokens, T, logits);
             network_loss(&rig.network, targets, B, T);
             rig_train(&rig.network, tokens, targets, B, T, 1, (struct rig_dropout){0});
             expect_equal_sets(&rig.plan);
@@ -119,7 +127,7 @@ static void without_training_only_the_forward_products_are_listed(void **state)
     struct rig rig;
     rig_open(&rig, &backend, &config, 13, 50, 0);
     network_forward(&rig.network, tokens, 13, 50);
-    network_logits(&rig.network, 3, logits);
+    write_on(&rig.network, tokens, 50, logits);
     network_loss(&rig.network, tokens, 13, 50);
     expect_equal_sets(&rig.plan);
     rig_close(&rig);

@@ -89,6 +89,7 @@ struct walk {
     struct network network;
     struct step_result result;
     double loss;
+    float logit; /* of the last pass over the cache */
 };
 
 static void walk_open(struct walk *w, const struct plan_trial *t)
@@ -108,6 +109,8 @@ static void walk_open(struct walk *w, const struct plan_trial *t)
     rig_weights(&w->model, 1, w->network.weights);
     rig_tokens(7, t->config.vocab_size, tokens, 2 * N);
     memcpy(network_batch(&w->network, 0), tokens, 2 * (size_t)N * sizeof *tokens);
+    int32_t *positions = network_at(&w->network, BUFFER_ROW_POSITIONS, 0); /* all rows are of slot 0 */
+    for (int i = 0; input.cache_slots && i < N; i++) positions[i] = i % input.cache_length;
     if (input.moments)
         network_control(&w->network, (struct step_control){.seed = 5, .loss_scale = 1.0f / (float)N});
 }
@@ -115,6 +118,10 @@ static void walk_open(struct walk *w, const struct plan_trial *t)
 static void walk_run(struct walk *w, struct observer *observer)
 {
     network_observe(&w->network, observer);
+    if (w->plan.input.cache_slots) {
+        network_walk_rows(&w->network);
+        w->logit = *(float *)network_at(&w->network, BUFFER_LOGITS, 0);
+    }
     network_walk(&w->network, w->network.plan->input.moments > 0 ? 0.5f : 0);
     network_observe(&w->network, NULL);
     if (w->plan.input.moments) network_result(&w->network, &w->result);
@@ -142,9 +149,10 @@ static void expect_the_same(const struct plan_trial *t)
     walk_run(&spoilt, &observer);
     assert_int_equal(spoiler.call, record.calls);
     assert_true(spoiler.blocks > 0);
-    if (!(spoilt.loss == plain.loss && spoilt.result.loss_sum == plain.result.loss_sum && plain.loss > 0))
-        fail_msg("%s: losses %g and %g, not %g and %g", t->story, spoilt.loss, spoilt.result.loss_sum,
-                 plain.loss, plain.result.loss_sum);
+    if (!(spoilt.logit == plain.logit && spoilt.loss == plain.loss &&
+          spoilt.result.loss_sum == plain.result.loss_sum && plain.loss > 0))
+        fail_msg("%s: losses %g and %g, not %g and %g; a logit %g, not %g", t->story, spoilt.loss,
+                 spoilt.result.loss_sum, plain.loss, plain.result.loss_sum, spoilt.logit, plain.logit);
     if (t->input.moments &&
         memcmp(spoilt.network.gradients, plain.network.gradients, plain.model.elements * sizeof(float)) != 0)
         fail_msg("%s: the gradients differ", t->story);

@@ -166,7 +166,7 @@ static void expect_loss_logits_and_gradients(const char *name)
     network_forward(&f.network, f.tokens, f.B, f.T);
     assert_true(fabs(network_loss(&f.network, f.targets, f.B, f.T) / f.valid - want) < 3e-6 * want);
     for (int row = 0; row < f.B * f.T; row++) {
-        network_logits(&f.network, row, logits);
+        network_logits(&f.network, row, 1, logits);
         for (int v = 0; v < V; v++) {
             double d = logits[v] - (double)expected[row * V + v];
             square += d * d;

@@ -269,13 +269,14 @@ static void lion_plans_one_moment_less_than_adamw(void **state)
 static void every_buffer_has_a_name_and_a_category_that_has_one(void **state)
 {
     (void)state;
-    static const char *const names[] = {"weights",     "frozen weights", "gradients", "moments",
-                                        "activations", "workspace",      "host",      "snapshot"};
+    static const char *const names[] = {"weights",   "frozen weights", "gradients", "moments", "activations",
+                                        "workspace", "KV cache",       "host",      "snapshot"};
     struct model_config config = rig_config();
     struct model model;
     struct plan plan;
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
-    struct plan_input input = {.model = &model, .B = 2, .T = 8, .moments = 2};
+    struct plan_input input = {
+        .model = &model, .B = 2, .T = 8, .moments = 2, .cache_slots = 3, .cache_length = 5};
     assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
     for (size_t i = 0; i < plan.buffer_count; i++) {
         assert_true(plan.buffers[i].name && *plan.buffers[i].name);

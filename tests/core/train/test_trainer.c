@@ -499,11 +499,11 @@ static struct {
 
 enum { VALIDATION_TOKEN = 200 };
 
-static void watched_embedding_forward(void *out, const int32_t *tokens, const void *weight, int N, int C,
-                                      struct stream *stream)
+static void watched_embedding_forward(void *out, const int32_t *tokens, struct matrix weight, int N, int V,
+                                      int C, struct stream *stream)
 {
     for (int i = 0; i < N; i++) watched.validation_seen |= tokens[i] == VALIDATION_TOKEN;
-    cpu_backend()->embedding_forward(out, tokens, weight, N, C, stream);
+    cpu_backend()->embedding_forward(out, tokens, weight, N, V, C, stream);
 }
 
 static void watched_embedding_backward(float *dweight, const void *dout, const int32_t *tokens, int N, int V,

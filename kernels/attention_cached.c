@@ -1,0 +1,291 @@
+/* CPU twin of attention over the KV cache. Bound by memory for a few rows: the keys and values of a head are
+ * read once for all query heads of the group, and for all rows of one sequence that come together.
+ *
+ * A task is one key/value head and range of keys, for up to TILE queries: the query heads of the group, of
+ * one row or of several rows that follow each other in one sequence. Like the training attention it computes
+ * scores transposed (keys in rows, queries in lanes), so that the softmax runs down the columns. With one
+ * range a task writes its result; else partial results, which a second loop combines. */
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "kernels/device/cpu_device.h"
+#include "kernels/simd.h"
+#include "kernels/tile.h"
+
+enum { LANES = 16 }; /* queries are padded to this many */
+
+struct problem {
+    float *out, *partial;
+    const float *qkv, *keys, *values;
+    const int32_t *slots, *positions;
+    int N, window, S, NH, NKV, HS, group, width, ranges, range_keys;
+    float scale;
+};
+
+/* The rows and query heads of a task: `columns` queries, those of all heads from `head` on, row by row. */
+struct block {
+    int row, rows, head, heads, columns;
+};
+
+/* One worker's tiles. */
+struct tiles {
+    float *scores;  /* (TILE keys, TILE queries) */
+    float *queries; /* (width, TILE): transposed, scaled */
+    float *values;  /* (TILE keys, width), where HS is not a multiple of the width of vectors */
+    float *sums;    /* (TILE queries, width) */
+    int position[TILE];
+    float max[TILE], total[TILE], keep[TILE];
+};
+
+void cache_store(void *keys_, void *values_, const void *qkv_, const int32_t *slots, const int32_t *positions,
+                 int N, int S, int NH, int NKV, int HS, struct stream *stream)
+{
+    float *keys = keys_, *values = values_;
+    const float *qkv = qkv_;
+    size_t row = (size_t)(NH + 2 * NKV) * (size_t)HS, bytes = (size_t)HS * sizeof(float);
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) {
+        const float *from = qkv + (size_t)n * row + (size_t)NH * (size_t)HS;
+        for (int h = 0; h < NKV; h++) {
+            size_t head = (size_t)slots[n] * (size_t)NKV + (size_t)h;
+            size_t to = (head * (size_t)S + (size_t)positions[n]) * (size_t)HS;
+            memcpy(keys + to, from + (size_t)h * (size_t)HS, bytes);
+            memcpy(values + to, from + (size_t)(NKV + h) * (size_t)HS, bytes);
+        }
+    }
+}
+
+/* The rows from `row` on that share a task: they follow each other in one sequence. */
+static int rows_together(const struct problem *p, int row)
+{
+    int most = p->group < TILE ? TILE / p->group : 1, n = 1;
+    while (n < most && row + n < p->N && p->slots[row + n] == p->slots[row] &&
+           p->positions[row + n] == p->positions[row] + n)
+        n++;
+    return n;
+}
+
+static float *partial_at(const struct problem *p, int row, int head, int range)
+{
+    size_t at = ((size_t)row * (size_t)p->NH + (size_t)head) * (size_t)p->ranges + (size_t)range;
+    return p->partial + at * (size_t)(p->HS + 2);
+}
+
+/* Lanes without a query get zeros, which do no harm. */
+static void load_queries(const struct problem *p, struct tiles *t, const struct block *b, int lanes)
+{
+    ptrdiff_t row = (ptrdiff_t)(p->NH + 2 * p->NKV) * p->HS;
+    const float *from[TILE];
+    for (int c = 0; c < lanes; c++) {
+        int query = c < b->columns ? c : 0, n = b->row + query / b->heads;
+        from[c] = p->qkv + n * row + (ptrdiff_t)(b->head + query % b->heads) * p->HS;
+        t->position[c] = p->positions[n];
+        t->max[c] = -INFINITY;
+        t->total[c] = 0;
+    }
+    for (int i = 0; i < p->HS; i++) {
+        float *to = t->queries + (ptrdiff_t)i * TILE;
+#pragma omp simd
+        for (int c = 0; c < lanes; c++) to[c] = 0;
+        for (int c = 0; c < b->columns; c++) to[c] = from[c][i] * p->scale;
+    }
+}
+
+/* Sets the scores of keys from u0 on to minus infinity where the query does not see the key. */
+static void mask(const struct problem *p, struct tiles *t, int u0, int keys, int lanes)
+{
+    int window = p->window > 0 ? p->window : p->S;
+    for (int k = 0; k < keys; k++) {
+        float *row = t->scores + (ptrdiff_t)k * TILE;
+        int u = u0 + k;
+#pragma omp simd
+        for (int c = 0; c < lanes; c++)
+            row[c] = u <= t->position[c] && u > t->position[c] - window ? row[c] : -INFINITY;
+    }
+}
+
+/* One step of the online softmax, as in attention.c. A query that has seen no key yet has no maximum. */
+static void softmax_step(struct tiles *t, int keys, int lanes)
+{
+    float top[TILE];
+    memcpy(top, t->max, sizeof top);
+    for (int k = 0; k < keys; k++) {
+        const float *row = t->scores + (ptrdiff_t)k * TILE;
+#pragma omp simd
+        for (int c = 0; c < lanes; c++) top[c] = row[c] > top[c] ? row[c] : top[c];
+    }
+#pragma omp simd
+    for (int c = 0; c < lanes; c++) {
+        float base = top[c] == -INFINITY ? 0.0f : top[c];
+        t->keep[c] = simd_exp_softmax(t->max[c] - base);
+        t->max[c] = top[c];
+        t->total[c] *= t->keep[c];
+        top[c] = base;
+    }
+    for (int k = 0; k < keys; k++) {
+        float *row = t->scores + (ptrdiff_t)k * TILE;
+#pragma omp simd
+        for (int c = 0; c < lanes; c++) {
+            float e = simd_exp_softmax(row[c] - top[c]);
+            row[c] = e;
+            t->total[c] += e;
+        }
+    }
+}
+
+/* The sums, maxima and totals of the block's queries over the keys [from, to) of the slot's head, which some
+ * query sees. */
+static void attend(const struct problem *p, struct tiles *t, const struct block *b, size_t head, int from,
+                   int to)
+{
+    int lanes = (b->columns + LANES - 1) / LANES * LANES, last = p->positions[b->row + b->rows - 1];
+    int first = p->positions[b->row];
+    const float *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
+    const float *values = p->values + head * (size_t)p->S * (size_t)p->HS;
+    load_queries(p, t, b, lanes);
+    for (int u0 = from; u0 < to; u0 += TILE) {
+        int count = to - u0 < TILE ? to - u0 : TILE;
+        struct tile_operand k = {keys + (ptrdiff_t)u0 * p->HS, p->HS, 1, count};
+        const float *v = values + (ptrdiff_t)u0 * p->HS;
+        tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, false, TILE_ALL);
+        if (u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window)) mask(p, t, u0, count, lanes);
+        softmax_step(t, count, lanes);
+        for (int c = 0; u0 > from && c < b->columns; c++) {
+            float *sum = t->sums + (ptrdiff_t)c * p->width;
+#pragma omp simd
+            for (int i = 0; i < p->width; i++) sum[i] *= t->keep[c];
+        }
+        if (p->HS != p->width) {
+            tile_copy(t->values, p->width, v, p->HS, count, p->HS);
+            v = t->values;
+        }
+        struct tile_operand probabilities = {t->scores, 1, TILE, lanes};
+        tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count, u0 > from,
+                      TILE_ALL);
+    }
+}
+
+static void write_results(const struct problem *p, const struct tiles *t, const struct block *b, int range,
+                          bool seen)
+{
+    for (int c = 0; c < b->columns; c++) {
+        int n = b->row + c / b->heads, head = b->head + c % b->heads;
+        const float *sum = t->sums + (ptrdiff_t)c * p->width;
+        bool whole = p->ranges == 1;
+        float *to = whole ? p->out + ((size_t)n * (size_t)p->NH + (size_t)head) * (size_t)p->HS
+                          : partial_at(p, n, head, range);
+        float scale = whole ? 1.0f / t->total[c] : 1.0f;
+#pragma omp simd
+        for (int i = 0; i < p->HS; i++) to[i] = seen ? sum[i] * scale : 0.0f;
+        if (whole) continue;
+        to[p->HS] = seen ? t->max[c] : -INFINITY;
+        to[p->HS + 1] = seen ? t->total[c] : 0.0f;
+    }
+}
+
+static void run_task(const struct problem *p, struct tiles *t, const struct block *b, int kv, int range)
+{
+    int first = p->positions[b->row], end = first + b->rows; /* of the keys that any row sees */
+    int from = range * p->range_keys, to = p->ranges == 1 ? end : from + p->range_keys;
+    int least = p->window > 0 && first >= p->window ? (first - p->window + 1) / TILE * TILE : 0;
+    if (from < least) from = least;
+    if (to > end) to = end;
+    if (from < to) attend(p, t, b, (size_t)p->slots[b->row] * (size_t)p->NKV + (size_t)kv, from, to);
+    write_results(p, t, b, range, from < to);
+}
+
+/* out = the weighted mean of the ranges' results. A range that saw no key counts nothing. */
+static void combine(const struct problem *p, int row, int head)
+{
+    const float *partial = partial_at(p, row, head, 0);
+    float *out = p->out + ((size_t)row * (size_t)p->NH + (size_t)head) * (size_t)p->HS;
+    float max = -INFINITY, total = 0;
+    ptrdiff_t step = p->HS + 2;
+    for (int r = 0; r < p->ranges; r++) {
+        float of = partial[r * step + p->HS];
+        max = of > max ? of : max;
+    }
+    memset(out, 0, (size_t)p->HS * sizeof *out);
+    for (int r = 0; r < p->ranges; r++) {
+        const float *sum = partial + r * step;
+        float weight = simd_exp_softmax(sum[p->HS] - max);
+        total += weight * sum[p->HS + 1];
+#pragma omp simd
+        for (int i = 0; i < p->HS; i++) out[i] += weight * sum[i];
+    }
+    float inverse = 1.0f / total;
+#pragma omp simd
+    for (int i = 0; i < p->HS; i++) out[i] *= inverse;
+}
+
+static struct tiles carve(float *at, int width)
+{
+    struct tiles t = {.scores = at, .queries = at + TILE * TILE};
+    t.values = t.queries + (ptrdiff_t)width * TILE;
+    t.sums = t.values + (ptrdiff_t)width * TILE;
+    return t;
+}
+
+/* Goes through all tasks and runs every one whose number is the next of the threads' common counter. */
+static void work(const struct problem *p, struct tiles *t, long *next)
+{
+    int parts = attention_group_parts(p->NH, p->NKV), each = (p->group + parts - 1) / parts;
+    long mine, task = 0;
+#pragma omp atomic capture
+    mine = (*next)++;
+    for (int row = 0, rows; row < p->N; row += rows) {
+        rows = rows_together(p, row);
+        for (int kv = 0; kv < p->NKV; kv++)
+            for (int head = 0; head < p->group; head += each)
+                for (int range = 0; range < p->ranges; range++, task++) {
+                    if (task != mine) continue;
+                    int heads = p->group - head < each ? p->group - head : each;
+                    struct block b = {row, rows, kv * p->group + head, heads, rows * heads};
+                    run_task(p, t, &b, kv, range);
+#pragma omp atomic capture
+                    mine = (*next)++;
+                }
+    }
+}
+
+void attention_cached(void *out, const void *qkv, const void *keys, const void *values, const int32_t *slots,
+                      const int32_t *positions, void *workspace, int N, int longest, int S, int NH, int NKV,
+                      int HS, int window, struct stream *stream)
+{
+    int ranges = attention_ranges(N, longest, NKV), workers = attention_cached_workers(N, longest, NH, NKV);
+    struct problem problem = {.out = out,
+                              .partial = workspace,
+                              .qkv = qkv,
+                              .keys = keys,
+                              .values = values,
+                              .slots = slots,
+                              .positions = positions,
+                              .N = N,
+                              .window = window,
+                              .S = S,
+                              .NH = NH,
+                              .NKV = NKV,
+                              .HS = HS,
+                              .group = NH / NKV,
+                              .width = attention_width(HS),
+                              .ranges = ranges,
+                              .range_keys = attention_range_keys(ranges, longest),
+                              .scale = (float)(1.0 / sqrt((double)HS))};
+    float *scratch = problem.partial + attention_partial_floats(N, longest, NH, NKV, HS);
+    long next = 0;
+#pragma omp parallel num_threads(stream->threads)
+    {
+        int worker = omp_get_thread_num();
+        if (worker < workers) {
+            struct tiles tiles =
+                carve(scratch + (size_t)worker * attention_cached_worker_floats(HS), problem.width);
+            work(&problem, &tiles, &next);
+        }
+#pragma omp barrier
+#pragma omp for schedule(static)
+        for (int i = 0; i < N * NH; i++)
+            if (ranges > 1) combine(&problem, i / NH, i % NH);
+    }
+}

@@ -1,0 +1,45 @@
+/* The KV cache: logits through it are those of a full forward pass, for every kind of model, however a
+ * sequence is cut into passes and whatever else the slots hold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "tests/core/network/cached.h"
+
+static void every_kind_of_model_continues_as_if_it_computed_everything_again(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < CACHED_KINDS; kind++) cached_pieces_agree(NULL, PRECISION_FP32, kind);
+}
+
+static void sequences_of_different_length_share_their_passes(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < CACHED_KINDS; kind++) cached_mixture_agrees(NULL, PRECISION_FP32, kind);
+}
+
+static void a_slot_is_used_again_and_again(void **state)
+{
+    (void)state;
+    cached_reuse_agrees(NULL, PRECISION_FP32);
+}
+
+static void a_cache_may_be_longer_than_a_pass(void **state)
+{
+    (void)state;
+    cached_long_sequence_agrees(NULL, PRECISION_FP32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_of_model_continues_as_if_it_computed_everything_again),
+        cmocka_unit_test(sequences_of_different_length_share_their_passes),
+        cmocka_unit_test(a_slot_is_used_again_and_again),
+        cmocka_unit_test(a_cache_may_be_longer_than_a_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

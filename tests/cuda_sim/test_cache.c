@@ -1,0 +1,42 @@
+/* The KV cache on the CUDA table, in the simulator: logits through it are those of a full forward pass. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#include "kernels/device/cuda_plugin.h"
+#include "tests/core/network/cached.h"
+#include "tests/cuda_sim/simulator.h"
+
+extern const struct cuda_plugin cuda_plugin;
+
+static void every_kind_of_model(enum precision precision)
+{
+    const struct backend *backend = cuda_plugin.table;
+    sim_set_machine(SIM_MACHINE_GOOD);
+    for (int kind = 0; kind < CACHED_KINDS; kind++) cached_mixture_agrees(backend, precision, kind);
+    cached_long_sequence_agrees(backend, precision);
+}
+
+static void cached_logits_agree_in_fp32(void **state)
+{
+    (void)state;
+    every_kind_of_model(PRECISION_FP32);
+}
+
+static void cached_logits_agree_in_bf16(void **state)
+{
+    (void)state;
+    every_kind_of_model(PRECISION_BF16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cached_logits_agree_in_fp32),
+        cmocka_unit_test(cached_logits_agree_in_bf16),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
