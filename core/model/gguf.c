@@ -59,12 +59,17 @@ static enum status check_model(const struct writing *w)
     if (c->rope_scaling == ROPE_LLAMA3 && strcmp(architecture, "llama") != 0)
         return err_set(w->err, STATUS_USAGE,
                        "%s: llama.cpp reads the rotary scaling \"llama3\" only in Llama models", w->folder);
-    if (c->rope_scaling == ROPE_YARN)
-        return err_set(
-            w->err, STATUS_USAGE,
-            "%s: has the rotary scaling \"yarn\", which is not written to GGUF (export the folder for "
-            "other programs: without --gguf)",
-            w->folder);
+    struct model_config plain = *c; /* the only yarn that llama.cpp reads from a file */
+    plain.rope_beta_fast = 32, plain.rope_beta_slow = 1, plain.rope_truncate = true;
+    plain.rope_attention_factor = 0;
+    for (int i = 0; i < c->head_dim / 2 && c->rope_scaling == ROPE_YARN; i++)
+        if (model_rotary_frequency(&plain, i) != model_rotary_frequency(c, i) ||
+            fabs(model_rotary_scale(&plain) - model_rotary_scale(c)) > 1e-6)
+            return err_set(
+                w->err, STATUS_USAGE,
+                "%s: llama.cpp reads the rotary scaling \"yarn\" only with beta_fast 32, beta_slow 1, "
+                "whole pairs, and the attention factor that follows from the factor",
+                w->folder);
     for (int l = 0; l < c->num_layers; l++)
         if (model_window(c, l) > 0 && model_window(c, l) < c->max_seq_len)
             return err_set(
@@ -102,9 +107,11 @@ static void put_model(struct gguf_metadata *m, const struct writing *w)
     gguf_put_f32(m, ".attention.layer_norm_rms_epsilon", c->norm_eps);
     gguf_put_u32(m, ".rope.dimension_count", c->head_dim);
     gguf_put_f32(m, ".rope.freq_base", c->rope_base);
-    if (c->rope_scaling != ROPE_LINEAR) return;
-    gguf_put_text(m, ".rope.scaling.type", "linear");
+    if (c->rope_scaling != ROPE_LINEAR && c->rope_scaling != ROPE_YARN) return;
+    gguf_put_text(m, ".rope.scaling.type", rope_scaling_word(c->rope_scaling));
     gguf_put_f32(m, ".rope.scaling.factor", c->rope_factor);
+    if (c->rope_scaling == ROPE_YARN)
+        gguf_put_u32(m, ".rope.scaling.original_context_length", c->rope_original_len);
 }
 
 /* ---- tensors ---- */

@@ -458,6 +458,18 @@ static void a_token_outside_the_vocabulary_is_refused(void **state)
     free(folder);
 }
 
+static void what_llama_cpp_does_not_compute_is_refused(void **state)
+{
+    (void)state;
+    expect_refused("tests/fixtures/kinds/mistral_window", GGUF_F32,
+                   "the attention window of 7 tokens in layer 0");
+    expect_refused("tests/fixtures/kinds/qwen2_sliding", GGUF_F32,
+                   "the attention window of 5 tokens in layer 1");
+    expect_refused("tests/fixtures/kinds/llama_yarn_given", GGUF_F32, "\"yarn\" only with beta_fast 32");
+    expect_refused("tests/fixtures/kinds/llama_yarn_mscale", GGUF_F32, "\"yarn\" only with beta_fast 32");
+    expect_refused("tests/fixtures/kinds/qwen3_biases", GGUF_F32, "both qk_norm (Qwen3) and qkv_bias");
+}
+
 static void a_weight_that_f16_cannot_hold_is_refused_by_name(void **state)
 {
     (void)state;
@@ -513,6 +525,7 @@ int main(void)
         cmocka_unit_test(tokens_merges_special_tokens_and_the_chat_template_are_written),
         cmocka_unit_test(a_pattern_without_a_name_is_refused),
         cmocka_unit_test(a_token_outside_the_vocabulary_is_refused),
+        cmocka_unit_test(what_llama_cpp_does_not_compute_is_refused),
         cmocka_unit_test(a_weight_that_f16_cannot_hold_is_refused_by_name),
         cmocka_unit_test(halves_round_to_the_nearest),
     };
