@@ -144,12 +144,11 @@ static enum status check_length(const struct split *split, const char *what, con
                                 struct err *err)
 {
     if (split->sequences) return STATUS_OK;
-    return err_set(
-        err, STATUS_USAGE,
-        "the corpus is too short: %llu %s tokens, but one sequence of seq_len %d needs %lld%s (give "
-        "more text%s or a smaller seq_len)",
-        (unsigned long long)split->token_count, what, split->seq_len, split->seq_len + 1LL,
-        split->token_count > (uint64_t)split->seq_len ? " from one file" : "", remedy);
+    return err_set(err, STATUS_USAGE,
+                   "the corpus is too short: %llu %s tokens, but one sequence of seq_len %d needs %lld%s "
+                   "(give more text%s or a smaller seq_len)",
+                   (unsigned long long)split->token_count, what, split->seq_len, split->seq_len + 1LL,
+                   split->token_count > (uint64_t)split->seq_len ? " from one file" : "", remedy);
 }
 
 /* Checks that both splits have sequences. */

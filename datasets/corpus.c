@@ -319,7 +319,7 @@ enum status corpus_mark_check(const struct corpus_mark *trained, const struct co
     if (trained->tokenizer != now->tokenizer)
         return err_set(
             err, STATUS_USAGE,
-            "the tokenizer is not the one this run was trained with: its token ids have other meanings "
+            "the tokenizer is not the one this run was trained with: its token ids mean other text "
             "(restore the corpus and the tokenizer, or train a new run)");
     if (trained->tokens != now->tokens)
         return err_set(err, STATUS_USAGE,

@@ -129,7 +129,7 @@ static enum status check_text(const struct recipe *recipe, const char *path, con
     if (same) return STATUS_OK;
     return err_set(err, STATUS_CORRUPT,
                    "%.300s: was changed since the recipe %s made it (move it away, and it is made "
-                   "again; to train on it, move it and name it)",
+                   "again; to train on it, move it and give its path)",
                    path, recipe->name);
 }
 

@@ -182,9 +182,8 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
 enum status run_name_check(const char *name, struct err *err)
 {
     if (strcmp(name, "latest") != 0) return STATUS_OK;
-    return err_set(
-        err, STATUS_USAGE,
-        "--name latest: this word stands for the newest run in every command (choose another name)");
+    return err_set(err, STATUS_USAGE,
+                   "--name latest: in every command this word means the newest run (choose another name)");
 }
 
 enum status run_begin(struct store *store, const struct run_new *run, double created_at, const char *stem,
@@ -253,7 +252,7 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     if (status) return status;
     if (!exists) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
     if (strchr(id, '/'))
-        return err_set(err, STATUS_CORRUPT, "run %s: an id has no '/' (a damaged database?)", id);
+        return err_set(err, STATUS_CORRUPT, "run %s: an id must not contain '/' (a damaged database?)", id);
     status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
     status = store_begin(store, err);

@@ -191,7 +191,7 @@ static enum status refuse_several(sqlite3_stmt *select, const char *first, const
                           (const char *)sqlite3_column_text(select, FIELDS_COLUMN));
     sqlite3_reset(select);
     if (matches == 1) return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "run \"%s\": fits %d runs: %s%s (type more of the id)", word, matches,
+    return err_set(err, STATUS_USAGE, "run \"%s\": %d runs match: %s%s (type more of the id)", word, matches,
                    names, matches > 3 ? ", ..." : "");
 }
 

@@ -84,8 +84,8 @@ static enum status check_version(struct store *store, int64_t *version, struct e
             store->path);
     if (*version <= STORE_VERSION) return STATUS_OK;
     return err_set(err, STATUS_FAILED,
-                   "%s: was written by a newer anneal (its version is %lld, this one knows up to %d; update "
-                   "anneal, or set ANNEAL_HOME to another folder)",
+                   "%s: was written by a newer anneal (its version is %lld, this anneal knows versions up to "
+                   "%d; update anneal, or set ANNEAL_HOME to another folder)",
                    store->path, (long long)*version, STORE_VERSION);
 }
 
@@ -239,8 +239,8 @@ static enum status set_up_to_read(struct store *store, struct err *err)
     if (!status) status = check_version(store, &version, err);
     if (!status && version < STORE_VERSION)
         return err_set(err, STATUS_FAILED,
-                       "%s: was written by an older anneal and must be brought up to date, but is read-only "
-                       "(open it once, or a copy of its folder, where it can be written: `%s runs`)",
+                       "%s: was written by an older anneal and must be updated, but is read-only (open it, "
+                       "or a copy of its folder, once with write permission: `%s runs`)",
                        store->path, TEXT_PROGRAM);
     return status ? status : store_exec(store, settings, err);
 }

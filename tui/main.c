@@ -122,7 +122,7 @@ int main(int argc, char **argv)
         return dispatch(&command_anneal, argc, argv);
     struct err err = {0};
     if (argc > 2)
-        err_set(&err, STATUS_USAGE, "%.80s: takes no further word", argv[1]);
+        err_set(&err, STATUS_USAGE, "%.80s: takes no further argument", argv[1]);
     else
         puts(*COMMIT ? "anneal " VERSION " (" COMMIT ")" : "anneal " VERSION);
     return err.status || output_check(&err) ? fail(&command_anneal, &err) : 0;

@@ -138,7 +138,7 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found);
  * that holds the run's lock. Ignores errors. */
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step);
 
-/* A checkpoint to write: now, or by a thread while training goes on, from memory that does not change
+/* A checkpoint to write: now, or by a thread while training continues, from memory that does not change
  * meanwhile. Between save_start and save_collect the job belongs to the thread. */
 struct save_job {
     const char *folder; /* of all checkpoints; like all pointers here, borrowed until the job ends */

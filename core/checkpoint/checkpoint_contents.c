@@ -294,7 +294,7 @@ static enum status check_model(const char *folder, const struct model_config *wa
         if (fields[i].saved != fields[i].wanted)
             return err_set(err, STATUS_USAGE,
                            "%s: was saved with model.%s = %.10g, this model has %.10g (weights fit only the "
-                           "model that they were trained in)",
+                           "model that they were trained for)",
                            folder, fields[i].name, fields[i].saved, fields[i].wanted);
     for (int l = 0; l < wanted->num_layers; l++)
         if (model_window(&saved, l) != model_window(wanted, l))

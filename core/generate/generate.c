@@ -50,7 +50,7 @@ enum status generator_start(struct generator *g, const char *prompt, struct err 
         g->context[g->length++] = (int32_t)list.ids[i];
     }
     if (!status && g->length == 0)
-        status = err_set(err, STATUS_USAGE, "prompt: the tokenizer has no token for any of it");
+        status = err_set(err, STATUS_USAGE, "prompt: the tokenizer has no token for any part of it");
     token_list_release(&list);
     return status;
 }

@@ -27,7 +27,7 @@ enum plan_category {
     PLAN_WORKSPACE,   /* reused within a step: scratch of operations, gradients of activations, batch, loss */
     PLAN_CACHE,       /* keys and values of the sequences that are continued token by token; or none */
     PLAN_HOST,        /* host memory (CUDA: pinned) for copies to and from the device */
-    PLAN_SNAPSHOT,    /* host copy from which a checkpoint is written while training goes on */
+    PLAN_SNAPSHOT,    /* host copy from which a checkpoint is written while training continues */
     PLAN_CATEGORIES
 };
 const char *plan_category_name(enum plan_category category); /* "weights", … */

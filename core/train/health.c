@@ -62,7 +62,7 @@ static const char *level_of(const struct health *h)
 
 static const char *then_of(const struct health *h)
 {
-    return h->limits.on_nan == ON_NAN_STOP ? "; the run ends here, as health.on_nan = stop asks for" : "";
+    return h->limits.on_nan == ON_NAN_STOP ? "; the run ends here, because health.on_nan = stop" : "";
 }
 
 static void judge_finite(struct health *h, const struct step_record *s)
@@ -111,8 +111,8 @@ static void judge_spike(struct health *h, const struct step_record *s)
         if (high && !h->spiking) {
             report(h, s->step, "warning",
                    "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
-                   "%d steps before (look at the data of this step; if it stays, lower "
-                   "train.learning_rate and go on from an earlier checkpoint)",
+                   "%d steps before (look at the data of this step; if it stays high, lower "
+                   "train.learning_rate and continue from an earlier checkpoint)",
                    s->step, s->loss, deviations, middle, n);
             h->spiking = true;
             h->spike_steps = h->calm_steps = 0;
@@ -192,7 +192,7 @@ static void judge_plateau(struct health *h, const struct step_record *s)
     h->flat = true;
     int64_t since = h->group_began[h->group_count % HEALTH_GROUPS];
     report(h, since, "warning",
-           "the loss has stood still since step %" PRId64 ": %s then, %s by step %" PRId64
+           "the loss has not fallen since step %" PRId64 ": %s then, %s by step %" PRId64
            " (change train.learning_rate, stop, or train a larger model; where the loss is still noisy, "
            "raise health.plateau_steps)",
            since, TEXT_LOSS(older), TEXT_LOSS(newer), s->step);
@@ -263,7 +263,8 @@ static void judge_starvation(struct health *h, const struct step_record *s, doub
     if (h->starving || h->starving_seconds < INCIDENT_SECONDS) return;
     h->starving = true;
     report(h, h->starving_since, "warning",
-           "training waits for its data since step %" PRId64 ": %.0f %% of the time of the last %d steps "
+           "training has been waiting for its data since step %" PRId64
+           ": %.0f %% of the time of the last %d steps "
            "(keep train.async = true, prepare the data as a token file with `%s data prepare`, or "
            "move it to a faster disk)",
            h->starving_since, 100 * waits / seconds, HEALTH_WAITS, TEXT_PROGRAM);

@@ -43,11 +43,12 @@ static enum status check_labels(const struct language_model *m, struct err *err)
     } else if (!sequences || split_counts(validation, sequences)) {
         return STATUS_OK;
     }
-    return err_set(err, STATUS_USAGE,
-                   "data.padding = %" PRId64 ": all labels of the first %" PRIu64
-                   " sequence%s of %s are padding, so there is no loss to take (set data.padding to the id "
-                   "that pads sequences, or look at the data)",
-                   c->data.padding, sequences, sequences == 1 ? "" : "s", where);
+    return err_set(
+        err, STATUS_USAGE,
+        "data.padding = %" PRId64 ": all labels of the first %" PRIu64
+        " sequence%s of %s are padding, so there is no loss to compute (set data.padding to the id "
+        "that pads sequences, or look at the data)",
+        c->data.padding, sequences, sequences == 1 ? "" : "s", where);
 }
 
 static void lm_close(void *data)

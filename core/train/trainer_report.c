@@ -33,7 +33,7 @@ enum status trainer_device_status(struct trainer *t, struct err *err)
 
 void trainer_tolerate(struct trainer *t, const char *level, const struct err *problem)
 {
-    if (!trainer_device_status(t, NULL)) trainer_event(t, level, "%s; training goes on", problem->text);
+    if (!trainer_device_status(t, NULL)) trainer_event(t, level, "%s; training continues", problem->text);
 }
 
 /* ---- memory: when a segment starts, with evaluations and checkpoints, and every hundred steps ---- */

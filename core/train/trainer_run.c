@@ -88,7 +88,7 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
             t->trace_order = order->id;
             return false;
         }
-        snprintf(result, size, "refused: a trace of the next step is ordered already");
+        snprintf(result, size, "refused: a trace of the next step has already been ordered");
         break;
     case ORDER_LR_FACTOR:
         if (order->argument >= 0 && order->argument <= LR_FACTOR_MAX) {
@@ -197,21 +197,22 @@ static enum status save_last(struct trainer *t, const struct decision *end, stru
     if (status || t->saved_step == t->state.step) return status;
     if (!end->save && end->outcome != TRAIN_DIVERGED &&
         end->outcome != TRAIN_NOT_FINITE) /* these are reported already */
-        trainer_event(t, "error",
-                      "no checkpoint at step %" PRId64
-                      ": its gradient is not finite, the weights may be ruined; those from before stay",
-                      t->state.step);
+        trainer_event(
+            t, "error",
+            "no checkpoint at step %" PRId64
+            ": its gradient is not finite, so the weights may be ruined; earlier checkpoints are kept",
+            t->state.step);
     if (!end->save) return STATUS_OK;
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
     if (finite) return trainer_save_now(t, "last", err);
-    trainer_event(t, "error", "the weights are no longer finite; the checkpoints from before stay");
+    trainer_event(t, "error", "the weights are no longer finite; earlier checkpoints are kept");
     return STATUS_OK;
 }
 
 static enum status finish(struct trainer *t, const struct decision *end, struct err *err)
 {
-    trainer_answer_trace(t, t->state.step, "no trace: no step followed");
+    trainer_answer_trace(t, t->state.step, "no trace: no step followed the order");
     trainer_collect_save(t, true);
     return save_last(t, end, err);
 }
@@ -232,11 +233,10 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     enum status status = STATUS_OK;
     struct decision decision = {.action = ACTION_ASK};
     if (*t->computed_with && strcmp(t->computed_with, t->state.machine) != 0)
-        trainer_event(
-            t, "warning",
-            "goes on with %s; the checkpoint was computed with %s: losses may differ from those of one "
-            "run in their last digits",
-            t->state.machine, t->computed_with);
+        trainer_event(t, "warning",
+                      "continues with %s, but the checkpoint was computed with %s: the last digits of the "
+                      "losses may differ from those of a run in one piece",
+                      t->state.machine, t->computed_with);
     t->facts.total = t->setup.config->train.total_steps;
     t->facts.another_device = t->setup.another_device;
     if (t->state.step == 0) t->facts.due = decide_due(t->setup.config, 0, false);

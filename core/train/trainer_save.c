@@ -39,7 +39,7 @@ static void report_recovery(struct trainer *t, int64_t step)
 {
     if (t->unsaved)
         trainer_event(t, "info",
-                      "checkpoints are written again: step %" PRId64 " is saved; %" PRId64
+                      "checkpoints can be written again: step %" PRId64 " is saved; %" PRId64
                       " since step %" PRId64 " could not be written",
                       step, t->unsaved, t->unsaved_since);
     t->unsaved = 0;
@@ -98,11 +98,10 @@ void trainer_decide_save(struct trainer *t)
         return;
     }
     t->held = false;
-    trainer_event(
-        t, "warning",
-        "no checkpoint at step %" PRId64
-        ": no finite gradient followed, its weights may be ruined; the checkpoints from before stay",
-        t->job.state.step);
+    trainer_event(t, "warning",
+                  "no checkpoint at step %" PRId64
+                  ": no finite gradient followed, so its weights may be ruined; earlier checkpoints are kept",
+                  t->job.state.step);
 }
 
 void trainer_collect_save(struct trainer *t, bool wait)

@@ -81,8 +81,8 @@ static void put_text(struct writer *w, const char *text, size_t n)
 /* Separates what comes next from what is there: Markdown by an empty line, a manual page by .PP or .TP. */
 static void begin(struct writer *w, int next)
 {
-    bool list_goes_on = next == WRITER_ITEM && w->last == WRITER_ITEM;
-    if (!w->man && !list_goes_on) fputc('\n', w->out);
+    bool list_continues = next == WRITER_ITEM && w->last == WRITER_ITEM;
+    if (!w->man && !list_continues) fputc('\n', w->out);
     if (w->man && next == WRITER_TEXT && w->last != WRITER_HEADING) fputs(".PP\n", w->out);
     w->last = next;
 }

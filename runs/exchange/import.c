@@ -161,7 +161,7 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     run->parameters = store_column_int(*select, 6, -1);
     if (made->steps + made->evals) return STATUS_OK;
     sqlite3_reset(*select);
-    return err_set(import->err, STATUS_CORRUPT, "%s: holds neither steps nor evaluations", import->path);
+    return err_set(import->err, STATUS_CORRUPT, "%s: contains neither steps nor evaluations", import->path);
 }
 
 /* One transaction, so that the whole run is stored or nothing. */

@@ -188,7 +188,8 @@ static enum status parser_error(struct reader *r)
     if (csv_error(&r->parser) == CSV_EPARSE)
         return import_bad(r->import, "a quote is where RFC 4180 does not allow it");
     return import_bad(
-        r->import, "a field is larger than %d MiB, or memory is short (look for a quote that is not closed)",
+        r->import,
+        "a field is larger than %d MiB, or there is not enough memory (look for a quote that is not closed)",
         FIELD_MAX >> 20);
 }
 

@@ -23,8 +23,8 @@ enum status import_set_kind(struct import *import, enum import_kind kind)
 {
     if (import->kind != IMPORT_NOTHING && (import->kind != kind || kind == IMPORT_LLMC))
         return err_set(import->err, STATUS_USAGE,
-                       "%s: differs in kind from the file before it, or is a second log (import files of one "
-                       "kind at a time, logs one by one)",
+                       "%s: is of another kind than the file before it, or is a second log (import files of "
+                       "one kind at a time, logs one by one)",
                        import->path);
     import->kind = kind;
     return STATUS_OK;

@@ -38,8 +38,8 @@ static enum status explain(const struct store *sql, struct err *err)
     bool busy = (sqlite3_errcode(sql->db) & 0xff) == SQLITE_BUSY;
     return err_set(err, STATUS_IO, "%s: %s (%s)", sql->path, sqlite3_errmsg(sql->db),
                    busy ? "`fuser` shows the process that keeps it locked: end it"
-                        : "make it and its folder writable, and room on the disk; it only holds reservations "
-                          "of memory: it may be deleted while nothing trains");
+                        : "make it and its folder writable, and make room on the disk; it holds nothing but "
+                          "reservations of memory, so it may be deleted while no run trains");
 }
 
 /* Ends a transaction: commits it, or rolls it back if `status` is an error. */
@@ -127,8 +127,8 @@ enum status ledger_folder(const char *shm, const char *home, bool create, char f
     if (status || is_own(shm, folder, create)) return status;
     if (home) return file_format_path(folder, PATH_MAX, err, "%s", home);
     return err_set(err, STATUS_USAGE,
-                   "%.200s/anneal-%u: is not this user's alone (set ANNEAL_LEDGER to a folder that all your "
-                   "runs may write)",
+                   "%.200s/anneal-%u: does not belong to this user alone (set ANNEAL_LEDGER to a folder that "
+                   "all your runs may write)",
                    shm, (unsigned)geteuid());
 }
 
@@ -360,9 +360,10 @@ static enum status check_standing(const struct ledger_room *room, const struct r
     int64_t behind = held_waiting(room, getpid(), room->taken);
     for (size_t i = room->total > 0 ? count : 0; i-- > 0 && rows[i].waits;) {
         if (rows[i].bytes + behind > room->total - kept_free(room))
-            return waits(room, &rows[i],
-                         "needs memory that this process already holds (start this one when that one trains)",
-                         err);
+            return waits(
+                room, &rows[i],
+                "needs memory that this process already holds (start this run when that one is training)",
+                err);
         behind += held_waiting(room, rows[i].pid, rows[i].used);
     }
     return STATUS_OK;

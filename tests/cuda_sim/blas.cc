@@ -143,7 +143,7 @@ void expect(const void *at, const matrix &l, uint64_t alignment, const char *wha
     sim::memory_expect(at, elements * bytes_of(l.type), what);
     if (alignment < bytes_of(l.type)) alignment = bytes_of(l.type);
     if ((uintptr_t)at % alignment != 0)
-        sim::fail("cublasLtMatmul: %s is not aligned to %llu bytes, as the heuristic was told", what,
+        sim::fail("cublasLtMatmul: %s is not aligned to %llu bytes, as the heuristic was promised", what,
                   (unsigned long long)alignment);
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
 int child_run(void (*work)(int argument), int argument, char *buf, size_t size)

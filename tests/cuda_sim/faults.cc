@@ -22,7 +22,7 @@ struct script {
 struct script script;
 enum sim_machine now;
 cudaError_t sticky = cudaSuccess; /* the error of the failed device */
-bool told;                        /* a call has returned it */
+bool returned;                    /* a call has returned it */
 cudaError_t refusal;              /* of the last launch: not sticky, returned once */
 
 /* A failed device keeps its memory until the process ends; here, until the next machine is set. */
@@ -32,7 +32,7 @@ void reset(enum sim_machine machine)
     now = machine;
     script = {};
     sticky = refusal = cudaSuccess;
-    told = false;
+    returned = false;
 }
 
 bool parse(const char *words)
@@ -85,8 +85,8 @@ enum sim_machine machine()
 bool faulted(const char *caller)
 {
     if (sticky == cudaSuccess) return false;
-    if (told) fail("%s: called after a sticky error had been returned", caller);
-    told = true;
+    if (returned) fail("%s: called after a sticky error had been returned", caller);
+    returned = true;
     return true;
 }
 
@@ -102,7 +102,7 @@ bool device_failed()
 
 bool launch_taken(const char *kernel)
 {
-    if (told) fail("%s: launched after a sticky error had been returned", kernel);
+    if (returned) fail("%s: launched after a sticky error had been returned", kernel);
     if (strstr(kernel, script.which) != NULL && due(NO_ROOM)) refusal = cudaErrorMemoryAllocation;
     return refusal == cudaSuccess;
 }
@@ -122,7 +122,7 @@ bool product_refused()
 
 cudaError_t last_error(const char *caller)
 {
-    if (told) faulted(caller);
+    if (returned) faulted(caller);
     cudaError_t error = refusal;
     refusal = cudaSuccess;
     return error;

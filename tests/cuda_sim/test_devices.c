@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
 #include "tests/cuda_sim/simulated_plugin.h"
@@ -129,7 +129,7 @@ static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
     simulated_plugin_use("fault_at:1:embedding_gather");
     process_expect_sentence(
         process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
-        "unspecified launch failure (there is no checkpoint to go on from: start it again");
+        "unspecified launch failure (there is no checkpoint to continue from: start it again");
     assert_string_equal(stage_status(), "failed");
 }
 

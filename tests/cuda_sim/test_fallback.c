@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <signal.h>
@@ -104,20 +104,20 @@ static void expect_fall_back(const struct failure *f)
 static void a_fault_before_the_first_checkpoint_starts_from_the_beginning(void **state)
 {
     (void)state;
-    expect_fall_back(
-        &(struct failure){"fault_at:2:embedding_gather", "--sample.every=0",
-                          "cuda:0 failed after step 1; the CPU trains on from the beginning, 1 step "
-                          "again, in fp32: a kernel",
-                          "1:0:failed 2:0:finished", "1:1 2:8", "0 0 0"});
+    expect_fall_back(&(struct failure){
+        "fault_at:2:embedding_gather", "--sample.every=0",
+        "cuda:0 failed after step 1; training continues on the CPU from the beginning, repeating 1 step, "
+        "in fp32: a kernel",
+        "1:0:failed 2:0:finished", "1:1 2:8", "0 0 0"});
 }
 
-static void a_fault_goes_on_from_the_newest_checkpoint(void **state)
+static void a_fault_continues_from_the_newest_checkpoint(void **state)
 {
     (void)state; /* eight forward passes are of seven steps and an evaluation */
     expect_fall_back(
         &(struct failure){"fault_at:9:embedding_gather", "--sample.every=0",
-                          "after step 7; the CPU trains on from the checkpoint of step 6, 1 step "
-                          "again, in fp32: a kernel",
+                          "after step 7; training continues on the CPU from the checkpoint of step 6, "
+                          "repeating 1 step, in fp32: a kernel",
                           "1:0:failed 2:6:finished", "1:7 2:2", "1 0 3"});
 }
 
@@ -140,16 +140,17 @@ static void a_device_lost_in_a_checkpoint_leaves_no_checkpoint(void **state)
     (void)state; /* only weights and moments are that large: the first of them in the second checkpoint */
     expect_fall_back(&(struct failure){
         "lost_at:4:16384", "--sample.every=0",
-        "the CPU trains on from the checkpoint of step 3, 1 step again, in fp32: ", "1:0:failed 2:3:finished",
-        "1:4 2:5", "1 0 1"});
+        "training continues on the CPU from the checkpoint of step 3, repeating 1 step, in fp32: ",
+        "1:0:failed 2:3:finished", "1:4 2:5", "1 0 1"});
 }
 
 static void a_launch_without_memory_loses_no_step(void **state)
 {
     (void)state; /* the state in the device's memory is saved before the CPU takes over */
-    expect_fall_back(&(struct failure){"no_room_at:3:optimizer_update", "--sample.every=0",
-                                       "the CPU trains on from the checkpoint of step 2, in fp32: ",
-                                       "1:0:failed 2:2:finished", "1:2 2:6", "0 0 1"});
+    expect_fall_back(&(struct failure){
+        "no_room_at:3:optimizer_update", "--sample.every=0",
+        "training continues on the CPU from the checkpoint of step 2, in fp32: ", "1:0:failed 2:2:finished",
+        "1:2 2:6", "0 0 1"});
 }
 
 /* The faulty step is queued before the previous one is reported, and the fault is found when the host waits
@@ -157,11 +158,11 @@ static void a_launch_without_memory_loses_no_step(void **state)
 static void streams_that_are_late_fall_back_from_the_same_step(void **state)
 {
     setenv("ANNEAL_SIM_STREAMS", "late", 1);
-    a_fault_goes_on_from_the_newest_checkpoint(state);
+    a_fault_continues_from_the_newest_checkpoint(state);
     a_launch_without_memory_loses_no_step(state);
 }
 
-static void a_bf16_run_goes_on_in_fp32(void **state)
+static void a_bf16_run_continues_in_fp32(void **state)
 {
     (void)state;
     struct stage s;
@@ -170,10 +171,10 @@ static void a_bf16_run_goes_on_in_fp32(void **state)
     process_close(
         process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL));
     expect_query(&s, "select device, precision, status, segment from runs", "cpu|fp32|finished|2");
-    expect_query(
-        &s,
-        "select count(*) from events where text like '%the CPU trains on from %, in fp32 instead of bf16: %'",
-        "1");
+    expect_query(&s,
+                 "select count(*) from events where text like '%training continues on the CPU from %, in "
+                 "fp32 instead of bf16: %'",
+                 "1");
 }
 
 /* ---- with --device cuda ---- */
@@ -188,7 +189,7 @@ static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void 
         process_run(0, "train", s.config, EIGHT, "--name=cpu", "--device=cpu", "--progress=none", NULL));
     process_expect_sentence(
         process_run(1, "train", s.config, EIGHT, "--name=gpu", "--device=cuda", "--progress=none", NULL),
-        "unspecified launch failure (go on from the last checkpoint: ");
+        "unspecified launch failure (continue from the last checkpoint: ");
     expect_query(&s, "select device, status, steps, segment from runs where name = 'gpu'",
                  "cuda:0|failed|7|1");
     process_close(process_run(0, "resume", "gpu", "--device=cpu", "--progress=none", NULL));
@@ -205,7 +206,7 @@ static void cuda_alone_without_a_checkpoint_says_that_there_is_none(void **state
     simulated_plugin_use("lost_at:2"); /* the second step's result */
     process_expect_sentence(
         process_run(1, "train", s.config, EIGHT, "--device=cuda", "--progress=none", NULL),
-        "CUDA-capable device(s) is/are busy or unavailable (there is no checkpoint to go on from");
+        "CUDA-capable device(s) is/are busy or unavailable (there is no checkpoint to continue from");
     expect_query(&s, "select device, status, steps from runs", "cuda:0|failed|1");
 }
 
@@ -399,8 +400,9 @@ static void a_device_without_room_leaves_the_table_in_the_log(void **state)
     expect_logged(&s, WORDS("training on the CPU: arena: no room for ", "finished after step 8"));
     simulated_plugin_use("no_room_at:3:optimizer_update"); /* in the midst of a step */
     process_close(process_run(0, "train", s.config, EIGHT, "--progress=none", NULL));
-    expect_logged(&s, WORDS("device memory, arena allocator:", "  weights ", "  gradients ", "  moments ",
-                            "  all ", "the CPU trains on from the checkpoint of step 2", "finished"));
+    expect_logged(&s,
+                  WORDS("device memory, arena allocator:", "  weights ", "  gradients ", "  moments ",
+                        "  all ", "training continues on the CPU from the checkpoint of step 2", "finished"));
 }
 
 static void a_resume_without_room_leaves_the_table_in_the_log(void **state)
@@ -526,7 +528,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_fault_before_the_first_checkpoint_starts_from_the_beginning,
                                   simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_fault_goes_on_from_the_newest_checkpoint, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_fault_continues_from_the_newest_checkpoint, simulated_plugin_forget),
         cmocka_unit_test_teardown(streams_that_are_late_fall_back_from_the_same_step,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(a_fault_in_an_evaluation_leaves_no_evaluation, simulated_plugin_forget),
@@ -534,7 +536,7 @@ int main(void)
         cmocka_unit_test_teardown(a_device_lost_in_a_checkpoint_leaves_no_checkpoint,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(a_launch_without_memory_loses_no_step, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_bf16_run_goes_on_in_fp32, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_bf16_run_continues_in_fp32, simulated_plugin_forget),
         cmocka_unit_test_teardown(cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(cuda_alone_without_a_checkpoint_says_that_there_is_none,

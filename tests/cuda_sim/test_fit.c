@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
 #include "core/memory/fit.h"
@@ -71,7 +71,7 @@ static json_t *fit_of(const struct stage *s)
     return fit;
 }
 
-static void what_fits_beside_a_run_on_the_gpu_starts_there(void **state)
+static void what_fits_next_to_a_run_on_the_gpu_starts_there(void **state)
 {
     (void)state;
     struct stage s;
@@ -119,8 +119,8 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
     do { /* it reports the wait before it is in the queue */
         free(devices);
         devices = process_output("devices", NULL);
-    } while (!strstr(devices, " waited for by "));
-    snprintf(words, sizeof words, " waited for by patient (starting), process %d, for ",
+    } while (!strstr(devices, " requested by "));
+    snprintf(words, sizeof words, " requested by patient (starting), process %d, for ",
              (int)process_pid(waiting));
     if (!strstr(devices, words) || !strstr(devices, ", no. 1 in the queue")) fail_msg("%s", devices);
     free(devices);
@@ -149,7 +149,7 @@ static void boundless(struct device *device, struct device_info *out)
 #define HUGE_MODEL "model.vocab_size=16777216", "model.hidden_dim=65536"
 
 /* 4 TiB of weights, and three times as much in the snapshot that checkpoints are written from. */
-static void page_locked_memory_that_the_host_has_not_is_told_before_anything_is_allocated(void **state)
+static void page_locked_memory_that_the_host_has_not_is_reported_before_anything_is_allocated(void **state)
 {
     (void)state;
     struct session s;
@@ -173,9 +173,9 @@ static void page_locked_memory_that_the_host_has_not_is_told_before_anything_is_
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_fits_beside_a_run_on_the_gpu_starts_there, simulated_plugin_forget),
+        cmocka_unit_test_teardown(what_fits_next_to_a_run_on_the_gpu_starts_there, simulated_plugin_forget),
         cmocka_unit_test_teardown(who_waits_for_the_gpu_is_seen_and_comes_first, simulated_plugin_forget),
-        cmocka_unit_test(page_locked_memory_that_the_host_has_not_is_told_before_anything_is_allocated),
+        cmocka_unit_test(page_locked_memory_that_the_host_has_not_is_reported_before_anything_is_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
 #include "tests/cuda_sim/simulated_plugin.h"
@@ -49,7 +49,7 @@ static void a_run_records_its_gpu_and_who_holds_memory_of_it(void **state)
     process_close(process_run(0, "train", s.config, "--model.hidden_dim=16", "--train.total_steps=2",
                               "--device=cuda", "--progress=none", NULL));
     char *text = process_output("show", "latest", NULL);
-    assert_shows(text, "\nDevice, as last seen\n");
+    assert_shows(text, "\nDevice, as last measured\n");
     assert_shows(text, "\nutilization_pct    97\n");
     assert_shows(text, "\nload_1m  ");
     assert_shows(text, "\nProcesses that hold its memory\n");
@@ -72,7 +72,7 @@ static void a_run_records_its_gpu_and_who_holds_memory_of_it(void **state)
     free(text);
 }
 
-static void devices_tells_who_holds_memory_by_run_or_by_number(void **state)
+static void devices_reports_who_holds_memory_by_run_or_by_number(void **state)
 {
     (void)state;
     struct stage s;
@@ -114,7 +114,7 @@ static void a_run_without_nvml_records_its_host(void **state)
     assert_string_equal(text, "1|0|0|0|1");
     free(text);
     text = process_output("show", "latest", NULL);
-    assert_shows(text, "\nDevice, as last seen\n");
+    assert_shows(text, "\nDevice, as last measured\n");
     if (strstr(text, "utilization_pct")) fail_msg("%s", text);
     free(text);
 }
@@ -136,7 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_records_its_gpu_and_who_holds_memory_of_it, forget),
-        cmocka_unit_test_teardown(devices_tells_who_holds_memory_by_run_or_by_number, forget),
+        cmocka_unit_test_teardown(devices_reports_who_holds_memory_by_run_or_by_number, forget),
         cmocka_unit_test_teardown(a_run_without_nvml_records_its_host, forget),
         cmocka_unit_test_teardown(devices_says_why_nobody_can_tell, forget),
     };

@@ -108,7 +108,7 @@ static void page_locked_memory_is_the_hosts(void **state)
     fixture_close(&f);
 }
 
-static void a_full_gpu_is_told_with_the_tag(void **state)
+static void a_full_gpu_is_reported_with_the_tag(void **state)
 {
     (void)state;
     static const enum allocator_kind kinds[] = {ALLOCATOR_BASIC, ALLOCATOR_POOL, ALLOCATOR_CACHING};
@@ -171,7 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_strategy_hands_out_device_memory),
         cmocka_unit_test(page_locked_memory_is_the_hosts),
-        cmocka_unit_test(a_full_gpu_is_told_with_the_tag),
+        cmocka_unit_test(a_full_gpu_is_reported_with_the_tag),
         cmocka_unit_test(how_the_pool_grows_is_seen_and_bounds_what_it_takes),
         cmocka_unit_test(a_pool_that_cannot_be_watched_is_taken_to_grow_by_much),
     };

@@ -117,8 +117,9 @@ static void *use_and_free(struct lab *lab, size_t bytes, int reader)
 static void *take_and_write(struct lab *lab, size_t bytes, int taker)
 {
     void *memory = NULL;
-    struct stream *told = lab->streams[lab->plant == STREAMS_MIXED ? 0 : taker];
-    if (allocator_alloc(allocator_root(lab->allocator), "second", bytes, told, &memory, NULL)) _exit(REFUSED);
+    struct stream *given = lab->streams[lab->plant == STREAMS_MIXED ? 0 : taker];
+    if (allocator_alloc(allocator_root(lab->allocator), "second", bytes, given, &memory, NULL))
+        _exit(REFUSED);
     real()->mem_upload(memory, lab->twos, N * sizeof(float), lab->streams[taker]);
     real()->stream_wait(lab->streams[taker], NULL);
     return memory;

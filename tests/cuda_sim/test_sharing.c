@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
 #include "core/base/clock.h"
@@ -26,7 +26,7 @@
         "--train.seq_len=8", "--train.batch_size=1", "--eval.batches=1", "--eval.every=0",                   \
         "--sample.every=0"
 
-static void a_run_that_does_not_fit_beside_another_is_refused_or_waits(void **state)
+static void a_run_that_does_not_fit_next_to_another_is_refused_or_waits(void **state)
 {
     (void)state;
     struct stage s;
@@ -56,7 +56,7 @@ static void a_run_that_does_not_fit_beside_another_is_refused_or_waits(void **st
     bool listed = false;
     for (double end = clock_monotonic() + 60; !listed && clock_monotonic() < end; process_close(devices)) {
         devices = process_run(0, "devices", NULL);
-        listed = strstr(process_stdout(devices), " waited for by third (starting), process ");
+        listed = strstr(process_stdout(devices), " requested by third (starting), process ");
     }
     assert_true(listed);
     process_signal(first, SIGTERM);
@@ -270,7 +270,7 @@ static void the_share_that_stays_free_follows_the_kind_of_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_run_that_does_not_fit_beside_another_is_refused_or_waits,
+        cmocka_unit_test_teardown(a_run_that_does_not_fit_next_to_another_is_refused_or_waits,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(ctrl_c_ends_the_waiting, simulated_plugin_forget),
         cmocka_unit_test_teardown(memory_from_any_allocator_gives_the_same_losses, simulated_plugin_forget),

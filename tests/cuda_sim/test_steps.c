@@ -323,7 +323,7 @@ static void expect_ahead(const char *async, int ahead)
 
 /* When a step is reported, the next one is queued; the host waits only for one event, and allocates no device
  * memory. */
-static void a_step_is_queued_before_the_one_before_it_is_told(void **state)
+static void a_step_is_queued_before_the_one_before_it_is_reported(void **state)
 {
     (void)state;
     expect_ahead("train.async=true", 1);
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test(what_happens_between_steps_needs_no_new_recording),
         cmocka_unit_test(without_its_waits_between_streams_the_curve_is_another),
         cmocka_unit_test(graphs_are_for_devices_that_are_faster_than_the_host),
-        cmocka_unit_test(a_step_is_queued_before_the_one_before_it_is_told),
+        cmocka_unit_test(a_step_is_queued_before_the_one_before_it_is_reported),
         cmocka_unit_test(a_steady_step_waits_for_one_result_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,7 +193,7 @@ static void a_mark_before_a_refused_launch_is_good(void **state)
     fixture_close(&f);
 }
 
-static void a_fault_is_told_with_its_reason_by_whoever_finds_it(void **state)
+static void a_fault_is_reported_with_its_reason_by_whoever_finds_it(void **state)
 {
     (void)state;
     for (int finder = 0; finder < 3; finder++) {
@@ -349,7 +349,7 @@ int main(void)
         cmocka_unit_test(ordinary_memory_is_read_before_the_call_returns),
         cmocka_unit_test(ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself),
         cmocka_unit_test(a_mark_before_a_refused_launch_is_good),
-        cmocka_unit_test(a_fault_is_told_with_its_reason_by_whoever_finds_it),
+        cmocka_unit_test(a_fault_is_reported_with_its_reason_by_whoever_finds_it),
         cmocka_unit_test(a_graph_runs_when_it_is_queued_and_not_when_it_is_recorded),
         cmocka_unit_test(work_that_cannot_be_recorded_leaves_the_stream_as_it_was),
         cmocka_unit_test(a_launch_without_memory_is_no_graph_and_no_fault),

@@ -111,7 +111,7 @@ static void records_that_come_in_many_buffers_are_all_there(void **state)
     session_close(&s);
 }
 
-static void too_many_records_are_told(void **state)
+static void too_many_records_are_reported(void **state)
 {
     (void)state;
     struct session s;
@@ -205,7 +205,7 @@ int main(void)
         cmocka_unit_test(without_cupti_the_trace_has_the_operations_and_says_what_is_missing),
         cmocka_unit_test(every_kernel_and_copy_of_the_step_is_in_the_trace),
         cmocka_unit_test(records_that_come_in_many_buffers_are_all_there),
-        cmocka_unit_test(too_many_records_are_told),
+        cmocka_unit_test(too_many_records_are_reported),
         cmocka_unit_test(two_traces_of_a_run_hold_each_their_own_step),
         cmocka_unit_test(a_traced_step_computes_the_same_bits),
         cmocka_unit_test(phases_and_operations_are_ranges_that_all_end),

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <limits.h>
 #include <stdio.h>
@@ -74,11 +74,11 @@ static void a_shard_has_a_sidecar_like_any_other(void **state)
 {
     (void)state;
     static const char text[] = "{\"tokens\": 6, \"tokenizer\": \"gpt2\", \"vocab_size\": 65536}";
-    const char *path = scratch_path("told.bin");
+    const char *path = scratch_path("named.bin");
     struct token_file file;
     struct err err = {0};
     scratch_shard(path, SHARD_16, 1, IDS, ids, IDS);
-    scratch_write(scratch_path("told.bin.json"), text, sizeof text - 1);
+    scratch_write(scratch_path("named.bin.json"), text, sizeof text - 1);
     assert_ok(token_file_open(path, &file, &err), &err);
     assert_string_equal(file.tokenizer, "gpt2");
     assert_int_equal(file.vocab_size, 65536);

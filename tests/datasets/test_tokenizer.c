@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -148,7 +148,7 @@ static void normal_forms_are_unicodes(void **state)
     }
 }
 
-static void utf8_is_told_from_other_bytes(void **state)
+static void utf8_is_distinguished_from_other_bytes(void **state)
 {
     (void)state;
     static const struct {
@@ -456,7 +456,7 @@ int main(void)
         cmocka_unit_test(no_byte_is_ever_lost),
         cmocka_unit_test(a_normalizer_changes_only_what_it_must),
         cmocka_unit_test(normal_forms_are_unicodes),
-        cmocka_unit_test(utf8_is_told_from_other_bytes),
+        cmocka_unit_test(utf8_is_distinguished_from_other_bytes),
         cmocka_unit_test(bytes_are_their_own_ids),
         cmocka_unit_test(an_id_out_of_range_decodes_to_nothing),
         cmocka_unit_test(encoding_appends_to_the_list),

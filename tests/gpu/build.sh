@@ -27,7 +27,7 @@ twins=$(ls kernels/*.c kernels/device/*.c | grep -v kernels/device/cpu_select.c)
 bench=tests/bench/bench_allocator.c
 plain="tests/gpu/plain/one_isa.c tests/gpu/plain_sgemm.c"
 check=$(ls tests/gpu/*.c | grep -v -e /test_ -e /plain_sgemm)
-beside=$(sed -n 's/^PLUGIN_BASE := //p' Makefile) # the objects of the plugin that are not .cu files
+with=$(sed -n 's/^PLUGIN_BASE := //p' Makefile) # the objects of the plugin that are not .cu files
 plugin=
 if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/*.cu kernels/device/*.cu); fi
 
@@ -68,7 +68,7 @@ link gpu_check $check
 link bench_allocator $bench
 if [ -n "$plugin" ]; then
     "$NVCC" -shared -cudart static -Xcompiler -static-libstdc++ -Xlinker --exclude-libs,ALL -o "$out/anneal_cuda.so" \
-        $(objects $plugin $beside) -lcublasLt -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64,-rpath,/usr/local/cuda/lib64"
+        $(objects $plugin $with) -lcublasLt -Xlinker "-rpath,\$ORIGIN,-rpath,$(dirname "$NVCC")/../lib64,-rpath,/usr/local/cuda/lib64"
 elif [ -z "${ANNEAL_CUDA_PLUGIN:-}" ]; then
     echo "nvcc is not on PATH: no plugin was built (install NVIDIA's CUDA Toolkit)"
 fi

@@ -308,14 +308,16 @@ static enum status run_way(struct pipeline *p, bool ahead, int steps, double *lo
 {
     enum status status = STATUS_OK;
     double start = 0;
-    int told = 0;
+    int reported = 0;
     for (int step = 0; step < steps && !status; step++) {
         int behind = ahead && step != UNTIMED_STEPS ? 1 : 0; /* the time begins with nothing under way */
-        for (; told < step - behind && !status; told++) status = pipeline_result(p, told, &losses[told], err);
+        for (; reported < step - behind && !status; reported++)
+            status = pipeline_result(p, reported, &losses[reported], err);
         if (step == UNTIMED_STEPS) start = clock_monotonic();
         if (!status) status = pipeline_step(p, step, err);
     }
-    for (; told < steps && !status; told++) status = pipeline_result(p, told, &losses[told], err);
+    for (; reported < steps && !status; reported++)
+        status = pipeline_result(p, reported, &losses[reported], err);
     *ms = (clock_monotonic() - start) * 1e3 / (steps - UNTIMED_STEPS);
     return status;
 }

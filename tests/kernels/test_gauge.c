@@ -77,7 +77,7 @@ static void a_machine_without_the_library_says_so(void **state)
     assert_non_null(strstr(err.text, "libnvidia-ml.so.1 not found"));
 }
 
-static void a_gpu_tells_load_memory_power_and_clocks(void **state)
+static void a_gpu_reports_load_memory_power_and_clocks(void **state)
 {
     (void)state;
     struct nvml_stand_in *s = stand_in();
@@ -93,7 +93,7 @@ static void a_gpu_tells_load_memory_power_and_clocks(void **state)
     assert_int_equal(s->opened, 0);
 }
 
-static void every_reason_for_low_clocks_is_told_the_weightiest_first(void **state)
+static void every_reason_for_low_clocks_is_reported_the_weightiest_first(void **state)
 {
     (void)state;
     static const struct {
@@ -158,7 +158,7 @@ static void who_holds_memory_is_listed_by_number_and_named(void **state)
     gauge_close(gauge);
 }
 
-static void of_more_processes_than_anybody_has_none_are_told(void **state)
+static void of_more_processes_than_anybody_has_none_are_reported(void **state)
 {
     (void)state;
     struct nvml_stand_in *s = stand_in();
@@ -233,7 +233,7 @@ static void what_a_gpu_does_not_tell_is_unknown_not_zero(void **state)
     assert_int_equal(s->opened, 0);
 }
 
-static void an_old_driver_tells_what_it_has(void **state)
+static void an_old_driver_reports_what_it_has(void **state)
 {
     (void)state;
     struct nvml_stand_in *s = stand_in_of("old/");
@@ -286,7 +286,7 @@ static void a_glance_at_a_gpu_that_hangs_comes_back(void **state)
 }
 
 /* Work of some processor time between two readings shows as load. */
-static void the_processor_tells_load_and_memory(void **state)
+static void the_processor_reports_load_and_memory(void **state)
 {
     (void)state;
     struct gpu_record r;
@@ -327,16 +327,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_machine_without_the_library_says_so),
-        cmocka_unit_test(a_gpu_tells_load_memory_power_and_clocks),
-        cmocka_unit_test(every_reason_for_low_clocks_is_told_the_weightiest_first),
+        cmocka_unit_test(a_gpu_reports_load_memory_power_and_clocks),
+        cmocka_unit_test(every_reason_for_low_clocks_is_reported_the_weightiest_first),
         cmocka_unit_test(who_holds_memory_is_listed_by_number_and_named),
-        cmocka_unit_test(of_more_processes_than_anybody_has_none_are_told),
+        cmocka_unit_test(of_more_processes_than_anybody_has_none_are_reported),
         cmocka_unit_test(in_a_container_nobody_has_a_name_that_might_be_another_ones),
         cmocka_unit_test(what_a_gpu_does_not_tell_is_unknown_not_zero),
-        cmocka_unit_test(an_old_driver_tells_what_it_has),
+        cmocka_unit_test(an_old_driver_reports_what_it_has),
         cmocka_unit_test(a_glance_has_what_the_gauge_says),
         cmocka_unit_test(a_glance_at_a_gpu_that_hangs_comes_back),
-        cmocka_unit_test(the_processor_tells_load_and_memory),
+        cmocka_unit_test(the_processor_reports_load_and_memory),
         cmocka_unit_test(the_load_of_the_host_is_what_the_kernel_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,7 +162,7 @@ static void an_older_version_is_refused_where_it_cannot_be_migrated(void **state
     store_close(store_fixture_open(home));
     store_fixture_sql(home, "pragma user_version = 1");
     shut();
-    refused(STATUS_FAILED, "was written by an older anneal and must be brought up to date");
+    refused(STATUS_FAILED, "was written by an older anneal and must be updated");
     assert_true(store_fixture_number(home, "pragma user_version") == 1);
 }
 

@@ -106,7 +106,7 @@ static void several_runs_that_fit_are_named_three_at_most(void **state)
     assert_int_equal(run_find(store, "20", &info, &err), STATUS_USAGE);
     for (int i = 3; i > 0; i--) assert_non_null(strstr(err.text, ids[i])); /* the newest */
     assert_null(strstr(err.text, ids[0]));
-    assert_non_null(strstr(err.text, "fits 4 runs"));
+    assert_non_null(strstr(err.text, "4 runs match"));
     assert_non_null(strstr(err.text, ", ..."));
     assert_int_equal(run_delete(store, ids[0], &err), STATUS_OK);
     assert_int_equal(run_find(store, "20", &info, &err), STATUS_USAGE);

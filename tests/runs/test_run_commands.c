@@ -180,7 +180,7 @@ static void runs_lists_filters_and_sorts(void **state)
     expect(home, "runs --json >/dev/full; echo", 0, "");
 }
 
-static void show_tells_the_whole_story(void **state)
+static void show_reports_the_whole_story(void **state)
 {
     (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
@@ -198,8 +198,8 @@ static void show_tells_the_whole_story(void **state)
         "update skipped: the loss is nan",
         "learning_rate = 3e-4"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect(home, "show psalms", 0, words[i]);
-    expect(home, "show job", 0, "died without a word");
-    expect(home, "show job", 0, "(its checkpoints are no longer there: train it again)");
+    expect(home, "show job", 0, "ended unexpectedly");
+    expect(home, "show job", 0, "(its checkpoints are gone: start it anew)");
     store_fixture_sql(home,
                       "delete from checkpoints where run_id = (select id from runs where name = 'job')");
     expect(home, "show job", 0, "(from the beginning: it has no checkpoint yet)");
@@ -207,10 +207,10 @@ static void show_tells_the_whole_story(void **state)
     store_fixture_sql(home, "update runs set created_at = created_at + 3600 where name = 'ruth'");
     expect(home, "show latest", 0, "created");
     expect(home, "show psalm", 1, "did you mean \"psalms\"");
-    expect(home, "show 2", 2, "fits 3 runs");
+    expect(home, "show 2", 2, "3 runs match");
     expect(home, "show", 2, "needs RUN");
     expect(home, "show a b", 2, "takes RUN, \"b\" is one word too many");
-    expect(home, "show --help", 0, "early-stopping");
+    expect(home, "show --help", 0, "early stopping");
 
     json_t *run = expect_json(home, "show psalms --json");
     assert_string_equal(json_string_value(json_object_get(run, "id")), finished);
@@ -244,7 +244,7 @@ static void expect_harmless(const char *what, const char *text)
             fail_msg("anneal %s prints the control byte 0x%02x at \"%.40s\"", what, *c, (const char *)c + 1);
 }
 
-static void early_stopping_is_told_evaluation_by_evaluation(void **state)
+static void early_stopping_is_reported_evaluation_by_evaluation(void **state)
 {
     (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
@@ -501,8 +501,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_lists_filters_and_sorts),
-        cmocka_unit_test(show_tells_the_whole_story),
-        cmocka_unit_test(early_stopping_is_told_evaluation_by_evaluation),
+        cmocka_unit_test(show_reports_the_whole_story),
+        cmocka_unit_test(early_stopping_is_reported_evaluation_by_evaluation),
         cmocka_unit_test(of_long_lists_the_last_rows_are_shown),
         cmocka_unit_test(a_loss_that_was_never_recorded_is_no_nan),
         cmocka_unit_test(recorded_texts_cannot_steer_the_terminal),

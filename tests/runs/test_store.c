@@ -380,7 +380,7 @@ static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
     c[strlen(c) - 1] = '\0';
     assert_int_equal(run_find(store, c, &info, &err), STATUS_OK);
     assert_int_equal(run_find(store, "2", &info, &err), STATUS_USAGE);
-    assert_non_null(strstr(err.text, "fits 3 runs"));
+    assert_non_null(strstr(err.text, "3 runs match"));
     assert_non_null(strstr(err.text, a));
     assert_int_equal(run_find(store, "psalm5", &info, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "did you mean \"psalms\""));

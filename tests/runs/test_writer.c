@@ -469,7 +469,7 @@ static void a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(void 
     assert_true(stored == STEPS && summed == STEPS / 64 * 64 && bad == 0);
 }
 
-static void a_trainer_that_goes_on_elsewhere_begins_a_segment_and_keeps_its_orders(void **state)
+static void a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_orders(void **state)
 {
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
@@ -531,7 +531,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_a_store_that_stalls_waits_once),
         cmocka_unit_test(a_batch_that_fails_halfway_leaves_rollups_that_agree_with_the_rows),
         cmocka_unit_test(a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room),
-        cmocka_unit_test(a_trainer_that_goes_on_elsewhere_begins_a_segment_and_keeps_its_orders),
+        cmocka_unit_test(a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_orders),
         cmocka_unit_test(a_writer_for_an_unknown_run_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

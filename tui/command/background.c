@@ -65,17 +65,16 @@ enum status background_watch(const char *command, char **argv, const struct run_
     struct launch launch = {0};
     struct store *store = NULL;
     if (!isatty(STDOUT_FILENO))
-        return err_set(
-            err, STATUS_FAILED,
-            "--watch: the workbench needs a terminal, and standard output is none (without --watch "
-            "it trains and prints its progress)");
+        return err_set(err, STATUS_FAILED,
+                       "--watch: the workbench needs a terminal, but standard output is not one (without "
+                       "--watch anneal trains and prints its progress)");
     for (; *argv && count < LAUNCH_WORDS_MAX - 1; argv++) {
         if (strcmp(*argv, "--progress") == 0 && argv[1])
             argv++;
         else if (strcmp(*argv, "--watch") != 0 && strncmp(*argv, "--progress=", 11) != 0)
             arguments[count++] = *argv;
     }
-    if (*argv) return err_set(err, STATUS_USAGE, "more than %d words", LAUNCH_WORDS_MAX);
+    if (*argv) return err_set(err, STATUS_USAGE, "more than %d arguments", LAUNCH_WORDS_MAX);
     arguments[count++] = LAUNCH_PROGRESS;
     arguments[count] = NULL;
     enum status status = store_open(NULL, false, &store, err);

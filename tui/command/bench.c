@@ -178,24 +178,24 @@ static enum status run_step(const void *options, const struct words *words, stru
 static const struct options defaults = {.rounds = STEPS};
 
 static const struct option_spec options[] = {
-    OPTION("rounds", OPTION_WHOLE, AT(rounds), "N", "steps that count (default 15)", .least = 1,
+    OPTION("rounds", OPTION_WHOLE, AT(rounds), "N", "number of measured rounds (default 15)", .least = 1,
            .most = STEPS),
     JSON_OPTION,
     {0},
 };
 
-static const struct command bench_step =
-    COMMAND("bench step", "", 0, 0, options, "training steps beside a large matrix product", run_step,
-            defaults, .settings = true,
-            .about = "Times training steps on random tokens and a large matrix product, in turns, and "
-                     "prints the median of each: what share of the machine's matrix product a step reaches, "
-                     "counting 6 FLOPs a parameter and token. The default is preset tiny (10.8 M "
-                     "parameters), fp32, batch 16 x 256, Lion.");
+static const struct command bench_step = COMMAND(
+    "bench step", "", 0, 0, options, "compare training steps with a large matrix product", run_step, defaults,
+    .settings = true,
+    .about =
+        "Times training steps on random tokens and a large matrix product, in turns. Prints the median of "
+        "each, and which share of the matrix product's speed a step reaches, counting 6 FLOPs per parameter "
+        "and token. The default is preset tiny (10.8 M parameters), fp32, batch 16 x 256, Lion.");
 
 static const struct command *const subcommands[] = {&bench_step, NULL};
 
 const struct command command_bench = {
     .line = {.name = "bench", .words = "step"},
-    .summary = "measure a training step beside this machine's matrix product",
+    .summary = "compare a training step with this machine's matrix product",
     .subcommands = subcommands,
 };

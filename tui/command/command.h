@@ -40,7 +40,7 @@ struct command {
 #define JSON_OPTION  OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value instead of text")
 #define BEST_OPTION                                                                                          \
     OPTION("best", OPTION_FLAG, AT(best), NULL,                                                              \
-           "RUN's checkpoint with the lowest validation loss; else its newest")
+           "RUN's checkpoint with the lowest validation loss (default: its newest)")
 #define STEP_OPTION OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N")
 #define PROGRESS_OPTION                                                                                      \
     OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|none",                                   \

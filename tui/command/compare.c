@@ -225,14 +225,14 @@ static void print_page(struct comparison *c)
     }
     for (const char *key = ""; (key = next_key(c, key)); keys++) different += differ_in(c, key);
     printf("\nConfiguration: %zu of %zu keys differ%s\n", different, keys,
-           recorded < 2 ? " (recorded of fewer than two runs)" : "");
+           recorded < 2 ? " (fewer than two runs have a recorded configuration)" : "");
     print_settings(&table, c);
     table_print(&table, 0, width, TABLE_BLOCKS);
-    puts("\nOutcome (*: the best; in brackets, how far from the first run)");
+    puts("\nOutcome (*: the best; in brackets: the difference from the first run)");
     print_outcomes(&table, c);
     table_print(&table, 0, width, TABLE_BLOCKS);
     if (!alike)
-        printf("\nLosses are per token, and the tokens differ: %s evaluate compares bits a byte.\n",
+        printf("\nLosses are per token, and the tokens differ: compare the bits per byte of `%s evaluate`.\n",
                TEXT_PROGRAM);
 }
 
@@ -330,21 +330,20 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct option_spec options[] = {
     OPTION("json", OPTION_FLAG, AT(json), NULL,
            "one JSON object: runs (the columns of `anneal runs`, peak_memory_bytes, wall_time_sec, and "
-           "delta, the distances to the first), config (key: one value a run), best (ids)"),
+           "delta, the differences from the first), config (key: one value per run), best (ids)"),
     {0},
 };
 
 const struct command command_compare = COMMAND(
-    "compare", "RUN RUN...", 2, -1, options, "what differs between runs, and the outcome of each", run,
+    "compare", "RUN RUN...", 2, -1, options, "show what differs between runs, and the outcome of each", run,
     (struct options){0},
-    .about = "Shows in which keys of the configuration the runs differ, and only those, then the "
-             "outcome of each: status, steps, losses, speed, memory and time, each with its "
-             "distance to the first run; the best is marked. Many runs come in blocks of columns "
-             "that fit the terminal (80 columns elsewhere, or COLUMNS).",
-    .notes = "Speed is the recent one; memory is the sum of each category's peak; wall time is how long "
-             "the run's trainers lived, and is judged among runs that have finished the same steps; "
-             "losses are judged where the tokens are the same.\n"
-             "RUN is an id, the start of one, a name (the newest of that name), or latest.\n"
-             "\n"
+    .about = "Shows the keys of the configuration in which the runs differ, then the outcome of each run: "
+             "status, steps, losses, speed, memory and time, each with its difference from the first run; "
+             "the best is marked. Many runs are split into blocks of columns that fit the terminal "
+             "(elsewhere 80 columns, or COLUMNS).",
+    .notes = "Speed is that of the newest steps. Memory is the sum of the peaks of all categories. Wall time "
+             "is how long the run's trainers ran; it is compared between runs that finished the same number "
+             "of steps. Losses are compared between runs with the same tokens.\n"
+             "RUN is an id, the start of one, a name (the newest of that name), or latest.\n\n"
              "  anneal compare base wide latest\n"
-             "  anneal runs --filter 'train.learning_rate<1e-3'      which runs there are to compare");
+             "  anneal runs --filter 'train.learning_rate<1e-3'      lists runs to compare");

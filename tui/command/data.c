@@ -1,5 +1,5 @@
-/* anneal data prepare | info | fetch | clean: turns text into token files, describes, downloads and deletes
- * them. */
+/* anneal data prepare | info | fetch | clean: turns text into token files, describes them, prepares the texts
+ * of recipes, and deletes what training has kept. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,8 +44,9 @@ static enum status prepare(const void *options, const struct words *words, struc
     struct corpus_summary made;
     struct output out;
     if (strcmp(o->output, "-") == 0)
-        return err_set(err, STATUS_USAGE,
-                       "-o -: three files are written, standard output is one (-o FILE.tok)");
+        return err_set(
+            err, STATUS_USAGE,
+            "-o -: three files are written, so they cannot go to standard output (give -o FILE.tok)");
     enum status status = data_folder(cache, sizeof cache, err);
     if (status) return status;
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
@@ -74,11 +75,11 @@ static const struct option_spec prepare_options[] = {
 };
 
 static const struct command data_prepare = COMMAND(
-    "data prepare", "INPUT...", 1, -1, prepare_options, "texts into a token file", prepare,
+    "data prepare", "INPUT...", 1, -1, prepare_options, "encode texts into a token file", prepare,
     (struct options){0},
     .about = "Encodes INPUT (files, folders of text files, names of recipes) with the tokenizer T and writes "
              "FILE.tok, FILE.tok.json (which tokenizer, how many tokens) and FILE.tokenizer.json.\n"
-             "`anneal train --data.train=INPUT` does the preparation by itself.");
+             "`anneal train --data.train=INPUT` prepares its texts by itself.");
 
 /* ---- info ---- */
 
@@ -205,15 +206,15 @@ static enum status info(const void *options, const struct words *words, struct e
 }
 
 static const struct option_spec info_options[] = {
-    TOKENIZER_OPTION("the tokenizer.json of files that do not name theirs, as shards"),
+    TOKENIZER_OPTION("the tokenizer.json of files that do not name theirs, such as llm.c's shards"),
     JSON_OPTION,
     {0},
 };
 
 static const struct command data_info = COMMAND(
-    "data info", "FILE...", 1, -1, info_options, "what is in token files", info, (struct options){0},
-    .about = "Counts tokens and vocabulary, the entropy, and the most frequent tokens of token files: "
-             ".tok, llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them.");
+    "data info", "FILE...", 1, -1, info_options, "show what token files contain", info, (struct options){0},
+    .about = "Prints the number of tokens, the vocabulary, the entropy and the most frequent tokens of token "
+             "files: .tok, llm.c's shards (.bin, ids of 16 or 32 bits), a folder or a pattern of them.");
 
 /* ---- fetch ---- */
 
@@ -242,10 +243,10 @@ static enum status fetch(const void *options, const struct words *words, struct 
 
 static const struct option_spec fetch_options[] = {PROGRESS_OPTION, {0}};
 
-static const struct command data_fetch =
-    COMMAND("data fetch", "RECIPE", 0, 1, fetch_options, "the text of a recipe", fetch, (struct options){0},
-            .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without RECIPE "
-                     "lists the recipes.");
+static const struct command data_fetch = COMMAND(
+    "data fetch", "RECIPE", 0, 1, fetch_options, "prepare the text of a recipe", fetch, (struct options){0},
+    .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without RECIPE lists the "
+             "recipes.");
 
 /* ---- clean ---- */
 
@@ -292,7 +293,7 @@ static const struct option_spec clean_options[] = {
 };
 
 static const struct command data_clean = COMMAND(
-    "data clean", "", 0, 0, clean_options, "removes encoded texts that training has kept", clean,
+    "data clean", "", 0, 0, clean_options, "remove the encoded texts that training keeps", clean,
     (struct options){0},
     .about = "Removes the encoded texts that training keeps in $ANNEAL_HOME/data so as not to encode them "
              "again, and prints how much that frees. Nothing is lost: what is needed again is encoded again, "
@@ -313,6 +314,6 @@ const struct command command_data = {
              "  anneal data prepare more.txt --tokenizer mine.tokenizer.json -o more.tok\n"
              "  anneal data info mine.tok\n"
              "  anneal data info 'shards/train_*.bin' --tokenizer gpt2/tokenizer.json"},
-    .summary = "text into token files",
+    .summary = "encode texts into token files, and look into such files",
     .subcommands = subcommands,
 };

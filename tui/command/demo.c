@@ -88,17 +88,18 @@ static void announce(const struct run_info *demo, enum way way, int64_t total, b
             "a tokenizer (seconds), then come %s steps.\n",
             TEXT_NUMBER(steps));
     if (seconds > 0)
-        fprintf(stderr, "They take about %s at the speed of the previous demo.\n", CLOCK_DURATION(seconds));
+        fprintf(stderr, "The steps take about %s at the speed of the previous demo.\n",
+                CLOCK_DURATION(seconds));
     else
         fputs("2,000 steps take about 25 minutes on two cores with AVX-512; after the first\n"
               "steps the time that is left on this machine is shown (ETA).\n",
               stderr);
-    fputs("It writes sample texts as it learns: noise at first, words after a minute or\n"
+    fputs("The model writes sample texts as it learns: noise at first, words after a minute or\n"
           "two, verses after about five minutes.\n\n",
           stderr);
     if (terminal)
         fprintf(stderr,
-                "Leave with q or Ctrl-C at any time: the training goes on in the background.\n"
+                "Leave with q or Ctrl-C at any time: the training continues in the background.\n"
                 "  %s watch " NAME "         shows it again\n"
                 "  %s order " NAME " stop    stops it, with a checkpoint to resume from\n\n",
                 program, program);
@@ -106,7 +107,7 @@ static void announce(const struct run_info *demo, enum way way, int64_t total, b
         fputs("Ctrl-C stops it, with a checkpoint to resume from.\n\n", stderr);
     if (terminal && remedy)
         fprintf(stderr,
-                "This locale has no UTF-8, so charts are drawn in ASCII. In fine dots:\n"
+                "This locale has no UTF-8, so charts are drawn in ASCII. To draw them with fine dots:\n"
                 "  %s %s demo\n\n",
                 remedy, getenv("MAKELEVEL") ? "make" : program);
 }

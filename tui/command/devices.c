@@ -45,7 +45,7 @@ static void show_reserved(const struct reserved *reserved)
     int place = 0;
     for (size_t i = 0; i < reserved->count; i++) {
         const struct reservation *row = &reserved->rows[i];
-        printf("         %s %s by ", TEXT_BYTES(row->bytes), row->waits ? "waited for" : "reserved");
+        printf("         %s %s by ", TEXT_BYTES(row->bytes), row->waits ? "requested" : "reserved");
         show_who(row);
         if (row->waits) printf(", no. %d in the queue", ++place);
         if (row->used > 0) printf(row->waits ? ", holds %s meanwhile" : ", %s in use", TEXT_BYTES(row->used));
@@ -193,11 +193,11 @@ static enum status run(const void *options, const struct words *words, struct er
 const struct command command_devices = {
     .line = {.name = "devices",
              .words = "",
-             .about = "Prints what anneal can train on here, what of its memory is free and who holds the "
-                      "rest, and why a GPU cannot be used.\n"
-                      "Reservations of all your runs on this host are listed, of whatever ANNEAL_HOME (those "
-                      "of another one with it): they meet in /dev/shm, or in the folder that ANNEAL_LEDGER "
-                      "names, which users may share."},
-    .summary = "what it can train on, and why not",
+             .about = "Prints the devices that anneal can train on, how much of their memory is free, which "
+                      "processes hold the rest, and why a GPU cannot be used.\n"
+                      "The reservations of all your runs on this host are listed; those of another "
+                      "ANNEAL_HOME are marked with it. They are kept in /dev/shm, or in the folder that "
+                      "ANNEAL_LEDGER names, which several users may share."},
+    .summary = "list the devices that can train, and why others cannot",
     .run = run,
 };

@@ -230,10 +230,11 @@ static void print_memory(struct output *out, const struct training_session *s)
     double reserve = s->config.memory.reserve;
     int64_t left = memory_share_left(
         &(struct memory_wish){.backend = s->choice.backend, .device = s->choice.device, .reserve = reserve});
-    output_line(out, "memory", "%s planned: it fits; %s of %s are free, %.0f %% of all stay so",
+    output_line(out, "memory", "%s planned: it fits; %s of %s are free, and %.0f %% of all memory stays free",
                 TEXT_BYTES(plan->total_bytes), TEXT_BYTES(device->available_bytes),
                 TEXT_BYTES(device->total_bytes), 100 * memory_share_reserve(device, reserve));
-    if (left != INT64_MAX) output_line(out, "", "beside it another run could reserve %s", TEXT_BYTES(left));
+    if (left != INT64_MAX)
+        output_line(out, "", "another run could reserve %s at the same time", TEXT_BYTES(left));
     if (out->json) output_open(out, "memory", "");
     if (out->json)
         OUTPUT_MEMBERS(out, "planned_bytes", (int64_t)plan->total_bytes, "device_total_bytes",

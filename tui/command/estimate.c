@@ -156,9 +156,9 @@ static void print_categories(const struct estimate *e)
         if (c < e->counted)
             printf(" %4.0f %%\n", 100.0 * (double)plan->category_bytes[c] / (double)plan->total_bytes);
         else
-            printf("   of the host, not of the plan\n");
+            printf("   host memory, not in the total\n");
         print_buffers(plan, c);
-        if (c == PLAN_WORKSPACE) printf("  (what is never needed at the same time shares a place)\n");
+        if (c == PLAN_WORKSPACE) printf("  (buffers that are never needed at the same time share a place)\n");
     }
 }
 
@@ -179,7 +179,7 @@ static void print_categories_json(struct output *out, const struct plan *plan)
 
 static void print_layers(struct output *out, const struct estimate *e)
 {
-    output_list(out, "layers", "layers: \"-\" is what is outside of all");
+    output_list(out, "layers", "layers: \"-\" is what belongs to no layer");
     for (int l = -1; l < e->model.config.num_layers; l++) {
         struct layer_bytes bytes = bytes_of_layer(e, l);
         output_item(out);
@@ -262,36 +262,42 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options defaults = {.device = "auto"};
 
 static const struct option_spec options[] = {
-    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "whose precision and workspace the plan has"),
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
+           "the device to plan for: its precision and its workspace"),
     OPTION("fit", OPTION_MAYBE, AT(fit), "MEMORY",
-           "also the largest batch and the longest sequence that fit, with the commands that train them: "
-           "into MEMORY, a number of bytes or with a unit (24GiB, 800MB), of which only a GPU's context is "
-           "taken off, as a run has measured it; by default into what really starts now"),
-    OPTION("layers", OPTION_FLAG, AT(layers), NULL, "also what each layer takes"),
+           "also prints the largest batch and the longest sequence that fit, with the commands that train "
+           "them. MEMORY is a number of bytes, or has a unit (24GiB, 800MB); only a GPU's context, as a run "
+           "has measured it, is subtracted from it. Without MEMORY: what a run can use now"),
+    OPTION("layers", OPTION_FLAG, AT(layers), NULL, "also prints what each layer takes"),
     JSON_OPTION,
     {0},
 };
 
 const struct command command_estimate = COMMAND(
-    "estimate", "CONFIG.ini", 0, 1, options, "the memory that training would take, without taking it", run,
-    defaults, .settings = true,
+    "estimate", "CONFIG.ini", 0, 1, options, "print the memory that training would take", run, defaults,
+    .settings = true,
     .about = "Prints the memory that `anneal train` would allocate for this configuration, by category "
              "and buffer, without allocating it.",
-    .notes = "What really starts now: what could be reserved (what is free, less memory.reserve and what "
-             "others have reserved), less a margin (a 32nd of it and 16 MiB, for what comes and goes "
-             "meanwhile and for rounding up to pages), less what the program or the GPU's context takes "
-             "beside the plan, less what those who wait will take.\n"
-             "\n"
-             "JSON, all in bytes: total_bytes is the plan's, reserved_bytes what its allocator takes, "
-             "overhead_bytes what is neither (null: not known). categories: name to bytes; host and snapshot "
-             "are of the host, and of total_bytes only on a CPU. layers: bytes, and by category, of each "
-             "layer (null: of none); they add up to total_bytes. buffers: name, category, layer, bytes, "
-             "offset in the category; those of the workspace may share a place. activation_checkpointing: "
-             "interval, total_bytes, extra_flops (a share of a step's). fit: memory_bytes (given, or what "
-             "could be reserved) less beside_bytes, waiting_bytes (of those in `waiting`) and margin_bytes "
-             "is plan_bytes; batch_size and seq_len fit into it (0: none), needs_no_snapshot only with "
-             "checkpoint.background=false; batch_size_limit and seq_len_limit say what keeps them from being "
-             "larger: \"memory\", or the key that may be no larger.\n"
-             "\n"
-             "  anneal estimate --model.preset=small --train.seq_len=1024\n"
-             "  anneal estimate my.ini --fit 8GiB");
+    .notes =
+        "What a run can use now is the memory that could be reserved (the free memory without memory.reserve "
+        "and without what other runs have reserved), minus what the program or the GPU's context takes "
+        "outside the plan, minus what waiting runs will take, minus a margin: a 32nd of the memory and 16 "
+        "MiB, for changes in the meantime and for rounding up to pages.\n\n"
+        "JSON, all in bytes:\n\n"
+        "  total_bytes     of the plan; reserved_bytes: what its allocator takes; overhead_bytes: what\n"
+        "                  the process takes in addition (null: not known)\n"
+        "  categories      name to bytes; host and snapshot are host memory, and part of total_bytes\n"
+        "                  only on a CPU\n"
+        "  layers          bytes of each layer, also by category (null: of no layer); they add up to\n"
+        "                  total_bytes\n"
+        "  buffers         name, category, layer, bytes, offset in the category; buffers of the\n"
+        "                  workspace may share a place\n"
+        "  activation_checkpointing\n"
+        "                  interval, total_bytes, extra_flops (a share of a step's FLOPs)\n"
+        "  fit             memory_bytes (given, or what could be reserved), minus beside_bytes (outside\n"
+        "                  the plan), waiting_bytes (of the runs in waiting) and margin_bytes, is\n"
+        "                  plan_bytes. batch_size and seq_len fit into it (0: none), with\n"
+        "                  needs_no_snapshot only if checkpoint.background=false; batch_size_limit and\n"
+        "                  seq_len_limit say why they are not larger: \"memory\", or a key at its limit\n\n"
+        "  anneal estimate --model.preset=small --train.seq_len=1024\n"
+        "  anneal estimate my.ini --fit 8GiB");

@@ -1,6 +1,6 @@
-/* anneal evaluate: measures how well a checkpoint predicts a text: loss, perplexity, bits a byte. Reads every
- * sequence of the data once, in file order, without dropout; records nothing. The rest of a file, shorter
- * than a sequence, is not predicted, as in training's evaluations, but counted and reported. */
+/* anneal evaluate: measures how well a checkpoint predicts a text: loss, perplexity, bits per byte.
+ * Reads every sequence of the data once, in file order, without dropout; records nothing. The rest of a file,
+ * shorter than a sequence, is not predicted, as in training's evaluations, but counted and reported. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -82,7 +82,7 @@ static enum status open_data(struct evaluation *e, const struct options *o, cons
     if (!corpus_find_id(&e->corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
                    "%s: token %" PRIu64
-                   " is %u, but the model's vocabulary has %d (the tokens are another tokenizer's)",
+                   " is %u, but the model's vocabulary has %d (the tokens were made with another tokenizer)",
                    place.path, place.index, place.id, V);
 }
 
@@ -97,14 +97,14 @@ static enum status cut_sequences(struct evaluation *e, const struct options *o, 
         if (n > longest) longest = n;
     }
     if (o->length > most)
-        return err_set(err, STATUS_USAGE, "--seq-len %" PRId64 ": the model is made for at most %d tokens",
-                       o->length, most);
+        return err_set(err, STATUS_USAGE,
+                       "--seq-len %" PRId64 ": the model was trained for at most %d tokens", o->length, most);
     if (!longest)
         return err_set(err, STATUS_USAGE,
-                       "--data %.200s: there is nothing to predict, a text needs at least 2 tokens", o->data);
+                       "--data %.200s: there is nothing to predict: a text needs at least 2 tokens", o->data);
     if ((uint64_t)o->length > longest)
         return err_set(err, STATUS_USAGE,
-                       "--seq-len %" PRId64 ": of the tokens to evaluate at most %" PRIu64
+                       "--seq-len %" PRId64 ": among the tokens to evaluate at most %" PRIu64
                        " in a row can be predicted (give --seq-len %" PRIu64 " or less)",
                        o->length, longest, longest);
     e->T = o->length ? (int)o->length : most < LENGTH_MAX ? most : LENGTH_MAX;
@@ -186,7 +186,7 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
     if (e->labels) return STATUS_OK;
     return interrupt_requested()
                ? err_set(err, STATUS_INTERRUPTED, "evaluate: interrupted")
-               : err_set(err, STATUS_USAGE, "no token counts, all that is predicted is --padding");
+               : err_set(err, STATUS_USAGE, "no token counts: all predicted tokens are --padding");
 }
 
 static enum status print_result(const struct evaluation *e, const char *folder, const struct options *o,
@@ -230,43 +230,44 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options defaults = {.device = "auto", .step = -1, .padding = -1};
 
 static const struct option_spec options[] = {
-    OPTION("data", OPTION_TEXT, AT(data), "DATA", "which text or tokens", .required = true),
+    OPTION("data", OPTION_TEXT, AT(data), "DATA", "the text or the tokens to predict", .required = true),
     BEST_OPTION,
     STEP_OPTION,
     OPTION("seq-len", OPTION_WHOLE, AT(length), "T",
-           "tokens that are predicted from at most T before them (default: the model's longest, at most 1024 "
-           "and no more than there are). Longer sees more and usually predicts better: compare models at one "
-           "length",
+           "each token is predicted from at most T tokens before it (default: the longest that the model "
+           "takes, but at most 1024 and no more than DATA has). A longer context usually predicts better, so "
+           "compare models at the same length",
            .least = 1, .most = 1 << 20),
     OPTION("batches", OPTION_WHOLE, AT(batches), "N",
            "only the first N batches, of 4096 tokens or one sequence each (default: all)", .least = 1,
            .most = INT32_MAX),
     OPTION("padding", OPTION_WHOLE, AT(padding), "ID",
-           "tokens that fill up sequences; predicting them does not count", .most = 1 << 24),
+           "id of the token that fills up sequences; predicting it does not count", .most = 1 << 24),
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute (default auto)"),
     JSON_OPTION,
     PROGRESS_OPTION,
     {0},
 };
 
-const struct command command_evaluate =
-    COMMAND("evaluate", "RUN|FOLDER", 1, 1, options,
-            "how well a checkpoint predicts a text: loss, perplexity, bits a byte", run, defaults,
-            .about = "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text "
-                     "files, folders or a recipe, as data.train takes them. Text is encoded with the "
-                     "checkpoint's own tokenizer.json. FOLDER is a checkpoint of ours or Hugging Face's: a "
-                     "config.json with model.safetensors, in shards or not, in fp32, bf16 or fp16; or the "
-                     "name of an imported model (anneal model import). Weights are held as they are "
-                     "stored, fp16 as fp32. A GPU computes in bf16 if all matrices are bf16, else in fp32; "
-                     "the CPU always in fp32.",
-            .notes = "  loss         mean of -ln p(next token), in nats: what training lowers. A model that "
-                     "knows nothing\n"
-                     "               has ln(vocabulary)\n"
-                     "  perplexity   exp(loss): among how many equally likely tokens it seems to choose\n"
-                     "  bits a byte  the same per byte of text: comparable between models whose tokens "
-                     "differ in length\n"
-                     "\n"
-                     "Ctrl-C stops and prints what is measured so far.\n"
-                     "\n"
-                     "  anneal evaluate latest --best --data held-out.txt\n"
-                     "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json");
+const struct command command_evaluate = COMMAND(
+    "evaluate", "RUN|FOLDER", 1, 1, options,
+    "measure how well a checkpoint predicts a text: loss, perplexity, bits per byte", run, defaults,
+    .about =
+        "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text files, folders "
+        "or a recipe, as data.train takes them. Text is encoded with the checkpoint's own tokenizer.json. "
+        "FOLDER is a checkpoint of anneal or Hugging Face: a config.json with model.safetensors, in shards "
+        "or not, in fp32, bf16 or fp16. It may also be the name of an imported model (anneal model import). "
+        "Weights are "
+        "held as they are stored, fp16 as fp32. A GPU computes in bf16 if all matrices are bf16, else in "
+        "fp32; the CPU "
+        "always computes in fp32.",
+    .notes =
+        "  loss           mean of -ln p(next token), in nats: training lowers it. A model that guesses\n"
+        "                 has ln(vocabulary)\n"
+        "  perplexity     exp(loss): the number of equally likely tokens that the model seems to choose\n"
+        "                 from\n"
+        "  bits per byte  the same per byte of text: comparable between models whose tokens differ in\n"
+        "                 length\n\n"
+        "Ctrl-C stops and prints what has been measured so far.\n\n"
+        "  anneal evaluate latest --best --data held-out.txt\n"
+        "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json");

@@ -40,8 +40,8 @@ static enum status choose_path(const struct request *request, bool folder, const
     enum status status = file_make_folders(at, err);
     if (status) return status;
     if (strchr(name, '/') || *name == '.') /* a damaged id must not lead out of -o */
-        return err_set(err, STATUS_CORRUPT, "run %s: is no id that a file can have (a damaged database?)",
-                       name);
+        return err_set(err, STATUS_CORRUPT,
+                       "run %s: its id cannot be the name of a file (a damaged database?)", name);
     return file_format_path(path, PATH_MAX, err, "%.*s/%s%s", length, at, name, ending);
 }
 
@@ -92,7 +92,7 @@ static enum status export_scalars(struct store *store, const struct request *req
     if (!status) status = file_make_folders(folder, err);
     if (!status) status = export_tensorboard(store, id, metrics_of(request), folder, written, &count, err);
     for (size_t m = 0; !status && m < count; m++) fprintf(stderr, "wrote %s/%s.csv\n", folder, written[m]);
-    if (!status && count == 0) fprintf(stderr, "run %s: nothing of it is recorded\n", id);
+    if (!status && count == 0) fprintf(stderr, "run %s: nothing was recorded\n", id);
     return status;
 }
 
@@ -176,33 +176,31 @@ static const struct options defaults = {.table = -1};
 
 static const struct option_spec options[] = {
     OPTION("format", OPTION_CHOICE, AT(format), "csv|long|tensorboard|json",
-           "csv (the default): a table as CSV (RFC 4180, a header line, nan and inf spelled so). long: "
-           "run,step,wall_time,metric,value, one value a line. tensorboard: one file a metric, Wall "
-           "time,Step,Value, in a folder. json: a run as one document, configuration, steps, profile and "
-           "samples; what is absent, nan or infinite is null there"),
+           "csv (the default): a table as CSV (RFC 4180, with a header line; nan and inf are written as "
+           "these words). long: run,step,wall_time,metric,value, one value per line. tensorboard: one file "
+           "per metric, Wall time,Step,Value, in a folder. json: a run as one document with configuration, "
+           "steps, profile and samples; absent, nan and infinite values are null"),
     OPTION("table", OPTION_CHOICE, AT(table), EXPORT_TABLES,
-           "of csv (default steps), or all of them, one file each. Of long and tensorboard: the metrics of "
-           "steps or of evals; without it, both"),
+           "for csv: which table (default steps), or all, one file each. For long and tensorboard: the "
+           "metrics of steps or of evals (default: both)"),
     OPTION("output", OPTION_TEXT, AT(output), "PATH",
-           "a file, or a folder that gets its files; without it, or as -, standard output. Files appear "
-           "whole or not at all",
+           "a file, or a folder for several files (default, or -: standard output). A file is written "
+           "completely or not at all",
            .letter = 'o'),
     {0},
 };
 
-const struct command command_export = COMMAND(
-    "export", "RUN...", 0, -1, options, "write what was recorded as CSV or JSON", run, defaults,
-    .about = "Writes what was recorded, with exact numbers.",
-    .notes = "RUN is an id, the start of one, a name, or latest; several runs share a file, told "
-             "apart by the column run, and have a folder or file each with tensorboard and json. "
-             "Without a RUN, --table runs writes all runs. csv holds every segment of a resumed "
-             "run; the other formats hold each step once, as its newest segment recorded it. "
-             "`anneal import` reads csv and tensorboard files back.\n"
-             "\n"
-             "Steps count from 0. An evaluation, a sample and a checkpoint carry the number of steps done: "
-             "those at 100 come after step 99.\n"
-             "\n"
-             "  anneal export latest > steps.csv\n"
-             "  anneal export kjv --table all -o results/\n"
-             "  anneal export kjv job --format long -o both.csv\n"
-             "  anneal export kjv --format tensorboard -o scalars/");
+const struct command command_export =
+    COMMAND("export", "RUN...", 0, -1, options, "write what was recorded as CSV or JSON", run, defaults,
+            .about = "Writes what was recorded, with exact numbers.",
+            .notes = "RUN is an id, the start of one, a name, or latest. Several runs share a file, in which "
+                     "the column run names each row's run; with tensorboard and json each run has its own "
+                     "folder or file. Without a RUN, --table runs writes all runs. csv holds every segment "
+                     "of a resumed run; the other formats hold each step once, as its newest segment "
+                     "recorded it. `anneal import` reads csv and tensorboard files back.\n\n"
+                     "Steps count from 0. The step of an evaluation, a sample or a checkpoint is the number "
+                     "of steps done by then: an evaluation at 100 follows step 99.\n\n"
+                     "  anneal export latest > steps.csv\n"
+                     "  anneal export kjv --table all -o results/\n"
+                     "  anneal export kjv job --format long -o both.csv\n"
+                     "  anneal export kjv --format tensorboard -o scalars/");

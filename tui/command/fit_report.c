@@ -93,10 +93,10 @@ static void print_account(struct output *out, const struct fit_report *r)
     output_line(out, r->now ? "can be reserved" : "given", "%s", TEXT_BYTES(r->memory));
     if (r->beside)
         output_line(out, r->gpu ? "driver's context" : "the program", "%s less", TEXT_BYTES(r->beside));
-    if (r->waiting) output_line(out, "those who wait", "%s less", TEXT_BYTES(r->promised));
+    if (r->waiting) output_line(out, "waiting runs", "%s less", TEXT_BYTES(r->promised));
     if (r->margin) output_line(out, "margin", "%s less", TEXT_BYTES(r->margin));
     output_line(out, "left", "%s", TEXT_BYTES(r->room));
-    output_list(out, "waiting", "Runs that wait come first");
+    output_list(out, "waiting", "Waiting runs, which come first");
     for (size_t i = 0; i < r->waiting; i++) {
         const struct reservation *row = &r->queue[i];
         output_item(out);

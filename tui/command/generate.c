@@ -51,8 +51,8 @@ static enum status open_voice(struct voice *v, const char *folder, const struct 
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
         status = err_set(err, STATUS_NOT_FOUND,
-                         "%s: is not there: the model was trained on token files that name no tokenizer "
-                         "(copy theirs to this place)",
+                         "%s: does not exist: the model was trained on token files that name no tokenizer "
+                         "(copy their tokenizer.json there)",
                          path);
     if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
     if (!status) status = count_tokens(v, o, &wish.cache_length, err);
@@ -146,22 +146,23 @@ static const struct option_spec options[] = {
     OPTION("prompt", OPTION_ANY_TEXT, AT(prompt), "TEXT", "the text to continue (default: a new line)"),
     BEST_OPTION,
     STEP_OPTION,
-    OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "how many tokens to add (default 200)",
+    OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "number of tokens to add (default 200)",
            .least = 1, .most = 999999),
-    OPTION("temperature", OPTION_NUMBER, AT(temperature), "T", "0: always the likeliest token (default 0.8)",
-           .most = 1000),
-    OPTION("top-k", OPTION_WHOLE, AT(top_k), "K", "draw among the K likeliest; 0: all (default 50)",
-           .most = 1 << 24),
+    OPTION("temperature", OPTION_NUMBER, AT(temperature), "T",
+           "above 1 more random, below 1 less; 0: always the likeliest token (default 0.8)", .most = 1000),
+    OPTION("top-k", OPTION_WHOLE, AT(top_k), "K",
+           "draw only from the K likeliest tokens; 0: from all (default 50)", .most = 1 << 24),
     OPTION("top-p", OPTION_NUMBER, AT(top_p), "P",
-           "draw among the likeliest that together reach P (default 1)", .least = 1e-9, .most = 1),
-    OPTION("seed", OPTION_WHOLE, AT(seed), "S", "same seed, same text (default 1)"),
+           "draw only from the likeliest tokens whose probabilities add up to P (default 1: from all)",
+           .least = 1e-9, .most = 1),
+    OPTION("seed", OPTION_WHOLE, AT(seed), "S", "the same seed gives the same text (default 1)"),
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
-           "where to compute (default cpu): in fp32, on a GPU in bf16 if all matrices are stored so"),
+           "where to compute (default cpu): in fp32, or on a GPU in bf16 if all matrices are stored in bf16"),
     JSON_OPTION,
     {0},
 };
 
 const struct command command_generate =
     COMMAND("generate", "RUN|FOLDER", 1, 1, options, "continue a text", run, defaults,
-            .about = "Continues TEXT with the newest checkpoint of RUN, or with a checkpoint folder (one "
-                     "that holds a config.json), or an imported model by its name (anneal model import).");
+            .about = "Continues TEXT with the newest checkpoint of RUN, with a checkpoint folder (it holds a "
+                     "config.json), or with an imported model, given by its name (anneal model import).");

@@ -28,25 +28,24 @@ static enum status run(const void *options, const struct words *words, struct er
 
 static const struct option_spec options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
-           "what to call it; without it, as the run or the folder that the files come from. A CSV's run "
-           "keeps its id where that is free"),
+           "the name of the new run (default: the name of the run or of the folder that the files come "
+           "from). A run from our own CSV keeps its id unless that id is taken"),
     {0},
 };
 
 const struct command command_import = COMMAND(
-    "import", "FILE...", 1, -1, options, "a run from CSV, TensorBoard's scalars or llm.c's main.log", run,
-    (struct options){0},
+    "import", "FILE...", 1, -1, options, "make a run from CSV, TensorBoard's scalars or llm.c's main.log",
+    run, (struct options){0},
     .about =
-        "Makes one new run, with status finished, of the history in the files, and prints its id. Then runs, "
-        "show, watch, compare and export work on it as on any other. Bad input leaves nothing behind.\n"
-        "\n"
+        "Makes one new run, with status finished, from the history in the files, and prints its id. The "
+        "commands runs, show, watch, compare and export treat it like any other run. If a file is bad, "
+        "nothing is imported.\n\n"
         "  our own CSV    what `anneal export` wrote: any of its tables, of one run, several files at once\n"
         "  TensorBoard    scalars as CSV, Wall time,Step,Value; the metric is the file's name: loss.csv,\n"
         "                 run-7-tag-val_loss.csv; known are loss, lr, grad_norm, clip_scale, "
         "tokens_per_sec,\n"
-        "                 step_ms, mfu, epoch, tokens, val_loss, val_perplexity, eval_ms, and some "
-        "spellings\n"
-        "                 of others (train/loss, learning_rate, validation_loss, perplexity, ...)\n"
+        "                 step_ms, mfu, epoch, tokens, val_loss, val_perplexity, eval_ms, and some names\n"
+        "                 of other programs (train/loss, learning_rate, validation_loss, perplexity, ...)\n"
         "  llm.c          its main.log: s:STEP trl:LOSS lr:LR norm:NORM, s:STEP tel:LOSS, s:STEP eval:X",
     .notes = "  anneal import results/*.csv\n"
              "  anneal import log124M/main.log --name gpt2-124M\n"

@@ -134,7 +134,7 @@ static void show_config(struct output *o, const struct description *m)
                                        "kind"};
     char key[64], value[CONFIG_TEXT_MAX];
     if (m->config_problem.status) {
-        output_line(o, "config", "not one that anneal computes: %s", m->config_problem.text);
+        output_line(o, "config", "anneal cannot compute it: %s", m->config_problem.text);
         if (o->json) json_out_text(&o->out, "config", NULL);
         return;
     }
@@ -185,10 +185,10 @@ static const struct option_spec info_options[] = {
 };
 
 static const struct command model_info = COMMAND(
-    "model info", "RUN|FOLDER", 1, 1, info_options, "sizes, parameters and tensors", run_info, defaults,
-    .about = "Prints sizes, parameters, bytes and every tensor with shape and type, of a run's "
-             "checkpoint or of any folder with config.json and model.safetensors, or shards and their "
-             "model.safetensors.index.json, such as a Hugging Face checkout. Only headers are read.");
+    "model info", "RUN|FOLDER", 1, 1, info_options, "print sizes, parameters and tensors", run_info, defaults,
+    .about = "Prints sizes, parameters, bytes and every tensor with its shape and type, for a run's "
+             "checkpoint or for any folder with config.json and model.safetensors (or shards and their "
+             "model.safetensors.index.json), such as a Hugging Face checkout. Only headers are read.");
 
 /* ---- export ---- */
 
@@ -196,7 +196,7 @@ static enum status refuse_stdout(const struct options *o, struct err *err)
 {
     if (!o->output || strcmp(o->output, "-") != 0) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
-                   "-o -: a model is a folder, which standard output cannot be (-o FOLDER)");
+                   "-o -: a model is a folder, so it cannot go to standard output (give -o FOLDER)");
 }
 
 static enum status export_gguf(const struct options *o, const char *folder, int64_t *bytes, struct err *err)
@@ -235,11 +235,13 @@ static const struct option_spec export_options[] = {
 };
 
 static const struct command model_export = COMMAND(
-    "model export", "RUN|FOLDER", 1, 1, export_options, "a run's model for other programs", run_export,
+    "model export", "RUN|FOLDER", 1, 1, export_options, "write a run's model for other programs", run_export,
     defaults,
-    .about = "Copies weights, config.json and tokenizer, without the optimizer, into a new folder that "
-             "Hugging Face's transformers opens with from_pretrained, and anneal generate, too. With --gguf "
-             "it writes one file with weights, tokenizer and chat template, which llama.cpp and Ollama run.");
+    .about =
+        "Copies weights, config.json and tokenizer, without the optimizer, into a new folder. Hugging Face's "
+        "transformers opens it with from_pretrained, and anneal generate opens it, too. With --gguf it "
+        "writes one "
+        "file with weights, tokenizer and chat template, which llama.cpp and Ollama run.");
 
 /* ---- import ---- */
 
@@ -265,7 +267,7 @@ static enum status check_no_run(const char *name, struct err *err)
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
     return err_set(
         err, STATUS_USAGE,
-        "%.80s: means a run already, which would come before the model (choose another with --name)", name);
+        "%.80s: a run has this name, and would be found before the model (choose another with --name)", name);
 }
 
 /* Chooses the import's folder. Its name is typed like a run's, so the same rules hold. */
@@ -283,12 +285,12 @@ static enum status choose_place(const struct options *o, const char *source, cha
         status = name_of_folder(source, name, err);
     if (!status) status = run_name_check(name, err);
     if (!status && (strchr(name, '/') || *name == '.' || !*name))
-        status = err_set(err, STATUS_USAGE, "--name \"%.80s\": must be a plain word, no path", name);
+        status = err_set(err, STATUS_USAGE, "--name \"%.80s\": must be a plain name, not a path", name);
     if (!status) status = imported_model_folder(name, to, PATH_MAX, err);
     if (!status && file_exists(to))
         status = err_set(err, STATUS_USAGE,
-                         "%s: a model of this name was imported before (choose another with --name, or "
-                         "remove that folder)",
+                         "%s: a model of this name has been imported already (choose another name with "
+                         "--name, or remove that folder)",
                          to);
     return status ? status : check_no_run(name, err);
 }
@@ -308,14 +310,14 @@ static void print_import(const struct description *m, const char *name, int64_t 
     }
     printf("%s: %zu tensors, %s, in %s\n", shown, m->weights.count, TEXT_BYTES(bytes), CLEAN_LINE(m->folder));
     if (vocabulary)
-        printf("  tokenizer   a vocabulary of %d, the model's is %d\n", vocabulary,
+        printf("  tokenizer   a vocabulary of %d (the model's has %d)\n", vocabulary,
                m->config.model.sizes.vocab_size);
     printf("  train       %s train --model.from=%s --data.train=...\n", TEXT_PROGRAM, shown);
     if (vocabulary) printf("  write       %s generate %s --prompt ...\n", TEXT_PROGRAM, shown);
     if (problem.status)
-        output_warn("%s (no text can be written or tokenized with it)", problem.text);
+        output_warn("%s (the model cannot read or write text with it)", problem.text);
     else if (!there)
-        output_warn("there is no tokenizer.json (no text can be written or tokenized)");
+        output_warn("there is no tokenizer.json (the model cannot read or write text without one)");
     else if (vocabulary > m->config.model.sizes.vocab_size)
         output_warn("the tokenizer's vocabulary is larger than the model's");
 }
@@ -327,7 +329,7 @@ static enum status run_import(const void *options, const struct words *words, st
     char name[PATH_MAX], to[PATH_MAX];
     struct description m = {0};
     int64_t bytes;
-    if (o->name && o->output) return err_set(err, STATUS_USAGE, "--name or -o, not both");
+    if (o->name && o->output) return err_set(err, STATUS_USAGE, "give --name or -o, not both");
     enum status status = refuse_stdout(o, err);
     if (!status) status = choose_place(o, source, name, to, err);
     if (!status) status = checkpoint_import(source, to, &bytes, err);
@@ -340,17 +342,18 @@ static enum status run_import(const void *options, const struct words *words, st
 static const struct option_spec import_options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
            "what to call the imported model (default: the folder's name); it is kept in $ANNEAL_HOME/models"),
-    OPTION("output", OPTION_TEXT, AT(output), "FOLDER", "into a new folder instead", .letter = 'o'),
+    OPTION("output", OPTION_TEXT, AT(output), "FOLDER", "write a new folder instead", .letter = 'o'),
     {0},
 };
 
 static const struct command model_import = COMMAND(
-    "model import", "FOLDER", 1, 1, import_options, "a Hugging Face folder for runs", run_import, defaults,
-    .about = "Takes a Hugging Face checkout over (Llama, Mistral, Qwen2 or Qwen3; one model.safetensors, or "
-             "shards and their model.safetensors.index.json), once every tensor has been checked by "
-             "name, shape and type (F32, BF16, F16): as an imported model, which train "
-             "--model.from, generate, evaluate and model info take by its NAME, or into a new "
-             "FOLDER. A run's name is refused; a later run of this name comes first.");
+    "model import", "FOLDER", 1, 1, import_options, "import a Hugging Face folder", run_import, defaults,
+    .about = "Copies a Hugging Face checkout (Llama, Mistral, Qwen2 or Qwen3; one model.safetensors, or "
+             "shards and "
+             "their model.safetensors.index.json) after checking name, shape and type (F32, BF16, F16) of "
+             "every tensor. It becomes an imported model, which train --model.from, generate, evaluate and "
+             "model info accept by its NAME, or with -o a new FOLDER. NAME must not be the name of a run; a "
+             "later run of that name is found before the model.");
 
 static const struct command *const subcommands[] = {&model_info, &model_export, &model_import, NULL};
 
@@ -363,6 +366,6 @@ const struct command command_model = {
                       "  anneal model export latest --gguf q8_0 -o kjv.gguf\n"
                       "  anneal model import Qwen3-0.6B/ --name qwen\n"
                       "  anneal train --model.from=qwen --data.train=books/"},
-    .summary = "what a model is made of; a run's as a Hugging Face folder, and such a folder for runs",
+    .summary = "show what a model is made of; export models, import Hugging Face folders",
     .subcommands = subcommands,
 };

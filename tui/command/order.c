@@ -40,18 +40,21 @@ static enum status wait_for_answer(struct store *store, const char *run_id, int6
 {
     enum status status = STATUS_OK;
     double start = clock_monotonic();
-    bool answered = false, told = false;
+    bool answered = false, silence_reported = false;
     for (bool gone = false; !status && !answered; pause_shortly()) {
         status = read_answer(store, run_id, id, &answered, err);
         if (status || answered) break;
         if (gone)
-            return err_set(err, STATUS_FAILED, "run %s: its trainer ended before it could obey", run_id);
+            return err_set(err, STATUS_FAILED, "run %s: its trainer ended before it carried out the order",
+                           run_id);
         gone = !run_is_alive(store, run_id); /* look once more: an answer may have come just before */
-        if (told || gone || clock_monotonic() - start < SILENCE_SECONDS) continue;
-        told = true;
-        output_say("run %s: its trainer has not answered for 5 s: it looks between steps, and does nothing "
-                   "while it is paused (still waiting; the order stands after Ctrl-C, too)",
-                   run_id);
+        if (silence_reported || gone || clock_monotonic() - start < SILENCE_SECONDS) continue;
+        silence_reported = true;
+        output_say(
+            "run %s: its trainer has not answered for 5 s: it carries out orders between steps, so a long "
+            "step or evaluation delays them, and a paused run writes no trace until it continues (still "
+            "waiting; the order stays in force after Ctrl-C)",
+            run_id);
     }
     return status;
 }
@@ -72,8 +75,8 @@ static enum status parse_order(const struct words *words, int *verb, double *arg
     *argument = NAN;
     if (!word_parse(verb_words, word, verb)) {
         const char *nearest = text_nearest(word, verb_words, ORDER_TRACE + 1);
-        return err_set(err, STATUS_USAGE, "no verb \"%.40s\"%s%s%s (%s order --help lists them)", word,
-                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
+        return err_set(err, STATUS_USAGE, "there is no order \"%.40s\"%s%s%s (%s order --help lists them)",
+                       word, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
                        TEXT_PROGRAM);
     }
     if (*verb != ORDER_LR_FACTOR)
@@ -108,23 +111,22 @@ static enum status run_order(const void *options, const struct words *words, str
 
 static const struct option_spec options[] = {
     OPTION("wait", OPTION_FLAG, AT(wait), NULL,
-           "waits until it is obeyed and prints the outcome; after stop also until the trainer has let go of "
-           "the run, so that it can be resumed"),
+           "waits until the order has been carried out and prints the outcome; after stop also until the "
+           "trainer has ended, so that the run can be resumed"),
     {0},
 };
 
 const struct command command_order = COMMAND(
     "order", "RUN VERB [VALUE]", 2, 3, options,
     "order a running trainer to pause, continue, stop, checkpoint, ...", run_order, (struct options){0},
-    .about = "Gives the trainer of a running run an order. It looks between steps, and writes down when it "
-             "obeyed: `anneal show RUN` lists all orders and what became of them.\n"
-             "\n"
-             "  pause          finish the step and wait     continue     go on\n"
+    .about = "Gives an order to the trainer of a running run. The trainer carries out orders between steps "
+             "and records when it did: `anneal show RUN` lists all orders and their outcomes.\n\n"
+             "  pause          finish the step and wait     continue     train on\n"
              "  stop           checkpoint and end           checkpoint   write one now\n"
              "  eval           evaluate now                 sample       generate a sample now\n"
              "  trace          write the next step as a trace for Perfetto, into the run's folder\n"
-             "  lr-factor F    multiply the scheduled learning rate with F, from 0 to 1000, from now on\n"
-             "                 (1: as configured, 0: learn nothing until ordered otherwise)",
+             "  lr-factor F    multiply the scheduled learning rate by F, from 0 to 1000, from now on\n"
+             "                 (1: as configured, 0: learn nothing until another order)",
     .notes = "RUN is an id, the start of one, a name, or latest:\n"
              "  anneal order latest checkpoint --wait\n"
              "  anneal order kjv lr-factor 0.5");

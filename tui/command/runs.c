@@ -247,7 +247,8 @@ static const struct option_spec options[] = {
            "only runs for which EXPR holds: COLUMN OP VALUE, joined by commas (and); OP is = != < <= > >= or "
            "~ (contains)"),
     OPTION("sort", OPTION_TEXT, AT(sort), "KEY",
-           "by a column or a key of the configuration, rising; -KEY falling; runs without a value come last"),
+           "by a column or a key of the configuration, ascending (-KEY: descending); runs without a value "
+           "come last"),
     JSON_OPTION,
     {0},
 };
@@ -255,7 +256,7 @@ static const struct option_spec options[] = {
 const struct command command_runs = COMMAND(
     "runs", "", 0, 0, options, "list the runs", run, (struct options){0},
     .about = "Lists the runs, newest first. A run whose trainer died shows as crashed. `anneal show RUN` "
-             "shows one.",
+             "shows one run in full.",
     .notes =
         "  Columns: id name status created_at ended_at device precision parameters steps tokens\n"
         "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid message\n"

@@ -92,7 +92,7 @@ static void show_stopping(struct output *o, const struct show *s)
     bool off = s->history.stopping_count && s->history.stopping[0].record.patience == 0;
     if (off && !o->json) return;
     if (!o->json && s->run.status == RUN_EARLY_STOPPED)
-        output_line(o, "go on", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,
+        output_line(o, "continue", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,
                     s->run.id, 2 * (int64_t)s->history.stopping[0].record.patience);
     size_t shown = open_list(o, "early_stopping", "Early stopping", s->history.stopping_count);
     while (shown-- > 0) {
@@ -187,7 +187,7 @@ static void show_device(struct output *o, const struct show *s)
         if (o->json) json_out_text(&o->out, "device_sample", NULL);
         return;
     }
-    output_open(o, "device_sample", "Device, as last seen");
+    output_open(o, "device_sample", "Device, as last measured");
     output_record(o, TABLE_GPU, r);
     if (r->process_count < 0 && o->json) json_out_text(&o->out, "processes", NULL);
     if (r->process_count >= 0) output_list(o, "processes", "Processes that hold its memory");
@@ -214,12 +214,12 @@ static void show_trainer(struct output *o, const struct show *s)
         damaged = damaged || place.damaged;
     }
     bool lost = !whole && (damaged || s->history.checkpoint_count);
-    output_line(o, "trainer", "died without a word%s",
+    output_line(o, "trainer", "ended unexpectedly%s",
                 !lost     ? ""
-                : damaged ? " (its checkpoints are damaged: train it again)"
-                          : " (its checkpoints are no longer there: train it again)");
+                : damaged ? " (its checkpoints are damaged: start it anew)"
+                          : " (its checkpoints are gone: start it anew)");
     if (!lost)
-        output_line(o, "go on", "%s resume %s   (from %s)", TEXT_PROGRAM, run->id,
+        output_line(o, "continue", "%s resume %s   (from %s)", TEXT_PROGRAM, run->id,
                     whole ? "the last checkpoint" : "the beginning: it has no checkpoint yet");
 }
 
@@ -354,7 +354,8 @@ static enum status show_profile(struct store *store, const char *word, const str
     enum status status = run_find(store, word, &run, err);
     if (!status) status = profile_read(store, run.id, o->layers, &profile, err);
     if (!status && profile.count == 0 && !o->json)
-        puts("no step has been profiled (after profile.warmup_steps one in profile.every is; 0: none)");
+        puts("no step has been profiled yet (after profile.warmup_steps, one step in profile.every is "
+             "profiled; 0: none)");
     else if (!status)
         status = print_profile(run.id, &profile, o->layers, o->json, err);
     profile_release(&profile);
@@ -375,7 +376,7 @@ static enum status run(const void *options, const struct words *words, struct er
 {
     const struct options *o = options;
     struct store *store = NULL;
-    if (o->layers && !o->profile) return err_set(err, STATUS_USAGE, "--layers is of a --profile");
+    if (o->layers && !o->profile) return err_set(err, STATUS_USAGE, "--layers needs --profile");
     enum status status = store_open(NULL, true, &store, err);
     if (!status)
         status = o->profile ? show_profile(store, words->words[0], o, err)
@@ -386,17 +387,16 @@ static enum status run(const void *options, const struct words *words, struct er
 
 static const struct option_spec options[] = {
     OPTION("profile", OPTION_FLAG, AT(profile), NULL,
-           "instead, where the time of its steps goes: phase and operation with calls, time, share and the "
-           "rates achieved, of an average profiled step (one in profile.every)"),
-    OPTION("layers", OPTION_FLAG, AT(layers), NULL, "of the profile, each layer by itself"),
+           "shows instead where the time of a step goes: calls, time, share and rates of each phase and "
+           "operation, averaged over the profiled steps (one in profile.every)"),
+    OPTION("layers", OPTION_FLAG, AT(layers), NULL, "with --profile: each layer by itself"),
     JSON_OPTION,
     {0},
 };
 
-const struct command command_show =
-    COMMAND("show", "RUN", 1, 1, options, "all about one run; where the time of its steps goes", run,
-            (struct options){0},
-            .about = "Shows one run: what it is and how it goes, its device as last seen, its evaluations, "
-                     "the early-stopping story, checkpoints, traces, the newest sample, orders given to it, "
-                     "events, and its complete configuration.",
-            .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest.");
+const struct command command_show = COMMAND(
+    "show", "RUN", 1, 1, options, "show all about one run, or where the time of its steps goes", run,
+    (struct options){0},
+    .about = "Shows one run: a summary, its device as last measured, evaluations, early stopping, "
+             "checkpoints, traces, the newest sample, orders, events, and the complete configuration.",
+    .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest.");

@@ -26,9 +26,9 @@ struct options {
 };
 
 #define TOKENIZERS                                                                                           \
-    "TOKENIZER is bytes (256 ids, one a byte) or the path of a tokenizer.json: one of ours, or Hugging "     \
-    "Face's with "                                                                                           \
-    "byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM) or SentencePiece-like BPE (Llama 2, Mistral)."
+    "TOKENIZER is bytes (256 ids, one per byte) or the path of a tokenizer.json: made by anneal, or by "     \
+    "Hugging Face with byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM) or SentencePiece-like BPE (Llama 2, "   \
+    "Mistral)."
 
 /* ---- train ---- */
 
@@ -68,8 +68,7 @@ static enum status train(const void *options, const struct words *words, struct 
                 to_stdout ? "standard output" : o->output, TEXT_NUMBER(made),
                 CLOCK_DURATION(clock_monotonic() - start));
         if (made < o->vocab)
-            fprintf(stderr,
-                    "anneal: the text has no more pairs to merge than for %d of the %lld tokens asked for\n",
+            fprintf(stderr, "anneal: the text has pairs to merge for only %d of the %lld tokens asked for\n",
                     made, (long long)o->vocab);
     }
     tokenizer_close(tokenizer);
@@ -78,7 +77,7 @@ static enum status train(const void *options, const struct words *words, struct 
 
 static const struct option_spec train_options[] = {
     OPTION("vocab", OPTION_WHOLE, AT(vocab), "N",
-           "how many tokens, for example 2048; the 256 bytes count towards N", .required = true, .least = 1,
+           "number of tokens, for example 2048; the 256 bytes are among them", .required = true, .least = 1,
            .most = INT32_MAX),
     OPTION("output", OPTION_TEXT, AT(output), "tokenizer.json", "the file to write; -: standard output",
            .letter = 'o', .required = true),
@@ -88,8 +87,8 @@ static const struct option_spec train_options[] = {
 
 static const struct command train_command = COMMAND(
     "tokenizer train", "INPUT...", 1, -1, train_options, "learn a byte-level BPE", train, (struct options){0},
-    .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). "
-             "The file loads in Hugging Face's library and encodes the same.");
+    .about = "Learns a byte-level BPE from INPUT (files, folders of text files, names of recipes). Hugging "
+             "Face's library loads the file and encodes text to the same ids.");
 
 /* ---- encode ---- */
 
@@ -149,7 +148,7 @@ static enum status encode(const void *options, const struct words *words, struct
     char *input = NULL;
     const char *text = o->text, *path = words->words[1];
     size_t n = text ? strlen(text) : 0;
-    if (text && path) return err_set(err, STATUS_USAGE, "takes FILE or --text, not both");
+    if (text && path) return err_set(err, STATUS_USAGE, "give FILE or --text, not both");
     interrupt_catch();
     enum status status = tokenizer_open(words->words[0], &tokenizer, err);
     if (!status && path && strcmp(path, "-") != 0) {
@@ -181,7 +180,7 @@ static const struct option_spec encode_options[] = {
 };
 
 static const struct command encode_command = COMMAND(
-    "tokenizer encode", "TOKENIZER [FILE]", 1, 2, encode_options, "text into ids", encode,
+    "tokenizer encode", "TOKENIZER [FILE]", 1, 2, encode_options, "turn text into ids", encode,
     (struct options){0}, .about = "Prints the ids of FILE, TEXT or standard input on one line. " TOKENIZERS);
 
 /* ---- decode ---- */
@@ -200,7 +199,7 @@ static enum status parse_ids(const char *text, const struct tokenizer *tokenizer
         if (!isdigit((unsigned char)*text))
             return err_set(err, STATUS_USAGE, "\"%.*s\" is not a token id", length, text);
         if (id >= limit)
-            return err_set(err, STATUS_USAGE, "the id %.*s is not in the vocabulary (ids are below %u)",
+            return err_set(err, STATUS_USAGE, "the id %.*s is not in the vocabulary (ids are less than %u)",
                            end - text < 20 ? (int)(end - text) : 20, text, limit);
         uint32_t value = (uint32_t)id;
         status = token_list_append(list, &value, 1, err);
@@ -224,7 +223,7 @@ static enum status decode(const void *options, const struct words *words, struct
         status = read_input(&input, &n, err);
         if (!status && memchr(input, '\0', n))
             status = err_set(err, STATUS_USAGE,
-                             "standard input: holds a byte that is 0, which no text of ids does");
+                             "standard input: contains a zero byte, so it is not a list of ids");
         if (!status) status = parse_ids(input, tokenizer, &list, err);
     }
     if (!status && !(text = tokenizer_decode(tokenizer, list.ids, list.count, &n)))
@@ -238,7 +237,7 @@ static enum status decode(const void *options, const struct words *words, struct
 }
 
 static const struct command decode_command =
-    COMMAND("tokenizer decode", "TOKENIZER [ID...]", 1, -1, NULL, "ids into text", decode,
+    COMMAND("tokenizer decode", "TOKENIZER [ID...]", 1, -1, NULL, "turn ids into text", decode,
             (struct options){0}, .blank = true,
             .about = "Reads ids from the command line or standard input (also a JSON list) and prints the "
                      "exact bytes. " TOKENIZERS);
@@ -323,8 +322,8 @@ static const struct option_spec info_options[] = {
 };
 
 static const struct command info_command =
-    COMMAND("tokenizer info", "TOKENIZER", 1, 1, info_options, "what a tokenizer is", info,
-            (struct options){0}, .about = "Prints what a tokenizer is. " TOKENIZERS);
+    COMMAND("tokenizer info", "TOKENIZER", 1, 1, info_options, "describe a tokenizer", info,
+            (struct options){0}, .about = "Describes a tokenizer. " TOKENIZERS);
 
 static const struct command *const subcommands[] = {&train_command, &encode_command, &decode_command,
                                                     &info_command, NULL};

@@ -78,7 +78,7 @@ static void prepared(void *context)
 {
     struct report *report = context;
     progress_bar_finish(&report->bar);
-    if (report->mode == REPORT_START) progress_bar_say(&report->bar, "planning memory, making the model");
+    if (report->mode == REPORT_START) progress_bar_say(&report->bar, "planning memory and making the model");
 }
 
 static void begin(void *context, const struct training_session *s)
@@ -100,7 +100,7 @@ static void begin(void *context, const struct training_session *s)
         JSON_MEMBERS(&report->json, "validation_sequences", held, "validation", validation);
         end_json(report);
     }
-    progress_bar_say(&report->bar, "watch it with: %s watch %s    Ctrl-C saves a checkpoint and leaves",
+    progress_bar_say(&report->bar, "watch it with: %s watch %s    Ctrl-C saves a checkpoint and stops",
                      TEXT_PROGRAM, s->id); /* the log needs no such hint */
     report->bar.log = &s->log;
     progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
@@ -111,7 +111,7 @@ static void begin(void *context, const struct training_session *s)
                          training_validation_words(validation));
     else
         progress_bar_say(&report->bar, "validation text: %s", training_validation_words(validation));
-    if (step > 0) progress_bar_say(&report->bar, "goes on after step %" PRId64 " of %" PRId64, step, total);
+    if (step > 0) progress_bar_say(&report->bar, "continues after step %" PRId64 " of %" PRId64, step, total);
 }
 
 /* After the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
@@ -143,8 +143,8 @@ static void eval(void *context, const struct eval_record *record, const struct s
     }
     if (stopping->patience > 0 && stopping->patience_used > 0)
         snprintf(patience, sizeof patience,
-                 ", %" PRId64 " of %" PRId64 " evaluations that improve too little", stopping->patience_used,
-                 stopping->patience);
+                 ", %" PRId64 " of %" PRId64 " evaluations without enough improvement",
+                 stopping->patience_used, stopping->patience);
     if (!stopping->improved)
         snprintf(best, sizeof best, "best %s at %" PRId64, TEXT_LOSS(stopping->best_val_loss),
                  stopping->best_step);
@@ -194,10 +194,10 @@ static void paused(void *context, int64_t step, bool now)
         end_json(report);
     }
     if (now)
-        progress_bar_say(&report->bar, "paused after step %" PRId64 "; go on with: %s order %s continue",
+        progress_bar_say(&report->bar, "paused after step %" PRId64 "; continue with: %s order %s continue",
                          step, TEXT_PROGRAM, report->session->id);
     else
-        progress_bar_say(&report->bar, "goes on after step %" PRId64, step);
+        progress_bar_say(&report->bar, "continues after step %" PRId64, step);
 }
 
 static void end(void *context, const char *status, int64_t step, const char *message)
@@ -211,8 +211,8 @@ static void end(void *context, const char *status, int64_t step, const char *mes
         end_json(report);
     }
     if (strcmp(status, "stopped") == 0) {
-        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; go on with: %s %s %s", step,
-                         TEXT_PROGRAM, report->session->go_on_with, id);
+        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; continue with: %s %s %s", step,
+                         TEXT_PROGRAM, report->session->continue_with, id);
     } else if (strcmp(status, "failed") != 0) {
         progress_bar_say(&report->bar, "%s after step %" PRId64 "; see: %s show %s, %s export %s",
                          strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, TEXT_PROGRAM,
@@ -240,18 +240,20 @@ static const struct options defaults = {.device = "auto", .step = -1};
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, \
      "where to train (default auto: the first GPU that works, else the CPU)"), \
     OPTION("wait", OPTION_FLAG, AT(wait), NULL, \
-     "waits until the device has room, where other anneal processes hold its memory: first come, first served; " \
-     "only short work (generate, evaluate, bench) passes those who wait, and no more of that once nothing else " \
-     "stands in the way of the first"), \
+     "if other anneal processes hold the device's memory, waits until there is room: first come, first " \
+     "served. Short work (generate, evaluate, bench) may overtake waiting runs, but not once it is all " \
+     "that keeps the first one waiting"), \
     OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|json|start|none", \
-     "how training is shown (default auto: a bar on a terminal, plain lines elsewhere). json: one object a line " \
-     "on standard output, the first says which run it is, the last how it ended; between them step, eval, " \
-     "sample, checkpoint, event, order, status. start: plain lines until the run begins, then nothing"), \
+     "how progress is shown (default auto: a bar on a terminal, plain lines elsewhere). json: one object " \
+     "per line on standard output; the first names the run, the last says how it ended, and between them " \
+     "come step, eval, sample, checkpoint, event, order and status. start: plain lines until the run " \
+     "begins, then nothing"), \
     OPTION("watch", OPTION_FLAG, AT(watch), NULL, "trains in the background and opens the workbench on it"), \
     OPTION("check-allocations", OPTION_FLAG, AT(check_allocations), NULL, \
-     "fails in the first step after step 1 that allocates memory: on the heap by the training thread, on the " \
-     "device or page-locked by any. Not watched: evaluations, samples, saves and the recording of CUDA graphs " \
-     "between steps; on the heap, the threads that read batches, write checkpoints and record, and a traced step")
+     "ends the run at the first step after step 1 that allocates memory: heap memory in the training " \
+     "thread; device or page-locked memory in any thread. Not checked are evaluations, samples, " \
+     "checkpoints and the recording of CUDA graphs between steps; and for heap memory a traced step and " \
+     "the threads that read batches, write checkpoints and record the run")
 /* clang-format on */
 
 /* ---- configuration ---- */
@@ -323,16 +325,16 @@ static enum status run_train(const void *options, const struct words *words, str
         return STATUS_OK;
     }
     if (o->json && !o->dry_run)
-        return err_set(err, STATUS_USAGE, "--json: only with --dry-run (a run reports with --progress json)");
+        return err_set(err, STATUS_USAGE, "--json needs --dry-run (a run reports with --progress json)");
     if (o->dry_run && o->watch)
-        return err_set(err, STATUS_USAGE, "--watch: a dry run leaves nothing to look at");
+        return err_set(err, STATUS_USAGE, "--watch: a dry run leaves nothing to watch");
     enum status status = train_read_config(words, &training.config, err);
     if (status) return status;
     if (o->watch) return background_watch("train", words->argv, NULL, err);
     if (o->name && imported_model_find(o->name, hidden, sizeof hidden))
-        output_warn(
-            "--name %s: from now on means the run, and no longer the imported model (whose folder is %s)",
-            o->name, hidden);
+        output_warn("--name %s: this name now stands for the run, and no longer for the imported model (its "
+                    "folder: %s)",
+                    o->name, hidden);
     open_report(&report, o, &training);
     bool json = o->json;
     status = o->dry_run ? training_try(&training, dry_run_print, &json, err) : training_start(&training, err);
@@ -340,14 +342,14 @@ static enum status run_train(const void *options, const struct words *words, str
 }
 
 static const struct option_spec train_options[] = {
-    OPTION("name", OPTION_TEXT, AT(name), "NAME", "what to call the run (default: the preset's name)"),
+    OPTION("name", OPTION_TEXT, AT(name), "NAME", "name of the run (default: the preset's name)"),
     SHARED_OPTIONS,
     OPTION("dry-run", OPTION_FLAG, AT(dry_run), NULL,
-           "checks configuration, data and device, prints what would be trained, how large and with which "
-           "learning rate, and leaves no run behind"),
-    OPTION("json", OPTION_FLAG, AT(json), NULL, "with --dry-run: as one JSON value"),
+           "checks configuration, data and device, prints what would be trained (sizes, memory, learning "
+           "rates), and makes no run"),
+    OPTION("json", OPTION_FLAG, AT(json), NULL, "with --dry-run: one JSON value instead of text"),
     OPTION("help-config", OPTION_FLAG, AT(help_config), NULL,
-           "all keys of a configuration with default, unit and accepted values"),
+           "lists all keys of a configuration with default, unit and accepted values"),
     {0},
 };
 
@@ -355,18 +357,17 @@ const struct command command_train = COMMAND(
     "train", "CONFIG.ini", 0, 1, train_options, "train a new run", run_train, defaults, .settings = true,
     .about = "Trains a language model from scratch and records every step. Without a configuration it "
              "trains the preset `shakespeare` on the King James Bible.",
-    .notes = "  anneal train                                             the default run\n"
-             "  anneal train my.ini --train.learning_rate=1e-3           a file, and a key that overrides "
-             "it\n"
-             "  anneal train --data.train=corpus.txt --data.tokenizer=bpe:4096 --model.vocab_size=4096\n"
-             "  anneal train --data.train='shards/train_*.bin' --data.val='shards/val_*.bin' "
-             "--model.vocab_size=50257\n"
-             "\n"
-             "Before a run allocates memory of a device it reserves it, beside all your runs on this host, "
-             "of whatever ANNEAL_HOME; ANNEAL_LEDGER=/FOLDER, the same for all, makes it all users' who may "
-             "write there.\n"
-             "Ctrl-C saves a checkpoint and leaves (twice: leaves at once); `anneal resume RUN` goes on from "
-             "there.");
+    .notes =
+        "  anneal train                                             the default run\n"
+        "  anneal train my.ini --train.learning_rate=1e-3           a file, and a key that overrides it\n"
+        "  anneal train --data.train=corpus.txt --data.tokenizer=bpe:4096 --model.vocab_size=4096\n"
+        "  anneal train --data.train='shards/train_*.bin' --data.val='shards/val_*.bin' "
+        "--model.vocab_size=50257\n\n"
+        "Before a run allocates memory of a device, it reserves that memory, so that all your runs on this "
+        "host share the device, whatever their ANNEAL_HOME. If several users set the same "
+        "ANNEAL_LEDGER=/FOLDER, where all of them may write, their runs share it, too.\n"
+        "Ctrl-C saves a checkpoint and stops (a second Ctrl-C stops at once); `anneal resume RUN` continues "
+        "from there.");
 
 /* ---- resume ---- */
 
@@ -393,14 +394,14 @@ static enum status run_resume(const void *options, const struct words *words, st
 static const struct option_spec resume_options[] = {SHARED_OPTIONS, {0}};
 
 const struct command command_resume = COMMAND(
-    "resume", "RUN", 1, 1, resume_options, "go on with a run from its newest checkpoint", run_resume,
-    defaults, .settings = true,
-    .about = "Goes on from the newest checkpoint of RUN (an id, a unique prefix of one, a name, or "
-             "`latest`), as a new segment of the same run; one that ended before its first checkpoint "
-             "begins again. Unchanged, the losses that follow are bit for bit those of a run that was "
-             "never interrupted.\n"
-             "The model, the data and the optimizer must stay as they are; anything else may be changed.",
-    .notes = "  anneal resume latest                                 go on where it stopped\n"
+    "resume", "RUN", 1, 1, resume_options, "continue a run from its newest checkpoint", run_resume, defaults,
+    .settings = true,
+    .about =
+        "Continues RUN (an id, a unique prefix of one, a name, or `latest`) from its newest checkpoint, as a "
+        "new segment of the same run. A run that ended before its first checkpoint begins again. If no key "
+        "is changed, the losses that follow are bit for bit those of a run that was never interrupted.\n"
+        "The model, the data and the optimizer must stay as they are; all other keys may be changed.",
+    .notes = "  anneal resume latest                                 continue where it stopped\n"
              "  anneal resume latest --train.total_steps=4000        train on\n"
              "  anneal resume latest --eval.early_stopping_patience=10");
 
@@ -439,22 +440,22 @@ static enum status run_fork(const void *options, const struct words *words, stru
 static const struct option_spec fork_options[] = {
     OPTION("step", OPTION_WHOLE, AT(step), "N",
            "RUN's checkpoint of step N (default: the newest; `anneal show RUN` lists them)"),
-    OPTION("name", OPTION_TEXT, AT(name), "NAME", "what to call the new run (default: RUN's name and -fork)"),
+    OPTION("name", OPTION_TEXT, AT(name), "NAME", "name of the new run (default: RUN's name and -fork)"),
     SHARED_OPTIONS,
     {0},
 };
 
 const struct command command_fork = COMMAND(
-    "fork", "RUN", 1, 1, fork_options, "a new run that starts from a checkpoint of another", run_fork,
-    defaults, .settings = true,
+    "fork", "RUN", 1, 1, fork_options, "start a new run from a checkpoint of another", run_fork, defaults,
+    .settings = true,
     .about = "Starts a new run from a checkpoint of RUN (an id, a unique prefix of one, a name, or "
-             "`latest`), which stays as it is: to try another learning rate, schedule or batch from the "
-             "same point. Steps are counted on from the checkpoint's; unchanged, their losses are bit "
-             "for bit those of RUN. The history before is RUN's: `anneal show` says where a run was "
-             "forked, `anneal compare` puts both side by side.\n"
-             "The model, the data, the optimizer and the seed must stay as they are; anything else may "
-             "be changed. A checkpoint of weights alone (checkpoint.contents = weights) begins with a "
-             "fresh optimizer.",
+             "`latest`), to try another learning rate, schedule or batch from the same point. RUN stays as "
+             "it is. The new run counts its steps on from the checkpoint's; if no key is changed, their "
+             "losses are bit for bit those of RUN. The steps before belong to RUN: `anneal show` says where "
+             "a run was forked, `anneal compare` shows both side by side.\n"
+             "The model, the data, the optimizer and the seed must stay as they are; all other keys may be "
+             "changed. A fork from a checkpoint of weights alone (checkpoint.contents = weights) begins with "
+             "a fresh optimizer.",
     .notes = "  anneal fork base --train.learning_rate=1e-4 --name gentle     from the newest checkpoint\n"
              "  anneal fork base --step 1000 --train.schedule=linear\n"
              "  anneal order base checkpoint --wait && anneal fork base       while RUN trains on");

@@ -10,18 +10,18 @@
 /* The fields of the form of a new run: the keys used most. An empty field is left to the trainer; the
  * defaults shown are the configuration's, except for the two fields that are not keys. */
 static const struct form_field offered[] = {
-    {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
+    {"name", "name", "the preset's", "name of the run; its id adds date and time", NULL},
     {"model.preset", "preset", NULL, "size of the model", NULL},
     {"data.train", "data", NULL, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
      NULL},
     {"data.tokenizer", "tokenizer", NULL, "bytes, bpe:N or a tokenizer.json", NULL},
     {"train.total_steps", "steps", NULL, "optimizer steps until the run is finished", NULL},
-    {"train.batch_size", "batch size", NULL, "sequences a micro-batch", NULL},
-    {"train.seq_len", "sequence length", NULL, "tokens a sequence", NULL},
+    {"train.batch_size", "batch size", NULL, "sequences per micro-batch", NULL},
+    {"train.seq_len", "sequence length", NULL, "tokens per sequence", NULL},
     {"train.learning_rate", "learning rate", NULL, "the peak of the schedule", NULL},
-    {"train.optimizer", "optimizer", NULL, "how gradients become steps", NULL},
-    {"train.schedule", "schedule", NULL, "how the learning rate goes on after warm-up", NULL},
-    {"train.warmup_steps", "warm-up", NULL, "steps until the learning rate is at its peak", NULL},
+    {"train.optimizer", "optimizer", NULL, "the rule that turns gradients into updates", NULL},
+    {"train.schedule", "schedule", NULL, "how the learning rate changes after warm-up", NULL},
+    {"train.warmup_steps", "warm-up", NULL, "steps until the learning rate reaches its peak", NULL},
     {"eval.every", "evaluate every", NULL, "steps between evaluations on the held-out text", NULL},
     {"eval.early_stopping_patience", "patience", NULL,
      "evaluations without improvement until it stops; 0: never", NULL},
@@ -81,7 +81,7 @@ const struct command command_watch = {
              .words = "RUN",
              .most = 1,
              .about = "Opens the workbench, on the list of runs or on RUN: an id, a unique prefix of one, a "
-                      "name, or latest. Leaving it (q, Ctrl-C) stops no run."},
+                      "name, or latest. Leaving it (q, Ctrl-C) does not stop any run."},
     .summary = "open the workbench, on the list of runs or on one run",
     .run = run,
 };

@@ -57,7 +57,7 @@ enum status recorded_run_check(const struct recorded_run *run, const struct conf
     if (!key) return STATUS_OK;
     config_get(&run->config, key, before, sizeof before);
     config_get(new, key, after, sizeof after);
-    return err_set(err, STATUS_USAGE, "%s = %.80s: the run was trained with %.80s, a %s run must keep that",
+    return err_set(err, STATUS_USAGE, "%s = %.80s: the run was trained with %.80s, which a %s run must keep",
                    key, after, before, how);
 }
 
@@ -105,7 +105,8 @@ enum status recorded_run_checkpoint(const struct recorded_run *run, int64_t step
         return err_set(err, status, "run %s: there is no checkpoint below %s", run->info.id,
                        run->checkpoints);
     return err_set(err, status,
-                   "run %s: there is no checkpoint of step %" PRId64 ", or no longer: the newest %" PRId64
+                   "run %s: there is no checkpoint of step %" PRId64
+                   ", or it has been removed: the newest %" PRId64
                    " and the best are kept (checkpoint.keep; there are: %s)",
                    run->info.id, step, run->config.checkpoint.keep, there);
 }
@@ -127,14 +128,14 @@ static enum status find_best_step(struct store *store, const struct recorded_run
     }
     if (!status && i == count)
         status = err_set(err, STATUS_NOT_FOUND,
-                         "run %s: there is no checkpoint of a best step, or no longer (leave --best out for "
-                         "the newest one)",
+                         "run %s: there is no checkpoint of a best step, or it has been removed (without "
+                         "--best the newest one is used)",
                          run->info.id);
     if (!status) *step = best[i].step;
     if (!status && i > 0)
         fprintf(stderr,
                 "anneal: warning: run %s: the checkpoint of its best step %" PRId64
-                " is no longer there, %s from step-%" PRId64 "\n",
+                " has been removed, %s from step-%" PRId64 "\n",
                 run->info.id, best[0].step, c->doing, best[i].step);
     arena_release(&arena);
     return status;
@@ -170,7 +171,7 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
     struct recorded_run run = {0};
     enum status status;
     config_init(&run.config);
-    if (c->best && c->step >= 0) return err_set(err, STATUS_USAGE, "--best or --step, not both");
+    if (c->best && c->step >= 0) return err_set(err, STATUS_USAGE, "give --best or --step, not both");
     *folder = '\0';
     if (snprintf(path, sizeof path, "%s/config.json", c->source) < (int)sizeof path && file_exists(path)) {
         status = check_alone(c, "a checkpoint folder", err);

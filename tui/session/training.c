@@ -24,7 +24,7 @@ static enum status open_session(struct training_session *s, const struct trainin
         .options = options,
         .watcher = &options->watcher,
         .config = options->config,
-        .go_on_with = options->config.checkpoint.contents == CONTENTS_FULL ? "resume" : "fork",
+        .continue_with = options->config.checkpoint.contents == CONTENTS_FULL ? "resume" : "fork",
         .lock = {-1},
         .log = {.fd = -1}};
     interrupt_catch();
@@ -170,7 +170,8 @@ static void report_name(struct training_session *s)
     run_name_clean(s->options->name, name, sizeof name);
     if (s->options->name && strcmp(name, s->options->name) != 0)
         training_session_event(s, -1, "info",
-                               "the run is called %s: a name holds letters, digits, _, . and hyphens", name);
+                               "the run is called %s: a name consists of letters, digits, _, . and hyphens",
+                               name);
 }
 
 static void introduce(struct training_session *s)
@@ -180,9 +181,9 @@ static void introduce(struct training_session *s)
     s->watcher->begin(s->watcher->context, s);
     report_name(s);
     if (!s->corpus.tokenizer)
-        training_session_event(
-            s, -1, "warning",
-            "the token files name no tokenizer: there will be no samples, and the model cannot write text");
+        training_session_event(s, -1, "warning",
+                               "the token files name no tokenizer, so there will be no samples, and the "
+                               "model cannot write text");
     char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
     int idle_count = config_warnings(c, idle);
     for (int i = 0; i < idle_count; i++) training_session_event(s, -1, "warning", "%s", idle[i]);
@@ -200,7 +201,7 @@ static enum status load_last_good(struct training_session *s, struct err *err)
     enum status status = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, err);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
     if (!status &&
-        recorded_run_passed_over(s->checkpoints, checkpoint, "going on", passed_over, sizeof passed_over))
+        recorded_run_passed_over(s->checkpoints, checkpoint, "continuing", passed_over, sizeof passed_over))
         training_session_event(s, checkpoint_step(checkpoint), "warning", "%s", passed_over);
     if (!status) checkpoint_set_damaged_aside(s->checkpoints, checkpoint);
     bool fresh; /* a fork of weights alone, before its first checkpoint */
@@ -215,12 +216,13 @@ static void report_fall_back(struct training_session *s, const char *device, enu
     enum precision now = trainer_plan(s->trainer)->input.precision;
     int64_t step = trainer_state(s->trainer)->step, lost = failed_after - step;
     if (step > 0) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, step);
-    if (lost > 0) snprintf(again, sizeof again, ", %" PRId64 " step%s again", lost, text_plural(lost));
+    if (lost > 0) snprintf(again, sizeof again, ", repeating %" PRId64 " step%s", lost, text_plural(lost));
     if (before != now) snprintf(in, sizeof in, " instead of %s", precision_name(before));
     const char *why = s->choice.why;
     if (strncmp(why, "cuda: ", 6) == 0) why += 6; /* the message names it */
     training_session_event(s, failed_after, "warning",
-                           "%s failed after step %" PRId64 "; the CPU trains on from %s%s, in %s%s: %s",
+                           "%s failed after step %" PRId64
+                           "; training continues on the CPU from %s%s, in %s%s: %s",
                            device, failed_after, from, again, precision_name(now), in, why);
 }
 
@@ -254,12 +256,12 @@ static void add_remedy(struct training_session *s, struct err *err)
     struct err why = *err;
     if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
     if (!checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
-        err_set(err, why.status, "%.300s (go on from the last checkpoint: %s %s %s)", why.text, TEXT_PROGRAM,
-                s->go_on_with, s->id);
+        err_set(err, why.status, "%.300s (continue from the last checkpoint: %s %s %s)", why.text,
+                TEXT_PROGRAM, s->continue_with, s->id);
     else if (strncmp(s->choice.wish, "cuda", 4) == 0)
         err_set(err, why.status,
-                "%.300s (there is no checkpoint to go on from: start it again, with --device auto it falls "
-                "back on the CPU)",
+                "%.300s (there is no checkpoint to continue from: start it again; with --device auto it "
+                "falls back to the CPU)",
                 why.text);
 }
 
@@ -276,7 +278,7 @@ static enum status check_outcome(const struct training_session *s, enum train_ou
                  trainer_state(s->trainer)->step - 1);
     bool none = checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL) != STATUS_OK;
     return err_set(err, STATUS_FAILED, "%s (lower train.learning_rate, then %s: %s from before)", what,
-                   none ? "train again" : s->go_on_with,
+                   none ? "train again" : s->continue_with,
                    none ? "there is no checkpoint" : "the last checkpoint is");
 }
 
@@ -385,8 +387,8 @@ enum status training_resume(const struct training_options *options, const struct
     training_report_passed_over(&s, !status);
     if (!status && (s.anew || s.fresh))
         training_session_event(&s, trainer_state(s.trainer)->step, "info", "%s",
-                               s.anew ? "begins again: it had no checkpoint yet"
-                                      : "goes on from weights alone again: the optimizer begins anew");
+                               s.anew ? "begins again: there was no checkpoint yet"
+                                      : "continues from weights alone: the optimizer begins anew");
     if (!status && *changes)
         training_session_event(&s, trainer_state(s.trainer)->step, "info", "resumed with %s", changes);
     if (!status) status = train(&s, err);

@@ -22,15 +22,16 @@ static enum status check_rest(const struct training_session *s, const char *run,
     if (step >= total)
         return err_set(err, STATUS_USAGE,
                        "run %s: its checkpoint has done %" PRId64 " of train.total_steps = %" PRId64
-                       " steps (to train on: %s %s %s --train.total_steps=%" PRId64
-                       "; from an earlier one: %s fork %s --step N)",
+                       " steps (to train longer: %s %s %s --train.total_steps=%" PRId64
+                       "; to start from an earlier checkpoint: %s fork %s --step N)",
                        run, step, total, program, again, run, step * 2, program, run);
     if (e->patience > 0 && e->used >= e->patience)
-        return err_set(err, STATUS_USAGE,
-                       "run %s: stopped early, its patience of %" PRId64
-                       " evaluations is used up (to train on: %s %s %s "
-                       "--eval.early_stopping_patience=%" PRId64 ", or 0)",
-                       run, e->patience, program, again, run, e->used * 2);
+        return err_set(
+            err, STATUS_USAGE,
+            "run %s: stopped early, its patience of %" PRId64
+            " evaluations is used up (to train longer: %s %s %s --eval.early_stopping_patience=%" PRId64
+            ", or 0)",
+            run, e->patience, program, again, run, e->used * 2);
     return STATUS_OK;
 }
 
@@ -71,9 +72,10 @@ static enum status find_origin(struct training_session *s, const struct run_info
     s->anew = recorded.checkpoint_count == 0 && strcmp(there, "none") == 0 && run->status != RUN_FINISHED &&
               !*run->parent_id;
     if (s->anew) return STATUS_OK;
-    return err_set(err, STATUS_NOT_FOUND,
-                   "run %s: no checkpoint to go on from is left below %s (start it again with `%s train`)",
-                   s->id, s->checkpoints, TEXT_PROGRAM);
+    return err_set(
+        err, STATUS_NOT_FOUND,
+        "run %s: there is no checkpoint left to continue from below %s (start it again with `%s train`)",
+        s->id, s->checkpoints, TEXT_PROGRAM);
 }
 
 /* Fills passed_over if a checkpoint newer than the run's origin exists. */
@@ -81,11 +83,11 @@ static void find_passed_over(struct training_session *s)
 {
     char newest[PATH_MAX];
     int64_t from = checkpoint_step(s->origin);
-    if (!recorded_run_passed_over(s->checkpoints, s->origin, "going on", s->passed_over,
+    if (!recorded_run_passed_over(s->checkpoints, s->origin, "continuing", s->passed_over,
                                   sizeof s->passed_over) &&
         !checkpoint_find(s->checkpoints, -1, newest, sizeof newest, NULL) && checkpoint_step(newest) > from)
         snprintf(s->passed_over, sizeof s->passed_over,
-                 "checkpoints/step-%" PRId64 ": holds weights alone, going on from step-%" PRId64
+                 "checkpoints/step-%" PRId64 ": holds weights alone; continuing from step-%" PRId64
                  ", which is full",
                  checkpoint_step(newest), from);
 }

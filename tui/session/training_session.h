@@ -34,7 +34,8 @@ struct training_session {
     struct metrics *metrics; /* NULL: none are taken */
     struct trainer *trainer;
     const struct training_watcher *watcher; /* from the options */
-    const char *go_on_with; /* the command that continues from this run's checkpoints: "resume", or "fork" */
+    const char
+        *continue_with; /* the command that continues from this run's checkpoints: "resume", or "fork" */
     struct run_log log;
     char origin[PATH_MAX]; /* the checkpoint that a resumed run continues from */
     char passed_over[160]; /* a sentence about a newer one that cannot be used; "": there is none */

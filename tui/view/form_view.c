@@ -129,12 +129,13 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
     const struct form_field *field = field_at(workbench, state);
     bool error = !state->launch.pid && state->error[0];
     char waiting[sizeof state->doing + 64];
-    snprintf(waiting, sizeof waiting, "The trainer reads its data and makes the run. Esc: do not wait.%s%s",
+    snprintf(waiting, sizeof waiting,
+             "The trainer reads its data and creates the run. Esc: do not wait for it.%s%s",
              *state->doing ? "\n" : "", state->doing);
     const char *text = state->launch.pid ? waiting
                        : error           ? state->error
                        : field           ? field->hint
-                               : "Enter starts the trainer; it goes on when the workbench is closed.";
+                               : "Enter starts the trainer; it continues when the workbench is closed.";
     int rows = wrap_rows(text, grid->w - 2);
     if (rows > grid->h / 2) rows = grid->h / 2;
     struct pen rule = {grid, 1, grid->h - 2 - rows, grid->w - 1};

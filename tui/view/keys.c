@@ -14,6 +14,8 @@ const struct key keys[] = {
 };
 const size_t key_count = sizeof keys / sizeof *keys;
 
+_Static_assert(ACTION_NO < 64, "a set of actions has one bit for each");
+
 #define TITLE(name, title) [CONTEXT_##name] = (title),
 static const char *const context_titles[CONTEXT_COUNT] = {CONTEXTS(TITLE)};
 
@@ -45,13 +47,14 @@ bool keys_move(enum action action, size_t *at, size_t count, size_t page)
 
 /* --- hints --- */
 
-void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context)
+void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context, uint64_t without)
 {
     struct pen pen = {grid, row.x + 1, row.y, row.x + row.w};
     for (size_t n = 0; n < 2 * key_count; n++) {
         const struct key *key = &keys[n % key_count];
         bool first = key->action == ACTION_HELP || key->action == ACTION_BACK;
         bool here = key->context == context || key->context == CONTEXT_ANY;
+        if (without >> key->action & 1) continue;
         if (!key->hint || !here || first != (n < key_count)) continue;
         /* use the label's first word or, where characters are text, the function key */
         const char *function = context == CONTEXT_FORM ? strstr(key->label, " F") : NULL;

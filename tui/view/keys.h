@@ -58,8 +58,9 @@ enum action key_action(enum key_context context, uint32_t code);
  * False: the action is no movement. */
 bool keys_move(enum action action, size_t *at, size_t count, size_t page);
 
-/* Draws as many hints of the context as fit, "? help" and the way back first. */
-void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context);
+/* Draws as many hints of the context as fit, "? help" and the way back first. `without`: a bit, 1 << action,
+ * for each action that is of no use now, so that its hint is left out. */
+void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context, uint64_t without);
 
 /* Draws a box with the keys of the context and of everywhere; limits *scroll to the last page. */
 void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll);

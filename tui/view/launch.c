@@ -39,7 +39,7 @@ enum status launch_start(struct launch *launch, const char *home, const char *co
     const char *all[LAUNCH_WORDS_MAX + 2] = {program_invocation_name}; /* for the commands it suggests */
     for (size_t i = 0; arguments[i]; i++) {
         if (i == LAUNCH_WORDS_MAX)
-            return err_set(err, STATUS_USAGE, "more than %d words for a trainer", LAUNCH_WORDS_MAX);
+            return err_set(err, STATUS_USAGE, "more than %d arguments for a trainer", LAUNCH_WORDS_MAX);
         all[i + 1] = arguments[i];
     }
     *launch = (struct launch){.segment = resumed ? resumed->segment : 0};

@@ -254,7 +254,7 @@ static void draw_device(struct grid *grid, struct rect *area, const struct pictu
 {
     const struct memory_usage *usage = panel->usage;
     const struct gpu_record *sample = &usage->sample;
-    char title[64] = "not looked at", kept[48] = "kept free";
+    char title[64] = "no sample yet", kept[48] = "kept free";
     const char *const names[] = {"this process", isnan(p->process) ? "all processes" : "others", "headroom",
                                  kept};
     bool unknown[] = {isnan(p->process), isnan(p->used), isnan(p->total), isnan(p->total)};
@@ -277,8 +277,8 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
 {
     if (area.h < 3 || !panel->live) return;
     rect_skip(&area, 1);
-    grid_title(grid, &area, "runs that hold some of it", NULL);
-    if (panel->holder_count == 0) grid_line(grid, &area, STYLE_DIM, 0, "none is in this host's ledger");
+    grid_title(grid, &area, "runs that hold memory of it", NULL);
+    if (panel->holder_count == 0) grid_line(grid, &area, STYLE_DIM, 0, "no run has reserved any");
     if (panel->holder_count && area.h > 1)
         draw_row(grid, &area, NULL, STYLE_DIM, 0, "run, process", AMOUNTS(2, "reserved", "held"));
     for (size_t i = 0; i < panel->holder_count && area.h > 0; i++) {

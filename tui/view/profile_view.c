@@ -276,7 +276,7 @@ size_t profile_draw_table(struct grid *grid, struct rect area, const struct prof
                  AXIS_TEXT(profile->step_us / 1e3), profile->steps, profile->last_step);
     grid_title(grid, &area, "profile", detail);
     if (!profile->count) {
-        grid_line(grid, &area, STYLE_DIM, 0, "no step of this run was profiled yet");
+        grid_line(grid, &area, STYLE_DIM, 0, "no step of this run has been profiled yet");
         return page;
     }
     table_fit(columns, COLUMNS, area.w - 2, GAP, widths);

@@ -34,7 +34,7 @@ static void draw_beginning(struct pen *row, const struct run_model *model)
     if (model->history.eval_count)
         pen_fact(row, "val", STYLE_VAL, "%s", AXIS_TEXT(model->history.evals[0].val_loss));
     if (!live)
-        pen_print(row, STYLE_DIM, 0, "no step was done");
+        pen_print(row, STYLE_DIM, 0, "no step has been done");
     else if (!model->history.eval_count && evaluates_first(model->config))
         pen_print(row, STYLE_ACCENT, 0, "evaluating the untrained model, then the first step");
     else
@@ -110,7 +110,7 @@ void panel_draw_header(struct grid *grid, struct rect area, const struct run_mod
 int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which)
 {
     enum { TEXT_MAX = 16384 };
-    char detail[96] = "", text[TEXT_MAX] = "no text yet: t asks for one";
+    char detail[96] = "", text[TEXT_MAX] = "no text yet: t writes one";
     bool any = which < model->history.sample_count;
     if (area.h < 2) return 0;
     if (any) {

@@ -161,6 +161,7 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     const struct run_model *model = &state->model;
     struct run_layout layout;
     layout_run(grid->w, grid->h, state->enlarged, &layout);
+    workbench_hint(workbench, model->info.status);
     panel_draw_header(grid, layout.header, model, workbench->now);
     for (int c = 0; c < layout.chart_count; c++) {
         bool focused =
@@ -243,7 +244,7 @@ static void cycle_smoothing(struct workbench *workbench, struct run_state *state
     bool done = workbench_did(workbench, run_model_set_range(model, workbench->store, model->first_step,
                                                              model->last_step, next, &workbench->err));
     if (done && next > 0)
-        workbench_say(workbench, "smoothing %g a step; the values themselves lie dimmed behind", next);
+        workbench_say(workbench, "smoothing %g a step; the values themselves are dimmed behind", next);
     else if (done)
         workbench_say(workbench, "no smoothing");
 }
@@ -254,7 +255,7 @@ static void go_back(struct workbench *workbench, struct run_state *state)
     bool live = label_is_live(state->model.info.status);
     memcpy(name, state->model.info.name, sizeof name);
     workbench_back(workbench); /* frees the state */
-    if (live) workbench_say(workbench, "%s goes on training without being watched", name);
+    if (live) workbench_say(workbench, "%s continues training in the background", name);
 }
 
 /* Moves the cursor to the first step, or removes it to follow the newest. */

@@ -372,11 +372,11 @@ static void draw_empty(const struct runs_state *state, struct grid *grid, struct
     char teaching[2048];
     snprintf(teaching, sizeof teaching,
              "No runs yet.\n\n"
-             "n starts one from a form, or in another terminal:\n\n"
+             "Press n to start one from a form, or type in another terminal:\n\n"
              "  %s train --data.train=kjv          the King James Bible\n"
              "  %s train --data.train=book.txt     a text of yours\n"
-             "  %s train config.ini                everything written down\n\n"
-             "A run goes on when this workbench is closed.",
+             "  %s train config.ini                settings from a file\n\n"
+             "A run continues when this workbench is closed.",
              program, program, program);
     struct rect area = {body.x + 3, body.y + 1, body.w - 4, body.h - 1};
     struct pen pen = {grid, area.x, area.y, area.x + area.w};
@@ -396,7 +396,10 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
     fit_columns(state, grid, widths);
     draw_header(state, grid, widths, workbench->typing);
     state->page = (size_t)body.h;
-    if (!state->shown_count) draw_empty(state, grid, body);
+    if (!state->shown_count)
+        draw_empty(state, grid, body);
+    else
+        workbench_hint(workbench, state->shown[selected]->run->status);
     table_scroll(&state->scroll, selected, state->shown_count, state->page);
     for (size_t row = state->scroll; row < state->shown_count && row < state->scroll + state->page; row++) {
         int y = body.y + (int)(row - state->scroll);
@@ -440,8 +443,8 @@ static void choose_compared(struct workbench *workbench, const struct run_info *
     bool again = strcmp(workbench->compared, run->id) == 0;
     snprintf(workbench->compared, sizeof workbench->compared, "%s", again ? "" : run->id);
     workbench_say(workbench,
-                  again ? "%s is compared with no more"
-                        : "open another run: the loss of %s is drawn beside its own",
+                  again ? "%s is no longer drawn in other runs"
+                        : "open another run: its charts also show the loss of %s",
                   run->name);
 }
 

@@ -295,8 +295,7 @@ static enum status open_signals(int *fd, struct err *err)
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) sigaddset(&set, wanted[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     *fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    return *fd >= 0 ? STATUS_OK
-                    : err_set(err, STATUS_FAILED, "cannot listen to signals: %s", strerror(errno));
+    return *fd >= 0 ? STATUS_OK : err_set(err, STATUS_FAILED, "cannot receive signals: %s", strerror(errno));
 }
 
 static enum status fit_grid(struct session *session, struct err *err)
@@ -365,11 +364,10 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
 {
     struct session session = {.signals = -1};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return err_set(
-            err, STATUS_FAILED,
-            "the workbench needs a terminal, and standard %s is none (`%s runs` and `%s show` print the same "
-            "facts)",
-            isatty(STDOUT_FILENO) ? "input" : "output", TEXT_PROGRAM, TEXT_PROGRAM);
+        return err_set(err, STATUS_FAILED,
+                       "the workbench needs a terminal, but standard %s is not one (`%s runs` and `%s show` "
+                       "print the same information)",
+                       isatty(STDOUT_FILENO) ? "input" : "output", TEXT_PROGRAM, TEXT_PROGRAM);
     enum status status = workbench_open(options, &session.workbench, err);
     if (status) return status;
     status = open_signals(&session.signals, err);
@@ -378,18 +376,19 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
     if (status) goto out;
     const char *remedy = screen_locale_remedy();
     if (remedy)
-        workbench_say(session.workbench,
-                      "%s%sThis locale has no UTF-8: charts are drawn in ASCII. In fine dots: %s %s watch",
-                      options->greeting ? options->greeting : "", options->greeting ? "\n" : "", remedy,
-                      TEXT_PROGRAM);
+        workbench_say(
+            session.workbench,
+            "%s%sThis locale has no UTF-8, so charts are drawn in ASCII. To draw them with fine dots: "
+            "%s %s watch",
+            options->greeting ? options->greeting : "", options->greeting ? "\n" : "", remedy, TEXT_PROGRAM);
     status = loop(&session, err);
 out:
     screen_close(session.screen);
     if (session.signals >= 0) close(session.signals); /* signals stay blocked: the process ends now */
     size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
-        fprintf(stderr, "%zu run%s on training in the background. To see %s again:\n  %s watch\n", live,
-                live == 1 ? " goes" : "s go", live == 1 ? "it" : "them", TEXT_PROGRAM);
+        fprintf(stderr, "%zu run%s training in the background. To see %s again:\n  %s watch\n", live,
+                live == 1 ? " continues" : "s continue", live == 1 ? "it" : "them", TEXT_PROGRAM);
     grid_release(&session.grid);
     workbench_close(session.workbench);
     return status;

@@ -94,7 +94,7 @@ static void follow_resumed(struct workbench *workbench)
     else if (!workbench->asked && status)
         workbench_say(workbench, "resuming %s: %s", workbench->resuming.resumed, workbench->err.text);
     else if (!workbench->asked)
-        workbench_say(workbench, "%s trains again", id);
+        workbench_say(workbench, "%s is training again", id);
 }
 
 /* With it goes the question that it may be. */
@@ -163,7 +163,7 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
         wrap_draw(grid, words, workbench->message_style, workbench->message);
         grid_mark(grid, words, ATTR_BOLD);
     } else {
-        keys_draw_hints(grid, area, top_ops(workbench)->context);
+        keys_draw_hints(grid, area, top_ops(workbench)->context, workbench->no_hint);
     }
 }
 
@@ -178,6 +178,7 @@ void workbench_draw(struct workbench *workbench, struct grid *grid)
         wrap_draw(grid, (struct rect){0, grid->h > 2 ? grid->h / 2 - 1 : 0, grid->w, 2}, STYLE_WARN, text);
         return;
     }
+    workbench->no_hint = 0;
     top_ops(workbench)->draw(workbench, top_state(workbench), grid);
     draw_footer(workbench, grid);
     if (workbench->helping) keys_draw_help(grid, top_ops(workbench)->context, &workbench->help_scroll);
@@ -208,6 +209,12 @@ void workbench_back(struct workbench *workbench)
     }
     pop(workbench);
     (void)top_ops(workbench)->read(workbench, top_state(workbench), true); /* catch up on changes */
+}
+
+void workbench_hint(struct workbench *workbench, enum run_status status)
+{
+    bool live = label_is_live(status);
+    workbench->no_hint |= live ? 1ull << ACTION_RESUME : 1ull << ACTION_PAUSE | 1ull << ACTION_STOP;
 }
 
 void workbench_say(struct workbench *workbench, const char *format, ...)
@@ -241,7 +248,7 @@ static int64_t order(struct workbench *workbench, const struct run_info *run, en
         workbench_say(workbench, "%s is not training: it is %s", run->name, status_words[run->status]);
     else if (workbench_did(workbench, order_issue(workbench->store, run->id, verb, argument, "workbench", &id,
                                                   &workbench->err)))
-        workbench_say(workbench, "asked %s to %s; it does so after the step it is in", run->name, what);
+        workbench_say(workbench, "asked %s to %s; it will do so after the current step", run->name, what);
     return id;
 }
 
@@ -287,7 +294,7 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
     const char *arguments[] = {"resume", run->id, LAUNCH_PROGRESS, done ? total : NULL, NULL};
     snprintf(total, sizeof total, "--train.total_steps=%" PRId64, 2 * run->total_steps);
     snprintf(question, sizeof question,
-             done ? "%s has done its %" PRId64 " steps. Train it on, to %" PRId64 "?"
+             done ? "%s has done its %" PRId64 " steps. Train it further, to %" PRId64 "?"
                   : "Resume %s from its newest checkpoint? It was stopped after %" PRId64 " of %" PRId64
                     " steps.",
              run->name,
@@ -298,7 +305,7 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
     if (label_is_live(run->status))
         workbench_say(workbench, "%s is training already", run->name);
     else if (workbench->resuming.pid)
-        workbench_say(workbench, "%s is still being resumed: try again when it trains",
+        workbench_say(workbench, "%s is still being resumed: try again once it is training",
                       workbench->resuming.resumed);
     else if (!confirmed)
         workbench_ask(workbench, ACTION_RESUME, question);

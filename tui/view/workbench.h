@@ -76,6 +76,7 @@ struct workbench {
     struct workbench_options options;
     struct store *store;
     double now;                /* Unix seconds of this wake-up */
+    uint64_t no_hint;          /* 1 << action: set by the topmost view's draw, for keys of no use now */
     bool typing;               /* set by the topmost view: characters are text, not actions */
     char compared[RUN_ID_MAX]; /* the run whose loss is drawn for comparison; "": none */
     struct err err;            /* for calls that workbench_did checks */
@@ -115,6 +116,9 @@ size_t workbench_live_runs(struct workbench *workbench);
 /* Puts a view on top. The last row shows any failure. */
 void workbench_push(struct workbench *workbench, const struct view_ops *ops, const char *argument);
 void workbench_back(struct workbench *workbench); /* leaves from the last view */
+
+/* For draw: leaves out the hints of keys that are of no use on a run of this status. */
+void workbench_hint(struct workbench *workbench, enum run_status status);
 
 /* Shows a sentence in the last row, or as many as it takes, until the next key. */
 void workbench_say(struct workbench *workbench, const char *format, ...)

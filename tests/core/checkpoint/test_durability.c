@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -218,7 +218,7 @@ static void each_call_that_fails_fails_the_save(void **state)
     free(path), free(other), free(parent);
 }
 
-static void writes_that_take_less_than_they_were_given_go_on(void **state)
+static void writes_that_take_less_than_they_were_given_continue(void **state)
 {
     (void)state;
     struct rig rig, loaded;
@@ -351,7 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_on_disk_before_the_checkpoint_has_its_name),
         cmocka_unit_test(each_call_that_fails_fails_the_save),
-        cmocka_unit_test(writes_that_take_less_than_they_were_given_go_on),
+        cmocka_unit_test(writes_that_take_less_than_they_were_given_continue),
         cmocka_unit_test(a_large_file_is_whole_at_its_whole_length_and_with_its_checksum),
         cmocka_unit_test(a_small_file_is_read_at_a_glance),
         cmocka_unit_test(a_tensor_of_several_pieces_comes_back),

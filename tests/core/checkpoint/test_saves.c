@@ -1,13 +1,13 @@
-/* Checkpoints while training goes on: a checkpoint has the state at its request, whichever thread writes it;
- * when it is reported as saved it is on disk; and one with weights alone can start a new run, but not resume
- * one. */
+/* Checkpoints while training continues: a checkpoint has the state at its request, whichever thread writes
+ * it; when it is reported as saved it is on disk; and one with weights alone can start a new run, but not
+ * resume one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -90,7 +90,7 @@ static void hold_first_save(struct story *story)
     if (sem_timedwait(&door.go, &until) != 0) atomic_store(&door.late, 1);
 }
 
-static void a_checkpoint_written_while_training_goes_on_is_that_of_the_moment_it_was_asked_for(void **state)
+static void a_checkpoint_written_while_training_continues_is_that_of_the_moment_it_was_asked_for(void **state)
 {
     (void)state;
     struct session front, back;
@@ -333,12 +333,12 @@ static void count_events(struct story *story)
     if (story->done == 7) events_at_step_7 = story->event_count;
 }
 
-static void a_full_disk_is_told_once_and_again_when_it_is_no_longer_full(void **state)
+static void a_full_disk_is_reported_once_and_again_when_it_is_no_longer_full(void **state)
 {
     (void)state;
     struct session s;
     signal(SIGXFSZ, SIG_IGN);
-    session_open(&s, "told-once", NULL,
+    session_open(&s, "once", NULL,
                  WORDS("checkpoint.every=2", "checkpoint.background=false", "data.val_fraction=0"), 900);
     s.story.on_saving = fill_disk_for_three;
     s.story.on_step = count_events;
@@ -349,7 +349,7 @@ static void a_full_disk_is_told_once_and_again_when_it_is_no_longer_full(void **
     assert_string_equal(s.story.last_level, "info");
     assert_string_equal(
         s.story.last_event,
-        "checkpoints are written again: step 8 is saved; 3 since step 2 could not be written");
+        "checkpoints can be written again: step 8 is saved; 3 since step 2 could not be written");
     session_close(&s);
 }
 
@@ -402,7 +402,7 @@ static void keep_event(struct story *story)
     if (story->done == 11) event_of_other_cause = strdup(story->last_event);
 }
 
-static void another_cause_is_told_too(void **state)
+static void another_cause_is_reported_too(void **state)
 {
     (void)state;
     struct session s;
@@ -477,7 +477,7 @@ static void fork_half_way(struct session *s, const char *name, const char *conte
 }
 
 static void
-a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer(void **state)
+a_fork_of_a_full_checkpoint_continues_bit_for_bit_and_of_weights_with_a_fresh_optimizer(void **state)
 {
     (void)state;
     struct session whole, full, light;
@@ -499,19 +499,20 @@ a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_opti
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_checkpoint_written_while_training_goes_on_is_that_of_the_moment_it_was_asked_for),
+        cmocka_unit_test(
+            a_checkpoint_written_while_training_continues_is_that_of_the_moment_it_was_asked_for),
         cmocka_unit_test(a_checkpoint_waits_for_the_one_before_and_none_is_lost),
         cmocka_unit_test(a_checkpoint_that_had_to_wait_long_says_so),
         cmocka_unit_test(an_ordered_checkpoint_is_on_disk_when_it_is_answered),
         cmocka_unit_test(a_pause_does_not_hold_a_checkpoint_up),
         cmocka_unit_test(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody),
         cmocka_unit_test(a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end),
-        cmocka_unit_test(a_full_disk_is_told_once_and_again_when_it_is_no_longer_full),
+        cmocka_unit_test(a_full_disk_is_reported_once_and_again_when_it_is_no_longer_full),
         cmocka_unit_test(the_end_counts_those_that_failed_like_the_first),
-        cmocka_unit_test(another_cause_is_told_too),
+        cmocka_unit_test(another_cause_is_reported_too),
         cmocka_unit_test(without_moments_a_checkpoint_is_smaller_and_resumes_no_run),
         cmocka_unit_test(
-            a_fork_of_a_full_checkpoint_goes_on_bit_for_bit_and_of_weights_with_a_fresh_optimizer),
+            a_fork_of_a_full_checkpoint_continues_bit_for_bit_and_of_weights_with_a_fresh_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

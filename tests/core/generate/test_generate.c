@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -213,7 +213,7 @@ static void top_k_comes_before_top_p(void **state)
     expect_distribution((struct sampling){.temperature = 2, .top_k = 20, .top_p = 0.6, .seed = 8}, 2, 19);
 }
 
-static void a_full_context_drops_its_older_half_and_goes_on(void **state)
+static void a_full_context_drops_its_older_half_and_continues(void **state)
 {
     (void)state;
     static const int lengths[] = {1, 2, 3, 8, 13};
@@ -299,7 +299,7 @@ int main(void)
         cmocka_unit_test(top_k_draws_among_the_k_likeliest_only),
         cmocka_unit_test(top_p_draws_from_the_smallest_set_that_reaches_it),
         cmocka_unit_test(top_k_comes_before_top_p),
-        cmocka_unit_test(a_full_context_drops_its_older_half_and_goes_on),
+        cmocka_unit_test(a_full_context_drops_its_older_half_and_continues),
         cmocka_unit_test(a_long_prompt_keeps_its_end),
         cmocka_unit_test(an_empty_prompt_starts_from_a_newline),
         cmocka_unit_test(a_prompt_outside_the_vocabulary_is_refused),

@@ -187,7 +187,7 @@ static void hear(void *context, const char *line)
 }
 
 /* More tags than the sentence has room for, each in its line of the table. */
-static void a_full_device_tells_the_whole_table(void **state)
+static void a_full_device_reports_the_whole_table(void **state)
 {
     (void)state;
     struct rationed f;
@@ -248,7 +248,7 @@ int main(void)
         cmocka_unit_test(streams_do_not_share_memory),
         cmocka_unit_test(a_scope_frees_what_it_holds),
         cmocka_unit_test(a_full_device_names_the_tag_and_who_holds_what),
-        cmocka_unit_test(a_full_device_tells_the_whole_table),
+        cmocka_unit_test(a_full_device_reports_the_whole_table),
         cmocka_unit_test(sizes_that_overflow_are_refused_with_their_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
 #include "core/model/config.h"
@@ -244,7 +244,7 @@ static void an_unknown_key_names_the_nearest(void **state)
     expect_file_refused("seed = 4\n", "run.ini:1: unknown key seed");
 }
 
-static void a_key_in_the_wrong_section_is_told_the_right_one(void **state)
+static void a_key_in_the_wrong_section_names_the_right_one(void **state)
 {
     (void)state;
     expect_word_refused("--optimizer_settings.learning_rate=1", "did you mean train.learning_rate?");
@@ -568,7 +568,7 @@ int main(void)
         cmocka_unit_test(overrides_hold_whether_the_preset_comes_before_or_after),
         cmocka_unit_test(beta2_follows_the_optimizer_unless_given),
         cmocka_unit_test(an_unknown_key_names_the_nearest),
-        cmocka_unit_test(a_key_in_the_wrong_section_is_told_the_right_one),
+        cmocka_unit_test(a_key_in_the_wrong_section_names_the_right_one),
         cmocka_unit_test(a_configuration_stored_before_a_key_existed_means_what_it_meant),
         cmocka_unit_test(a_bad_value_names_what_is_accepted),
         cmocka_unit_test(a_text_that_is_too_long_is_refused_whole),

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <stdio.h>
 
@@ -90,7 +90,7 @@ static void a_vocabulary_that_is_not_set_follows_the_tokenizer(void **state)
 }
 
 /* A stored configuration keeps the vocabulary it was trained with, even if its tokenizer has changed. */
-static void a_stored_vocabulary_stays_beside_a_larger_tokenizer(void **state)
+static void a_stored_vocabulary_stays_with_a_larger_tokenizer(void **state)
 {
     (void)state;
     struct config config, back;
@@ -111,7 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tiny_preset_has_the_published_number_of_parameters),
         cmocka_unit_test(a_vocabulary_that_is_not_set_follows_the_tokenizer),
-        cmocka_unit_test(a_stored_vocabulary_stays_beside_a_larger_tokenizer),
+        cmocka_unit_test(a_stored_vocabulary_stays_with_a_larger_tokenizer),
         cmocka_unit_test(every_preset_has_its_table_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

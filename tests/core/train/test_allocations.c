@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static void careless_step(float *w, void *weights, float *m, float *v, const flo
 }
 
 /* Update number `at` allocates from its device or from the heap. */
-static enum status run_careless(int at, bool of_device, struct err *err, int *told)
+static enum status run_careless(int at, bool of_device, struct err *err, int *reported)
 {
     struct session s;
     struct backend careless = *cpu_backend();
@@ -115,7 +115,7 @@ static enum status run_careless(int at, bool of_device, struct err *err, int *to
     enum status status = trainer_run(s.trainer, &outcome, err);
     if (taken) cpu_backend()->mem_free(s.device, taken);
     taken = NULL;
-    *told = s.story.step_count;
+    *reported = s.story.step_count;
     session_close(&s);
     return status;
 }
@@ -123,29 +123,29 @@ static enum status run_careless(int at, bool of_device, struct err *err, int *to
 static void a_step_that_allocates_ends_the_run_with_a_sentence(void **state)
 {
     struct err err = {0};
-    int told;
+    int reported;
     need_counting(state);
-    assert_int_equal(run_careless(1, false, &err, &told), STATUS_OK); /* the first may */
-    assert_int_equal(told, 5);
-    assert_int_equal(run_careless(3, false, &err, &told), STATUS_FAILED);
+    assert_int_equal(run_careless(1, false, &err, &reported), STATUS_OK); /* the first may */
+    assert_int_equal(reported, 5);
+    assert_int_equal(run_careless(3, false, &err, &reported), STATUS_FAILED);
     assert_string_equal(err.text,
                         "--check-allocations: step 2 made 2 heap allocations and 0 of device memory; "
                         "after the first step there should be none");
-    assert_int_equal(told, 3);
+    assert_int_equal(reported, 3);
 }
 
 /* A CPU's memory comes from the heap, too. */
 static void a_step_that_takes_device_memory_ends_the_run_with_a_sentence(void **state)
 {
     struct err err = {0};
-    int told;
+    int reported;
     need_counting(state);
-    assert_int_equal(run_careless(1, true, &err, &told), STATUS_OK);
-    assert_int_equal(run_careless(4, true, &err, &told), STATUS_FAILED);
+    assert_int_equal(run_careless(1, true, &err, &reported), STATUS_OK);
+    assert_int_equal(run_careless(4, true, &err, &reported), STATUS_FAILED);
     assert_string_equal(err.text,
                         "--check-allocations: step 3 made 1 heap allocation and 1 of device memory; "
                         "after the first step there should be none");
-    assert_int_equal(told, 4);
+    assert_int_equal(reported, 4);
 }
 
 static void memory_of_every_kind_counts_for_the_device(void **state)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
 
 /* health.on_nan = stop: nothing is saved, evaluated or pruned after the bad step, and a resume goes on from
  * the last checkpoint before. */
-static void a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before(void **state)
+static void a_run_set_to_stop_at_the_first_non_finite_number_continues_from_before(void **state)
 {
     (void)state;
     struct backend backend = poisoned_backend(3, 4);
@@ -124,7 +124,7 @@ static void ruinous_adamw(float *w, void *weights, float *m, float *v, const flo
         for (size_t i = 0; i < n; i++) w[i] *= 1e12f;
 }
 
-static void a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it(void **state)
+static void a_run_whose_weights_an_update_has_ruined_continues_from_before_it(void **state)
 {
     (void)state;
     static const struct {
@@ -394,8 +394,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_non_finite_gradient_skips_the_update_and_says_so),
-        cmocka_unit_test(a_run_told_to_stop_at_the_first_non_finite_number_goes_on_from_before),
-        cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_goes_on_from_before_it),
+        cmocka_unit_test(a_run_set_to_stop_at_the_first_non_finite_number_continues_from_before),
+        cmocka_unit_test(a_run_whose_weights_an_update_has_ruined_continues_from_before_it),
         cmocka_unit_test(weights_that_are_not_finite_are_never_a_checkpoint),
         cmocka_unit_test(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written),
         cmocka_unit_test(a_skipped_update_delays_a_checkpoint_and_costs_none),

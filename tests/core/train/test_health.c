@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 
@@ -27,7 +27,7 @@ static const struct config_health usual = {.loss_spike = 6,
 /* A run in a test: steps of a second at 1,000 tokens/s, and the reports on them. */
 struct patient {
     struct health health;
-    struct health_event told[16];
+    struct health_event reported[16];
     int count;
     int64_t step, told_at[16];
 };
@@ -46,7 +46,7 @@ static void take(struct patient *p, struct health_step s)
     for (int i = 0; i < count; i++) {
         assert_in_range(p->count, 0, 15);
         p->told_at[p->count] = s.step;
-        p->told[p->count++] = events[i];
+        p->reported[p->count++] = events[i];
     }
 }
 
@@ -70,9 +70,9 @@ static double good_loss(int64_t step)
 static void expect_one(const struct patient *p, int64_t step, const char *what)
 {
     assert_int_equal(p->count, 1);
-    assert_int_equal(p->told[0].step, step);
-    assert_string_equal(p->told[0].level, "warning");
-    assert_non_null(strstr(p->told[0].text, what));
+    assert_int_equal(p->reported[0].step, step);
+    assert_string_equal(p->reported[0].level, "warning");
+    assert_non_null(strstr(p->reported[0].text, what));
 }
 
 static void a_run_that_goes_well_is_left_alone(void **state)
@@ -90,14 +90,14 @@ static void a_run_that_goes_well_is_left_alone(void **state)
     assert_int_equal(p.count, 0);
 }
 
-static void one_step_of_high_loss_is_a_spike_and_told_once(void **state)
+static void one_step_of_high_loss_is_a_spike_and_reported_once(void **state)
 {
     (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 400; i++) take(&p, step_of(good_loss(i) * (i == 200 ? 1.5 : 1)));
     expect_one(&p, 200, "step 200: the loss rose to ");
-    assert_non_null(strstr(p.told[0].text, "the median of the 64 steps before"));
+    assert_non_null(strstr(p.reported[0].text, "the median of the 64 steps before"));
 }
 
 static void a_spike_that_takes_twenty_steps_is_one_incident_and_the_next_another(void **state)
@@ -108,10 +108,10 @@ static void a_spike_that_takes_twenty_steps_is_one_incident_and_the_next_another
     for (int i = 0; i < 500; i++)
         take(&p, step_of(good_loss(i) * ((i >= 200 && i < 220) || i == 300 ? 2 : 1)));
     assert_int_equal(p.count, 2);
-    assert_true(p.told[0].step == 200 && p.told[1].step == 300);
+    assert_true(p.reported[0].step == 200 && p.reported[1].step == 300);
 }
 
-static void a_loss_that_stays_up_is_told_once_and_becomes_what_is_usual(void **state)
+static void a_loss_that_stays_up_is_reported_once_and_becomes_what_is_usual(void **state)
 {
     (void)state;
     struct patient p;
@@ -121,7 +121,7 @@ static void a_loss_that_stays_up_is_told_once_and_becomes_what_is_usual(void **s
         take(&p, step_of(good_loss(i) + up + (i == 700 ? 6 : 0)));
     }
     assert_int_equal(p.count, 2);
-    assert_true(p.told[0].step == 200 && p.told[1].step == 700);
+    assert_true(p.reported[0].step == 200 && p.reported[1].step == 700);
 }
 
 static void a_loss_that_stands_still_is_a_plateau_from_where_it_stood(void **state)
@@ -132,8 +132,8 @@ static void a_loss_that_stands_still_is_a_plateau_from_where_it_stood(void **sta
     for (int i = 0; i < 5000; i++)
         take(&p, step_of(i < 1500 ? good_loss(i) : 3.2 * (1 + 0.03 * noise((uint64_t)i))));
     assert_int_equal(p.count, 1);
-    assert_non_null(strstr(p.told[0].text, "the loss has stood still since step "));
-    assert_in_range(p.told[0].step, 1200, 2400); /* where it really stood, give or take the older half */
+    assert_non_null(strstr(p.reported[0].text, "the loss has not fallen since step "));
+    assert_in_range(p.reported[0].step, 1200, 2400); /* where it really stood, give or take the older half */
     assert_in_range(p.told_at[0], 2000, 3500);
 }
 
@@ -147,19 +147,19 @@ static void a_plateau_that_ends_may_be_followed_by_another(void **state)
     begin(&p, limits);
     for (int i = 0; i < 300; i++) take(&p, step_of(i < 100 ? 4 : i < 200 ? 4 - 0.02 * (i - 100) : 2));
     assert_int_equal(p.count, 2);
-    assert_int_equal(p.told[0].step, 0);
-    assert_in_range(p.told[1].step, 150, 230);
+    assert_int_equal(p.reported[0].step, 0);
+    assert_in_range(p.reported[1].step, 150, 230);
 }
 
 /* A small model near its end: every 1,000 steps take less off the loss than its noise hides. */
-static void a_slow_noisy_fall_is_told_once_and_in_four_digits(void **state)
+static void a_slow_noisy_fall_is_reported_once_and_in_four_digits(void **state)
 {
     (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 10000; i++) take(&p, step_of((4.8 - 0.00003 * i) * (1 + 0.05 * noise((uint64_t)i))));
     assert_int_equal(p.count, 1);
-    const char *then = strstr(p.told[0].text, ": "), *now = strstr(p.told[0].text, " then, ");
+    const char *then = strstr(p.reported[0].text, ": "), *now = strstr(p.reported[0].text, " then, ");
     assert_non_null(then);
     assert_non_null(now);
     assert_int_equal(strspn(then + 2, "0123456789."), 6); /* 4.8000 and 4.8100, not 4.8 and 4.81 */
@@ -167,7 +167,7 @@ static void a_slow_noisy_fall_is_told_once_and_in_four_digits(void **state)
     assert_non_null(strstr(now, "raise health.plateau_steps"));
 }
 
-static void a_machine_that_becomes_slow_is_told_from_when(void **state)
+static void a_machine_that_becomes_slow_is_reported_from_when(void **state)
 {
     (void)state;
     struct patient p;
@@ -180,9 +180,9 @@ static void a_machine_that_becomes_slow_is_told_from_when(void **state)
         take(&p, s);
     }
     assert_int_equal(p.count, 1);
-    assert_in_range(p.told[0].step, 149, 151);
+    assert_in_range(p.reported[0].step, 149, 151);
     assert_non_null(
-        strstr(p.told[0].text, "throughput fell by 55 % since step 150: 450 tokens/s, usually 1000"));
+        strstr(p.reported[0].text, "throughput fell by 55 % since step 150: 450 tokens/s, usually 1000"));
     assert_true(p.told_at[0] < 160);
 }
 
@@ -229,7 +229,7 @@ static void short_steps_that_are_slow_for_a_moment_are_no_incident(void **state)
     assert_int_equal(p.count, 0);
 }
 
-static void waiting_for_batches_is_told_from_when_and_how_much(void **state)
+static void waiting_for_batches_is_reported_from_when_and_how_much(void **state)
 {
     (void)state;
     struct patient p;
@@ -240,9 +240,9 @@ static void waiting_for_batches_is_told_from_when_and_how_much(void **state)
         take(&p, s);
     }
     assert_int_equal(p.count, 1);
-    assert_in_range(p.told[0].step, 100, 116);
-    assert_non_null(strstr(p.told[0].text, "training waits for its data since step "));
-    assert_non_null(strstr(p.told[0].text, "% of the time of the last 32 steps"));
+    assert_in_range(p.reported[0].step, 100, 116);
+    assert_non_null(strstr(p.reported[0].text, "training has been waiting for its data since step "));
+    assert_non_null(strstr(p.reported[0].text, "% of the time of the last 32 steps"));
 }
 
 static void a_row_of_non_finite_steps_is_one_incident(void **state)
@@ -260,13 +260,14 @@ static void a_row_of_non_finite_steps_is_one_incident(void **state)
         take(&p, s);
     }
     assert_int_equal(p.count, 3);
-    assert_true(p.told[0].step == 50 && p.told[1].step == 100 && p.told[2].step == 150);
+    assert_true(p.reported[0].step == 50 && p.reported[1].step == 100 && p.reported[2].step == 150);
     assert_non_null(
-        strstr(p.told[0].text, "step 50: the gradient norm is not finite, the update was skipped"));
-    assert_non_null(strstr(p.told[1].text, "step 100: the loss is not finite"));
+        strstr(p.reported[0].text, "step 50: the gradient norm is not finite, the update was skipped"));
+    assert_non_null(strstr(p.reported[1].text, "step 100: the loss is not finite"));
 }
 
-static void a_validation_loss_that_is_not_finite_is_told_once_and_not_beside_its_cause(void **state)
+static void
+a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_cause(void **state)
 {
     (void)state;
     struct health health;
@@ -315,7 +316,7 @@ static void fill_with_prose(struct session *s, uint64_t count)
     }
 }
 
-static void training_that_goes_well_tells_no_event(void **state)
+static void training_that_goes_well_reports_no_event(void **state)
 {
     (void)state;
     struct session s;
@@ -330,7 +331,7 @@ static void training_that_goes_well_tells_no_event(void **state)
 }
 
 /* From step 300 on the learning rate is a thousand times too high. */
-static void a_learning_rate_that_breaks_training_is_told(void **state)
+static void a_learning_rate_that_breaks_training_is_reported(void **state)
 {
     (void)state;
     struct session s;
@@ -380,22 +381,23 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_that_goes_well_is_left_alone),
-        cmocka_unit_test(one_step_of_high_loss_is_a_spike_and_told_once),
+        cmocka_unit_test(one_step_of_high_loss_is_a_spike_and_reported_once),
         cmocka_unit_test(a_spike_that_takes_twenty_steps_is_one_incident_and_the_next_another),
-        cmocka_unit_test(a_loss_that_stays_up_is_told_once_and_becomes_what_is_usual),
+        cmocka_unit_test(a_loss_that_stays_up_is_reported_once_and_becomes_what_is_usual),
         cmocka_unit_test(a_loss_that_stands_still_is_a_plateau_from_where_it_stood),
         cmocka_unit_test(a_plateau_that_ends_may_be_followed_by_another),
-        cmocka_unit_test(a_slow_noisy_fall_is_told_once_and_in_four_digits),
-        cmocka_unit_test(a_machine_that_becomes_slow_is_told_from_when),
+        cmocka_unit_test(a_slow_noisy_fall_is_reported_once_and_in_four_digits),
+        cmocka_unit_test(a_machine_that_becomes_slow_is_reported_from_when),
         cmocka_unit_test(a_machine_that_is_slow_with_breaks_is_one_incident),
         cmocka_unit_test(a_machine_that_is_less_slow_than_the_limit_is_left_alone),
         cmocka_unit_test(short_steps_that_are_slow_for_a_moment_are_no_incident),
-        cmocka_unit_test(waiting_for_batches_is_told_from_when_and_how_much),
+        cmocka_unit_test(waiting_for_batches_is_reported_from_when_and_how_much),
         cmocka_unit_test(a_row_of_non_finite_steps_is_one_incident),
-        cmocka_unit_test(a_validation_loss_that_is_not_finite_is_told_once_and_not_beside_its_cause),
+        cmocka_unit_test(
+            a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_cause),
         cmocka_unit_test(what_is_switched_off_says_nothing),
-        cmocka_unit_test(training_that_goes_well_tells_no_event),
-        cmocka_unit_test(a_learning_rate_that_breaks_training_is_told),
+        cmocka_unit_test(training_that_goes_well_reports_no_event),
+        cmocka_unit_test(a_learning_rate_that_breaks_training_is_reported),
         cmocka_unit_test(an_evaluation_that_is_not_finite_is_an_event_and_may_end_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 
@@ -245,7 +245,7 @@ static void a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_se
     expect_events(&p, 0);
 }
 
-static void divergence_is_over_after_eight_sound_steps_and_no_spike_beside_a_spike(void **state)
+static void divergence_is_over_after_eight_sound_steps_and_no_spike_next_to_a_spike(void **state)
 {
     (void)state;
     for (int sound = 7; sound <= 8; sound++) {
@@ -550,7 +550,7 @@ int main(void)
         cmocka_unit_test(spikes_that_end_do_not_add_up_to_a_new_level),
         cmocka_unit_test(after_sixty_four_steps_a_spike_is_the_new_level),
         cmocka_unit_test(a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_second_step_on),
-        cmocka_unit_test(divergence_is_over_after_eight_sound_steps_and_no_spike_beside_a_spike),
+        cmocka_unit_test(divergence_is_over_after_eight_sound_steps_and_no_spike_next_to_a_spike),
         cmocka_unit_test(a_plateau_is_judged_once_all_groups_are_known),
         cmocka_unit_test(a_fall_by_less_than_the_share_and_the_noise_is_a_plateau),
         cmocka_unit_test(a_plateau_is_reported_with_its_first_step_and_both_losses),

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -305,7 +305,7 @@ static void resuming_on_other_threads_says_that_digits_may_differ(void **state)
         session_start(&s, true);
         assert_int_equal(session_run(&s), TRAIN_FINISHED);
         assert_int_equal(s.story.event_count, threads - 1);
-        if (threads == 2) assert_non_null(strstr(s.story.last_event, "goes on with 2 threads, "));
+        if (threads == 2) assert_non_null(strstr(s.story.last_event, "continues with 2 threads, "));
         if (threads == 2) assert_non_null(strstr(s.story.last_event, "computed with 1 thread, "));
         session_close(&s);
     }

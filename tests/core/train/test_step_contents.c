@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -228,7 +228,7 @@ static void a_step_may_have_two_events(void **state)
     assert_true(s.story.steps[62].loss == 4 && s.story.steps[63].loss == 5);
     assert_int_equal(s.story.event_count, 2);
     assert_non_null(strstr(s.story.events[0], "step 63: the loss rose to 5"));
-    assert_non_null(strstr(s.story.events[1], "the loss has stood still since step 0"));
+    assert_non_null(strstr(s.story.events[1], "the loss has not fallen since step 0"));
     session_close(&s);
 }
 

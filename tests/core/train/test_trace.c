@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <unistd.h>
@@ -198,7 +198,7 @@ static void an_order_traces_the_next_step_and_is_answered_with_it(void **state)
     assert_int_equal(s.story.acknowledged, 4);
     assert_int_equal(s.story.applied[1], 3);
     assert_string_equal(s.story.results[1], "written to traces/step-3.json");
-    assert_non_null(strstr(s.story.results[2], "refused: a trace of the next step is ordered already"));
+    assert_non_null(strstr(s.story.results[2], "refused: a trace of the next step has already been ordered"));
     assert_non_null(strstr(s.story.results[3], "validation loss"));
     assert_int_equal(s.story.applied[4], 7);
     read_step(&s, 3);
@@ -236,7 +236,7 @@ static void an_order_after_which_no_step_comes_says_so(void **state)
     s.story.orders = script;
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_STOPPED);
-    assert_string_equal(s.story.results[1], "no trace: no step followed");
+    assert_string_equal(s.story.results[1], "no trace: no step followed the order");
     assert_int_equal(s.story.acknowledged, 2);
     session_close(&s);
 }

@@ -5,18 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void memory_is_told_also_where_nothing_else_is_due(void **state)
+static void memory_is_reported_also_where_nothing_else_is_due(void **state)
 {
     (void)state;
     struct session s;
-    session_open(&s, "told", NULL, WORDS("train.total_steps=350"), 2000);
+    session_open(&s, "reported", NULL, WORDS("train.total_steps=350"), 2000);
     session_start(&s, false);
     assert_int_equal(session_run(&s), TRAIN_FINISHED);
     /* at the start and every hundred steps; with the last evaluation and the last checkpoint */
@@ -25,7 +25,7 @@ static void memory_is_told_also_where_nothing_else_is_due(void **state)
 }
 
 /* Others would else take it for still to come and for another program's at once, until the first step. */
-static void what_the_device_has_given_is_told_before_the_first_step(void **state)
+static void what_the_device_has_given_is_reported_before_the_first_step(void **state)
 {
     (void)state;
     struct session s;
@@ -141,8 +141,8 @@ static void warming_up_gives_its_memory_back_on_every_way_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_told_also_where_nothing_else_is_due),
-        cmocka_unit_test(what_the_device_has_given_is_told_before_the_first_step),
+        cmocka_unit_test(memory_is_reported_also_where_nothing_else_is_due),
+        cmocka_unit_test(what_the_device_has_given_is_reported_before_the_first_step),
         cmocka_unit_test(memory_that_others_hold_is_left_to_who_reserves),
         cmocka_unit_test(more_than_the_device_has_fails_at_once),
         cmocka_unit_test(warming_up_gives_its_memory_back_on_every_way_out),

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <dirent.h>
 #include <limits.h>
@@ -404,7 +404,7 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
         {"steps.csv", "step,loss\n1,2\n", "steps.csv:1: does not begin with s:STEP"},
         {"other.csv", "a,b\n1,2\n", "other.csv:1: is not a known header"},
         {"short.csv", "run,segment,step\n" ID ",1,0\n", "short.csv:1: is not a known header"},
-        {"steps.csv", STEPS_HEADER, "holds neither steps nor evaluations"},
+        {"steps.csv", STEPS_HEADER, "contains neither steps nor evaluations"},
         {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,,\n" ID ",1,0,,,,,2,,,,,\n",
          "steps.csv:3: is a second record of the same segment, step"},
         {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,\n",
@@ -447,7 +447,7 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
         {"main.log", "s:0 xyz:1\n", "main.log:1: \"xyz\" is not known"},
         {"main.log", "s:0 trl:1 tel:2\n", "main.log:1: \"tel\" is not expected here"},
         {"main.log", "s:0 trl\n", "main.log:1: trl: is not a number: \"\""},
-        {"main.log", "s:0 eval:0.3\n", "holds neither steps nor evaluations"},
+        {"main.log", "s:0 eval:0.3\n", "contains neither steps nor evaluations"},
     };
     char home[PATH_MAX];
     struct err err;
@@ -503,8 +503,8 @@ static void files_of_two_runs_or_kinds_are_not_mixed(void **state)
     write_text(home, "loss.csv", "Wall time,Step,Value\n1,0,2\n", loss);
     write_text(home, "main.log", "s:0 trl:1\n", log);
     const char *pairs[][2] = {{steps, evals}, {steps, loss}, {loss, log}, {steps, home}};
-    static const char *const sentences[] = {"evals.csv:2: is of run another, but ", "differs in kind",
-                                            "differs in kind", "is a folder"};
+    static const char *const sentences[] = {"evals.csv:2: is of run another, but ", "is of another kind",
+                                            "is of another kind", "is a folder"};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(import_files(store, pairs[i], 2, NULL, &outcome, &err), STATUS_USAGE);
         if (!strstr(err.text, sentences[i])) fail_msg("%s", err.text);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <sqlite3.h>
 #include <sys/mman.h>
@@ -103,14 +103,14 @@ static void memory_that_others_took_counts_once(void **state)
 
 /* A child that reserves 200 MiB of the host's memory, touches some of them, and reports nothing to the
  * ledger. */
-static pid_t start_toucher(size_t mib, int ready[2], int told[2])
+static pid_t start_toucher(size_t mib, int ready[2], int go[2])
 {
     char c = 0;
     int64_t id;
     struct ledger *ledger;
     struct ledger_room host = {LEDGER_HOST, "cpu", 1000 * MIB, 0, 0.1, 0, false};
     assert_int_equal(pipe(ready), 0);
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(go), 0);
     pid_t child = fork();
     if (child) return child;
     bool good = !ledger_open(home("host"), LEDGER_BUSY_MS, &ledger, NULL) &&
@@ -118,7 +118,7 @@ static pid_t start_toucher(size_t mib, int ready[2], int told[2])
     unsigned char *memory = mmap(NULL, mib * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     good = good && memory != MAP_FAILED;
     for (size_t i = 0; good && i < mib * MIB; i += 1024) ((volatile unsigned char *)memory)[i] = 1;
-    good = good && write(ready[1], &c, 1) == 1 && read(told[0], &c, 1) == 1;
+    good = good && write(ready[1], &c, 1) == 1 && read(go[0], &c, 1) == 1;
     _exit(good ? 0 : 1);
 }
 
@@ -137,10 +137,10 @@ static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **stat
         struct err err = {0};
         struct reservation *rows;
         size_t count;
-        int ready[2], told[2], status;
+        int ready[2], go[2], status;
         char c = 0;
         int64_t left;
-        pid_t child = start_toucher((size_t)cases[i].touched, ready, told);
+        pid_t child = start_toucher((size_t)cases[i].touched, ready, go);
         assert_int_equal(read(ready[0], &c, 1), 1);
         struct ledger *ledger = opened("host");
         assert_int_equal(ledger_list(ledger, LEDGER_HOST, &rows, &count, &err), STATUS_OK);
@@ -151,7 +151,7 @@ static void a_holder_of_the_hosts_memory_counts_once_while_it_starts(void **stat
                                    0.1,         0,     false};
         assert_int_equal(ledger_left(ledger, &host, &left, &err), STATUS_OK);
         assert_in_range(left, 698 * MIB, 708 * MIB); /* as if it had touched nothing yet */
-        assert_int_equal(write(told[1], &c, 1), 1);
+        assert_int_equal(write(go[1], &c, 1), 1);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
         ledger_close(ledger);
@@ -215,7 +215,7 @@ static void a_reused_process_number_is_not_the_same_process(void **state)
 /* Requests 500 of the 900, reports when it is in the queue, and waits; then holds them until it may end.
  *
  * */
-static void wait_in_the_queue(int ready, int told)
+static void wait_in_the_queue(int ready, int go)
 {
     struct ledger *ledger;
     int64_t id;
@@ -226,17 +226,17 @@ static void wait_in_the_queue(int ready, int told)
     if (write(ready, &c, 1) != 1) _exit(4);
     while ((status = ledger_reserve(ledger, &room, "large", 500 * MIB, &id, NULL)) == STATUS_BUSY)
         usleep(1000);
-    if (status || write(ready, &c, 1) != 1 || read(told, &c, 1) != 1) _exit(5);
+    if (status || write(ready, &c, 1) != 1 || read(go, &c, 1) != 1) _exit(5);
     _exit(0); /* and just dies */
 }
 
-static pid_t queue_another(int ready[2], int told[2])
+static pid_t queue_another(int ready[2], int go[2])
 {
     char c;
     assert_int_equal(pipe(ready), 0);
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(go), 0);
     pid_t child = fork();
-    if (child == 0) wait_in_the_queue(ready[1], told[0]);
+    if (child == 0) wait_in_the_queue(ready[1], go[0]);
     assert_int_equal(read(ready[0], &c, 1), 1);
     return child;
 }
@@ -246,13 +246,13 @@ static void a_later_process_does_not_overtake_the_queue(void **state)
     (void)state;
     struct err err = {0};
     int64_t id, small;
-    int ready[2], told[2], status;
+    int ready[2], go[2], status;
     char c;
     ledger_close(opened("queue"));
     pid_t child;
     struct ledger *ledger = opened("queue"), *other = opened("queue");
     assert_int_equal(ledger_reserve(ledger, &room, "first", 600 * MIB, &id, &err), STATUS_OK);
-    child = queue_another(ready, told);
+    child = queue_another(ready, go);
     assert_int_equal(ledger_reserve(other, &room, "small", 100 * MIB, &small, &err), STATUS_BUSY);
     assert_non_null(strstr(err.text, "gpu: large (process "));
     assert_non_null(strstr(err.text, ") waits for 500.0 MiB and came before"));
@@ -266,7 +266,7 @@ static void a_later_process_does_not_overtake_the_queue(void **state)
     assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
     assert_int_equal(read(ready[0], &c, 1), 1); /* it has its 500 */
     assert_int_equal(ledger_reserve(other, &room, "small", 100 * MIB, &small, &err), STATUS_OK);
-    assert_int_equal(write(told[1], &c, 1), 1);
+    assert_int_equal(write(go[1], &c, 1), 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     ledger_close(other);
@@ -279,10 +279,10 @@ static void a_process_that_stops_waiting_leaves_the_queue(void **state)
     (void)state;
     struct err err = {0};
     int64_t id, small;
-    int ready[2], told[2];
+    int ready[2], go[2];
     struct ledger *ledger = opened("queue"), *other = opened("queue");
     assert_int_equal(ledger_reserve(ledger, &room, "first", 600 * MIB, &id, &err), STATUS_OK);
-    pid_t child = queue_another(ready, told);
+    pid_t child = queue_another(ready, go);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_int_equal(ledger_wait(other, &room, "large", 500 * MIB, &err), STATUS_OK);

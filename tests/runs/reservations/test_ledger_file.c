@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <linux/capability.h>
 #include <sqlite3.h>
@@ -55,7 +55,7 @@ static void expect_words(const struct err *err, const char *path, const char *re
     if (!strstr(err->text, remedy)) fail_msg("no %s in: %s", remedy, err->text);
 }
 
-static void a_file_that_is_no_ledger_is_told(void **state)
+static void a_file_that_is_no_ledger_is_reported(void **state)
 {
     (void)state;
     struct ledger *ledger;
@@ -65,7 +65,7 @@ static void a_file_that_is_no_ledger_is_told(void **state)
     for (int i = 0; i < 1000; i++) fputs("this is not a database ", f);
     fclose(f);
     assert_int_equal(ledger_open(home("garbage"), LEDGER_BUSY_MS, &ledger, &err), STATUS_IO);
-    expect_words(&err, file("garbage"), "it may be deleted while nothing trains");
+    expect_words(&err, file("garbage"), "so it may be deleted while no run trains");
 }
 
 /* The header is good but the rows are damaged, which must not look like the end of the list. */
@@ -87,7 +87,7 @@ static void rows_that_cannot_be_read_are_not_taken_for_none(void **state)
     fclose(f);
     ledger = opened("torn");
     assert_int_equal(ledger_list(ledger, "gpu", &rows, &count, &err), STATUS_IO);
-    expect_words(&err, file("torn"), "it may be deleted while nothing trains");
+    expect_words(&err, file("torn"), "so it may be deleted while no run trains");
     assert_int_equal(ledger_left(ledger, &room, &left, &err), STATUS_IO);
     assert_int_equal(ledger_reserve(ledger, &room, "run", MIB, &id, &err), STATUS_IO);
     assert_int_equal(ledger_wait(ledger, &room, "run", MIB, &err), STATUS_IO);
@@ -201,7 +201,7 @@ static const char *reserve_where_nothing_may_be_written(void)
     return refused(status, &err, "sealed", "(make it and its folder writable");
 }
 
-static void a_file_that_may_not_be_written_is_told(void **state)
+static void a_file_that_may_not_be_written_is_reported(void **state)
 {
     (void)state;
     ledger_close(opened("sealed"));
@@ -214,11 +214,11 @@ static void a_file_that_may_not_be_written_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_that_is_no_ledger_is_told),
+        cmocka_unit_test(a_file_that_is_no_ledger_is_reported),
         cmocka_unit_test(rows_that_cannot_be_read_are_not_taken_for_none),
         cmocka_unit_test(a_process_that_hangs_with_the_file_locked_is_not_waited_for),
         cmocka_unit_test(a_disk_without_room_leaves_what_is_reserved_as_it_is),
-        cmocka_unit_test(a_file_that_may_not_be_written_is_told),
+        cmocka_unit_test(a_file_that_may_not_be_written_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -147,7 +147,7 @@ static void the_folder_that_is_named_goes_before_all_and_must_not_depend_on_wher
     assert_string_equal(find(&m, "/home-a", true), m.own);
 }
 
-static void two_homes_share_what_is_left_and_each_is_told(void **state)
+static void two_homes_share_what_is_left_and_each_is_reported(void **state)
 {
     (void)state;
     static const struct ledger_room room = {"gpu", "gpu", 1000, 0, 0.1, 0, false};
@@ -211,7 +211,7 @@ int main(void)
         cmocka_unit_test(a_place_that_others_may_rename_or_that_is_not_there_is_not_trusted),
         cmocka_unit_test(without_a_home_there_is_nothing_to_fall_back_on),
         cmocka_unit_test(the_folder_that_is_named_goes_before_all_and_must_not_depend_on_where_a_run_starts),
-        cmocka_unit_test(two_homes_share_what_is_left_and_each_is_told),
+        cmocka_unit_test(two_homes_share_what_is_left_and_each_is_reported),
         cmocka_unit_test(whoever_may_write_the_folder_may_write_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

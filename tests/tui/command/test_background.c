@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
@@ -116,7 +116,7 @@ static void r_resumes_a_run_that_was_stopped(void **state)
     pty_send(pty, "\r");
     pty_wait_text(pty, "r resumes it");
     pty_send(pty, "ry");
-    pty_wait_text(pty, "trains again");
+    pty_wait_text(pty, "is training again");
     pty_wait_text(pty, "● running");
     pty_send(pty, "r");
     pty_wait_text(pty, "old is training already");
@@ -135,9 +135,9 @@ static void r_trains_a_finished_run_on_and_says_what_stands_in_the_way(void **st
     struct pty *pty = open_terminal(&s, NULL);
     pty_wait_text(pty, "✓ finished");
     pty_send(pty, "r");
-    pty_wait_text(pty, "old has done its 40 steps. Train it on, to 80?");
+    pty_wait_text(pty, "old has done its 40 steps. Train it further, to 80?");
     pty_send(pty, "y");
-    pty_wait_text(pty, "trains again");
+    pty_wait_text(pty, "is training again");
     pty_send(pty, "\r");
     pty_wait_text(pty, "80 / 80 steps");
     pty_wait_text(pty, "✓ finished");
@@ -175,7 +175,7 @@ static void ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run(void **s
 }
 
 /* The program lies where a path has a blank in it, and nothing is installed. */
-static void the_command_to_go_on_with_can_be_pasted_into_a_shell(void **state)
+static void the_command_to_continue_with_can_be_pasted_into_a_shell(void **state)
 {
     (void)state;
     struct stage s;
@@ -191,9 +191,10 @@ static void the_command_to_go_on_with_can_be_pasted_into_a_shell(void **state)
     process_wait_text(p, "checkpoint ");
     process_signal(p, SIGINT);
     p = process_expect(130, p);
-    const char *command = strstr(process_stderr(p), "go on with: ");
+    const char *command = strstr(process_stderr(p), "continue with: ");
     assert_non_null(command);
-    snprintf(line, sizeof line, "%.*s --progress=none", (int)strcspn(command + 12, "\n"), command + 12);
+    command += strlen("continue with: ");
+    snprintf(line, sizeof line, "%.*s --progress=none", (int)strcspn(command, "\n"), command);
     assert_non_null(strstr(line, "my builds/anneal' resume "));
     assert_int_equal(system(line), 0);
     assert_string_equal(stage_status(), "finished");
@@ -209,7 +210,7 @@ int main(void)
         cmocka_unit_test_teardown(r_resumes_a_run_that_was_stopped, process_close_all),
         cmocka_unit_test_teardown(r_trains_a_finished_run_on_and_says_what_stands_in_the_way,
                                   process_close_all),
-        cmocka_unit_test_teardown(the_command_to_go_on_with_can_be_pasted_into_a_shell, process_close_all),
+        cmocka_unit_test_teardown(the_command_to_continue_with_can_be_pasted_into_a_shell, process_close_all),
         cmocka_unit_test_teardown(ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run,
                                   process_close_all),
     };

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -237,9 +237,9 @@ static void a_database_of_a_newer_version_is_left_alone(void **state)
     process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
     free(stage_query(&s, "pragma user_version = 99"));
     struct process *p = process_run(1, "train", s.config, NULL);
-    process_expect_sentence(p,
-                            "anneal.db: was written by a newer anneal (its version is 99, this one knows up "
-                            "to ");
+    process_expect_sentence(
+        p, "anneal.db: was written by a newer anneal (its version is 99, this anneal knows versions up "
+           "to ");
     process_expect_sentence(process_run(1, "runs", NULL), "update anneal, or set ANNEAL_HOME");
     char *rows = stage_query(&s, "select count(*) || ' ' || steps from runs");
     assert_string_equal(rows, "1 3");
@@ -291,7 +291,7 @@ static void a_locked_database_says_so_and_loses_nothing(void **state)
     assert_int_equal(stage_count_runs(), 2);
 }
 
-static void a_second_trainer_on_a_run_is_told_the_process_of_the_first(void **state)
+static void a_second_trainer_on_a_run_names_the_process_of_the_first(void **state)
 {
     (void)state;
     struct stage s;
@@ -426,7 +426,7 @@ static void a_disk_that_fills_during_saves_costs_no_older_checkpoint_and_no_step
         "\"$0\" train \"$2\" --name big \"$3\" \"$4\" \"$5\" \"$6\" --checkpoint.every=5 "
         "--checkpoint.keep=9\n"
         "echo \"train $?\"; ls \"$1\"/runs/*big/checkpoints; find \"$1\" -name '*.tmp*' | wc -l\n"
-        "\"$0\" show big --json | grep -c 'No space left on device; training goes on'\n"
+        "\"$0\" show big --json | grep -c 'No space left on device; training continues'\n"
         "rm \"$1/fill\"; \"$0\" resume big --checkpoint.every=0 --progress=none; echo \"resume $?\"\n"
         "for run in whole big; do \"$0\" export $run | cut -d, -f3,8-10 | sort -u > \"$1/$run\"; done\n"
         "wc -l < \"$1/whole\"; cmp \"$1/whole\" \"$1/big\" && echo same\n");
@@ -461,7 +461,7 @@ static void the_workbench_without_a_terminal_says_what_prints_the_same(void **st
     struct process *p = process_open(&(struct process_options){.arguments = (const char *const[]){NULL}});
     process_expect_sentence(process_expect(1, p), "the workbench needs a terminal");
     p = process_run(1, "watch", NULL);
-    process_expect_sentence(p, "show` print the same facts");
+    process_expect_sentence(p, "show` print the same information");
 }
 
 static void an_unknown_terminal_is_named_with_the_remedy(void **state)
@@ -538,7 +538,7 @@ int main(void)
         TEST(a_database_of_a_newer_version_is_left_alone),
         TEST(a_file_that_is_no_database_is_left_alone),
         TEST(a_locked_database_says_so_and_loses_nothing),
-        TEST(a_second_trainer_on_a_run_is_told_the_process_of_the_first),
+        TEST(a_second_trainer_on_a_run_names_the_process_of_the_first),
         TEST(a_read_only_disk_says_so),
         TEST(an_archive_on_a_read_only_disk_can_be_looked_at),
         TEST(a_full_disk_refuses_a_run_and_loses_none),

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void leave(struct pty *pty, const char *keys)
 {
     pty_send(pty, keys);
     assert_int_equal(pty_wait_exit(pty), 0);
-    pty_wait_text(pty, "1 run goes on training in the background");
+    pty_wait_text(pty, "1 run continues training in the background");
     pty_close(pty);
 }
 
@@ -168,7 +168,7 @@ static void without_a_terminal_it_resumes_what_was_stopped_else_starts_anew(void
     expect_runs(&s, "demo 1");
     s.words[2] = "--train.total_steps=200000000";
     p = process_open(&(struct process_options){.arguments = s.words});
-    process_wait_text(p, "goes on after step");
+    process_wait_text(p, "continues after step");
     process_signal(p, SIGINT);
     process_close(process_expect(130, p));
     expect_runs(&s, "demo 2");

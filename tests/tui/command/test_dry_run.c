@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
@@ -268,11 +268,11 @@ static void weights_that_training_could_not_read_fail_here_too(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
-static void a_key_without_effect_is_told_in_both(void **state)
+static void a_key_without_effect_is_reported_in_both(void **state)
 {
     (void)state;
     static const struct {
-        const char *words[2], *told;
+        const char *words[2], *note;
     } cases[] = {
         {{"--model.rope_factor=4", "--model.rope_scaling=default"}, "model.rope_factor = 4 has no effect"},
         {{"--model.rope_scaling=llama3", "--model.rope_factor=1"},
@@ -285,7 +285,7 @@ static void a_key_without_effect_is_told_in_both(void **state)
     struct stage s;
     stage_open(&s, "idle");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *a = cases[i].words[0], *b = cases[i].words[1], *told = cases[i].told;
+        const char *a = cases[i].words[0], *b = cases[i].words[1], *note = cases[i].note;
         char *page = process_output("train", s.config, a, b, "--dry-run", NULL);
         char *text = process_output("train", s.config, a, b, "--dry-run", "--json", NULL);
         process_close(
@@ -293,7 +293,7 @@ static void a_key_without_effect_is_told_in_both(void **state)
         char *run = process_output("show", "latest", NULL);
         const char *const all[] = {page, text, run};
         for (size_t k = 0; k < 3; k++)
-            if (told ? !strstr(all[k], told) : !!strstr(all[k], "has no effect")) fail_msg("%s", all[k]);
+            if (note ? !strstr(all[k], note) : !!strstr(all[k], "has no effect")) fail_msg("%s", all[k]);
         free(page), free(text), free(run);
     }
 }
@@ -331,13 +331,13 @@ static void its_words_belong_to_train_alone(void **state)
     struct stage s;
     stage_open(&s, "words");
     struct process *p = process_run(2, "train", s.config, "--json", NULL);
-    process_expect_sentence(p, "--json: only with --dry-run");
+    process_expect_sentence(p, "--json needs --dry-run");
     process_close(p);
     p = process_run(2, "resume", "latest", "--dry-run", NULL);
     process_expect_sentence(p, "unknown option --dry-run");
     process_close(p);
     p = process_run(2, "train", "--dry-run", "--watch", NULL);
-    process_expect_sentence(p, "--watch: a dry run leaves nothing to look at");
+    process_expect_sentence(p, "--watch: a dry run leaves nothing to watch");
     process_close(p);
 }
 
@@ -352,7 +352,7 @@ int main(void)
         cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
                                   process_close_all),
         cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
-        cmocka_unit_test_teardown(a_key_without_effect_is_told_in_both, process_close_all),
+        cmocka_unit_test_teardown(a_key_without_effect_is_reported_in_both, process_close_all),
         cmocka_unit_test_teardown(parameter_groups_are_shown_as_estimate_shows_them, process_close_all),
         cmocka_unit_test_teardown(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere, process_close_all),
         cmocka_unit_test_teardown(its_words_belong_to_train_alone, process_close_all),

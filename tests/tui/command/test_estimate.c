@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -182,7 +182,7 @@ static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
 /* The amount that `anneal devices` lists as reserved is the allocator's, which may exceed the plan.
  *
  * */
-static void the_estimate_knows_what_the_allocator_takes_beside_the_plan(void **state)
+static void the_estimate_knows_what_the_allocator_takes_outside_the_plan(void **state)
 {
     (void)state;
     static const char *const kinds[] = {"basic", "pool", "arena", "caching"};
@@ -242,7 +242,7 @@ static struct ledger *hold_all_but(int64_t left)
     return ledger;
 }
 
-static void what_fits_beside_a_holder_starts_there(void **state)
+static void what_fits_next_to_a_holder_starts_there(void **state)
 {
     (void)state;
     struct stage s;
@@ -292,7 +292,7 @@ static void the_memory_to_fit_into_is_accounted_for(void **state)
 
 /* Waiting processes come first: memory that they wait for is not available, and a new process has to wait,
  * too. */
-static void those_who_wait_are_told_and_come_first(void **state)
+static void those_who_wait_are_reported_and_come_first(void **state)
 {
     (void)state;
     struct stage s;
@@ -320,14 +320,14 @@ static void those_who_wait_are_told_and_come_first(void **state)
                                                        stage_int(fit, "margin_bytes"));
     json_decref(json);
     char *text = process_output("estimate", s.config, "--fit", NULL);
-    assert_non_null(strstr(text, "\nthose who wait     80.0 MiB less\n"));
+    assert_non_null(strstr(text, "\nwaiting runs       80.0 MiB less\n"));
     char *command = recommended_command(text, "train.batch_size");
     assert_non_null(strstr(command, " --wait"));
     free(command);
     free(text);
     text = process_output("devices", NULL);
-    char *first_line = strstr(text, "90.0 MiB waited for by patient, process "),
-         *second_line = strstr(text, "50.0 MiB waited for by too, process ");
+    char *first_line = strstr(text, "90.0 MiB requested by patient, process "),
+         *second_line = strstr(text, "50.0 MiB requested by too, process ");
     if (!first_line || !second_line || second_line < first_line) fail_msg("%s", text);
     assert_non_null(strstr(first_line, ", no. 1 in the queue, holds 30.0 MiB meanwhile\n"));
     assert_non_null(strstr(second_line, ", no. 2 in the queue, holds 30.0 MiB meanwhile\n"));
@@ -400,7 +400,7 @@ static void what_memory_does_not_limit_the_keys_do(void **state)
 }
 
 /* Page-locked memory of a GPU's host: a run without a snapshot for checkpoints wants less of it. */
-static void a_snapshot_that_the_host_has_no_room_for_is_told(void **state)
+static void a_snapshot_that_the_host_has_no_room_for_is_reported(void **state)
 {
     (void)state;
     static const char *const widths[] = {"model.hidden_dim=64", "model.hidden_dim=65536"};
@@ -490,15 +490,15 @@ int main(void)
         cmocka_unit_test_teardown(what_is_no_amount_and_what_is_no_configuration_is_said_so,
                                   process_close_all),
         cmocka_unit_test_teardown(an_interval_of_more_layers_than_there_are_is_left_out, process_close_all),
-        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_beside_the_plan,
+        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_outside_the_plan,
                                   process_close_all),
         cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
-        cmocka_unit_test_teardown(what_fits_beside_a_holder_starts_there, process_close_all),
+        cmocka_unit_test_teardown(what_fits_next_to_a_holder_starts_there, process_close_all),
         cmocka_unit_test_teardown(the_memory_to_fit_into_is_accounted_for, process_close_all),
-        cmocka_unit_test_teardown(those_who_wait_are_told_and_come_first, process_close_all),
+        cmocka_unit_test_teardown(those_who_wait_are_reported_and_come_first, process_close_all),
         cmocka_unit_test_teardown(the_command_keeps_the_words_it_was_asked_with, process_close_all),
         cmocka_unit_test_teardown(what_memory_does_not_limit_the_keys_do, process_close_all),
-        cmocka_unit_test(a_snapshot_that_the_host_has_no_room_for_is_told),
+        cmocka_unit_test(a_snapshot_that_the_host_has_no_room_for_is_reported),
         cmocka_unit_test_teardown(layers_are_rows_of_the_page, process_close_all),
         cmocka_unit_test_teardown(all_sums_agree, process_close_all),
     };

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
@@ -144,7 +144,7 @@ static void a_text_shorter_than_a_sequence_is_evaluated_as_it_is(void **state)
     json_decref(json);
     free(out);
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, "--seq-len=8", NULL),
-                            "--seq-len 8: of the tokens to evaluate at most 6 in a row can be predicted");
+                            "--seq-len 8: among the tokens to evaluate at most 6 in a row can be predicted");
     stage_write(tiny, "t", 1);
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, NULL),
                             "a text needs at least 2 tokens");
@@ -169,7 +169,7 @@ static void what_does_not_fit_is_a_sentence(void **state)
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--seq-len=0", NULL),
                             "--seq-len 0: must be a whole number from 1 to");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s.corpus, "--seq-len=100000", NULL),
-                            "the model is made for at most");
+                            "the model was trained for at most");
     process_expect_sentence(process_run(1, "evaluate", "mine", "--data", wide, "--seq-len=2", NULL),
                             "token 1 has the id 300, but the vocabulary has 256");
     process_expect_sentence(process_run(1, "evaluate", "nobody", "--data", s.corpus, NULL), "nobody");

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -132,7 +132,7 @@ static void a_run_says_which_text_it_is_validated_on(void **state)
     }
 }
 
-static void resume_and_fork_of_blocks_go_on_bit_for_bit(void **state)
+static void resume_and_fork_of_blocks_continue_bit_for_bit(void **state)
 {
     (void)state;
     struct stage s;
@@ -156,7 +156,7 @@ static void resume_and_fork_of_blocks_go_on_bit_for_bit(void **state)
     free(losses);
     process_expect_sentence(
         process_run(2, "fork", "whole", "--data.val_split=tail", NULL),
-        "data.val_split = tail: the run was trained with blocks, a forked run must keep that");
+        "data.val_split = tail: the run was trained with blocks, which a forked run must keep");
 }
 
 /* A run that was recorded before data.val_split existed: its stored configuration has no such line. */
@@ -222,7 +222,7 @@ static void version_and_help_are_words_too(void **state)
     process_expect_sentence(process_run(2, "help", "trian", NULL),
                             "no command \"trian\"; did you mean \"train\"?");
     process_expect_sentence(process_run(2, "help", "train", "more", NULL), "train: has no command \"more\"");
-    process_expect_sentence(process_run(2, "version", "2", NULL), "version: takes no further word");
+    process_expect_sentence(process_run(2, "version", "2", NULL), "version: takes no further argument");
 }
 
 static void a_key_as_other_programs_call_it_suggests_ours(void **state)
@@ -264,9 +264,10 @@ static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **s
     stage_open(&s, "kept");
     process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", "--checkpoint.every=5",
                               "--checkpoint.keep=2", "--eval.every=0", "--data.val_fraction=0", NULL));
-    process_expect_sentence(process_run(1, "fork", "base", "--step=10", NULL),
-                            "there is no checkpoint of step 10, or no longer: the newest 2 and the best are "
-                            "kept (checkpoint.keep; there are: 35, 40)");
+    process_expect_sentence(
+        process_run(1, "fork", "base", "--step=10", NULL),
+        "there is no checkpoint of step 10, or it has been removed: the newest 2 and the best are "
+        "kept (checkpoint.keep; there are: 35, 40)");
 }
 
 static void an_export_into_a_folder_prints_paths_that_can_be_pasted(void **state)
@@ -318,7 +319,7 @@ int main(void)
         TEST(the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training),
         TEST(token_files_bring_their_vocabulary),
         TEST(a_run_says_which_text_it_is_validated_on),
-        TEST(resume_and_fork_of_blocks_go_on_bit_for_bit),
+        TEST(resume_and_fork_of_blocks_continue_bit_for_bit),
         TEST(a_run_from_before_the_key_keeps_its_tail),
         TEST(version_and_help_are_words_too),
         TEST(a_key_as_other_programs_call_it_suggests_ours),

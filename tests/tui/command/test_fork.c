@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static char *late_steps(const struct stage *s, const char *name)
     return stage_query(s, sql);
 }
 
-static void a_fork_goes_on_bit_for_bit_and_says_where_it_came_from(void **state)
+static void a_fork_continues_bit_for_bit_and_says_where_it_came_from(void **state)
 {
     (void)state;
     struct stage s;
@@ -138,17 +138,18 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
     assert_true(strtod(text + strlen("base-fork"), NULL) < 1e-3); /* the new schedule, at this step */
     free(text);
     process_expect_sentence(process_run(2, "fork", "base", "--step=20", "--model.num_layers=2", NULL),
-                            "model.num_layers = 2: the run was trained with 1, a forked run must keep that");
-    process_expect_sentence(process_run(2, "resume", "base", "--model.rope_base=500", NULL),
-                            "model.rope_base = 500: the run was trained with 10000, a resumed run must keep");
+                            "model.num_layers = 2: the run was trained with 1, which a forked run must keep");
+    process_expect_sentence(
+        process_run(2, "resume", "base", "--model.rope_base=500", NULL),
+        "model.rope_base = 500: the run was trained with 10000, which a resumed run must keep");
     process_expect_sentence(
         process_run(1, "fork", "base", "--step=7", NULL),
-        "there is no checkpoint of step 7, or no longer: the newest 9 and the best are kept "
+        "there is no checkpoint of step 7, or it has been removed: the newest 9 and the best are kept "
         "(checkpoint.keep; there are: 10, 20, 30, 40)");
     process_expect_sentence(process_run(2, "fork", "base", "--step=ten", NULL),
                             "--step ten: must be a whole number from 0");
     process_expect_sentence(process_run(2, "fork", "base", NULL),
-                            "has done 40 of train.total_steps = 40 steps (to train on: ");
+                            "has done 40 of train.total_steps = 40 steps (to train longer: ");
     assert_int_equal(stage_count_runs(), 2);
     assert_int_equal(stage_count_leftovers(&s), 0);
     /* stored by an anneal that did not know these keys: they have not changed */
@@ -270,7 +271,7 @@ static void a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit(vo
     history_release(&again);
 }
 
-static void a_fork_of_weights_killed_before_its_first_checkpoint_goes_on_from_them(void **state)
+static void a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them(void **state)
 {
     (void)state;
     struct stage s;
@@ -295,7 +296,8 @@ static void a_fork_of_weights_killed_before_its_first_checkpoint_goes_on_from_th
 
 /* A run resumes from a full checkpoint even if there are newer ones of weights alone; a stopped run reports
  * what is possible. */
-static void a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_goes_on(void **state)
+static void
+a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues(void **state)
 {
     (void)state;
     struct stage s;
@@ -303,7 +305,7 @@ static void a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_comma
     process_close(process_run(0, "resume", "base", "--train.total_steps=60", "--checkpoint.contents=weights",
                               "--progress=none", NULL));
     struct process *p = process_run(0, "resume", "base", "--train.total_steps=50", "--progress=none", NULL);
-    process_expect_sentence(p, "step-60: holds weights alone, going on from step-40, which is full");
+    process_expect_sentence(p, "step-60: holds weights alone; continuing from step-40, which is full");
     p = process_start("train", s.config, "--name=long", "--train.total_steps=1000000",
                       "--checkpoint.contents=weights", "--progress=plain", NULL);
     process_wait_text(p, "checkpoint");
@@ -340,15 +342,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_fork_goes_on_bit_for_bit_and_says_where_it_came_from),
+        TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
         TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
         TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
         TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
         TEST(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent),
         TEST(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit),
-        TEST(a_fork_of_weights_killed_before_its_first_checkpoint_goes_on_from_them),
-        TEST(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_goes_on),
+        TEST(a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them),
+        TEST(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues),
         TEST(weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <dirent.h>
 #include <signal.h>
@@ -132,7 +132,7 @@ static void finish(struct stage *s, const char *name, const struct history *whol
     check_database(s);
 }
 
-static void a_trainer_killed_at_many_moments_goes_on_bit_for_bit_every_time(void **state)
+static void a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time(void **state)
 {
     (void)state;
     struct stage s;
@@ -168,7 +168,7 @@ static void a_trainer_killed_at_many_moments_goes_on_bit_for_bit_every_time(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_trainer_killed_at_many_moments_goes_on_bit_for_bit_every_time,
+        cmocka_unit_test_teardown(a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time,
                                   process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

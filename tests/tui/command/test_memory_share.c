@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
@@ -180,7 +180,7 @@ static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state
     assert_int_equal(memory_share_take(&share, &wish, &err), STATUS_BUSY);
     assert_non_null(strstr(err.text, "cpu: first (process "));
     assert_non_null(strstr(
-        err.text, "needs memory that this process already holds (start this one when that one trains)"));
+        err.text, "needs memory that this process already holds (start this run when that one is training)"));
     ledger_close(first);
     ledger_close(ledger);
 }
@@ -220,11 +220,11 @@ static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
 
 /* ---- several homes ---- */
 
-static void a_run_of_one_home_is_seen_from_another_and_its_home_is_told(void **state)
+static void a_run_of_one_home_is_seen_from_another_and_its_home_is_reported(void **state)
 {
     (void)state;
     struct stage s;
-    char other[700], told[1200];
+    char other[700], expected[1200];
     const char *const devices[] = {"devices", NULL}, *const at_other[] = {other, NULL};
     stage_open(&s, "homes");
     snprintf(other, sizeof other, "ANNEAL_HOME=%s/other", s.folder);
@@ -234,8 +234,8 @@ static void a_run_of_one_home_is_seen_from_another_and_its_home_is_told(void **s
     struct process *p = process_expect(
         0, process_open(&(struct process_options){.arguments = devices, .environment = at_other}));
     const char *line = strstr(process_stdout(p), "-seen, process ");
-    snprintf(told, sizeof told, ", of ANNEAL_HOME=%s, ", s.home);
-    if (!line || !strstr(line, told)) fail_msg("%s", process_stdout(p));
+    snprintf(expected, sizeof expected, ", of ANNEAL_HOME=%s, ", s.home);
+    if (!line || !strstr(line, expected)) fail_msg("%s", process_stdout(p));
     assert_int_equal(atoi(line + strlen("-seen, process ")), (int)process_pid(run));
     process_close(p);
     char *own = process_output("devices", NULL);
@@ -284,7 +284,7 @@ int main(void)
         cmocka_unit_test_teardown(what_was_said_to_fit_starts_though_some_memory_has_gone_since,
                                   process_close_all),
         cmocka_unit_test_teardown(who_would_keep_the_first_in_the_queue_out_does_not_wait, process_close_all),
-        cmocka_unit_test_teardown(a_run_of_one_home_is_seen_from_another_and_its_home_is_told,
+        cmocka_unit_test_teardown(a_run_of_one_home_is_seen_from_another_and_its_home_is_reported,
                                   process_close_all),
         cmocka_unit_test_teardown(without_a_word_the_ledger_is_in_memory_and_this_user_s_alone,
                                   process_close_all),

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -99,7 +99,7 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
     stage_write(path, index, sizeof index - 1);
     char *page = process_output("model", "info", folder, NULL);
-    assert_non_null(strstr(page, "not one that anneal computes: "));
+    assert_non_null(strstr(page, "anneal cannot compute it: "));
     assert_non_null(strstr(page, "model_type is mixtral"));
     assert_non_null(strstr(page, "\nparameters         69\nbytes              148 B\n"));
     assert_non_null(strstr(page, "model.layers.*.up.weight"));
@@ -157,7 +157,7 @@ static void an_exported_model_stands_on_its_own(void **state)
     process_expect_sentence(process_run(1, "model", "export", "base", "-o", "/proc/mine", NULL),
                             "/proc/mine");
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
-                            "there is no checkpoint of step 7, or no longer");
+                            "there is no checkpoint of step 7, or it has been removed");
     process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o PATH");
     process_expect_sentence(process_run(2, "model", NULL), "say what to do: info|export|import");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.folder, NULL),
@@ -340,19 +340,19 @@ static void an_imported_model_goes_by_its_name(void **state)
     snprintf(path, sizeof path, "%s/models/kept", s.home);
     process_expect_sentence(
         process_run(2, "model", "import", path, NULL),
-        "/models/kept: a model of this name was imported before (choose another with --name");
+        "/models/kept: a model of this name has been imported already (choose another name with --name");
     process_expect_sentence(process_run(2, "generate", "kept", "--best", NULL),
                             "kept is an imported model, --best is for runs");
     process_expect_sentence(process_run(1, "model", "import", "/nowhere", NULL), "/nowhere: cannot open");
     process_expect_sentence(process_run(1, "model", "import", s.folder, NULL), "config.json: cannot open");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=a/b", NULL),
-                            "--name \"a/b\": must be a plain word, no path");
+                            "--name \"a/b\": must be a plain name, not a path");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=latest", NULL),
-                            "--name latest: this word stands for the newest run");
+                            "--name latest: in every command this word means the newest run");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=base", NULL),
-                            "base: means a run already, which would come before the model (choose another");
+                            "base: a run has this name, and would be found before the model (choose another");
     struct process *hides = process_run(0, "train", s.config, "--name=kept", "--dry-run", NULL);
-    assert_non_null(strstr(process_stderr(hides), "--name kept: from now on means the run"));
+    assert_non_null(strstr(process_stderr(hides), "--name kept: this name now stands for the run"));
     process_close(hides);
     assert_int_equal(stage_count_leftovers(&s), 0);
 }

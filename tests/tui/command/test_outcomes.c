@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <limits.h>
 #include <locale.h>
@@ -215,10 +215,10 @@ static void compare_judges_only_what_can_be_compared(void **state)
     char *out = process_output("compare", "slow", "pieces", NULL), line[200];
     assert_null(strchr(line_of(out, "final loss", line, sizeof line), '*'));
     assert_null(strstr(out, "(-2.0000)"));
-    assert_non_null(strstr(out, "anneal evaluate compares bits a byte"));
+    assert_non_null(strstr(out, "compare the bits per byte of `"));
     free(out);
     out = process_output("compare", "slow", "fast", NULL);
-    assert_null(strstr(out, "bits a byte"));
+    assert_null(strstr(out, "bits per byte"));
     free(out);
 }
 
@@ -302,7 +302,7 @@ static void compare_says_what_it_cannot(void **state)
     free(out);
 }
 
-static void export_writes_every_format_where_it_is_told(void **state)
+static void export_writes_every_format_where_it_is_asked_to(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX], path[PATH_MAX + 200], file[PATH_MAX + 200];
@@ -368,10 +368,10 @@ static void export_writes_every_format_where_it_is_told(void **state)
     }
     store_fixture_sql(home, "update runs set id = '../../escaped' where name = 'odd'");
     process_expect_sentence(process_run(1, "export", "odd", "base", "--format", "json", "-o", path, NULL),
-                            "is no id that a file can have");
+                            "its id cannot be the name of a file");
     process_expect_sentence(
         process_run(1, "export", "odd", "base", "--format", "tensorboard", "-o", path, NULL),
-        "is no id that a file can have");
+        "its id cannot be the name of a file");
     snprintf(file, sizeof file, "%s/both.csv/x", home);
     process_expect_sentence(process_run(1, "export", "base", "--format", "json", "-o", file, NULL),
                             "both.csv/x");
@@ -406,9 +406,9 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     free(out);
     process_run(0, "import", steps, "--name", "mine", NULL);
     out = process_output("compare", "base", "mine", NULL);
-    assert_non_null(strstr(out, "0 of 0 keys differ (recorded of fewer than two runs)"));
+    assert_non_null(strstr(out, "0 of 0 keys differ (fewer than two runs have a recorded configuration)"));
     free(out);
-    process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint to go on from");
+    process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint left to continue from");
 
     process_expect_sentence(process_run(2, "import", NULL), "needs FILE...");
     process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name: needs a value");
@@ -429,7 +429,7 @@ int main(void)
         cmocka_unit_test_teardown(numbers_that_are_odd_are_shown_as_what_they_are, process_close_all),
         cmocka_unit_test_teardown(compare_wraps_many_runs_into_blocks, process_close_all),
         cmocka_unit_test_teardown(compare_says_what_it_cannot, process_close_all),
-        cmocka_unit_test_teardown(export_writes_every_format_where_it_is_told, process_close_all),
+        cmocka_unit_test_teardown(export_writes_every_format_where_it_is_asked_to, process_close_all),
         cmocka_unit_test_teardown(import_prints_the_id_and_every_command_knows_the_run, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

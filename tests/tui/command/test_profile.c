@@ -127,7 +127,7 @@ static void what_cannot_be_shown_is_said(void **state)
     char *text = process_output("show", "none", "--profile", NULL);
     assert_non_null(strstr(text, "no step has been profiled"));
     free(text);
-    process_expect_sentence(process_run(2, "show", "none", "--layers", NULL), "--layers is of a --profile");
+    process_expect_sentence(process_run(2, "show", "none", "--layers", NULL), "--layers needs --profile");
 }
 
 static void the_exported_report_is_of_the_same_rows(void **state)

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static int columns_of(const char *text)
 
 static const struct progress_view training = {"training", "steps", 500, 2000, 12.5, "loss 5.13  12.3k tok/s"};
 
-static void a_line_tells_everything_where_there_is_room(void **state)
+static void a_line_reports_everything_where_there_is_room(void **state)
 {
     (void)state;
     char line[2048];
@@ -165,7 +165,7 @@ static void a_file_gets_plain_lines_or_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_tells_everything_where_there_is_room),
+        cmocka_unit_test(a_line_reports_everything_where_there_is_room),
         cmocka_unit_test(a_line_fits_any_width),
         cmocka_unit_test(what_matters_least_goes_first),
         cmocka_unit_test(odd_numbers_do_no_harm),

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -52,7 +52,7 @@ static void expect_stamped_lines(const char *text)
     }
 }
 
-static void the_log_tells_the_run_whatever_is_shown_and_goes_on_after_a_resume(void **state)
+static void the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resume(void **state)
 {
     (void)state;
     static const char *const modes[] = {"plain", "json", "none"};
@@ -74,7 +74,7 @@ static void the_log_tells_the_run_whatever_is_shown_and_goes_on_after_a_resume(v
         process_run(0, "resume", "a", "--train.total_steps=50", "--progress", modes[i], NULL);
         char *longer = stage_read(path);
         assert_memory_equal(longer, text, strlen(text));
-        assert_int_equal(count(longer, "goes on after step 40 of 50"), 1);
+        assert_int_equal(count(longer, "continues after step 40 of 50"), 1);
         assert_int_equal(count(longer, "info: resumed with train.total_steps = 50 (was 40)"), 1);
         assert_int_equal(count(longer, "finished after step 50"), 1);
         expect_stamped_lines(longer);
@@ -149,7 +149,7 @@ static void a_line_is_one_line_of_bounded_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_log_tells_the_run_whatever_is_shown_and_goes_on_after_a_resume,
+        cmocka_unit_test_teardown(the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resume,
                                   process_close_all),
         cmocka_unit_test_teardown(a_log_that_cannot_be_written_stops_no_training, process_close_all),
         cmocka_unit_test(a_full_disk_leaves_a_gap),

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -64,15 +64,15 @@ static void expect_trace(const struct stage *s, long step)
     char line[160];
     snprintf(line, sizeof line, "\nTraces\n  step  path\n  %4ld  %s\n", step, name);
     assert_non_null(strstr(process_stdout(p), line));
-    const char *told = strstr(process_stdout(p), "\nEvents\n");
-    assert_non_null(told);
-    assert_non_null(strstr(told, name));
+    const char *found = strstr(process_stdout(p), "\nEvents\n");
+    assert_non_null(found);
+    assert_non_null(strstr(found, name));
     process_close(p);
     p = process_run(0, "show", "long", "--json", NULL);
     snprintf(line, sizeof line, "\"path\": \"%s\"", name);
-    told = strstr(process_stdout(p), "\"traces\"");
-    assert_non_null(told);
-    assert_non_null(strstr(told, line));
+    found = strstr(process_stdout(p), "\"traces\"");
+    assert_non_null(found);
+    assert_non_null(strstr(found, line));
     process_close(p);
     json_decref(runs);
 }
@@ -130,7 +130,7 @@ static void orders_take_effect_and_are_written_down(void **state)
 }
 
 static void
-a_run_told_to_stop_at_a_non_finite_number_saves_no_such_weights_and_goes_on_from_before(void **state)
+a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before(void **state)
 {
     (void)state;
     struct stage s;
@@ -287,7 +287,7 @@ static void a_new_order_counts_more_than_one_that_is_recalled(void **state)
 
 /* ---- early stopping ---- */
 
-static void early_stopping_ends_the_run_and_tells_why(void **state)
+static void early_stopping_ends_the_run_and_reports_why(void **state)
 {
     (void)state;
     struct stage s;
@@ -459,14 +459,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_run_told_to_stop_at_a_non_finite_number_saves_no_such_weights_and_goes_on_from_before),
+        TEST(a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before),
         TEST(orders_take_effect_and_are_written_down),
         TEST(orders_to_a_run_that_has_ended_are_refused),
         TEST(a_learning_rate_factor_survives_a_resume),
         TEST(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did),
         TEST(of_the_orders_before_a_resume_those_in_force_are_obeyed_again),
         TEST(a_new_order_counts_more_than_one_that_is_recalled),
-        TEST(early_stopping_ends_the_run_and_tells_why),
+        TEST(early_stopping_ends_the_run_and_reports_why),
         TEST(runs_show_export_and_the_database_agree),
         TEST(generate_gives_the_same_text_for_the_same_seed),
         TEST(generate_without_temperature_is_greedy),

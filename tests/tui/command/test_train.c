@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <math.h>
 #include <signal.h>
@@ -98,7 +98,7 @@ static void progress_json_stays_json_with_a_prompt_that_is_not_utf8(void **state
     json_decref(lines);
 }
 
-static void progress_plain_tells_the_story_on_standard_error(void **state)
+static void progress_plain_reports_the_story_on_standard_error(void **state)
 {
     (void)state;
     struct stage s;
@@ -250,7 +250,7 @@ static void a_finished_run_names_the_remedy_and_more_steps_continue_it(void **st
     const char *constant = "--train.schedule=warmup_constant";
     process_close(process_run(0, "train", s.config, "--name", "parts", constant, "--progress=none", NULL));
     struct process *p = process_run(2, "resume", "parts", NULL);
-    process_expect_sentence(p, "has done 40 of train.total_steps = 40 steps (to train on: ");
+    process_expect_sentence(p, "has done 40 of train.total_steps = 40 steps (to train longer: ");
     process_close(process_run(0, "resume", "parts", "--train.total_steps=60", "--progress=none", NULL));
     json_t *runs = stage_runs(), *run = json_array_get(runs, 0);
     assert_int_equal(json_array_size(runs), 1);
@@ -266,7 +266,7 @@ static void a_finished_run_names_the_remedy_and_more_steps_continue_it(void **st
     history_release(&parts);
 }
 
-static void what_resume_changes_is_kept_and_told(void **state)
+static void what_resume_changes_is_kept_and_reported(void **state)
 {
     (void)state;
     struct stage s;
@@ -345,7 +345,7 @@ static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **stat
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process *p = process_run(2, "resume", "latest", "--train.total_steps=80", cases[i].word, NULL);
         process_expect_sentence(p, cases[i].sentence);
-        process_expect_sentence(p, "a resumed run must keep that");
+        process_expect_sentence(p, "which a resumed run must keep");
         process_close(p);
     }
     history_read("latest", &after);
@@ -400,7 +400,7 @@ static void a_run_without_a_checkpoint_says_so(void **state)
     assert_true(file_is_folder(path));
     assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
     struct process *p = process_run(1, "resume", "bare", NULL);
-    process_expect_sentence(p, "no checkpoint to go on from is left");
+    process_expect_sentence(p, "there is no checkpoint left to continue from");
     assert_string_equal(stage_status(), "finished");
     free(id);
 }
@@ -413,7 +413,7 @@ int main(void)
         TEST(a_run_can_check_that_its_steps_allocate_nothing),
         TEST(progress_json_holds_exactly_what_is_recorded),
         TEST(progress_json_stays_json_with_a_prompt_that_is_not_utf8),
-        TEST(progress_plain_tells_the_story_on_standard_error),
+        TEST(progress_plain_reports_the_story_on_standard_error),
         TEST(progress_none_says_nothing),
         TEST(a_reader_that_goes_away_does_not_stop_the_run),
         TEST(a_hangup_does_not_stop_the_run),
@@ -421,7 +421,7 @@ int main(void)
         TEST(sigterm_checkpoints_and_resume_continues_bit_for_bit),
         TEST(a_second_ctrl_c_leaves_at_once),
         TEST(a_finished_run_names_the_remedy_and_more_steps_continue_it),
-        TEST(what_resume_changes_is_kept_and_told),
+        TEST(what_resume_changes_is_kept_and_reported),
         TEST(resume_refuses_what_a_checkpoint_depends_on_and_names_it),
         TEST(epochs_set_the_number_of_steps_and_resume_follows),
         TEST(a_run_is_resumed_from_another_folder),

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <stdio.h>
 
@@ -80,7 +80,7 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
         {{"data", "ifno"}, "no command \"ifno\"; did you mean \"info\"?"},
         {{"runs", "--jsno"}, "runs: unknown option --jsno (did you mean --json?)"},
         {{"resume"}, "needs RUN"},
-        {{"order", "latest", "puase"}, "no verb \"puase\"; did you mean \"pause\"?"},
+        {{"order", "latest", "puase"}, "there is no order \"puase\"; did you mean \"pause\"?"},
         {{"order", "latest", "lr-factor", "-1"}, "lr-factor needs one number from 0 to 1000"},
         {{"export", "latest", "--table", "stpes"}, "--table stpes: must be steps|evals|"},
         {{"generate", "x", "--top-p", "1.5"}, "--top-p 1.5: must be a number from "},

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <limits.h>
 #include <signal.h>
@@ -151,7 +151,7 @@ static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state
     process_expect(0, trainer);
 }
 
-static void a_trainer_that_does_not_answer_is_told_of_once(void **state)
+static void a_trainer_that_does_not_answer_is_reported_once(void **state)
 {
     (void)state;
     struct stage s;
@@ -162,7 +162,7 @@ static void a_trainer_that_does_not_answer_is_told_of_once(void **state)
     process_wait_text(order, "its trainer has not answered for 5 s");
     process_signal(trainer, SIGCONT);
     process_expect(0, order);
-    process_expect_sentence(order, "it looks between steps"); /* one line */
+    process_expect_sentence(order, "it carries out orders between steps"); /* one line */
     process_close(process_run(0, "order", "latest", "stop", "--wait", NULL));
     process_expect(0, trainer);
 }
@@ -183,8 +183,9 @@ static void words_of_an_order_are_checked_before_it_is_given(void **state)
     process_expect_sentence(process_run(2, "order", "latest", "pause", "--wiat", NULL),
                             "unknown option --wiat (did you mean --wait?)");
     process_expect_sentence(process_run(2, "order", "latest", "puase", NULL),
-                            "no verb \"puase\"; did you mean \"pause\"? (");
-    process_expect_sentence(process_run(2, "order", "latest", "xyzzy", NULL), "no verb \"xyzzy\" (");
+                            "there is no order \"puase\"; did you mean \"pause\"? (");
+    process_expect_sentence(process_run(2, "order", "latest", "xyzzy", NULL),
+                            "there is no order \"xyzzy\" (");
 }
 
 /* ---- help ---- */
@@ -204,7 +205,8 @@ static void the_version_and_every_help_are_on_standard_output(void **state)
     int major, minor, patch, end = 0;
     assert_int_equal(sscanf(process_stdout(p), "anneal %d.%d.%d%n", &major, &minor, &patch, &end), 3);
     assert_string_equal(process_stdout(p) + end, rest);
-    process_expect_sentence(process_run(2, "--version", "extra", NULL), "--version: takes no further word");
+    process_expect_sentence(process_run(2, "--version", "extra", NULL),
+                            "--version: takes no further argument");
     p = process_run(0, "bench", "step", "--help", NULL);
     assert_non_null(strstr(process_stdout(p), "usage: anneal bench step"));
     assert_string_equal(process_stderr(p), "");
@@ -275,11 +277,11 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
     process_expect_sentence(process_run(2, "generate", "mine", "--step=-1", NULL),
                             "--step -1: must be a whole number from 0");
     process_expect_sentence(process_run(1, "generate", "mine", "--step=21", NULL),
-                            "there is no checkpoint of step 21, or no longer");
+                            "there is no checkpoint of step 21, or it has been removed");
     char *last = checkpoint_path(&s, "mine", "/step-40");
     assert_int_equal(file_remove_tree(last, &err), STATUS_OK);
     process_expect_sentence(process_run(0, "generate", "mine", "--best", NULL),
-                            "of its best step 40 is no longer there, generating from step-30");
+                            "of its best step 40 has been removed, generating from step-30");
     assert_int_equal(file_remove_tree(all, &err), STATUS_OK);
     process_expect_sentence(process_run(1, "generate", "mine", "--best", NULL),
                             "there is no checkpoint of a best step");
@@ -287,7 +289,7 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
     process_close_all(state);
     process_expect_sentence(
         process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL),
-        "no checkpoint to go on from is left below");
+        "there is no checkpoint left to continue from below");
     process_close(
         process_run(0, "train", s.config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL));
     process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL),
@@ -343,11 +345,11 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     process_expect_sentence(process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL),
                             "checkpoints/step-40: the newest checkpoint is damaged, forking from step-30");
     struct process *p = process_run(2, "resume", "mine", "--train.total_steps=20", "--progress=none", NULL);
-    assert_non_null(strstr(process_stderr(p), "the newest checkpoint is damaged, going on from step-30"));
+    assert_non_null(strstr(process_stderr(p), "the newest checkpoint is damaged, continuing from step-30"));
     assert_non_null(strstr(process_stderr(p), "has done 30 of train.total_steps = 20 steps"));
     process_expect_sentence(
         process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
-        "checkpoints/step-40: the newest checkpoint is damaged, going on from step-30");
+        "checkpoints/step-40: the newest checkpoint is damaged, continuing from step-30");
     free(weights);
 }
 
@@ -359,7 +361,7 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-static void a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_listed_once(void **state)
+static void a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once(void **state)
 {
     (void)state;
     struct stage s;
@@ -368,25 +370,26 @@ static void a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_lis
     char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
     char *page = process_output("show", "mine", NULL), *id = stage_query(&s, "select id from runs"),
-         told[200];
+         expected[200];
     assert_int_equal(count_of(page, "  damaged"), 1); /* before anything was passed over */
     assert_non_null(strstr(page, "  whole"));
     free(page);
-    snprintf(told, sizeof told,
+    snprintf(expected, sizeof expected,
              "warning: run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
     struct process *p = process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL);
-    process_expect_sentence(p, told); /* the other run's, not the new one's */
+    process_expect_sentence(p, expected); /* the other run's, not the new one's */
     p = process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=plain", NULL);
     assert_int_equal(count_of(process_stderr(p), "the newest checkpoint is damaged"), 1);
     page = process_output("show", "mine", NULL);
-    assert_non_null(strstr(page, "  warning  checkpoints/step-40: the newest checkpoint is damaged, going on "
-                                 "from step-30 (damaged ones are renamed to step-N.damaged)\n"));
+    assert_non_null(strstr(page,
+                           "  warning  checkpoints/step-40: the newest checkpoint is damaged, continuing "
+                           "from step-30 (damaged ones are renamed to step-N.damaged)\n"));
     assert_int_equal(count_of(page, "  damaged"), 1);
     free(page);
     page = process_output("show", "mine-fork", NULL);
-    snprintf(told, sizeof told,
+    snprintf(expected, sizeof expected,
              "  warning  run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
-    assert_non_null(strstr(page, told));
+    assert_non_null(strstr(page, expected));
     free(id);
     free(page);
     process_close(process_run(0, "resume", "mine", "--train.total_steps=40", "--progress=none", NULL));
@@ -433,7 +436,7 @@ static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none
     free(before);
 }
 
-static void a_run_that_diverges_before_its_first_checkpoint_is_told_to_train_again(void **state)
+static void a_run_that_diverges_before_its_first_checkpoint_says_to_train_again(void **state)
 {
     (void)state;
     struct stage s;
@@ -543,7 +546,7 @@ static void latest_is_the_newest_run_and_no_name(void **state)
     struct stage s;
     stage_open(&s, "latest");
     struct process *p = process_run(2, "train", s.config, "--name=latest", "--progress=none", NULL);
-    process_expect_sentence(p, "--name latest: this word stands for the newest run");
+    process_expect_sentence(p, "--name latest: in every command this word means the newest run");
     assert_int_equal(stage_count_runs(), 0);
     assert_int_equal(stage_count_leftovers(&s), 0);
     process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
@@ -580,16 +583,16 @@ int main(void)
         TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
         TEST(latest_is_the_newest_run_and_no_name),
         TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
-        TEST(a_trainer_that_does_not_answer_is_told_of_once),
+        TEST(a_trainer_that_does_not_answer_is_reported_once),
         TEST(words_of_an_order_are_checked_before_it_is_given),
         TEST(the_version_and_every_help_are_on_standard_output),
         TEST(a_folder_named_like_a_run_does_not_hide_the_run),
         TEST(a_text_can_come_from_any_checkpoint_that_is_left),
         TEST(the_best_is_the_lowest_loss_everywhere),
         TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
-        TEST(a_checkpoint_passed_over_is_told_in_the_history_and_its_place_is_listed_once),
+        TEST(a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once),
         TEST(where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none),
-        TEST(a_run_that_diverges_before_its_first_checkpoint_is_told_to_train_again),
+        TEST(a_run_that_diverges_before_its_first_checkpoint_says_to_train_again),
         TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <stdio.h>
 
@@ -15,10 +15,10 @@
 #include "tui/command/dry_run.h"
 
 const struct form_field headless_fields[HEADLESS_FIELDS] = {
-    {"name", "name", "the preset's", "how the run is called; its id adds date and time", NULL},
+    {"name", "name", "the preset's", "name of the run; its id adds date and time", NULL},
     {"data.train", "data", "kjv", "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
      NULL},
-    {"train.schedule", "schedule", "cosine", "how the learning rate goes on after warm-up",
+    {"train.schedule", "schedule", "cosine", "how the learning rate changes after warm-up",
      "constant|cosine|linear"},
     {"sample.prompt", "sample prompt", "In the beginning", "what the sample text begins with", NULL},
 };

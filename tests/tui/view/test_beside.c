@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ static void the_profile_folds_sorts_and_scrolls(void **state)
     struct workbench *workbench = headless_open(quiet.home, "mortal");
     workbench_tick(workbench, quiet.now);
     headless_type(workbench, "P");
-    headless_expect(workbench, 80, 24, 80, "no step of this run was profiled yet");
+    headless_expect(workbench, 80, 24, 80, "no step of this run has been profiled yet");
     store_fixture_sql(quiet.home,
                       "with recursive n(i) as (select 0 union all select i + 1 from n where i < 2)"
                       " insert into layer_profile(run_id, segment, step, phase, layer, op, calls, time_us)"
@@ -91,7 +91,7 @@ static void the_profile_folds_sorts_and_scrolls(void **state)
                       "insert into layer_profile(run_id, segment, step, phase, layer, op, calls, time_us)"
                       " select id, 1, 15, 'optimizer', -1, 'adamw', 1, 2000 from runs");
     workbench_tick(workbench, quiet.now + 2); /* reading it costs: every three seconds */
-    headless_expect(workbench, 80, 24, 80, "no step of this run was profiled yet");
+    headless_expect(workbench, 80, 24, 80, "no step of this run has been profiled yet");
     workbench_tick(workbench, quiet.now + 3);
     headless_expect(workbench, 80, 24, 80, "8.000 ms a step, the mean of 1 profiled, the newest @15");
     headless_expect(workbench, 80, 24, 80, "▼ forward 3 6.000 75.0%");

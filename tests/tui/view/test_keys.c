@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <stdio.h>
 
@@ -126,7 +126,7 @@ static void hints_always_show_the_way_back(void **state)
         char row[1024];
         assert_int_equal(grid_resize(&grid, w, 1, &err), STATUS_OK);
         grid.level = GLYPHS_ASCII;
-        keys_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN);
+        keys_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN, 0);
         grid_row(&grid, 0, row, sizeof row);
         assert_non_null(strstr(row, "q back"));
         assert_non_null(strstr(row, "? help"));

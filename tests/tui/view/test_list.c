@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
@@ -346,7 +346,7 @@ static int unmount(void **state)
     return 0;
 }
 
-static void where_nothing_can_be_written_keys_say_how_to_go_on(void **state)
+static void where_nothing_can_be_written_keys_say_how_to_continue(void **state)
 {
     (void)state;
     static const struct fill live = {
@@ -382,7 +382,7 @@ static void where_nothing_can_be_written_keys_say_how_to_go_on(void **state)
 
 /* --- the rows themselves --- */
 
-static void runs_of_one_name_are_told_apart(void **state)
+static void runs_of_one_name_are_distinguished(void **state)
 {
     (void)state;
     /* the ids as their trainers would have made them, two of one second; but for the last one, which somebody
@@ -478,8 +478,8 @@ int main(void)
         cmocka_unit_test(the_list_shows_a_death_while_nothing_is_written),
         cmocka_unit_test(a_run_is_deleted_only_after_yes),
         cmocka_unit_test(an_empty_store_teaches_how_to_begin),
-        cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_go_on, unmount),
-        cmocka_unit_test(runs_of_one_name_are_told_apart),
+        cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_continue, unmount),
+        cmocka_unit_test(runs_of_one_name_are_distinguished),
         cmocka_unit_test(the_cells_of_a_row_say_what_is_known),
         cmocka_unit_test(a_run_to_compare_with_is_marked_at_once),
     };

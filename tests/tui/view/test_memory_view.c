@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <math.h>
@@ -222,7 +222,7 @@ static void what_nobody_measured_is_a_dash(void **state)
     struct memory_panel panel = {.usage = &usage, .now = 1e9};
     drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
     assert_shows(text, "this run recorded no memory");
-    assert_shows(text, "device not looked at");
+    assert_shows(text, "device no sample yet");
     assert_null(strstr(text, "NaN"));
     assert_null(strstr(text, "nan"));
     assert_null(strstr(text, "0 B"));
@@ -323,7 +323,7 @@ static void other_processes_are_named_the_largest_first(void **state)
     drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
     assert_line(text, "    process 70", "100.0 MiB");
     assert_null(strstr(text, "process 71"));
-    assert_shows(text, "runs that hold some of it"); /* they push nothing else out */
+    assert_shows(text, "runs that hold memory of it"); /* they push nothing else out */
     drawn(&panel, 120, 17, GLYPHS_BRAILLE, text, sizeof text);
     assert_null(strstr(text, "Xorg"));
     assert_shows(text, "headroom");

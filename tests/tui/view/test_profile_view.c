@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <math.h>
@@ -227,7 +227,7 @@ static void a_run_without_a_profile_says_so(void **state)
     struct err err = {0};
     assert_int_equal(profile_tree_arrange(&tree, &none, &err), STATUS_OK);
     struct grid grid = draw(&none, &tree, 60, 5, GLYPHS_ASCII);
-    assert_row(&grid, 1, " no step of this run was profiled yet");
+    assert_row(&grid, 1, " no step of this run has been profiled yet");
     grid_release(&grid);
     profile_tree_release(&tree);
 }

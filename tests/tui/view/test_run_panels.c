@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
@@ -138,7 +138,7 @@ static void an_evaluation_after_the_last_step_is_drawn(void **state)
     workbench_close(workbench);
 }
 
-static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
+static void the_loss_of_another_run_lies_next_to_a_runs_own(void **state)
 {
     (void)state;
     char home[1024], words[64];
@@ -150,7 +150,7 @@ static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
              &run);
     struct workbench *workbench = headless_open(home, NULL);
     headless_type(workbench, "C"); /* the newest */
-    headless_expect(workbench, 120, 40, 120, "the loss of other is drawn beside its own");
+    headless_expect(workbench, 120, 40, 120, "its charts also show the loss of other");
     headless_type(workbench, "\r"); /* not compared with itself */
     headless_expect_not(workbench, 120, 40, "· other");
     headless_type(workbench, "qj\r");
@@ -164,7 +164,7 @@ static void the_loss_of_another_run_lies_beside_a_runs_own(void **state)
     headless_expect(workbench, 120, 40, 120, words);
     headless_type(workbench, "qk");
     headless_type(workbench, "C");
-    headless_expect(workbench, 120, 40, 120, "other is compared with no more");
+    headless_expect(workbench, 120, 40, 120, "other is no longer drawn in other runs");
     headless_type(workbench, "j\r");
     headless_expect_not(workbench, 120, 40, "· other");
     headless_type(workbench, "qkCD"); /* one that is gone is forgotten */
@@ -290,7 +290,7 @@ int main(void)
         cmocka_unit_test(sample_texts_are_leafed_through),
         cmocka_unit_test(keys_lead_to_every_event_that_has_a_step),
         cmocka_unit_test(an_evaluation_after_the_last_step_is_drawn),
-        cmocka_unit_test(the_loss_of_another_run_lies_beside_a_runs_own),
+        cmocka_unit_test(the_loss_of_another_run_lies_next_to_a_runs_own),
         cmocka_unit_test(an_end_has_its_sentence),
         cmocka_unit_test(before_the_first_step_has_ended_it_says_what_is_done),
         cmocka_unit_test(the_side_panel_lists_what_was_recorded),

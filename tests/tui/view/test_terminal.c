@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <signal.h>
@@ -194,7 +194,7 @@ static void on_a_terminal_with_one_screen_the_prompt_comes_below_it(void **state
     pty_send(pty, "q");
     assert_int_equal(pty_wait_exit(pty), 0);
     assert_non_null(strstr(pty_row(pty, 20), "leave"));
-    assert_non_null(strstr(pty_row(pty, 21), "1 run goes on training"));
+    assert_non_null(strstr(pty_row(pty, 21), "1 run continues training"));
     assert_non_null(strstr(pty_row(pty, 22), "anneal watch"));
     pty_close(pty);
 }
@@ -248,10 +248,10 @@ static void leaving_never_stops_a_run(void **state)
     pty_send(pty, "\r");
     pty_wait_text(pty, "━ train");
     pty_send(pty, "q");
-    pty_wait_text(pty, "kjv-live goes on training");
+    pty_wait_text(pty, "kjv-live continues training");
     pty_send(pty, "q");
     assert_int_equal(pty_wait_exit(pty), 0);
-    pty_wait_text(pty, "1 run goes on training");
+    pty_wait_text(pty, "1 run continues training");
     pty_close(pty);
     struct order order;
     assert_false(writer_next_order(fixture->run.writer, &order)); /* nobody asked it for anything */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <signal.h>
@@ -186,7 +186,7 @@ static void the_form_says_everything_on_narrow_screens(void **state)
         headless_expect_not(workbench, w, h, "…");
         workbench_key(workbench, K_F5);
         headless_expect(workbench, w, h, w,
-                        "The trainer reads its data and makes the run. Esc: do not wait.");
+                        "The trainer reads its data and creates the run. Esc: do not wait for it.");
         workbench_close(workbench);
     }
 }
@@ -236,7 +236,7 @@ static void the_form_turns_choices_and_edits_texts(void **state)
     headless_expect(workbench, 80, 24, 80, "▸ sample prompt In the beginning (default)");
     workbench_key(workbench, K_ENTER); /* the line that starts: characters are keys there */
     headless_expect(workbench, 80, 24, 80,
-                    "Enter starts the trainer; it goes on when the workbench is closed.");
+                    "Enter starts the trainer; it continues when the workbench is closed.");
     headless_type(workbench, "?");
     headless_expect(workbench, 80, 24, 80, "the next field; on the last line: start the run");
     headless_type(workbench, "x");
@@ -280,7 +280,7 @@ static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
     headless_expect(workbench, 40, 12, 40, "(y: yes; any other key: no)");
     headless_type(workbench, "nC");
     headless_expect(workbench, 40, 12, 40,
-                    "open another run: the loss of quite-a-long-name is drawn beside its own");
+                    "open another run: its charts also show the loss of quite-a-long-name");
     workbench_key(workbench, K_DOWN); /* the keys again */
     headless_expect(workbench, 40, 12, 40, "? help q leave");
     workbench_close(workbench);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <stdio.h>
@@ -94,6 +94,8 @@ static void an_order_is_reported_when_it_has_taken_effect(void **state)
     workbench_key(workbench, 'q'); /* a no, and nothing else */
     headless_expect_not(workbench, 80, 24, "Stop mortal?");
     headless_expect(workbench, 80, 24, 80, "loss");
+    headless_expect_not(workbench, 200, 24, "r resume"); /* no hint of a key that is of no use now */
+    headless_expect(workbench, 200, 24, 200, "p pause s stop");
     headless_type(workbench, "s");
     workbench_say(workbench, "something else"); /* a question that is not seen is not answered */
     workbench_key(workbench, 'y');
@@ -101,14 +103,17 @@ static void an_order_is_reported_when_it_has_taken_effect(void **state)
     headless_type(workbench, "sy");
     assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'stop'") == 1);
     headless_type(workbench, "q");
-    headless_expect(workbench, 80, 24, 80, "mortal goes on training without being watched");
+    headless_expect(workbench, 80, 24, 80, "mortal continues training in the background");
     run_lock_release(&quiet.lock);
     workbench_tick(workbench, quiet.now + 4);
     headless_type(workbench, "s");
     headless_expect(workbench, 80, 24, 80, "mortal is not training: it is crashed");
+    workbench_key(workbench, K_DOWN); /* the hints again */
+    headless_expect(workbench, 200, 24, 200, "r resume");
+    headless_expect_not(workbench, 200, 24, "p pause");
     headless_type(workbench, "\r");
-    headless_type(workbench, "q"); /* what has ended does not go on */
-    headless_expect_not(workbench, 80, 24, "goes on training");
+    headless_type(workbench, "q"); /* an ended run does not continue */
+    headless_expect_not(workbench, 80, 24, "continues training");
     workbench_close(workbench);
     store_close(quiet.store);
 }
@@ -127,7 +132,7 @@ static void every_order_asks_for_what_its_key_says(void **state)
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char sql[128];
         workbench_key(workbench, (unsigned char)orders[i].key);
-        headless_expect(workbench, 80, 24, 80, "it does so after the step it is in");
+        headless_expect(workbench, 80, 24, 80, "it will do so after the current step");
         snprintf(sql, sizeof sql, "select count(*) from orders where verb = '%s'", orders[i].verb);
         assert_true(store_fixture_number(quiet.home, sql) == 1);
         assert_true(store_fixture_number(quiet.home, "select count(*) from orders") == (double)i + 1);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <locale.h>
 #include <math.h>
@@ -192,7 +192,7 @@ static void train_with_watch_arrives_at_its_run(void **state)
     assert_true(pty_on_alternate_screen(pty));
     pty_send(pty, "qq");
     assert_int_equal(pty_wait_exit(pty), 0);
-    pty_wait_text(pty, "1 run goes on training");
+    pty_wait_text(pty, "1 run continues training");
     pty_close(pty);
     assert_int_equal(store_open(stage.home, false, &store, &err), STATUS_OK);
     struct run_info run = wait_for_training(store, 1);
@@ -233,7 +233,7 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     pty_wait_text(pty, "/ 100,000 steps");
     pty_wait_text(pty, "from-form");
     pty_send(pty, "q");
-    pty_wait_text(pty, "from-form goes on training");
+    pty_wait_text(pty, "from-form continues training");
     pty_send(pty, "q");
     assert_int_equal(pty_wait_exit(pty), 0);
     pty_close(pty);
