@@ -213,8 +213,12 @@ static enum status spell_older(const struct pretokenizer *p, const char *text, s
     for (size_t at = 0, length; at < n; at += length) {
         const struct recent *found;
         uint32_t point;
+        uint64_t eight = UINT64_MAX;
+        if (n - at >= sizeof eight) memcpy(&eight, text + at, sizeof eight);
+        length = sizeof eight;
+        if (!(eight & 0x8080808080808080u)) continue; /* ASCII */
         length = 1;
-        if ((unsigned char)text[at] < 0xE0) continue; /* ASCII, two bytes, or the second of two */
+        if ((unsigned char)text[at] < 0xE0) continue; /* one byte, or one of two */
         length = utf8_character(text + at, n - at, &point);
         if (!p->recent_page[point >> 8] || !(found = find_recent(point))) continue;
         if (!*out && !(*out = malloc(n))) return err_no_memory(err, "splitting %zu bytes of text", n);
