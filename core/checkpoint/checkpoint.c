@@ -15,6 +15,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/checkpoint/tokenizer_config.h"
 
 enum { PIECE = 1 << 16, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
@@ -345,6 +346,8 @@ enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes
     for (int i = 0; !status && i < FILES; i++)
         if (i != OPTIMIZER && i != TRAINER)
             status = hand_over(folder, temporary, files[i], false, bytes, err);
+    if (!status && file_exists(checkpoint_join(path, temporary, "tokenizer.json")))
+        status = tokenizer_config_settle(temporary, err);
     if (!status && rename(temporary, to) != 0)
         status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
     if (status)

@@ -17,6 +17,7 @@
 #include "core/base/half.h"
 #include "core/base/thread.h"
 #include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/tokenizer_config.h"
 #include "core/model/hugging_face.h"
 
 /* Kinds of numbers, by the prefix of their tensors' names: weights and both moments. */
@@ -191,11 +192,6 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     return status;
 }
 
-/* Makes transformers use the tokenizer.json in the same folder unchanged. Otherwise it picks the tokenizer
- * class of the architecture, which splits text differently and adds tokens to the vocabulary. */
-static const char tokenizer_config[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
-                                       "  \"clean_up_tokenization_spaces\": false\n}\n";
-
 static enum status fill(const char *folder, const struct checkpoint_source *source,
                         const struct train_state *state, const struct tokenizer *tokenizer,
                         const struct companions *companions, struct err *err)
@@ -213,10 +209,10 @@ static enum status fill(const char *folder, const struct checkpoint_source *sour
     if (!status) status = write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
     if (!status && tokenizer)
         status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
-    checkpoint_join(path, folder, "tokenizer_config.json");
-    if (!status && tokenizer)
-        status = file_write_atomic(path, tokenizer_config, sizeof tokenizer_config - 1, err);
-    return status || !companions ? status : companions_write(companions, folder, err);
+    if (!status && companions) status = companions_write(companions, folder, err);
+    if (!status && file_exists(checkpoint_join(path, folder, "tokenizer.json")))
+        status = tokenizer_config_settle(folder, err);
+    return status;
 }
 
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,

@@ -1,0 +1,103 @@
+/* See tokenizer_config.h. The rules are those of transformers' AutoTokenizer
+ * (models/auto/tokenization_auto.py, version 5):
+ *
+ *   PreTrainedTokenizerFast uses tokenizer.json as it is, and for most architectures is used when it is
+ * named; for Qwen2 it is overruled by Qwen2Tokenizer, which builds a tokenizer of its own from the
+ * vocabulary. That class takes the file as it is if "trust_remote_code" is set; nothing remote is run. And it
+ * adds
+ *   "<|endoftext|>" to the vocabulary for every special token whose key is missing, unlike for null. */
+#include "core/checkpoint/tokenizer_config.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+
+static const char class_name[] = "PreTrainedTokenizerFast";
+
+/* The object in folder/name; NULL: there is none, or it cannot be read. Numbers are reals, because
+ * transformers writes 1e30 in digits for "model_max_length", which no integer holds. */
+static json_t *read_json(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    struct file_map map;
+    if (file_format_path(path, sizeof path, NULL, "%s/%s", folder, name) || !file_exists(path)) return NULL;
+    if (file_map_open(path, &map, NULL)) return NULL;
+    json_t *json = json_loadb((const char *)map.data, map.size, JSON_DECODE_INT_AS_REAL, NULL);
+    file_map_close(&map);
+    if (json_is_object(json)) return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* Makes whole numbers integers again, so that they are written as such. */
+static json_t *with_integers(json_t *value)
+{
+    const char *key;
+    json_t *inside;
+    size_t index;
+    void *next;
+    double number = json_real_value(value);
+    if (json_is_real(value) && floor(number) == number && fabs(number) < 0x1p53)
+        return json_integer((json_int_t)number);
+    json_object_foreach_safe(value, next, key, inside)
+    {
+        json_object_set_new(value, key, with_integers(inside));
+    }
+    json_array_foreach(value, index, inside)
+    {
+        json_array_set_new(value, index, with_integers(inside));
+    }
+    return json_incref(value);
+}
+
+static bool is_text(json_t *object, const char *key, const char *text)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value && strcmp(value, text) == 0;
+}
+
+/* False if the object has all of it already. */
+static bool settle(json_t *object, bool qwen2)
+{
+    static const char *const tokens[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
+    bool changed = !is_text(object, "tokenizer_class", class_name);
+    json_object_set_new(object, "tokenizer_class", json_string(class_name));
+    changed = json_object_del(object, "auto_map") == 0 || changed; /* the class of code that is not here */
+    if (!qwen2) return changed;
+    changed = !json_is_true(json_object_get(object, "trust_remote_code")) || changed;
+    json_object_set_new(object, "trust_remote_code", json_true());
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        if (json_object_get(object, tokens[i])) continue;
+        json_object_set_new(object, tokens[i], json_null());
+        changed = true;
+    }
+    return changed;
+}
+
+enum status tokenizer_config_settle(const char *folder, struct err *err)
+{
+    char path[PATH_MAX];
+    json_t *config = read_json(folder, "config.json"), *object = read_json(folder, "tokenizer_config.json");
+    enum status status = file_format_path(path, sizeof path, err, "%s/tokenizer_config.json", folder);
+    if (!status && !object && !file_exists(path)) {
+        object = json_pack("{s:s, s:b}", "tokenizer_class", "", "clean_up_tokenization_spaces", 0);
+        if (!object) status = err_no_memory(err, "writing %s", path);
+    }
+    if (!status && object && settle(object, is_text(config, "model_type", "qwen2"))) {
+        json_t *whole = with_integers(object);
+        char *text = json_dumps(whole, JSON_INDENT(2));
+        size_t n = text ? strlen(text) : 0;
+        if (text) text[n++] = '\n'; /* in place of the NUL */
+        status = text ? file_write_atomic(path, text, n, err) : err_no_memory(err, "writing %s", path);
+        free(text);
+        json_decref(whole);
+    }
+    json_decref(object);
+    json_decref(config);
+    return status;
+}
