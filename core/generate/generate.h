@@ -5,22 +5,16 @@
 
 #include <stdint.h>
 
+#include "core/generate/sampling.h"
 #include "core/network/network.h"
 #include "datasets/tokenizer.h"
-
-struct sampling {
-    double temperature; /* 0: always the likeliest token */
-    int top_k;          /* 0: all */
-    double top_p; /* in (0, 1]; 1: all. Smallest set of likeliest tokens that reaches this probability */
-    uint64_t seed;
-};
 
 /* Everything generation needs, allocated once. */
 struct generator {
     struct network *network;           /* borrowed */
     const struct tokenizer *tokenizer; /* borrowed */
     float *logits;                     /* (V), in the network's host memory */
-    struct candidate *candidates;      /* (V), scratch; owned */
+    struct sampler sampler;            /* owned */
     int32_t *context;                  /* (most), owned */
     int length, most;                  /* tokens in context; as many as the cache has room for */
 };
@@ -35,7 +29,7 @@ void generator_close(struct generator *generator); /* harmless on a zeroed struc
 enum status generator_start(struct generator *generator, const char *prompt, struct err *err);
 
 /* Draws the `index`-th token (from 0) and appends it; a full context drops its older half. The draw is
- * a pure function of (sampling.seed, index, logits). */
+ * that of sampler_draw. */
 uint32_t generator_next(struct generator *generator, const struct sampling *sampling, int64_t index);
 
 #endif

@@ -17,7 +17,7 @@
 struct options {
     const char *prompt;
     int64_t max_tokens, top_k, seed, step;
-    double temperature, top_p;
+    double temperature, top_p, min_p, repetition_penalty, presence_penalty;
     const char *device;
     bool best, json;
 };
@@ -86,7 +86,13 @@ static void print_new_text(const char *text, size_t length, size_t *done)
 
 static enum status write_text(struct voice *v, const struct options *o, struct err *err)
 {
-    struct sampling sampling = {o->temperature, (int)o->top_k, o->top_p, (uint64_t)o->seed};
+    const struct sampling sampling = {.repetition_penalty = o->repetition_penalty,
+                                      .presence_penalty = o->presence_penalty,
+                                      .temperature = o->temperature,
+                                      .top_k = (int)o->top_k,
+                                      .top_p = o->top_p,
+                                      .min_p = o->min_p,
+                                      .seed = (uint64_t)o->seed};
     struct output output;
     char *text = NULL;
     size_t length = 0, done = 0;
@@ -140,6 +146,7 @@ static const struct options defaults = {.prompt = "\n",
                                         .step = -1,
                                         .temperature = 0.8,
                                         .top_p = 1,
+                                        .repetition_penalty = 1,
                                         .device = "cpu"};
 
 static const struct option_spec options[] = {
@@ -155,6 +162,16 @@ static const struct option_spec options[] = {
     OPTION("top-p", OPTION_NUMBER, AT(top_p), "P",
            "draw only from the likeliest tokens whose probabilities add up to P (default 1: from all)",
            .least = 1e-9, .most = 1),
+    OPTION("min-p", OPTION_NUMBER, AT(min_p), "P",
+           "draw only from tokens at least P times as likely as the likeliest; 0: from all (default 0)",
+           .most = 1),
+    OPTION("repetition-penalty", OPTION_NUMBER, AT(repetition_penalty), "R",
+           "make tokens of the prompt and the text less likely: divides their positive logits by R; 1: no "
+           "penalty (default 1)",
+           .least = 0.01, .most = 100),
+    OPTION("presence-penalty", OPTION_NUMBER, AT(presence_penalty), "D",
+           "subtract D from the logits of tokens that the text has already (default 0)", .least = -100,
+           .most = 100),
     OPTION("seed", OPTION_WHOLE, AT(seed), "S", "the same seed gives the same text (default 1)"),
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
            "where to compute (default cpu): in fp32, or on a GPU in bf16 if all matrices are stored in bf16"),

@@ -1,5 +1,4 @@
-/* Generation: which tokens may be drawn and how often, the window that slides over a long text, and text that
- * is valid UTF-8 whatever the model draws. */
+/* Generation: the likeliest tokens of the reference, prompts, and the window that slides over a long text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +14,7 @@
 #include "tests/core/network/reference_network.h"
 #include "tests/core/network/rig.h"
 
-enum { V = 256, DRAWS = 4000 };
+enum { V = 256 };
 
 struct scene {
     struct rig rig;
@@ -91,126 +90,6 @@ static void greedy_is_the_same_every_time_and_ignores_the_seed(void **state)
     write_tokens(&s, other, b, 40);
     assert_memory_equal(a, b, sizeof a);
     close_scene(&s);
-}
-
-static void the_narrowest_draws_are_greedy(void **state)
-{
-    (void)state;
-    static const struct sampling narrow[] = {
-        {.temperature = 1, .top_k = 1, .top_p = 1}, {.temperature = 50, .top_k = 1, .top_p = 1},
-        {.temperature = 1, .top_p = 1e-9},          {.temperature = 1, .top_p = 0},
-        {.temperature = 1e-9, .top_p = 1},          {.temperature = 1e-310, .top_p = 1}};
-    struct scene s;
-    uint32_t want[40], got[40];
-    open_scene(&s, 16, V);
-    write_tokens(&s, greedy, want, 40);
-    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
-        write_tokens(&s, narrow[i], got, 40);
-        assert_memory_equal(want, got, sizeof want);
-    }
-    close_scene(&s);
-}
-
-static void a_draw_is_a_function_of_seed_and_index(void **state)
-{
-    (void)state;
-    struct scene s;
-    uint32_t a[40], b[40], c[40];
-    struct sampling sampling = {.temperature = 1, .top_p = 1, .seed = 0x123456789ABCDEF}, other = sampling;
-    other.seed++;
-    open_scene(&s, 16, V);
-    write_tokens(&s, sampling, a, 40);
-    write_tokens(&s, sampling, b, 40);
-    write_tokens(&s, other, c, 40);
-    assert_memory_equal(a, b, sizeof a);
-    assert_memory_not_equal(a, c, sizeof a);
-    close_scene(&s);
-}
-
-struct likely {
-    double p;
-    uint32_t token;
-};
-
-static int likeliest_first(const void *a, const void *b)
-{
-    const struct likely *x = a, *y = b;
-    return x->p < y->p ? 1 : x->p > y->p ? -1 : x->token < y->token ? -1 : 1;
-}
-
-/* Computes the distribution of `sampling` from the logits; returns the number of tokens that it leaves.
- *
- * */
-static int expected(const float *logits, const struct sampling *sampling, double *p)
-{
-    struct likely sorted[V];
-    double sum = 0, kept = 0;
-    int count = sampling->top_k ? sampling->top_k : V, left = 0;
-    for (int v = 0; v < V; v++)
-        sorted[v] = (struct likely){exp(logits[v] / sampling->temperature), (uint32_t)v};
-    qsort(sorted, V, sizeof *sorted, likeliest_first);
-    if (count > V) count = V;
-    for (int i = 0; i < count; i++) sum += sorted[i].p;
-    memset(p, 0, V * sizeof *p);
-    while (left < count && kept < sampling->top_p * sum) kept += sorted[left++].p;
-    for (int i = 0; i < left; i++) p[sorted[i].token] = sorted[i].p / kept;
-    return left;
-}
-
-/* Draws from one context with many indices: no token outside the support, and every frequency within six
- * standard deviations (the draws are fixed, so this passes always or never). */
-static void expect_distribution(struct sampling sampling, int least_support, int most_support)
-{
-    struct scene s;
-    double p[V];
-    int drawn[V] = {0}, support = 0;
-    open_scene(&s, 16, V);
-    for (int i = 0; i < DRAWS; i++) {
-        start(&s, "abc");
-        drawn[generator_next(&s.generator, &sampling, i)]++;
-        if (i == 0) support = expected(s.generator.logits, &sampling, p);
-    }
-    assert_in_range(support, least_support, most_support);
-    for (int v = 0; v < V; v++) {
-        double mean = DRAWS * p[v], deviation = sqrt(mean * (1 - p[v]));
-        if (p[v] == 0 && drawn[v]) fail_msg("token %d is outside the support of %d tokens", v, support);
-        if (fabs(drawn[v] - mean) > 6 * deviation + 1)
-            fail_msg("token %d: drawn %d times, expected %.1f", v, drawn[v], mean);
-    }
-    close_scene(&s);
-}
-
-static void plain_draws_follow_the_softmax(void **state)
-{
-    (void)state;
-    expect_distribution((struct sampling){.temperature = 1, .top_p = 1, .seed = 1}, V, V);
-}
-
-static void a_higher_temperature_flattens_the_distribution(void **state)
-{
-    (void)state;
-    expect_distribution((struct sampling){.temperature = 3, .top_p = 1, .seed = 2}, V, V);
-    expect_distribution((struct sampling){.temperature = 0.5, .top_p = 1, .seed = 3}, V, V);
-}
-
-static void top_k_draws_among_the_k_likeliest_only(void **state)
-{
-    (void)state;
-    expect_distribution((struct sampling){.temperature = 2, .top_k = 5, .top_p = 1, .seed = 4}, 5, 5);
-    expect_distribution((struct sampling){.temperature = 1, .top_k = 100000, .top_p = 1, .seed = 5}, V, V);
-}
-
-static void top_p_draws_from_the_smallest_set_that_reaches_it(void **state)
-{
-    (void)state;
-    expect_distribution((struct sampling){.temperature = 2, .top_p = 0.5, .seed = 6}, 3, V / 2);
-    expect_distribution((struct sampling){.temperature = 2, .top_p = 0.9, .seed = 7}, 6, V - 1);
-}
-
-static void top_k_comes_before_top_p(void **state)
-{
-    (void)state;
-    expect_distribution((struct sampling){.temperature = 2, .top_k = 20, .top_p = 0.6, .seed = 8}, 2, 19);
 }
 
 static void a_full_context_drops_its_older_half_and_continues(void **state)
@@ -292,13 +171,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_takes_the_likeliest_token_of_the_reference),
         cmocka_unit_test(greedy_is_the_same_every_time_and_ignores_the_seed),
-        cmocka_unit_test(the_narrowest_draws_are_greedy),
-        cmocka_unit_test(a_draw_is_a_function_of_seed_and_index),
-        cmocka_unit_test(plain_draws_follow_the_softmax),
-        cmocka_unit_test(a_higher_temperature_flattens_the_distribution),
-        cmocka_unit_test(top_k_draws_among_the_k_likeliest_only),
-        cmocka_unit_test(top_p_draws_from_the_smallest_set_that_reaches_it),
-        cmocka_unit_test(top_k_comes_before_top_p),
         cmocka_unit_test(a_full_context_drops_its_older_half_and_continues),
         cmocka_unit_test(a_long_prompt_keeps_its_end),
         cmocka_unit_test(an_empty_prompt_starts_from_a_newline),
