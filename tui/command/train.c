@@ -360,7 +360,7 @@ const struct command command_train = COMMAND(
     .notes =
         "  anneal train                                             the default run\n"
         "  anneal train my.ini --train.learning_rate=1e-3           a file, and a key that overrides it\n"
-        "  anneal train --data.train=corpus.txt --data.tokenizer=bpe:4096 --model.vocab_size=4096\n"
+        "  anneal train --data.train=corpus.txt --data.tokenizer=bpe:4096\n"
         "  anneal train --data.train='shards/train_*.bin' --data.val='shards/val_*.bin' "
         "--model.vocab_size=50257\n\n"
         "Before a run allocates memory of a device, it reserves that memory, so that all your runs on this "
@@ -457,5 +457,5 @@ const struct command command_fork = COMMAND(
              "changed. A fork from a checkpoint of weights alone (checkpoint.contents = weights) begins with "
              "a fresh optimizer.",
     .notes = "  anneal fork base --train.learning_rate=1e-4 --name gentle     from the newest checkpoint\n"
-             "  anneal fork base --step 1000 --train.schedule=linear\n"
-             "  anneal order base checkpoint --wait && anneal fork base       while RUN trains on");
+             "  anneal fork base --train.total_steps=4000 --train.schedule=linear\n"
+             "  anneal order base checkpoint --wait && anneal fork base       while base is training");
