@@ -18,8 +18,12 @@
 #   <!-- first: COMMAND -->               runs before the block, for earlier actions of the reader; may end in &.
 #                                         `start_run NAME` starts a run that trains until it is stopped or the page ends
 #
-# What the pages find in their folder is made by `prepare`: my.ini, a model of 50,000 parameters that trains 40 steps in a
-# moment; books/, notes.txt, held-out.txt; a Hugging Face checkout; llm.c's shards.
+# docs/reference/commands.md is generated and has no such comments: `before_example` prepares its examples, which are the
+# lines that begin with "anneal" in its blocks, except the block that shows a command's usage, up to the explanation that
+# follows them.
+#
+# `prepare` makes the files that the pages find in their folder: my.ini, a model of 50,000 parameters that trains 40 steps
+# in a moment; books/, notes.txt, held-out.txt; a Hugging Face checkout; llm.c's shards.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 binary=${ANNEAL_BINARY:-$root/build/anneal}
@@ -74,7 +78,7 @@ INI
 }
 
 start_run() {
-    anneal train my.ini --name "$1" --train.total_steps=100000000 --progress none &
+    anneal train my.ini --name "$1" --train.total_steps=100000000 --checkpoint.every=0 --progress none &
     for _ in {1..300}; do
         if anneal order "$1" sample --wait; then return; fi
         sleep 0.1
@@ -82,15 +86,44 @@ start_run() {
     return 1
 }
 
-# What a page asks for, one item a line: verb, line of the page, and the rest of the line.
+# $1: an example of the reference. Makes what it reads, and sets `suffix` to options that shorten it.
+before_example() {
+    suffix=''
+    case $1 in
+        'anneal train --model.from='*) suffix='--train.total_steps=4 --train.batch_size=2 --train.seq_len=16' ;;
+        'anneal train' | 'anneal train '*)
+            suffix='--train.total_steps=4 --train.batch_size=2 --train.seq_len=16 --model.hidden_dim=64 --model.num_layers=2'
+            cp -n books/genesis.txt corpus.txt && cp -n shards/fineweb_train_000001.bin shards/train_1.bin &&
+                cp -n shards/fineweb_val_000001.bin shards/val_1.bin ;;
+        'anneal resume '*)
+            [ "$steps" -gt 40 ] || anneal train my.ini --name stopped --progress none || return
+            suffix=--train.total_steps=$((steps += 20)) ;;
+        'anneal fork base --train.'*)
+            for name in base wide job; do anneal train my.ini --name $name --progress none || return; done
+            suffix=--train.total_steps=60 ;;
+        'anneal fork '*) suffix=--train.total_steps=60 ;;
+        'anneal order base '*) # it forks where the run is paused
+            start_run base && anneal order base pause --wait &&
+                suffix=--train.total_steps=$(sqlite3 -readonly ~/.local/share/anneal/anneal.db 'SELECT max(step) + 9 FROM steps') ;;
+        'anneal order latest '*) start_run kjv ;;
+        'anneal import log124M'*)
+            mkdir -p log124M && printf 's:%d tel:9.5\ns:%d trl:9.0 lr:0.001 norm:1.5\n' 0 0 1 1 >log124M/main.log ;;
+        'anneal evaluate latest '*) anneal train my.ini --name trained --progress none ;;
+        'anneal evaluate ~'*) mkdir -p ~/models && cp -r Qwen3-0.6B ~/models/tiny-llama && suffix='--batches 2' ;;
+        'anneal data prepare more.txt '*) cp notes.txt more.txt ;;
+    esac
+}
+
+# Prints the actions of a page, one a line: verb, line of the page, and the rest of the line.
 read_page() {
-    awk '
+    awk -v reference="$([ "$1" = docs/reference/commands.md ] && echo 1)" '
     function comment(word,   text) { # the text of <!-- word: ... -->; "" for other lines
         if (index($0, "<!-- " word ": ") != 1 || !match($0, / *-->[ \t]*$/)) return ""
         text = substr($0, 1, RSTART - 1)
         return substr(text, length(word) + 8)
     }
-    /^```/ && !block { block = substr($0, 4) == "" ? "text" : substr($0, 4); whole = ""; next }
+    reference && /^#/ { blocks = /Examples/ } # the first block of another section shows the usage
+    /^```/ && !block { block = substr($0, 4) == "" ? "text" : substr($0, 4); whole = ""; blocks++; next }
     /^```/ { block = ""; if (skip != "") skip = ""; print "end\t" NR "\t"; next }
     block == "sh" && whole == "" { start = NR }
     block == "sh" {
@@ -100,6 +133,7 @@ read_page() {
         whole = ""
         next
     }
+    reference && blocks > 1 && block && /^anneal / { sub(/   .*/, ""); print "example\t" NR "\t" $0; next }
     block == "ini" || block == "sql" { if (skip == "") print block "\t" NR "\t" $0; next }
     block { next }
     (text = comment("not run")) != "" { skip = text }
@@ -111,7 +145,7 @@ read_page() {
 
 # $1: a page. Runs it in a folder of its own and writes the list of its commands to standard output.
 run_page() {
-    local page=$1 folder=$scratch/${1//\//.} failed=0 verb line rest suffix='' expected=0 status count=0
+    local page=$1 folder=$scratch/${1//\//.} failed=0 verb line rest suffix='' expected=0 status count=0 steps=40
     mkdir -p "$folder/home" && cp -a "$scratch/inputs/." "$folder" && cd "$folder" || return
     export HOME=$folder/home
     run() { # $1: line, $2: command, $3: the expected exit status
@@ -128,12 +162,18 @@ run_page() {
             shortened) suffix=$rest ;;
             expect) expected=$rest ;;
             first) run "$line" "$rest" 0 ;;
-            run)
+            run | example)
+                if [ "$verb" = example ] && ! before_example "$rest" >"$scratch/output.$BASHPID" 2>&1; then
+                    cat "$scratch/output.$BASHPID"
+                    printf 'FAIL    -       -  %s:%d  preparing %s\n' "$page" "$line" "$rest"
+                    failed=$((failed + 1))
+                    continue
+                fi
                 if [[ $rest == *--check-allocations* && $binary == *-san/* ]]; then # a sanitizer has a heap of its own
                     printf 'skip    -       -  %s:%d  %s\n' "$page" "$line" "$rest"
                     continue
                 fi
-                if [ -n "$suffix" ] && [[ $rest =~ ^anneal\ (train|resume|fork|bench) ]]; then
+                if [ -n "$suffix" ] && [[ $rest =~ ^anneal\ (train|resume|fork|bench|evaluate|order.*fork) ]]; then
                     rest=$(sed -E "s/( *(#.*|&))?\$/ ${suffix//\//\\/}&/" <<<"$rest")
                 fi
                 run "$line" "$rest" "$expected"
@@ -157,7 +197,7 @@ run_page() {
     [ -z "$jobs" ] || { kill $jobs && wait; } 2>/dev/null
     return "$((failed > 0))"
 }
-export -f start_run read_page run_page
+export -f start_run before_example read_page run_page
 
 cd "$scratch" || exit 1
 (prepare) >"$scratch/prepare.log" 2>&1 || { cat "$scratch/prepare.log"; echo "test_pages.sh: cannot prepare the inputs"; exit 1; }
