@@ -247,6 +247,27 @@ documentation() {
     done
 }
 
+# The messages that docs/troubleshooting.md quotes in its bold lines. Each piece of a quote between numbers and "..." must be
+# in a string of the program, whose conversions (%s) are left out, or in a message of the Makefile.
+quoted_messages() {
+    files '*.c' '*.h' '*.def' '*.cu' 'Makefile' | grep -Ev '^tests/' | xargs -r perl -0777 -pe '
+        if ($ARGV ne "Makefile") {
+            s/" *\n? *PRI[a-z]+64 *\n? *"/%d/g;
+            $_ = join "\n", map { s/"\s*"//gr } /"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*/g;
+            s/%%/\0/g, s/%[-+ 0#]*[0-9.*]*(hh|h|ll|l|z|t|L)?[diouxXeEfFgGsc]/\n/g, s/\0/%/g;
+        }
+        s/\\(["`\\])/$1/g;' >"$scratch/messages"
+    perl -ne '
+        BEGIN { local (@ARGV, $/) = "'"$scratch/messages"'"; $messages = <> }
+        next unless /^\*\*/;
+        for $quote (/`([^`]+)`/g) {
+            for (split /\.\.\.|[0-9][0-9.,]*(?: ?[KMGT]i?B\b)?/, $quote) {
+                s/^\s+|\s+$//g;
+                print "docs/troubleshooting.md:$.: no message contains \"$_\"\n" if length > 2 && index($messages, $_) < 0;
+            }
+        }' docs/troubleshooting.md
+}
+
 # ---- compilers ----
 make_flags() { # COMPILER: the flags of the Makefile, without the dependency files
     make -s --no-print-directory CC="$1" \
@@ -301,6 +322,7 @@ check 'no file over 600 lines' file_lengths
 check 'blanks, tabs, conflict marks' text_hygiene
 check 'no paths or hosts of one machine' forbidden_words
 check 'pages name files, links and targets that exist' documentation
+check 'messages that a page quotes exist' quoted_messages
 
 if [ -x build/anneal ]; then
     check 'no circle of calls between files' call_circles
