@@ -290,18 +290,15 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
 void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed)
 {
     bool done = run->total_steps > 0 && run->steps >= run->total_steps;
+    uint64_t planned = run->total_steps < 0 ? 0 : (uint64_t)run->total_steps,
+             steps = run->steps < 0 ? 0 : (uint64_t)run->steps;
     char question[RUN_NAME_MAX + 120], total[64];
     const char *arguments[] = {"resume", run->id, LAUNCH_PROGRESS, done ? total : NULL, NULL};
     snprintf(total, sizeof total, "--train.total_steps=%" PRId64, 2 * run->total_steps);
     snprintf(question, sizeof question,
-             done ? "%s has done its %" PRId64 " steps. Train it further, to %" PRId64 "?"
-                  : "Resume %s from its newest checkpoint? It was stopped after %" PRId64 " of %" PRId64
-                    " steps.",
-             run->name,
-             done             ? run->total_steps
-             : run->steps < 0 ? 0
-                              : run->steps,
-             done ? 2 * run->total_steps : run->total_steps);
+             done ? "%s has done its %s steps. Train it further, to %s?"
+                  : "Resume %s from its newest checkpoint? It was stopped after %s of %s steps.",
+             run->name, TEXT_NUMBER(done ? planned : steps), TEXT_NUMBER(done ? 2 * planned : planned));
     if (label_is_live(run->status))
         workbench_say(workbench, "%s is training already", run->name);
     else if (workbench->resuming.pid)

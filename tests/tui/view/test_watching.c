@@ -389,6 +389,21 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
     workbench_close(workbench);
 }
 
+static void a_resume_asks_with_steps_as_the_view_writes_them(void **state)
+{
+    (void)state;
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "quiet-numbers");
+    run_lock_release(&quiet.lock);
+    store_fixture_sql(quiet.home, "update runs set status = 'stopped', total_steps = 2000");
+    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    headless_expect(workbench, 80, 24, 80, "20 / 2,000 steps");
+    headless_type(workbench, "r");
+    headless_expect(workbench, 80, 24, 80, "It was stopped after 20 of 2,000 steps.");
+    workbench_close(workbench);
+    store_close(quiet.store);
+}
+
 static void a_greeting_stays_until_a_key_or_for_a_minute(void **state)
 {
     (void)state;
@@ -425,6 +440,7 @@ int main(void)
         cmocka_unit_test(every_order_asks_for_what_its_key_says),
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
         cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
+        cmocka_unit_test(a_resume_asks_with_steps_as_the_view_writes_them),
         cmocka_unit_test(a_greeting_stays_until_a_key_or_for_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
