@@ -15,7 +15,7 @@ const struct command command_anneal = {
              .words = "COMMAND",
              .notes =
                  "`anneal` alone opens the workbench, `anneal --version` prints the version. All state lives "
-                 "in $ANNEAL_HOME."},
+                 "in $ANNEAL_HOME (default: ~/.local/share/anneal)."},
     .summary = "train language models from the terminal and watch them live",
     .subcommands = commands,
 };

@@ -244,7 +244,8 @@ static enum status run(const void *options, const struct words *words, struct er
     if (fit && *fit && !text_parse_bytes(fit, &e.memory))
         return err_set(
             err, STATUS_USAGE,
-            "--fit: \"%s\" is no amount of memory (give bytes, or a number with MiB, GiB, MB or GB)", fit);
+            "--fit: \"%s\" is not an amount of memory (give bytes, or a number with MiB, GiB, MB or GB)",
+            fit);
     if (file && !file_exists(file))
         return err_set(err, STATUS_NOT_FOUND,
                        "%.200s: there is no such file (estimate takes a configuration, not a run; `anneal "
@@ -278,26 +279,33 @@ const struct command command_estimate = COMMAND(
     .settings = true,
     .about = "Prints the memory that `anneal train` would allocate for this configuration, by category "
              "and buffer, without allocating it.",
-    .notes =
-        "What a run can use now is the memory that could be reserved (the free memory without memory.reserve "
-        "and without what other runs have reserved), minus what the program or the GPU's context takes "
-        "outside the plan, minus what waiting runs will take, minus a margin: a 32nd of the memory and 16 "
-        "MiB, for changes in the meantime and for rounding up to pages.\n\n"
-        "JSON, all in bytes:\n\n"
-        "  total_bytes     of the plan; reserved_bytes: what its allocator takes; overhead_bytes: what\n"
-        "                  the process takes in addition (null: not known)\n"
-        "  categories      name to bytes; host and snapshot are host memory, and part of total_bytes\n"
-        "                  only on a CPU\n"
-        "  layers          bytes of each layer, also by category (null: of no layer); they add up to\n"
-        "                  total_bytes\n"
-        "  buffers         name, category, layer, bytes, offset in the category; buffers of the\n"
-        "                  workspace may share a place\n"
-        "  activation_checkpointing\n"
-        "                  interval, total_bytes, extra_flops (a share of a step's FLOPs)\n"
-        "  fit             memory_bytes (given, or what could be reserved), minus beside_bytes (outside\n"
-        "                  the plan), waiting_bytes (of the runs in waiting) and margin_bytes, is\n"
-        "                  plan_bytes. batch_size and seq_len fit into it (0: none), with\n"
-        "                  needs_no_snapshot only if checkpoint.background=false; batch_size_limit and\n"
-        "                  seq_len_limit say why they are not larger: \"memory\", or a key at its limit\n\n"
-        "  anneal estimate --model.preset=small --train.seq_len=1024\n"
-        "  anneal estimate my.ini --fit 8GiB");
+    .notes = "What a run can use now is the free memory, minus:\n\n"
+             "  1. the share that stays free (memory.reserve) and what other runs have reserved\n"
+             "  2. a margin of 1/32 and 16 MiB, for changes in the meantime and for rounding up to pages\n"
+             "  3. what the program or the GPU's context takes outside the plan\n"
+             "  4. what runs in the queue (--wait) will take\n\n"
+             "Members of the JSON object (sizes in bytes; null: not known):\n\n"
+             "  total_bytes     the size of the plan\n"
+             "  reserved_bytes  what its allocator takes\n"
+             "  overhead_bytes  what the process takes in addition\n"
+             "  categories      bytes of each category; host and snapshot are host memory, and part of\n"
+             "                  total_bytes only on a CPU\n"
+             "  layers          bytes of each layer, also by category; they add up to total_bytes. Layer\n"
+             "                  null: all that is not part of a layer\n"
+             "  buffers         name, category, layer, bytes, and offset in the category; buffers of the\n"
+             "                  workspace may share memory\n"
+             "  activation_checkpointing\n"
+             "                  interval, total_bytes, extra_flops (a share of a step's FLOPs)\n"
+             "  fit             only with --fit:\n"
+             "    memory_bytes  the memory given, or what could be reserved now\n"
+             "    beside_bytes, waiting_bytes, margin_bytes\n"
+             "                  what is subtracted from it: 3, 4 and 2 of the list above\n"
+             "    plan_bytes    what is left for the plan\n"
+             "    batch_size, seq_len\n"
+             "                  the largest that fit (0: none)\n"
+             "    batch_size_limit, seq_len_limit\n"
+             "                  why they are not larger: \"memory\", or the key that limits them\n"
+             "    needs_no_snapshot\n"
+             "                  true: they fit only with checkpoint.background=false\n\n"
+             "  anneal estimate --model.preset=small --train.seq_len=1024\n"
+             "  anneal estimate my.ini --fit 8GiB");

@@ -29,7 +29,7 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct option_spec options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
            "the name of the new run (default: the name of the run or of the folder that the files come "
-           "from). A run from our own CSV keeps its id unless that id is taken"),
+           "from). A run from anneal's CSV keeps its id unless that id is taken"),
     {0},
 };
 
@@ -40,7 +40,7 @@ const struct command command_import = COMMAND(
         "Makes one new run, with status finished, from the history in the files, and prints its id. The "
         "commands runs, show, watch, compare and export treat it like any other run. If a file is bad, "
         "nothing is imported.\n\n"
-        "  our own CSV    what `anneal export` wrote: any of its tables, of one run, several files at once\n"
+        "  anneal's CSV   what `anneal export` wrote: any of its tables, of one run, several files at once\n"
         "  TensorBoard    scalars as CSV, Wall time,Step,Value; the metric is the file's name: loss.csv,\n"
         "                 run-7-tag-val_loss.csv; known are loss, lr, grad_norm, clip_scale, "
         "tokens_per_sec,\n"

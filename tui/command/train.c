@@ -240,9 +240,8 @@ static const struct options defaults = {.device = "auto", .step = -1};
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, \
      "where to train (default auto: the first GPU that works, else the CPU)"), \
     OPTION("wait", OPTION_FLAG, AT(wait), NULL, \
-     "if other anneal processes hold the device's memory, waits until there is room: first come, first " \
-     "served. Short work (generate, evaluate, bench) may overtake waiting runs, but not once it is all " \
-     "that keeps the first one waiting"), \
+     "waits in a queue until the device has enough free memory. Runs start in the order in which they " \
+     "asked; short work (generate, evaluate, bench) may pass the queue, but does not delay its first run"), \
     OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|json|start|none", \
      "how progress is shown (default auto: a bar on a terminal, plain lines elsewhere). json: one object " \
      "per line on standard output; the first names the run, the last says how it ended, and between them " \

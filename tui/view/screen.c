@@ -365,8 +365,8 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
     struct session session = {.signals = -1};
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return err_set(err, STATUS_FAILED,
-                       "the workbench needs a terminal, but standard %s is not one (`%s runs` and `%s show` "
-                       "print the same information)",
+                       "the workbench needs a terminal, but standard %s is not one (`%s runs` and `%s show "
+                       "latest` print the same information)",
                        isatty(STDOUT_FILENO) ? "input" : "output", TEXT_PROGRAM, TEXT_PROGRAM);
     enum status status = workbench_open(options, &session.workbench, err);
     if (status) return status;

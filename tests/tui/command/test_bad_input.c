@@ -461,7 +461,7 @@ static void the_workbench_without_a_terminal_says_what_prints_the_same(void **st
     struct process *p = process_open(&(struct process_options){.arguments = (const char *const[]){NULL}});
     process_expect_sentence(process_expect(1, p), "the workbench needs a terminal");
     p = process_run(1, "watch", NULL);
-    process_expect_sentence(p, "show` print the same information");
+    process_expect_sentence(p, "show latest` print the same information");
 }
 
 static void an_unknown_terminal_is_named_with_the_remedy(void **state)

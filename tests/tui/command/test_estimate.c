@@ -139,7 +139,7 @@ static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
         json_decref(json);
     }
     struct process *p = process_run(2, "estimate", "--fit", "12parsecs", NULL);
-    process_expect_sentence(p, "--fit: \"12parsecs\" is no amount of memory");
+    process_expect_sentence(p, "--fit: \"12parsecs\" is not an amount of memory");
     process_close(p);
     p = process_run(0, "estimate", s.config, "--fit=8MiB", NULL);
     assert_non_null(strstr(process_stdout(p), "\nThis fits: "));
@@ -153,9 +153,9 @@ static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **sta
     struct stage s;
     stage_open(&s, "words");
     process_expect_sentence(process_run(2, "estimate", "--fit=-1", NULL),
-                            "--fit: \"-1\" is no amount of memory");
+                            "--fit: \"-1\" is not an amount of memory");
     process_expect_sentence(process_run(2, "estimate", "--fit=abc", NULL),
-                            "--fit: \"abc\" is no amount of memory");
+                            "--fit: \"abc\" is not an amount of memory");
     process_expect_sentence(process_run(1, "estimate", "some-run", NULL),
                             "some-run: there is no such file (estimate takes a configuration, not a run");
     process_close(process_run(0, "estimate", "--fit", s.config, NULL)); /* of what the device has */
