@@ -89,13 +89,17 @@ static uint64_t checksum_of_tokenizer(const struct corpus *corpus)
                              : corpus->files[corpus->described].tokenizer_checksum;
 }
 
-/* The tokenizer that the user names: it must be the files' own, or becomes theirs if that is unknown. */
+/* The tokenizer that the user names: it must be the files' own, or becomes theirs if that is unknown. If it
+ * is then of a kind that anneal does not read, the files have none: ids are enough to train and evaluate. */
 static enum status settle_tokenizer(struct corpus *corpus, const char *word, struct err *err)
 {
     struct tokenizer *asked = NULL;
-    enum status status = *word ? preparation_open_tokenizer(word, &asked, err) : STATUS_OK;
-    if (!asked) return status;
+    struct err problem = {0};
     uint64_t own = checksum_of_tokenizer(corpus);
+    enum status status = *word ? preparation_open_tokenizer(word, &asked, &problem) : STATUS_OK;
+    if (status == STATUS_FAILED && !own) return STATUS_OK;
+    if (status) return err_set(err, status, "%s", problem.text);
+    if (!asked) return STATUS_OK;
     if (own && tokenizer_checksum(asked) != own) {
         const struct token_file *file = &corpus->files[corpus->described];
         status = err_set(

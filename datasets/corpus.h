@@ -29,8 +29,8 @@ struct corpus {
 
 /* `cache` is a folder, created if missing (normally $ANNEAL_HOME/data); NULL: text is STATUS_USAGE. Token
  * files have their own tokenizer: for them "" and "bpe:N" have no effect, and "bytes" or a tokenizer.json
- * other than the files' own is an error. Afterwards every id is below out->vocab_size, also without a sidecar
- * (then it is the largest id + 1). */
+ * other than the files' own is an error; one of a kind that anneal does not read counts as unknown.
+ * Afterwards every id is below out->vocab_size, also without a sidecar (then it is the largest id + 1). */
 enum status corpus_open(const char *train, const char *tokenizer, const char *cache,
                         const struct progress *progress, struct corpus *out, struct err *err);
 void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */

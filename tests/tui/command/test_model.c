@@ -242,6 +242,41 @@ static void the_files_beside_the_weights_survive_training(void **state)
     assert_null(content(out, "chat_template.jinja"));
 }
 
+/* Ids are enough to train and evaluate; text is refused, by the name of what anneal does not read. */
+static void a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files(void **state)
+{
+    (void)state;
+    static const char unigram[] = "{\"model\": {\"type\": \"Unigram\",  \"vocab\": [[\"a\", 0.0]]}}";
+    struct stage s;
+    struct process *p;
+    char folder[600], from[640], tokens[700], train[720], text[700], out[600];
+    open_base(&s, "unread");
+    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    snprintf(from, sizeof from, "--model.from=%s", folder);
+    snprintf(tokens, sizeof tokens, "%s/alone.tok", s.folder);
+    snprintf(train, sizeof train, "--data.train=%s", tokens);
+    snprintf(text, sizeof text, "--data.train=%s", s.corpus);
+    free(process_output("model", "export", "base", "-o", folder, NULL));
+    put(folder, "tokenizer.json", unigram);
+    free(process_output("data", "prepare", s.corpus, "--tokenizer=bytes", "-o", tokens, NULL));
+    snprintf(out, sizeof out, "%s.json", tokens);
+    assert_int_equal(unlink(out), 0); /* nobody knows which tokenizer made these */
+    process_close(process_run(0, "train", from, train, "--name=child", "--train.seq_len=32",
+                              "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2",
+                              "--progress=none", NULL));
+    free(process_output("evaluate", "child", "--data", tokens, NULL));
+    free(process_output("evaluate", folder, "--data", tokens, NULL));
+    snprintf(out, sizeof out, "%s/out", s.folder);
+    free(process_output("model", "export", "child", "-o", out, NULL));
+    expect_content(out, "tokenizer.json", unigram);
+    p = process_run(1, "evaluate", "child", "--data", s.corpus, NULL);
+    assert_non_null(strstr(process_stderr(p), "model: Unigram is not supported"));
+    process_close(p);
+    p = process_run(1, "train", from, text, "--name=other", "--progress=none", NULL);
+    assert_non_null(strstr(process_stderr(p), "model: Unigram is not supported"));
+    process_close(p);
+}
+
 static void ids_that_only_config_json_names_survive_training(void **state)
 {
     (void)state;
@@ -397,6 +432,7 @@ int main(void)
         TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
         TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
         TEST(the_files_beside_the_weights_survive_training),
+        TEST(a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files),
         TEST(ids_that_only_config_json_names_survive_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
