@@ -206,7 +206,7 @@ static enum status info(const void *options, const struct words *words, struct e
 }
 
 static const struct option_spec info_options[] = {
-    TOKENIZER_OPTION("the tokenizer.json of files that do not name theirs, such as llm.c's shards"),
+    TOKENIZER_OPTION("the tokenizer.json for files that do not name one, such as llm.c's shards"),
     JSON_OPTION,
     {0},
 };

@@ -49,4 +49,4 @@ const struct command command_import = COMMAND(
         "  llm.c          its main.log: s:STEP trl:LOSS lr:LR norm:NORM, s:STEP tel:LOSS, s:STEP eval:X",
     .notes = "  anneal import results/*.csv\n"
              "  anneal import log124M/main.log --name gpt2-124M\n"
-             "  anneal import scalars/*.csv --name theirs");
+             "  anneal import scalars/*.csv --name other");
