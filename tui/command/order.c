@@ -126,7 +126,7 @@ const struct command command_order = COMMAND(
              "  eval           evaluate now                 sample       generate a sample now\n"
              "  trace          write the next step as a trace for Perfetto, into the run's folder\n"
              "  lr-factor F    multiply the scheduled learning rate by F, from 0 to 1000, from now on\n"
-             "                 (1: as configured, 0: learn nothing until another order)",
+             "                 (1: as configured, 0: learn nothing until the next lr-factor)",
     .notes = "RUN is an id, the start of one, a name, or latest:\n"
              "  anneal order latest checkpoint --wait\n"
              "  anneal order kjv lr-factor 0.5");
