@@ -87,8 +87,8 @@ static inline size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
     return (floats > rows ? floats : rows) * sizeof(float);
 }
 
-/* Attention to cached keys splits the keys of a sequence, so that a few rows keep a whole device busy: into as
- * many ranges as give ATTENTION_CACHED_TASKS pairs of row and key/value head and range, of at least
+/* Attention to cached keys splits the keys of a sequence, so that a few rows keep a whole device busy: into
+ * as many ranges as give ATTENTION_CACHED_TASKS pairs of row and key/value head and range, of at least
  * ATTENTION_RANGE keys each. `longest`: keys of the longest sequence. */
 #define ATTENTION_RANGE        128
 #define ATTENTION_CACHED_TASKS 256

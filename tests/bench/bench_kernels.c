@@ -108,7 +108,8 @@ static void rope_body(struct bench *b)
 }
 static void qk_norm_forward_body(struct bench *b)
 {
-    b->k->qk_norm_rope_forward(b->y, b->big3, b->x, b->w, b->w, b->big2, NULL, B, T, NH, NH, HS, 1e-5f, b->stream);
+    b->k->qk_norm_rope_forward(b->y, b->big3, b->x, b->w, b->w, b->big2, NULL, B, T, NH, NH, HS, 1e-5f,
+                               b->stream);
 }
 static void qk_norm_backward_body(struct bench *b)
 {

@@ -219,8 +219,8 @@ static struct op_work rope(struct op_bench *b)
 static struct op_work qk_norm_rope_forward(struct op_bench *b)
 {
     const struct op_speed_sizes *s = &b->s;
-    b->backend->qk_norm_rope_forward(b->a, b->rstd, b->x, b->y, b->y, b->cos_sin, NULL, s->B, s->T, s->NH, s->NKV,
-                                     s->HS, 1e-5f, b->stream);
+    b->backend->qk_norm_rope_forward(b->a, b->rstd, b->x, b->y, b->y, b->cos_sin, NULL, s->B, s->T, s->NH,
+                                     s->NKV, s->HS, 1e-5f, b->stream);
     return (struct op_work){.bytes =
                                 floats((double)b->N * (s->NH + s->NKV)) + elements(b, 2.0 * b->N * b->Q)};
 }

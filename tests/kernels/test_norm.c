@@ -254,13 +254,13 @@ static void qk_norm_body(const struct check_target *t)
                             n};
         double *out64 = check_doubles(NULL, n), *rstd64 = check_doubles(NULL, stats);
         reference_rope(out64, rstd64, c.qkv, c.q_weight, c.k_weight, cos_sin, s);
-        t->backend->qk_norm_rope_forward(out, rstd, qkv, q_weight, k_weight, cos_sin, NULL, s.B, s.T, s.NH, s.NKV,
-                                         s.HS, (float)EPS, t->stream);
+        t->backend->qk_norm_rope_forward(out, rstd, qkv, q_weight, k_weight, cos_sin, NULL, s.B, s.T, s.NH,
+                                         s.NKV, s.HS, (float)EPS, t->stream);
         check_near("qk_norm_rope_forward out", out, out64, n, CHECK_ELEMENTWISE);
         check_near("qk_norm_rope_forward rstd", rstd, rstd64, stats, CHECK_ELEMENTWISE);
         float *in_place = check_copy(qkv, n);
-        t->backend->qk_norm_rope_forward(in_place, rstd, in_place, q_weight, k_weight, cos_sin, NULL, s.B, s.T,
-                                         s.NH, s.NKV, s.HS, (float)EPS, t->stream);
+        t->backend->qk_norm_rope_forward(in_place, rstd, in_place, q_weight, k_weight, cos_sin, NULL, s.B,
+                                         s.T, s.NH, s.NKV, s.HS, (float)EPS, t->stream);
         check_same_bits("qk_norm_rope_forward in place", in_place, out, n);
 
         if (n < 2000) {
