@@ -176,6 +176,9 @@ static const char *const patterns[] = {
     "*[qkv]_proj.weight",
     "*q_proj.bias *v_proj.weight",
     "*o_proj*",
+    "*o_proj.bias *up_proj.weight",
+    "*gate_proj.bias *down_proj.weight",
+    "*embed* *layers.*.weight",
     "*gate_proj*",
     "*up_proj*",
     "*gate_proj* *up_proj*",
@@ -197,13 +200,15 @@ static void whatever_is_frozen_the_rest_is_trained_as_ever(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        for (int form = 0; form < 4; form++) {
+        for (int form = 0; form < 6; form++) { /* the last two: a Llama with all biases */
             struct model_config config = rig_config();
             struct rig_dropout dropout = {.probability = form & 1 ? 0.3f : 0, .seed = 5, .step = 3};
             struct pair pair;
-            config.qk_norm = config.qkv_bias = true;
+            config.qkv_bias = config.o_bias = true;
+            config.qk_norm = form < 4;
+            config.mlp_bias = form >= 4;
             config.tie_weights = form & 1 && !strstr(patterns[i], "*norm* *layers");
-            open_pair(&pair, &config, form / 2, patterns[i]);
+            open_pair(&pair, &config, form / 2 % 2, patterns[i]);
             expect_like_the_whole(&pair, dropout);
             close_pair(&pair);
         }
@@ -218,7 +223,7 @@ static void what_is_frozen_has_no_gradient_and_no_moments(void **state)
         struct model_config config = rig_config();
         struct rig whole, rig;
         size_t trained = 0, frozen = 0;
-        config.qk_norm = config.qkv_bias = true;
+        config.qk_norm = config.qkv_bias = config.o_bias = true;
         rig_open(&whole, NULL, &config, B, T, 2);
         rig_open_frozen(&rig, NULL, &config, B, T, 2, 0, patterns[i]);
         const struct model *model = &rig.model;
