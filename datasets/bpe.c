@@ -161,7 +161,7 @@ static void hash_text(XXH64_state_t *state, const char *text)
     XXH64_update(state, text ? text : "", text ? strlen(text) + 1 : 0);
 }
 
-/* What only newer versions read: it must not change the checksums of tokenizers without it, which token
+/* Adds the settings that only newer versions read. Tokenizers without them keep their checksums, which token
  * files hold. */
 static void hash_newer(XXH64_state_t *state, const struct bpe *bpe)
 {

@@ -96,7 +96,7 @@ struct function {
     struct value self;
 };
 
-/* What was written in one call. */
+/* The arguments of one call. */
 struct arguments {
     int count;
     struct value values[JINJA_ARGUMENTS_MAX]; /* positional ones */

@@ -1,5 +1,6 @@
-/* What templates can call: filters, tests, methods of strings, lists and dictionaries, and functions. Each is
- * one entry of a table with its parameters; the comments of jinja2 and Python say what it does. See jinja.h.
+/* All that templates can call: filters, tests, methods of strings, lists and dictionaries, and functions.
+ * Each is one entry of a table with its parameters; the comments of jinja2 and Python say what it does. See
+ * jinja.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,7 @@ static struct value run_items(struct jinja *j, struct value self, const struct v
 {
     (void)a;
     if (self.kind == VALUE_UNDEFINED) return value_list(j, VALUE_VIEW, 0);
-    if (self.kind != VALUE_DICT) return JINJA_REFUSE(j, "items: %s is no dictionary", value_type(self));
+    if (self.kind != VALUE_DICT) return JINJA_REFUSE(j, "items: %s is not a dictionary", value_type(self));
     struct value items = value_list(j, VALUE_VIEW, self.dict->count);
     for (size_t i = 0; !j->status && i < self.dict->count; i++) {
         struct value pair = value_list(j, VALUE_TUPLE, 2);
@@ -327,8 +328,8 @@ static const struct builtin dict_methods[] = {
     {0},
 };
 
-/* What Python has besides: never taken for undefined. Those that change something are refused in jinja2, too.
- */
+/* Python's other methods, which are never taken for undefined. jinja2, too, refuses those that change
+ * something. */
 static const char text_others[] =
     "casefold center encode expandtabs format_map index isalnum isalpha isascii "
     "isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "

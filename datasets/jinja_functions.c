@@ -111,7 +111,8 @@ static struct value function_namespace(struct jinja *j, struct value self, const
     struct value out = {.kind = VALUE_NAMESPACE, .dict = jinja_alloc(j, 1, sizeof *out.dict)};
     const struct value from[] = {a[0], a[1]};
     (void)self;
-    if (a[0].kind && a[0].kind != VALUE_DICT) return JINJA_REFUSE(j, "%s is no dictionary", value_type(a[0]));
+    if (a[0].kind && a[0].kind != VALUE_DICT)
+        return JINJA_REFUSE(j, "%s is not a dictionary", value_type(a[0]));
     for (int f = 0; f < 2; f++)
         for (size_t i = 0; from[f].kind && !j->status && i < from[f].dict->count; i++)
             dict_put(j, out.dict, from[f].dict->pairs[i].key, from[f].dict->pairs[i].value);

@@ -86,7 +86,7 @@ static void put_character(struct lexer *p, struct buffer *out, uint32_t point)
     char c[4];
     size_t n = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
     if (point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) {
-        jinja_syntax(p->j, "an escape in a string is no character", (struct text){0});
+        jinja_syntax(p->j, "an escape in a string is not a character", (struct text){0});
         return;
     }
     for (size_t i = n - 1; i > 0; i--, point >>= 6) c[i] = (char)(0x80 | (point & 0x3F));

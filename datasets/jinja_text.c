@@ -211,7 +211,7 @@ static struct value method_join(struct jinja *j, struct value self, const struct
 static struct value filter_indent(struct jinja *j, struct value self, const struct value *a)
 {
     struct buffer with_end = {0}, out = {0}, margin = {0};
-    if (self.kind != VALUE_STRING) return JINJA_REFUSE(j, "indent: %s is no string", value_type(self));
+    if (self.kind != VALUE_STRING) return JINJA_REFUSE(j, "indent: %s is not a string", value_type(self));
     bool first = value_truth(a[1]), blank = value_truth(a[2]);
     if (a[0].kind == VALUE_STRING)
         buffer_put(j, &margin, a[0].text);

@@ -178,7 +178,7 @@ static enum status read_merges(struct reading *r, json_t *vocab, json_t *list)
     return status;
 }
 
-/* What becomes of characters without a token. */
+/* Reads how characters without a token are encoded. */
 static void read_unknown(struct reading *r, json_t *model, json_t *vocab)
 {
     const char *unknown = json_string_value(json_object_get(model, "unk_token"));

@@ -143,7 +143,7 @@ static enum status read_split(struct reading *r, json_t *split)
                                         : quote(r, json_string_value(literal)));
 }
 
-/* What a Metaspace writes for a space, one character; NULL with *status set. */
+/* The character that a Metaspace writes for a space; NULL with *status set. */
 static const char *read_replacement(struct reading *r, json_t *metaspace, const char *field,
                                     enum status *status)
 {

@@ -11,7 +11,7 @@
 #include "core/base/file.h"
 #include "core/model/hugging_face_keys.h"
 
-/* What config.json leaves out where it has the value that transformers' own class has. */
+/* Values of transformers' own classes. A config.json leaves them out where it has the same. */
 static const struct {
     const char *architecture;
     int kv_heads;  /* 0: as many as heads */

@@ -198,7 +198,7 @@ static bool is_value(const json_t *value, const char *text)
     return same;
 }
 
-/* What is wrong with the keys of a file so far, as text. */
+/* The errors found so far in the keys of a file, as text. */
 struct findings {
     char text[200];
     size_t used;
