@@ -70,6 +70,21 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
     return status;
 }
 
+enum status run_lock_check(struct store *store, const char *id, const struct run_lock *lock, struct err *err)
+{
+    char path[PATH_MAX];
+    struct stat ours, there;
+    enum status status = lock_path(store, id, path, err);
+    if (status || fstat(lock->fd, &ours) != 0) return status;
+    bool found = stat(path, &there) == 0;
+    if (!found && errno != ENOENT && errno != ENOTDIR) return STATUS_OK; /* a passing fault of the disk */
+    if (found && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino) return STATUS_OK;
+    return err_set(err, STATUS_FAILED,
+                   "run %s: its folder %s/runs/%s was removed or moved while it was training (stop a run "
+                   "before you delete or move it: %s order %s stop)",
+                   id, store_home(store), id, TEXT_PROGRAM, id);
+}
+
 void run_lock_release(struct run_lock *lock)
 {
     if (lock->fd >= 0) close(lock->fd);

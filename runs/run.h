@@ -133,6 +133,9 @@ struct run_lock {
 };
 /* STATUS_BUSY, naming the pid, when another trainer holds the run. */
 enum status run_lock_acquire(struct store *store, const char *id, struct run_lock *out, struct err *err);
+/* STATUS_FAILED when the lock file was removed, moved or replaced: the lock then keeps no other trainer out.
+ */
+enum status run_lock_check(struct store *store, const char *id, const struct run_lock *lock, struct err *err);
 void run_lock_release(struct run_lock *lock);
 bool run_is_alive(struct store *store, const char *id);
 

@@ -39,13 +39,19 @@ static const struct facts *gather(struct trainer *t, enum status failure)
 
 /* ---- orders ---- */
 
-static void ask(struct trainer *t)
+static enum status ask(struct trainer *t, struct err *err)
 {
     struct train_observer *o = &t->setup.observer;
+    enum status status = o->owns(o->context, err);
+    if (status) {
+        t->held = false;
+        return status;
+    }
     t->facts.ordered = o->next_order(o->context, trainer_queued(t), &t->facts.order);
-    if (t->facts.ordered) return; /* one at a time */
+    if (t->facts.ordered) return STATUS_OK; /* one at a time */
     t->facts.asked = true;
     if (o->leave(o->context)) t->facts.leave = true;
+    return STATUS_OK;
 }
 
 /* Fills `result`, one sentence; false: the order is answered later. */
@@ -173,8 +179,7 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
         trainer_try_save(t, "periodic");
         break;
     case ACTION_ASK:
-        ask(t);
-        return STATUS_OK;
+        return ask(t, err);
     case ACTION_OBEY:
         return obey(t, err);
     case ACTION_REST:

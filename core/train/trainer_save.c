@@ -136,6 +136,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
     wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
     enum status status = trainer_device_status(t, err);
+    if (!status) status = o->owns(o->context, err);
     if (status) return status;
     if (!finite)
         return err_set(err, STATUS_FAILED,

@@ -103,6 +103,12 @@ static void on_order_done(void *context, int64_t id, int64_t step, const char *r
     (void)context, (void)id, (void)step, (void)result;
 }
 
+static enum status on_owns(void *context, struct err *err)
+{
+    (void)context, (void)err;
+    return STATUS_OK;
+}
+
 static struct train_observer watching(struct watch *w)
 {
     return (struct train_observer){.context = w,
@@ -121,7 +127,8 @@ static struct train_observer watching(struct watch *w)
                                    .paused = on_paused,
                                    .next_order = on_next_order,
                                    .order_done = on_order_done,
-                                   .leave = on_leave};
+                                   .leave = on_leave,
+                                   .owns = on_owns};
 }
 
 /* ---- a run ---- */

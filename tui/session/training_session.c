@@ -189,6 +189,12 @@ static bool on_leave(void *context)
     return interrupt_requested();
 }
 
+static enum status on_owns(void *context, struct err *err)
+{
+    struct training_session *s = context;
+    return run_lock_check(s->store, s->id, &s->lock, err);
+}
+
 void training_session_carry_orders(struct training_session *s)
 {
     struct order *carried = s->carried;
@@ -236,7 +242,8 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .paused = on_paused,
                                              .next_order = on_next_order,
                                              .order_done = on_order_done,
-                                             .leave = on_leave}};
+                                             .leave = on_leave,
+                                             .owns = on_owns}};
     status = trainer_open(&setup, &s->trainer, err);
     s->watcher->prepared(s->watcher->context);
     if (status)

@@ -134,6 +134,12 @@ static bool next_order(void *context, int64_t step, struct order *out)
     return false;
 }
 
+static enum status owns(void *context, struct err *err)
+{
+    (void)context, (void)err;
+    return STATUS_OK;
+}
+
 static void order_done(void *context, int64_t id, int64_t applied_step, const char *result)
 {
     struct story *story = context;
@@ -241,7 +247,8 @@ enum status session_try(struct session *s, struct err *err)
                                              .paused = on_paused,
                                              .next_order = next_order,
                                              .order_done = order_done,
-                                             .leave = leave}};
+                                             .leave = leave,
+                                             .owns = owns}};
     return trainer_open(&setup, &s->trainer, err);
 }
 

@@ -129,6 +129,27 @@ static void orders_take_effect_and_are_written_down(void **state)
     free(rows);
 }
 
+/* Else a second trainer could begin to train the same run. */
+static void a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[1000];
+    stage_open(&s, "removed");
+    struct process *trainer = start_long_run(&s);
+    char *id = stage_query(&s, "select id from runs"), *message;
+    snprintf(folder, sizeof folder, "%s/runs/%s", s.home, id);
+    assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK);
+    process_expect(1, trainer);
+    assert_non_null(strstr(process_stderr(trainer), "was removed or moved while it was training"));
+    assert_false(file_exists(folder));
+    assert_string_equal(stage_status(), "failed");
+    message = stage_query(&s, "select message from runs");
+    assert_non_null(strstr(message, folder));
+    free(message);
+    free(id);
+}
+
 static void
 a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before(void **state)
 {
@@ -462,6 +483,7 @@ int main(void)
         TEST(a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before),
         TEST(orders_take_effect_and_are_written_down),
         TEST(orders_to_a_run_that_has_ended_are_refused),
+        TEST(a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again),
         TEST(a_learning_rate_factor_survives_a_resume),
         TEST(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did),
         TEST(of_the_orders_before_a_resume_those_in_force_are_obeyed_again),
