@@ -30,10 +30,10 @@ static void show(const char *doing)
 /* Ends a trainer that has not begun yet: it leaves no run behind. */
 static enum status give_up(struct launch *launch, struct err *err)
 {
-    kill(launch->pid, SIGTERM);
+    pid_t pid = launch->pid;
+    launch_cancel(launch);
     show("stopping");
-    waitpid(launch->pid, NULL, 0);
-    launch_release(launch);
+    waitpid(pid, NULL, 0);
     return err_set(err, STATUS_INTERRUPTED, "%s", "");
 }
 

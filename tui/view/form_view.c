@@ -129,8 +129,7 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
     const struct form_field *field = field_at(workbench, state);
     bool error = !state->launch.pid && state->error[0];
     char waiting[sizeof state->doing + 64];
-    snprintf(waiting, sizeof waiting,
-             "The trainer reads its data and creates the run. Esc: do not wait for it.%s%s",
+    snprintf(waiting, sizeof waiting, "The trainer prepares its data before the run begins. Esc cancels.%s%s",
              *state->doing ? "\n" : "", state->doing);
     const char *text = state->launch.pid ? waiting
                        : error           ? state->error
@@ -242,7 +241,10 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
     struct form_state *state = opaque;
     const struct form_field *field = field_at(workbench, state);
     if (action == ACTION_BACK) {
+        bool starting = state->launch.pid != 0;
+        launch_cancel(&state->launch);
         workbench_back(workbench);
+        if (starting) workbench_say(workbench, "cancelled: the run was not started");
         return;
     }
     if (state->launch.pid) return; /* the trainer has the values */

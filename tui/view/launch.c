@@ -123,6 +123,12 @@ void launch_release(struct launch *launch)
     launch->pid = 0;
 }
 
+void launch_cancel(struct launch *launch)
+{
+    if (launch->pid) kill(launch->pid, SIGTERM);
+    launch_release(launch);
+}
+
 void launch_reap(void)
 {
     while (waitpid(-1, NULL, WNOHANG) > 0) {

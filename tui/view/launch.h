@@ -36,6 +36,9 @@ enum status launch_poll(struct launch *launch, struct store *store, char run_id[
  * file, so later output is lost. Harmless on a zeroed struct, and twice. */
 void launch_release(struct launch *launch);
 
+/* The same, and asks a trainer that has no run yet to end without one. */
+void launch_cancel(struct launch *launch);
+
 /* Reaps trainers that have ended, so that no zombies pile up. */
 void launch_reap(void);
 

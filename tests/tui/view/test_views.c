@@ -186,7 +186,7 @@ static void the_form_says_everything_on_narrow_screens(void **state)
         headless_expect_not(workbench, w, h, "…");
         workbench_key(workbench, K_F5);
         headless_expect(workbench, w, h, w,
-                        "The trainer reads its data and creates the run. Esc: do not wait for it.");
+                        "The trainer prepares its data before the run begins. Esc cancels.");
         workbench_close(workbench);
     }
 }
@@ -267,6 +267,24 @@ static int end_trainers(void **state)
     return 0;
 }
 
+static void escape_ends_a_trainer_that_the_form_has_started(void **state)
+{
+    (void)state;
+    char home[1024];
+    int how = 0;
+    store_fixture_home("cancelled", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "n");
+    workbench_key(workbench, K_F5);
+    headless_expect(workbench, 80, 24, 80, "starting ...");
+    workbench_key(workbench, K_ESCAPE);
+    headless_expect(workbench, 80, 24, 80, "cancelled: the run was not started");
+    headless_expect(workbench, 80, 24, 80, "No runs yet.");
+    workbench_close(workbench);
+    assert_true(waitpid(-1, &how, 0) > 0);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
+}
+
 static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
 {
     (void)state;
@@ -310,6 +328,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
         cmocka_unit_test(the_form_turns_choices_and_edits_texts),
         cmocka_unit_test_teardown(the_form_says_everything_on_narrow_screens, end_trainers),
+        cmocka_unit_test_teardown(escape_ends_a_trainer_that_the_form_has_started, end_trainers),
         cmocka_unit_test(questions_and_answers_are_read_whole_on_narrow_screens),
         cmocka_unit_test(one_of_a_thing_is_not_many),
     };
