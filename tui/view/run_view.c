@@ -212,15 +212,6 @@ static void move_to_event(struct workbench *workbench, struct run_state *state, 
     workbench_say(workbench, "%s", text);
 }
 
-/* Twice or half the factor of the last order. */
-static double next_lr_factor(const struct run_model *model, bool higher)
-{
-    double factor = 1;
-    for (size_t i = model->history.order_count; i-- > 0;) /* newest first */
-        if (model->history.orders[i].verb == ORDER_LR_FACTOR) factor = model->history.orders[i].argument;
-    return higher ? factor * 2 : factor / 2;
-}
-
 static void zoom(struct workbench *workbench, struct run_state *state, enum action action)
 {
     int64_t newest = run_model_newest_step(&state->model), first, last;
@@ -310,7 +301,7 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         break;
     case ACTION_LR_LOWER:
     case ACTION_LR_HIGHER:
-        sent = workbench_order_lr(workbench, &model->info, next_lr_factor(model, action == ACTION_LR_HIGHER));
+        sent = workbench_order_lr(workbench, &model->info, action == ACTION_LR_HIGHER);
         break;
     case ACTION_EVENT_NEXT:
     case ACTION_EVENT_PREVIOUS:

@@ -280,9 +280,20 @@ int64_t workbench_order(struct workbench *workbench, const struct run_info *run,
     return 0;
 }
 
-int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor)
+int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, bool higher)
 {
+    struct arena arena = {0};
+    struct order_row *orders; /* from the store: a view has not read an order of a moment ago yet */
+    size_t count = 0;
     char what[64];
+    double factor = 1;
+    bool read = workbench_did(
+        workbench, order_list(workbench->store, run->id, SIZE_MAX, &arena, &orders, &count, &workbench->err));
+    for (size_t i = count; read && i-- > 0;) /* newest first */
+        if (orders[i].verb == ORDER_LR_FACTOR) factor = orders[i].argument;
+    arena_release(&arena);
+    if (!read) return 0;
+    factor *= higher ? 2 : 0.5;
     snprintf(what, sizeof what, "multiply its scheduled learning rate with %g", factor);
     return order(workbench, run, ORDER_LR_FACTOR, factor, what);
 }
@@ -299,7 +310,9 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
              done ? "%s has done its %s steps. Train it further, to %s?"
                   : "Resume %s from its newest checkpoint? It was stopped after %s of %s steps.",
              run->name, TEXT_NUMBER(done ? planned : steps), TEXT_NUMBER(done ? 2 * planned : planned));
-    if (label_is_live(run->status))
+    if (run->status == RUN_PAUSED)
+        workbench_say(workbench, "%s is paused: p lets it continue", run->name);
+    else if (label_is_live(run->status))
         workbench_say(workbench, "%s is training already", run->name);
     else if (workbench->resuming.pid)
         workbench_say(workbench, "%s is still being resumed: try again once it is training",

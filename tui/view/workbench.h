@@ -131,8 +131,8 @@ bool workbench_did(struct workbench *workbench, enum status status);
  * Returns the order's id; 0 when none was sent. */
 int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
                         bool confirmed);
-/* Likewise orders the scheduled learning rate times `factor`. */
-int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, double factor);
+/* Likewise orders twice (`higher`) or half the factor of the learning rate that was ordered last. */
+int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, bool higher);
 
 /* Resumes a run that has ended, in the background; a run that has done all its steps gets as many again. Asks
  * first, unless the user has `confirmed`. The last row reports the trainer's progress and the start. */

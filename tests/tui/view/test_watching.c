@@ -89,6 +89,9 @@ static void an_order_is_reported_when_it_has_taken_effect(void **state)
     headless_expect(workbench, 80, 24, 80, "lr-factor at step 20"); /* a result is not always there */
     headless_type(workbench, ">");
     assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 4);
+    headless_type(workbench, "><<<<<"); /* each counts, though no tick lies between them */
+    assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 8);
+    assert_true(store_fixture_number(quiet.home, "select min(argument) from orders") == 0.25);
     headless_type(workbench, "s");
     headless_expect(workbench, 80, 24, 80, "Stop mortal? It writes a checkpoint first.");
     workbench_key(workbench, 'q'); /* a no, and nothing else */
@@ -143,6 +146,8 @@ static void every_order_asks_for_what_its_key_says(void **state)
     workbench_tick(workbench, quiet.now + 1);
     headless_type(workbench, "p");
     assert_true(store_fixture_number(quiet.home, "select count(*) from orders where verb = 'continue'") == 1);
+    headless_type(workbench, "r");
+    headless_expect(workbench, 80, 24, 80, "mortal is paused: p lets it continue");
     workbench_close(workbench);
     run_lock_release(&quiet.lock);
     store_close(quiet.store);
