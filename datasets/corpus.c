@@ -175,6 +175,7 @@ static enum status open_text(const struct inputs *texts, const char *word, const
         status = corpus_cache_make(texts, word, opened, folder, is_good_folder, progress, err);
         if (!status) status = open_folder(folder, out, err);
     }
+    if (!status) out->learned = tokenizer_learned_size(word) > 0;
     tokenizer_close(opened);
     return status;
 }
@@ -314,12 +315,18 @@ struct corpus_mark corpus_mark_of(const struct corpus *corpus)
     if (corpus->validation) sum = mark_files(corpus->validation, sum + 1);
     return (struct corpus_mark){.tokens = corpus->tokens,
                                 .checksum = sum,
-                                .tokenizer = corpus->tokenizer ? tokenizer_checksum(corpus->tokenizer) : 0};
+                                .tokenizer = corpus->tokenizer ? tokenizer_checksum(corpus->tokenizer) : 0,
+                                .learned = corpus->learned};
 }
 
 enum status corpus_mark_check(const struct corpus_mark *trained, const struct corpus_mark *now,
                               struct err *err)
 {
+    if (trained->tokenizer != now->tokenizer && now->learned)
+        return err_set(err, STATUS_USAGE,
+                       "the corpus or data.tokenizer has changed: the tokenizer that is learned from the "
+                       "corpus is not the one this run was trained with (restore the corpus, or train a new "
+                       "run)");
     if (trained->tokenizer != now->tokenizer)
         return err_set(
             err, STATUS_USAGE,

@@ -23,6 +23,7 @@ struct corpus {
     uint64_t tokens;             /* in all files */
     uint32_t vocab_size;         /* all ids are below */
     struct tokenizer *tokenizer; /* NULL for token files whose sidecars name none that can be found */
+    bool learned;                /* the tokenizer was learned from this text (bpe:N) */
     char tokenizer_word[4096];   /* what opens it again: "bytes", or a path; "" without one */
     struct corpus *validation;   /* other data to validate on; NULL: a part of this corpus is held out */
 };
@@ -60,6 +61,7 @@ struct corpus_mark {
      * (shared among the files), else over both ends and an even sample */
     uint64_t checksum;
     uint64_t tokenizer; /* its checksum; 0: none */
+    bool learned;       /* as in struct corpus; not stored with a checkpoint */
 };
 struct corpus_mark corpus_mark_of(const struct corpus *corpus);
 

@@ -26,7 +26,7 @@ struct key {
     const char *const *words; /* in the order of the enum, NULL at the end */
     const char *list;         /* the words with bars between */
     const char *unit, *help;
-    enum { FREE, KEPT } kept;
+    enum { FREE, SAME, KEPT } kept;
 };
 
 /* clang-format off */

@@ -233,7 +233,7 @@ static void write_commands_markdown(void)
 static const char none_list[] = "|";
 
 enum kind { KIND_INT, KIND_REAL, KIND_TEXT, KIND_CHOICE, KIND_BOOL };
-enum { FREE, KEPT };
+enum { FREE, SAME, KEPT };
 
 static const struct config_key {
     const char *section, *name, *fallback, *words, *unit, *help;
@@ -279,7 +279,10 @@ static void write_key(struct writer *w, const struct config_key *key)
                          : strcmp(key->section, "model") == 0   ? "of the preset"
                                                                 : "derived");
     writer_row(w, key->name, fallback, format_values(key, values, sizeof values),
-               key->kept == KEPT ? "fixed" : "may change", key->help, NULL);
+               key->kept == KEPT   ? "fixed"
+               : key->kept == SAME ? "same content"
+                                   : "may change",
+               key->help, NULL);
 }
 
 static const char config_text_of_page[] =
@@ -293,7 +296,7 @@ static const char config_text_of_page[] =
     "An unknown key or a value out of range is an error that names the line and the nearest key. The "
     "complete "
     "configuration is stored with the run. When a run is resumed, the keys that are \"fixed\" must keep "
-    "their values.";
+    "their values, and those of \"same content\" may name another place that holds the same data.";
 
 static const char group_text[] =
     "Any number of sections up to 32, each for the parameters whose names match. The first "

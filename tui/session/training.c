@@ -48,16 +48,30 @@ static void close_session(struct training_session *s)
 }
 
 static enum status open_corpus(struct training_session *s, struct err *err)
+/* Adds the remedy where the data of a resumed or forked run are no longer where they were. */
+static enum status add_hint_of_moved(const struct training_session *s, const char *key, struct err *err)
+{
+    struct err why = *err;
+    bool forked = s->options->fork != NULL;
+    if (why.status != STATUS_NOT_FOUND || !(forked || s->id[0])) return why.status;
+    return err_set(err, why.status, "%.300s; if it was moved: %s %s %s --%s=PATH", why.text, TEXT_PROGRAM,
+                   forked ? "fork" : "resume", forked ? s->options->fork->run : s->id, key);
+}
+
 {
     const struct config *c = &s->config;
     char cache[PATH_MAX];
     const struct progress *progress = s->watcher->progress;
     enum status status = file_format_path(cache, sizeof cache, err, "%s/data", s->home);
+    const char *moved = "data.train";
     if (!status) status = corpus_open(c->data.train, c->data.tokenizer, cache, progress, &s->corpus, err);
-    if (!status && *c->data.val)
+    if (status && strchr(c->data.tokenizer, '/') && !file_exists(c->data.tokenizer)) moved = "data.tokenizer";
+    if (!status && *c->data.val) {
         status = corpus_open_validation(&s->corpus, c->data.val, cache, progress, err);
     s->watcher->prepared(s->watcher->context);
-    return status;
+        moved = "data.val";
+    }
+    return status ? add_hint_of_moved(s, moved, err) : STATUS_OK;
 }
 
 /* Takes the lock of run `id`, and finds its folders. */

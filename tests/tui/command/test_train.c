@@ -331,8 +331,6 @@ static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **stat
         {"--train.optimizer=lion", "train.optimizer = lion: the run was trained with adamw"},
         {"--train.seq_len=16", "train.seq_len = 16: the run was trained with 32"},
         {"--train.seed=7", "train.seed = 7: the run was trained with 1337"},
-        {"--data.train=kjv", "data.train = kjv: the run was trained with "},
-        {"--data.tokenizer=bpe:300", "data.tokenizer = bpe:300: the run was trained with bytes"},
         {"--data.val_fraction=0.2", "data.val_fraction = 0.2: the run was trained with 0.1"},
         {"--data.val_split=tail", "data.val_split = tail: the run was trained with blocks"},
         {"--data.shuffle=none", "data.shuffle = none: the run was trained with stride"},
@@ -387,6 +385,51 @@ static void a_run_whose_corpus_has_changed_is_not_resumed(void **state)
     free(text);
 }
 
+/* The content counts, not the path. */
+static void a_run_whose_corpus_was_moved_is_resumed_where_it_is_now(void **state)
+{
+    (void)state;
+    struct stage s;
+    char moved[700], setting[800], hint[120], *id, *train;
+    stage_open(&s, "moved");
+    process_close(process_run(0, "train", s.config, "--name", "run", "--data.tokenizer=bpe:300",
+                              "--model.vocab_size=300", "--progress=none", NULL));
+    snprintf(moved, sizeof moved, "%s/elsewhere.txt", s.folder);
+    assert_int_equal(rename(s.corpus, moved), 0);
+    struct process *p = process_run(1, "resume", "run", "--train.total_steps=60", NULL);
+    id = stage_query(&s, "select id from runs");
+    snprintf(hint, sizeof hint, "if it was moved: %s resume %s --data.train=PATH", getenv("ANNEAL_BINARY"),
+             id);
+    process_expect_sentence(p, hint);
+    snprintf(setting, sizeof setting, "--data.train=%s", moved);
+    process_close(
+        process_run(0, "resume", "run", "--train.total_steps=60", setting, "--progress=none", NULL));
+    assert_string_equal(stage_status(), "finished");
+    train = stage_query(&s, "select value from params where name = 'data.train'");
+    assert_string_equal(train, moved);
+    process_close(process_run(0, "fork", "run", "--train.total_steps=80", "--progress=none", NULL));
+    process_close(p);
+    free(train);
+    free(id);
+}
+
+/* A learned tokenizer changes with its text: then the text is what to restore. */
+static void text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "grown");
+    process_close(process_run(0, "train", s.config, "--name", "run", "--data.tokenizer=bpe:300",
+                              "--model.vocab_size=300", "--progress=none", NULL));
+    FILE *text = fopen(s.corpus, "a");
+    assert_non_null(text);
+    for (int i = 0; i < 3000; i++) fputs("zebra quartz ", text);
+    assert_int_equal(fclose(text), 0);
+    struct process *p = process_run(2, "resume", "run", "--train.total_steps=60", NULL);
+    process_expect_sentence(p, "the corpus or data.tokenizer has changed");
+    process_close(p);
+}
+
 static void a_run_without_a_checkpoint_says_so(void **state)
 {
     (void)state;
@@ -426,6 +469,8 @@ int main(void)
         TEST(epochs_set_the_number_of_steps_and_resume_follows),
         TEST(a_run_is_resumed_from_another_folder),
         TEST(a_run_whose_corpus_has_changed_is_not_resumed),
+        TEST(a_run_whose_corpus_was_moved_is_resumed_where_it_is_now),
+        TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
         TEST(a_run_without_a_checkpoint_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
