@@ -268,6 +268,19 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
     if (folder) closedir(folder);
 }
 
+int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step)
+{
+    char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
+    size_t count;
+    int64_t *steps = list_steps(parent, &count), oldest = -1;
+    for (size_t i = 1; i < count; i++) /* the newest first */
+        if (steps[i] != best_step) oldest = steps[i];
+    free(steps);
+    if (oldest < 0) return -1;
+    bool renamed = rename(join_step(path, parent, "", oldest), join_step(gone, parent, ".", oldest)) == 0;
+    return renamed && !file_remove_tree(gone, NULL) ? oldest : -1;
+}
+
 /* ---- publishing ---- */
 
 enum status checkpoint_publish(const char *temporary, const char *final, struct err *err)

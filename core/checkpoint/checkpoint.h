@@ -138,6 +138,11 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found);
  * that holds the run's lock. Ignores errors. */
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step);
 
+/* Removes the oldest step-N folder below `parent` except the newest and that of `best_step`, to make room on
+ * a full disk. Returns its step; -1: there is none to remove. Only for the process that holds the run's lock.
+ */
+int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step);
+
 /* A checkpoint to write: now, or by a thread while training continues, from memory that does not change
  * meanwhile. Between save_start and save_collect the job belongs to the thread. */
 struct save_job {

@@ -1,4 +1,5 @@
 /* The loop: gathers the facts, calls decide, and carries out the decision, until the end. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -195,6 +196,23 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
 
 /* ---- the end ---- */
 
+/* On a full disk the last checkpoint takes the place of older ones: the weights at the end are what the run
+ * was for. */
+static enum status save_in_place_of_older(struct trainer *t, struct err *err)
+{
+    int64_t removed;
+    enum status status = trainer_save_now(t, "last", err);
+    while (status == STATUS_IO && (err->system == ENOSPC || err->system == EDQUOT) &&
+           (removed = checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved)) >= 0) {
+        trainer_event(t, "warning",
+                      "the disk is full: the checkpoint of step %" PRId64
+                      " was removed to make room for the last one",
+                      removed);
+        status = trainer_save_now(t, "last", err);
+    }
+    return status;
+}
+
 /* Writes the last checkpoint, if the weights are worth one. Earlier ones stay in any case. */
 static enum status save_last(struct trainer *t, const struct decision *end, struct err *err)
 {
@@ -210,7 +228,7 @@ static enum status save_last(struct trainer *t, const struct decision *end, stru
     if (!end->save) return STATUS_OK;
     bool finite = trainer_weights_are_finite(t);
     if ((status = trainer_device_status(t, err))) return status;
-    if (finite) return trainer_save_now(t, "last", err);
+    if (finite) return save_in_place_of_older(t, err);
     trainer_event(t, "error", "the weights are no longer finite; earlier checkpoints are kept");
     return STATUS_OK;
 }

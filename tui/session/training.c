@@ -2,6 +2,7 @@
  * the device fails. */
 #include "tui/session/training.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -263,15 +264,22 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     return STATUS_OK;
 }
 
-/* Adds the remedy to the message about a failed device. */
+/* Adds the remedy to the message about a failed device or a full disk. */
 static void add_remedy(struct training_session *s, struct err *err)
 {
     char checkpoint[PATH_MAX];
     struct err why = *err;
-    if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY) return;
-    if (!checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL))
-        err_set(err, why.status, "%.300s (continue from the last checkpoint: %s %s %s)", why.text,
-                TEXT_PROGRAM, s->continue_with, s->id);
+    bool full = why.status == STATUS_IO && (why.system == ENOSPC || why.system == EDQUOT);
+    if (why.status != STATUS_DEVICE && why.status != STATUS_NO_MEMORY && !full) return;
+    bool found = !checkpoint_find(s->checkpoints, -1, checkpoint, sizeof checkpoint, NULL);
+    if (full && found)
+        err_set(err, why.status, "%.300s (make room on the disk, then: %s %s %s)", why.text, TEXT_PROGRAM,
+                s->continue_with, s->id);
+    else if (full)
+        err_set(err, why.status, "%.300s (make room on the disk, then train again)", why.text);
+    else if (found)
+        err_set(err, why.status, "%.300s (continue from the last checkpoint: %s %s %s)", why.text, TEXT_PROGRAM,
+                s->continue_with, s->id);
     else if (strncmp(s->choice.wish, "cuda", 4) == 0)
         err_set(err, why.status,
                 "%.300s (there is no checkpoint to continue from: start it again; with --device auto it "
