@@ -282,7 +282,7 @@ PLUGIN_STAND_IN := $(BUILD)/tests/kernels/stand_in/anneal_cuda.so
 $(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/device/cuda_plugin.h kernels/device/backend.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $<
-$(BUILD)/tests/kernels/test_cuda_plugin: | $(PLUGIN_STAND_IN)
+$(BUILD)/tests/kernels/test_cuda_plugin $(BUILD)/tests/tui/command/test_first_use: | $(PLUGIN_STAND_IN)
 # NVIDIA's header, where the toolkit has it, is only compared with.
 $(BUILD)/tests/kernels/test_nvml.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 

@@ -1,6 +1,7 @@
 /* See device_choice.h. */
 #include "tui/session/device_choice.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,23 @@ static bool has_driver(void)
            file_exists("/dev/nvidiactl");
 }
 
-/* Opens a GPU or reports why none is. STATUS_NOT_FOUND, not worth a warning: no plugin is found and no driver
- * that could use it, or ANNEAL_CUDA_PLUGIN=none excludes it. */
+static bool has_nvidia_device(void)
+{
+    glob_t vendors;
+    bool found = false;
+    if (glob("/sys/bus/pci/devices/*/vendor", 0, NULL, &vendors)) return false;
+    for (size_t i = 0; i < vendors.gl_pathc && !found; i++) {
+        unsigned vendor = 0;
+        FILE *file = fopen(vendors.gl_pathv[i], "r");
+        found = file && fscanf(file, "%x", &vendor) == 1 && vendor == 0x10de;
+        if (file) fclose(file);
+    }
+    globfree(&vendors);
+    return found;
+}
+
+/* Opens a GPU or reports why none is. STATUS_NOT_FOUND, not worth a warning: the machine has neither a driver
+ * nor an NVIDIA device, or ANNEAL_CUDA_PLUGIN=none excludes the plugin. */
 static enum status open_gpu(struct device_choice *choice, struct err *err)
 {
     bool numbered = strncmp(choice->wish, "cuda:", 5) == 0; /* then no other GPU is touched */
@@ -28,7 +44,8 @@ static enum status open_gpu(struct device_choice *choice, struct err *err)
     if (status == STATUS_NOT_FOUND && (named ? strcmp(named, "none") != 0 : has_driver()))
         status = STATUS_FAILED;
     int index = numbered ? atoi(choice->wish + 5) : DEVICE_FIRST;
-    return status ? status : choice->backend->device_open(index, 0, &choice->device, err);
+    if (!status) status = choice->backend->device_open(index, 0, &choice->device, err);
+    return status && !named && !has_driver() && !has_nvidia_device() ? STATUS_NOT_FOUND : status;
 }
 
 static enum status open_cpu(struct device_choice *choice, struct err *err)

@@ -48,7 +48,6 @@ static void close_session(struct training_session *s)
     arena_release(&s->recalled_memory);
 }
 
-static enum status open_corpus(struct training_session *s, struct err *err)
 /* Adds the remedy where the data of a resumed or forked run are no longer where they were. */
 static enum status add_hint_of_moved(const struct training_session *s, const char *key, struct err *err)
 {
@@ -59,19 +58,20 @@ static enum status add_hint_of_moved(const struct training_session *s, const cha
                    forked ? "fork" : "resume", forked ? s->options->fork->run : s->id, key);
 }
 
+static enum status open_corpus(struct training_session *s, struct err *err)
 {
     const struct config *c = &s->config;
     char cache[PATH_MAX];
     const struct progress *progress = s->watcher->progress;
-    enum status status = file_format_path(cache, sizeof cache, err, "%s/data", s->home);
     const char *moved = "data.train";
+    enum status status = file_format_path(cache, sizeof cache, err, "%s/data", s->home);
     if (!status) status = corpus_open(c->data.train, c->data.tokenizer, cache, progress, &s->corpus, err);
     if (status && strchr(c->data.tokenizer, '/') && !file_exists(c->data.tokenizer)) moved = "data.tokenizer";
     if (!status && *c->data.val) {
         status = corpus_open_validation(&s->corpus, c->data.val, cache, progress, err);
-    s->watcher->prepared(s->watcher->context);
         moved = "data.val";
     }
+    s->watcher->prepared(s->watcher->context);
     return status ? add_hint_of_moved(s, moved, err) : STATUS_OK;
 }
 
@@ -199,7 +199,9 @@ static void introduce(struct training_session *s)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "
                                "model cannot write text");
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160];
+    if (training_session_unlearned(s, unlearned, sizeof unlearned))
+        training_session_event(s, -1, "warning", "%s", unlearned);
     int idle_count = config_warnings(c, idle);
     for (int i = 0; i < idle_count; i++) training_session_event(s, -1, "warning", "%s", idle[i]);
     if (s->choice.why[0] == '\0') return;
@@ -278,8 +280,8 @@ static void add_remedy(struct training_session *s, struct err *err)
     else if (full)
         err_set(err, why.status, "%.300s (make room on the disk, then train again)", why.text);
     else if (found)
-        err_set(err, why.status, "%.300s (continue from the last checkpoint: %s %s %s)", why.text, TEXT_PROGRAM,
-                s->continue_with, s->id);
+        err_set(err, why.status, "%.300s (continue from the last checkpoint: %s %s %s)", why.text,
+                TEXT_PROGRAM, s->continue_with, s->id);
     else if (strncmp(s->choice.wish, "cuda", 4) == 0)
         err_set(err, why.status,
                 "%.300s (there is no checkpoint to continue from: start it again; with --device auto it "

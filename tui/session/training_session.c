@@ -253,6 +253,18 @@ enum status training_session_open_trainer(struct training_session *s, struct err
     return status;
 }
 
+bool training_session_unlearned(const struct training_session *s, char *buf, size_t size)
+{
+    int64_t asked = tokenizer_learned_size(s->config.data.tokenizer);
+    int learned = s->corpus.learned ? tokenizer_vocab_size(s->corpus.tokenizer) : 0;
+    if (!learned || learned >= asked) return false;
+    snprintf(buf, size,
+             "the text was enough for only %d of the %" PRId64
+             " tokens of data.tokenizer = %s (bpe:%d makes the same tokenizer and a smaller model)",
+             learned, asked, s->config.data.tokenizer, learned);
+    return true;
+}
+
 const char *training_session_validation(const struct training_session *s)
 {
     static const char *const of_split[] = {[VAL_BLOCKS] = "blocks", [VAL_TAIL] = "tail"};

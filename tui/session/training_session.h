@@ -66,6 +66,10 @@ void training_session_hold(struct training_session *s);
 const char *training_session_validation(const struct training_session *s);
 const char *training_validation_words(const char *validation);
 
+/* Whether a tokenizer learned from the corpus has fewer tokens than asked for, with a sentence about it in
+ * `buf`. */
+bool training_session_unlearned(const struct training_session *s, char *buf, size_t size);
+
 /* Ends the device's metrics. A device that hangs does not hold up the end: an event reports it. */
 void training_session_stop_metrics(struct training_session *s);
 

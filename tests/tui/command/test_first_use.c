@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "core/base/file.h"
 #include "tests/runs/store_fixture.h"
@@ -312,6 +313,61 @@ static void a_model_folder_that_contradicts_itself_is_warned_of(void **state)
     assert_non_null(strstr(process_stdout(p), "Tensors"));
 }
 
+static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
+{
+    (void)state;
+    struct stage s;
+    char *text = calloc(1, 8001);
+    stage_open(&s, "too-small");
+    for (int i = 0; i < 8000; i++) text[i] = "the cat sat "[i % 12];
+    stage_write(s.corpus, text, 8000);
+    free(text);
+    static const char *const ends[] = {"--dry-run", "--progress=plain"};
+    for (int i = 0; i < 2; i++) {
+        struct process *p =
+            process_run(0, "train", s.config, "--data.tokenizer=bpe:2048", "--model.vocab_size=2048",
+                        "--train.total_steps=2", "--train.warmup_steps=0", ends[i], NULL);
+        const char *where = i ? process_stderr(p) : process_stdout(p);
+        int learned = 0;
+        const char *sentence = strstr(where, "the text was enough for only ");
+        assert_non_null(sentence);
+        assert_int_equal(sscanf(sentence, "the text was enough for only %d of the 2048 tokens", &learned), 1);
+        assert_in_range(learned, 257, 300);
+        process_close(p);
+    }
+}
+
+/* A build with the CUDA plugin serves machines without a GPU as one without it does. */
+static void without_any_nvidia_device_the_cpu_needs_no_warning(void **state)
+{
+    (void)state;
+    struct stage s;
+    char program[700], plugin[700];
+    const char *binary = getenv("ANNEAL_BINARY");
+    struct err err = {0};
+    if (system("grep -qs 0x10de /sys/bus/pci/devices/*/vendor || test -e /proc/driver/nvidia/version || "
+               "test -e /dev/dxg || test -e /dev/nvidiactl") == 0)
+        skip();
+    stage_open(&s, "no-gpu");
+    snprintf(program, sizeof program, "%s/anneal", s.folder);
+    assert_int_equal(file_copy(binary, program, &err), STATUS_OK);
+    assert_int_equal(chmod(program, 0755), 0);
+    snprintf(plugin, sizeof plugin, "%.*s/tests/kernels/stand_in/anneal_cuda.so",
+             (int)(strrchr(binary, '/') - binary), binary);
+    assert_int_equal(file_copy(plugin, strcat(strcpy(program, s.folder), "/anneal_cuda.so"), &err),
+                     STATUS_OK);
+    snprintf(program, sizeof program, "%s/anneal", s.folder);
+    struct process_options options = {.program = program,
+                                      .environment = (const char *const[]){"ANNEAL_CUDA_PLUGIN", NULL},
+                                      .arguments =
+                                          (const char *const[]){"train", s.config, "--progress=plain", NULL}};
+    struct process *p = process_expect(0, process_open(&options));
+    assert_null(strstr(process_stderr(p), "warning"));
+    process_close(p);
+    options.arguments = (const char *const[]){"train", s.config, "--device=cuda", NULL};
+    process_expect_sentence(process_expect(1, process_open(&options)), "no NVIDIA driver is loaded");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -327,6 +383,8 @@ int main(void)
         TEST(a_step_that_keep_has_removed_names_the_key_and_what_is_left),
         TEST(an_export_into_a_folder_prints_paths_that_can_be_pasted),
         TEST(a_model_folder_that_contradicts_itself_is_warned_of),
+        TEST(a_text_too_small_for_its_tokenizer_is_reported),
+        TEST(without_any_nvidia_device_the_cpu_needs_no_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
