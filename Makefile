@@ -228,7 +228,7 @@ $(MAN): $(GENERATE) $(MAIN)
 
 # ---- the CUDA plugin ----
 # Machine code for compute capability 8.0 (and 8.6, 8.9) and 9.0, and PTX that a newer GPU's driver compiles. The CUDA
-# runtime is linked in, cuBLASLt is found beside the plugin or where the system has it. The flags are in a file of their
+# runtime is linked in, cuBLASLt is found next to the plugin or where the system has it. The flags are in a file of their
 # own because tests/gpu/build.sh compiles the plugin where there is no make; some Toolkits keep CUPTI's headers apart. Of
 # the C++ library the few functions that nvcc's launch code calls are linked in, too.
 NVCC_FLAGS := --options-file kernels/nvcc.flags -I$(dir $(NVCC))../extras/CUPTI/include -Werror all-warnings
@@ -301,12 +301,12 @@ gpu-check: $(if $(NVCC),$(PLUGIN))
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
 
-# Before a release: the soak and crash tests go on for longer.
+# Before a release: the soak and crash tests run longer.
 test-long: test-deps
 	@LONG=1 $(MAKE) --no-print-directory run-tests
 
 # Under ThreadSanitizer the programs whose threads are ours: ring, recorder and its ledger, batches cut ahead,
-# checkpoints written beside training, metrics, and whole commands. Left out are the simulator of CUDA, one thread whose
+# checkpoints written during training, metrics, and whole commands. Left out are the simulator of CUDA, one thread whose
 # fibers (Boost.Context) the sanitizer would take for threads, and what has no thread but OpenMP's, whose library is not
 # instrumented: tests/run.sh gives every team one thread.
 THREADED := core/base/test_base core/checkpoint/test_saves core/train/test_step_loop \
@@ -352,24 +352,24 @@ test-deps: deps
 
 # ---- using it ----
 # On a terminal: trains in the background and shows the workbench. Elsewhere: the same run with plain progress, then
-# its CSV.
+# its CSV. Ctrl-C is a way to leave, not an error of make.
 demo: deps
 	@$(MAKE) -s --no-print-directory $(MAIN)
-	@$(MAIN) demo
+	@$(MAIN) demo || [ $$? -eq 130 ]
 	@{ [ -t 0 ] && [ -t 1 ]; } || { $(MAIN) export demo --table all -o $(BUILD)/demo-csv && \
 	  echo "The run as CSV: $(BUILD)/demo-csv"; }
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
 
-# The same program, linked to find its libraries beside itself, also those of its libraries (hence no new dtags).
+# The same program, linked to find its libraries in the bundle, also those of its libraries (hence no new dtags).
 BUNDLE_MAIN := $(BUILD)/bundle/anneal
 $(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(filter-out -Wl$(comma)-rpath%,$(LIBS)) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
-bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(if $(NVCC),$(PLUGIN))
+bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(MAN) $(if $(NVCC),$(PLUGIN))
 	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
 
 release:

@@ -5,9 +5,10 @@
 #     packaging/bundle.sh BINARY COUNTER PLUGIN OUT [LIBRARY-FOLDER...]
 #
 # BINARY is linked with the run path $ORIGIN/../lib. COUNTER is anneal_heap.so; PLUGIN is anneal_cuda.so, or empty for a bundle without CUDA. In
-# LIBRARY-FOLDER lie the shared libraries that are not where the linker looks by itself. Makes
-# OUT/anneal-VERSION-linux-MACHINE/: bin/, lib/ with every shared library but glibc's and NVIDIA's, share/anneal/ with
-# the default corpus, licenses/ with the libraries' own notices, README.txt. Ends with packaging/check.sh on what it made.
+# LIBRARY-FOLDER lie the shared libraries that are not where the linker looks by itself. Takes the manual pages from
+# OUT/man and makes OUT/anneal-VERSION-linux-MACHINE/: bin/, lib/ with every shared library but glibc's and NVIDIA's,
+# share/ with the default corpus, manual pages and shell completion, licenses/ with the libraries' own notices,
+# README.txt. Ends with packaging/check.sh on what it made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$1 counter=$2 plugin=$3 out=$4
@@ -61,21 +62,28 @@ corpus=$(ANNEAL_HOME=$scratch/home LD_LIBRARY_PATH=$folders "$binary" data fetch
 install -m 644 "$corpus" "$target/share/anneal/kjv.txt"
 cp -L /usr/share/doc/bible-kjv-text/copyright "$target/licenses/bible-kjv-text"
 install -m 644 LICENSE "$target/LICENSE"
+install -D -m 644 -t "$target/share/man/man1" "$out"/man/*.1
+install -D -m 644 -t "$target/share/man/man5" "$out"/man/*.5
+install -m 644 -t "$target/share/anneal" packaging/completion/*
 
 glibc=$(objdump -T "$target"/bin/* "$target"/lib/* | grep -oE 'GLIBC_[0-9.]+' | cut -d_ -f2 | sort -uV | tail -n 1)
 if [ -n "$plugin" ]; then
     gpu="bin/anneal_cuda.so trains on NVIDIA GPUs of compute capability 8.0 and newer. It contains NVIDIA's CUDA runtime and needs,
 from the machine, a driver for CUDA 13 and libcublasLt.so.13: in /usr/local/cuda/lib64, where the system's loader looks,
-in a folder of LD_LIBRARY_PATH, or beside it. \`bin/anneal devices\` says what it found, or what is missing. Traces of a step show its
+in a folder of LD_LIBRARY_PATH, or next to it. \`bin/anneal devices\` says what it found, or what is missing. Traces of a step show its
 kernels where libcupti.so.13 of the CUDA Toolkit is in one of these places, too."
 else
     gpu="This bundle was built without CUDA: it trains on the CPU."
 fi
 cat >"$target/README.txt" <<EOF
-anneal $version for Linux on $(uname -m), with glibc $glibc or newer (ldd --version tells). Nothing needs to be installed:
+anneal $version for Linux on $(uname -m), with glibc $glibc or newer (see ldd --version). Nothing needs to be installed:
 
     bin/anneal train --watch      train on the King James Bible, and watch
     bin/anneal --help             everything else
+    man -M share/man anneal       the manual
+
+Once bin is on the PATH, \`. share/anneal/anneal.bash\` completes commands, runs and keys in bash; zsh and fish find
+_anneal and anneal.fish in a folder of theirs.
 
 $gpu
 

@@ -23,7 +23,19 @@ if [[ $build == *-tsan ]]; then # OpenMP's library is not instrumented: the sani
 fi
 scratch=$(mktemp -d) || exit 1
 export scratch
-trap 'rm -rf "$scratch"' EXIT
+
+# A program built with clang that is killed leaves a file /dev/shm/__KMP_REGISTERED_LIB_PID_UID behind, in which clang's
+# OpenMP library registers itself. Those made since the start go when their process has ended.
+registrations() { find /dev/shm -maxdepth 1 -user "$(id -u)" -name '__KMP_REGISTERED_LIB_*' 2>/dev/null | sort; }
+registrations >"$scratch/registered"
+finish() {
+    registrations | comm -13 "$scratch/registered" - | while read -r file; do
+        pid=${file#*_LIB_} pid=${pid%%_*}
+        [ -d "/proc/$pid" ] || rm -f "$file"
+    done
+    rm -rf "$scratch"
+}
+trap finish EXIT
 
 # The slowest programs start first, so that none of them runs alone at the end.
 longest=(docs/test_pages.sh cuda_sim/test_ops tui/command/test_kjv cuda_sim/test_steps tui/command/test_kill cuda_sim/test_gpu_check
