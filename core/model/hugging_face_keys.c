@@ -114,6 +114,10 @@ static const char *const harmless[] = {
     "initializer_range",
     "attention_dropout",
     "hidden_dropout",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout",
+    "dropout",
     "resid_pdrop",
     "embd_pdrop",
     "attn_pdrop",
@@ -215,7 +219,7 @@ static void add_finding(struct findings *f, const char *key, const json_t *value
                      text ? text : "?", longer ? "..." : "");
     free(text);
     if (known)
-        n += snprintf(item + n, sizeof item - (size_t)n, known->remedy ? " (%s)" : " (only %s)",
+        n += snprintf(item + n, sizeof item - (size_t)n, known->remedy ? " (%s)" : " (only %s is computed)",
                       known->remedy ? known->remedy : known->only);
     if ((size_t)n < sizeof f->text - f->used) {
         memcpy(f->text + f->used, item, (size_t)n + 1);

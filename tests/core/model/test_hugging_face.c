@@ -249,9 +249,9 @@ static void every_key_that_could_change_the_numbers_is_refused_by_name(void **st
         {"\"pretraining_tp\": 2", "pretraining_tp = 2 (the products"},
         {"\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}",
          "quantization_config = {\"quant_method\":\"gpt... (save the model in"},
-        {"\"logits_scaling\": 8.0", "logits_scaling = 8.0 (only 1)"},
-        {"\"rope_interleaved\": true", "rope_interleaved = true (only false)"},
-        {"\"partial_rotary_factor\": 0.5", "partial_rotary_factor = 0.5 (only 1)"},
+        {"\"logits_scaling\": 8.0", "logits_scaling = 8.0 (only 1 is computed)"},
+        {"\"rope_interleaved\": true", "rope_interleaved = true (only false is computed)"},
+        {"\"partial_rotary_factor\": 0.5", "partial_rotary_factor = 0.5 (only 1 is computed)"},
         {"\"residual_multiplier\": 0.22", "residual_multiplier = 0.22"},
         {"\"embedding_multiplier\": 12", "embedding_multiplier = 12"},
         {"\"attention_multiplier\": 1", "attention_multiplier = 1;"},
@@ -290,12 +290,15 @@ static void keys_of_one_kind_are_refused_in_another(void **state)
 {
     (void)state;
     expect_kind_refused("llama", "\"sliding_window\": 16", "sliding_window = 16;");
-    expect_kind_refused("llama", "\"use_sliding_window\": true", "use_sliding_window = true (only false)");
+    expect_kind_refused("llama", "\"use_sliding_window\": true",
+                        "use_sliding_window = true (only false is computed)");
     expect_kind_refused("llama", "\"max_window_layers\": 2", "max_window_layers = 2;");
-    expect_kind_refused("mistral", "\"attention_bias\": true", "attention_bias = true (only false)");
-    expect_kind_refused("mistral", "\"mlp_bias\": true", "mlp_bias = true (only false)");
-    expect_kind_refused("qwen2", "\"attention_bias\": false", "attention_bias = false (only true)");
-    expect_kind_refused("qwen3", "\"mlp_bias\": true", "mlp_bias = true (only false)");
+    expect_kind_refused("mistral", "\"attention_bias\": true",
+                        "attention_bias = true (only false is computed)");
+    expect_kind_refused("mistral", "\"mlp_bias\": true", "mlp_bias = true (only false is computed)");
+    expect_kind_refused("qwen2", "\"attention_bias\": false",
+                        "attention_bias = false (only true is computed)");
+    expect_kind_refused("qwen3", "\"mlp_bias\": true", "mlp_bias = true (only false is computed)");
 }
 
 static void all_keys_that_are_not_understood_are_named_at_once(void **state)
@@ -305,7 +308,7 @@ static void all_keys_that_are_not_understood_are_named_at_once(void **state)
     struct err err;
     char many[1500] = "\"more\": 0";
     expect_kind_refused("llama", "\"one\": 1, \"logits_scaling\": 2, \"three\": \"x\"",
-                        "one = 1, logits_scaling = 2 (only 1), three = \"x\"; set a key to null");
+                        "one = 1, logits_scaling = 2 (only 1 is computed), three = \"x\"; set a key to null");
     for (int i = 0; i < 60; i++) snprintf(many + strlen(many), 24, ", \"unknown%d\": 1", i);
     assert_int_equal(read_kind("llama", many, &config, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "more = 0, unknown0 = 1, "));

@@ -280,6 +280,8 @@ static void a_key_without_effect_is_reported_in_both(void **state)
         {{"--data.padding=256", "--train.graph=auto"}, "data.padding = 256 has no effect"},
         {{"--train.warmup_steps=50", "--train.graph=auto"},
          "train.warmup_steps = 50 is longer than the run of "},
+        {{"--model.full_attention_layers=0", "--model.qk_norm=true"},
+         "model.full_attention_layers has no effect: with model.sliding_window = 0"},
         {{"--data.padding=255", "--model.rope_scaling=default"}, NULL},
     };
     struct stage s;
