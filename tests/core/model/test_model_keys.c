@@ -71,6 +71,27 @@ static void layers_outside_of_the_list_have_the_window(void **state)
         assert_int_equal(model_window(&config.model.sizes, l), l == 1 || l == 4 ? 9 : 0);
 }
 
+static double flops(int window, const char *full, int seq_len)
+{
+    struct model_config config = model_preset(PRESET_SHAKESPEARE); /* 6 layers, 4 heads of width 64 */
+    struct model model;
+    config.qk_norm = true;
+    config.sliding_window = window;
+    strcpy(config.full_attention_layers, full);
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    double result = model_flops_per_token(&model, seq_len);
+    model_release(&model);
+    return result;
+}
+
+static void a_window_lowers_the_flops_of_the_layers_that_have_it(void **state)
+{
+    (void)state;
+    assert_true(flops(0, "", 256) - flops(64, "", 256) == 12.0 * 6 * 4 * 64 * (256 - 64));
+    assert_true(flops(0, "", 256) - flops(64, "0-1,5", 256) == 12.0 * 3 * 4 * 64 * (256 - 64));
+    assert_true(flops(0, "", 256) == flops(300, "", 256));
+}
+
 /* A stored configuration has every size of its time, so that the folder of model.from may be gone. */
 static void a_size_that_a_stored_configuration_lacks_is_off(void **state)
 {
@@ -118,6 +139,7 @@ int main(void)
         cmocka_unit_test(an_unusual_head_width_is_allowed_when_given),
         cmocka_unit_test(keys_that_no_kind_of_model_has_together_are_refused),
         cmocka_unit_test(layers_outside_of_the_list_have_the_window),
+        cmocka_unit_test(a_window_lowers_the_flops_of_the_layers_that_have_it),
         cmocka_unit_test(a_size_that_a_stored_configuration_lacks_is_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
