@@ -1,0 +1,90 @@
+/* Every column of the run store is filled: three runs do everything that is recorded, and no column may stay
+ * empty or 0 in all rows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "runs/columns.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+/* Columns that runs on a CPU which go well leave empty; a column NULL stands for all of the table. */
+static const struct {
+    const char *table, *column;
+} left_empty[] = {
+    {"steps", "mfu"}, /* only where the device's peak is known */
+    {"gpu_samples", "power_w"},
+    {"gpu_samples", "temperature_c"},
+    {"gpu_samples", "sm_clock_mhz"},
+    {"gpu_samples", "throttle"},
+    {"gpu_samples", "processes_at"},
+    {"gpu_processes", NULL},
+    {"runs", "message"},
+    {"tags", NULL},
+    {"rollup", "non_finite"},
+};
+
+static bool may_be_empty(const char *table, const char *column)
+{
+    if (strcmp(column, "nan") == 0) return true; /* bits of values that are NaN */
+    for (size_t i = 0; i < sizeof left_empty / sizeof *left_empty; i++)
+        if (strcmp(left_empty[i].table, table) == 0 &&
+            (!left_empty[i].column || strcmp(left_empty[i].column, column) == 0))
+            return true;
+    return false;
+}
+
+static void record_everything(struct stage *s)
+{
+    stage_open(s, "columns");
+    process_close(process_run(0, "train", s->config, "--name=base", "--progress=none", "--profile.every=10",
+                              "--eval.early_stopping_patience=100", "--eval.early_stopping_min_delta=100",
+                              NULL));
+    process_close(process_run(0, "fork", "base", "--name=other", "--train.total_steps=130", "--progress=none",
+                              NULL)); /* 64 steps make a row of rollup */
+    struct process *steered = process_start("train", s->config, "--name=steered",
+                                            "--train.total_steps=10000000", "--progress=plain", NULL);
+    process_wait_text(steered, "checkpoint ");
+    process_close(process_run(0, "order", "steered", "lr-factor", "0.5", "--wait", NULL));
+    process_close(process_run(0, "order", "steered", "stop", "--wait", NULL));
+    process_close(process_expect(0, steered));
+}
+
+static void no_column_stays_empty(void **state)
+{
+    (void)state;
+    struct stage s;
+    record_everything(&s);
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        const struct table_info *table = &store_tables[t];
+        for (int c = table->first; c < table->end; c++) {
+            const char *column = store_columns[c].name;
+            char sql[300];
+            if (may_be_empty(table->name, column)) continue;
+            snprintf(sql, sizeof sql, "select count(*) from %s where %s is not null and %s <> 0 and %s <> ''",
+                     table->name, column, column, column);
+            char *filled = stage_query(&s, sql);
+            bool empty = strtol(filled, NULL, 10) == 0;
+            free(filled);
+            if (empty)
+                fail_msg("%s.%s: empty or 0 in every row: fill it where the record is made", table->name,
+                         column);
+        }
+    }
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(no_column_stays_empty, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
