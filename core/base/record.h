@@ -67,6 +67,18 @@ struct sample_record {
     const char *text; /* UTF-8 with invalid bytes replaced, the prompt not included; borrowed for the call */
 };
 
+/* A text written by `anneal generate`, and how fast. NaN: the text is too short to tell. */
+struct inference_record {
+    double wall_time;       /* Unix seconds at its end */
+    const char *checkpoint; /* the folder's name, "step-100"; borrowed for the call */
+    int64_t prompt_tokens, new_tokens;
+    double time_to_first_token_ms;            /* from the start, with the reading of the prompt */
+    double latency_median_ms, latency_p95_ms; /* between two tokens, from the second on */
+    double prefill_tokens_per_sec;            /* tokens of the prompt, until the first token */
+    double decode_tokens_per_sec;             /* tokens from the second on */
+    double total_ms;
+};
+
 struct checkpoint_record {
     int64_t step; /* steps done; resuming runs this step next */
     double wall_time;

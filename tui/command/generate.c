@@ -1,13 +1,17 @@
 /* anneal generate: text from a checkpoint of a run, normally its newest, or from a checkpoint folder. */
 #include <float.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/json_out.h"
 #include "core/base/text.h"
+#include "core/generate/ending.h"
 #include "core/generate/generate.h"
+#include "core/generate/inference.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/session/loaded_model.h"
@@ -15,18 +19,20 @@
 #include "tui/session/recorded_run.h"
 
 struct options {
-    const char *prompt;
+    const char *prompt, *stop;
     int64_t max_tokens, top_k, seed, step;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty;
     const char *device;
-    bool best, json;
+    bool best, json, verbose;
 };
 
 /* All that generation holds open. */
 struct voice {
     struct loaded_model loaded;
     struct tokenizer *tokenizer;
+    struct special_tokens special;
     struct generator generator;
+    struct inference inference;
 };
 
 enum { PIECE = 512 }; /* tokens of a prompt that are computed in one pass */
@@ -55,6 +61,7 @@ static enum status open_voice(struct voice *v, const char *folder, const struct 
                          "(copy their tokenizer.json there)",
                          path);
     if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
+    if (!status) status = special_tokens_read(folder, &v->special, err);
     if (!status) status = count_tokens(v, o, &wish.cache_length, err);
     if (wish.T > wish.cache_length) wish.T = wish.cache_length;
     if (!status) status = loaded_model_load(&v->loaded, folder, o->device, wish, "generating", err);
@@ -63,28 +70,65 @@ static enum status open_voice(struct voice *v, const char *folder, const struct 
 
 static void close_voice(struct voice *v)
 {
+    inference_release(&v->inference);
     generator_close(&v->generator);
     tokenizer_close(v->tokenizer);
     loaded_model_close(&v->loaded);
 }
 
-/* Prints the complete characters of text[*done..length) and advances *done: a terminal gets no control
- * characters and no half characters. */
-static void print_new_text(const char *text, size_t length, size_t *done)
+/* Prints text[*done..final) and advances *done: a terminal gets no control characters. */
+static void print_new_text(const struct growing_text *text, size_t *done)
 {
     char clean[1024];
-    while (*done < length) {
-        size_t n = length - *done < sizeof clean / 4 ? length - *done : sizeof clean / 4;
-        size_t complete = n - utf8_incomplete_tail(text + *done, n);
-        if (!complete) break;
-        clean_block(clean, sizeof clean, text + *done, complete);
+    while (*done < text->final) {
+        size_t n = text->final - *done < sizeof clean / 4 ? text->final - *done : sizeof clean / 4;
+        size_t complete = n - utf8_incomplete_tail(text->bytes + *done, n);
+        if (!complete) complete = n; /* at the end of a text that ends within a character */
+        clean_block(clean, sizeof clean, text->bytes + *done, complete);
         fputs(clean, stdout);
         *done += complete;
     }
     fflush(stdout);
 }
 
-static enum status write_text(struct voice *v, const struct options *o, struct err *err)
+static const char *time_text(double ms, char buf[32])
+{
+    if (isnan(ms)) return "-";
+    snprintf(buf, 32, ms < 10 ? "%.2f ms" : "%.0f ms", ms);
+    return buf;
+}
+
+static void print_measures(const struct inference_record *r)
+{
+    char first[32], median[32], p95[32];
+    fprintf(stderr,
+            "prompt: %" PRId64 " token%s, the first new one after %s (%.3g tokens/s)\n"
+            "text: %" PRId64 " token%s, %.3g tokens/s after the first; between two: median %s, p95 %s\n",
+            r->prompt_tokens, text_plural(r->prompt_tokens), time_text(r->time_to_first_token_ms, first),
+            r->prefill_tokens_per_sec, r->new_tokens, text_plural(r->new_tokens), r->decode_tokens_per_sec,
+            time_text(r->latency_median_ms, median), time_text(r->latency_p95_ms, p95));
+}
+
+/* JSON keeps control characters, as escapes. */
+static enum status print_json(const struct options *o, const struct growing_text *text,
+                              const struct inference_record *r, struct err *err)
+{
+    struct output output;
+    output_begin(&output, true);
+    output_text(&output, "prompt", o->prompt);
+    json_out_bytes(&output.out, "text", text->bytes ? text->bytes : "", text->n);
+    output_text(&output, "end", end_reason_words[text->end]);
+    OUTPUT_MEMBERS(&output, "prompt_tokens", r->prompt_tokens, "new_tokens", r->new_tokens,
+                   "time_to_first_token_ms", r->time_to_first_token_ms, "latency_median_ms",
+                   r->latency_median_ms, "latency_p95_ms", r->latency_p95_ms);
+    OUTPUT_MEMBERS(&output, "prefill_tokens_per_sec", r->prefill_tokens_per_sec, "decode_tokens_per_sec",
+                   r->decode_tokens_per_sec, "total_ms", r->total_ms);
+    return output_end(&output, err);
+}
+
+/* Draws tokens until the text ends or the user interrupts it, and shows the text meanwhile. */
+static enum status draw_text(struct voice *v, const struct options *o, struct growing_text *text,
+                             struct err *err)
 {
     const struct sampling sampling = {.repetition_penalty = o->repetition_penalty,
                                       .presence_penalty = o->presence_penalty,
@@ -93,33 +137,34 @@ static enum status write_text(struct voice *v, const struct options *o, struct e
                                       .top_p = o->top_p,
                                       .min_p = o->min_p,
                                       .seed = (uint64_t)o->seed};
-    struct output output;
-    char *text = NULL;
-    size_t length = 0, done = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (!out) return err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
-    enum status status = generator_start(&v->generator, o->prompt, err);
-    if (!status && !o->json) fputs(o->prompt, stdout);
-    for (int64_t i = 0; !status && i < o->max_tokens && !interrupt_requested(); i++) {
-        size_t n;
-        uint32_t token = generator_next(&v->generator, &sampling, i);
+    const struct ending ending = {&v->special, o->stop, o->max_tokens};
+    enum status status = STATUS_OK;
+    size_t done = 0;
+    while (!status && !text->end && !interrupt_requested() && !ferror(stdout)) {
+        uint32_t token = generator_next(&v->generator, &sampling, text->tokens);
         status = v->loaded.network.backend->stream_wait(v->loaded.network.stream, err);
         if (status) break; /* a failed device returns no valid token */
-        const char *piece = tokenizer_token_bytes(v->tokenizer, token, &n);
-        fwrite(piece, 1, n, out);
-        if (fflush(out) != 0) status = err_set(err, STATUS_NO_MEMORY, "generate: no memory for the text");
-        if (!o->json) print_new_text(text, length, &done);
-        if (ferror(stdout)) break;
+        status = inference_token(&v->inference, err);
+        if (!status) status = growing_text_add(text, &ending, v->tokenizer, token, err);
+        if (!o->json) print_new_text(text, &done);
     }
-    fclose(out);
+    text->final = text->n;
+    if (!o->json) print_new_text(text, &done);
     if (!o->json && (done > 0 || !status)) putchar('\n'); /* before an error, too */
-    if (!status && o->json) { /* JSON output keeps control characters, as escapes */
-        output_begin(&output, true);
-        output_text(&output, "prompt", o->prompt);
-        json_out_bytes(&output.out, "text", text, length);
-        status = output_end(&output, err);
-    }
-    free(text);
+    return status;
+}
+
+static enum status write_text(struct voice *v, const struct options *o, struct err *err)
+{
+    struct growing_text text = {0};
+    enum status status = generator_start(&v->generator, o->prompt, err);
+    inference_begin(&v->inference, v->generator.length);
+    if (!status && !o->json) fputs(o->prompt, stdout);
+    if (!status) status = draw_text(v, o, &text, err);
+    struct inference_record record = inference_measure(&v->inference);
+    if (!status && o->json) status = print_json(o, &text, &record, err);
+    if (!status && o->verbose) print_measures(&record);
+    growing_text_release(&text);
     if (!status && interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted");
     return status;
 }
@@ -140,6 +185,7 @@ static enum status run(const void *options, const struct words *words, struct er
 }
 
 static const struct options defaults = {.prompt = "\n",
+                                        .stop = "",
                                         .max_tokens = 200,
                                         .top_k = 50,
                                         .seed = 1,
@@ -155,6 +201,8 @@ static const struct option_spec options[] = {
     STEP_OPTION,
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "number of tokens to add (default 200)",
            .least = 1, .most = 999999),
+    OPTION("stop", OPTION_TEXT, AT(stop), "TEXT",
+           "end before this text, as soon as the model writes it; it always ends at its own end token"),
     OPTION("temperature", OPTION_NUMBER, AT(temperature), "T",
            "above 1 more random, below 1 less; 0: always the likeliest token (default 0.8)", .most = 1000),
     OPTION("top-k", OPTION_WHOLE, AT(top_k), "K",
@@ -175,6 +223,8 @@ static const struct option_spec options[] = {
     OPTION("seed", OPTION_WHOLE, AT(seed), "S", "the same seed gives the same text (default 1)"),
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
            "where to compute (default cpu): in fp32, or on a GPU in bf16 if all matrices are stored in bf16"),
+    OPTION("verbose", OPTION_FLAG, AT(verbose), NULL,
+           "print on standard error how fast the prompt was read and the text written"),
     JSON_OPTION,
     {0},
 };

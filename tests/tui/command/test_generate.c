@@ -1,0 +1,102 @@
+/* `generate` as a user runs it: where a text ends, and what is said of its speed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+/* A run, and its model in a folder that a test may change. */
+static void open_model(struct stage *s, const char *name, char folder[600])
+{
+    stage_open(s, name);
+    process_close(process_run(0, "train", s->config, "--train.total_steps=3", "--progress=none", NULL));
+    snprintf(folder, 600, "%s/mine", s->folder);
+    free(process_output("model", "export", "latest", "-o", folder, NULL));
+}
+
+static json_t *generate(const char *model, const char *option)
+{
+    char *text = process_output("generate", model, "--json", "--prompt=the", "--temperature=0",
+                                "--max-tokens=40", option, NULL);
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    free(text);
+    return json;
+}
+
+static void a_text_ends_at_the_models_end_token_and_at_a_stop_text(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], path[640], config[64], option[32];
+    open_model(&s, "ends", folder);
+    json_t *whole = generate(folder, NULL);
+    assert_string_equal(stage_text(whole, "end"), "length");
+    assert_int_equal(stage_int(whole, "new_tokens"), 40);
+    const char *text = stage_text(whole, "text");
+    size_t at = 1; /* the first place of a character that did not come before, and is one byte */
+    while (text[at] && (memchr(text, text[at], at) || (text[at] & 0x80) || text[at] < ' ')) at++;
+    if (!text[at]) at = 0;
+
+    snprintf(option, sizeof option, "--stop=%c", text[at]);
+    json_t *stopped = generate(folder, option);
+    assert_string_equal(stage_text(stopped, "end"), "stop");
+    assert_int_equal(strlen(stage_text(stopped, "text")), at);
+    assert_memory_equal(stage_text(stopped, "text"), text, at);
+
+    int n = snprintf(config, sizeof config, "{\"eos_token_id\": [300, %d]}", (unsigned char)text[at]);
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    stage_write(path, config, (size_t)n);
+    json_t *ended = generate(folder, NULL);
+    assert_string_equal(stage_text(ended, "end"), "eos");
+    assert_string_equal(stage_text(ended, "text"), stage_text(stopped, "text"));
+    assert_int_equal(stage_int(ended, "new_tokens"), stage_int(stopped, "new_tokens"));
+
+    stage_write(path, "{\"eos_token_id\": \"x\"}", 21);
+    process_expect_sentence(process_run(1, "generate", folder, NULL),
+                            "eos_token_id must be the id of a token");
+    json_decref(whole);
+    json_decref(stopped);
+    json_decref(ended);
+}
+
+static void its_speed_is_reported_apart_from_the_text(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600];
+    open_model(&s, "speed", folder);
+    json_t *json = generate(folder, NULL);
+    assert_int_equal(stage_int(json, "prompt_tokens"), 3);
+    double first = stage_real(json, "time_to_first_token_ms"), total = stage_real(json, "total_ms");
+    double median = stage_real(json, "latency_median_ms"), p95 = stage_real(json, "latency_p95_ms");
+    assert_true(first > 0 && total > first && median > 0 && p95 >= median);
+    double decode = stage_real(json, "decode_tokens_per_sec") * (total - first) / 1e3;
+    assert_true(decode > 38.99 && decode < 39.01); /* 39 tokens after the first */
+    json_decref(json);
+    char *plain = process_output("generate", folder, "--seed=3", NULL);
+    struct process *p = process_run(0, "generate", folder, "--seed=3", "--verbose", NULL);
+    assert_string_equal(plain, process_stdout(p));
+    assert_non_null(strstr(process_stderr(p), "prompt: 1 token, the first new one after "));
+    assert_non_null(strstr(process_stderr(p), "text: 200 tokens, "));
+    process_close(p);
+    free(plain);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(a_text_ends_at_the_models_end_token_and_at_a_stop_text),
+        TEST(its_speed_is_reported_apart_from_the_text),
+    };
+    return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
+}
