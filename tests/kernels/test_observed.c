@@ -129,6 +129,16 @@ static void elements_of_bf16_are_half_as_large(void **state)
     cost_is(P * (4 * 7 + 2), 17 * P); /* and the rounded copy */
 }
 
+/* Each of the 6 rows reads the 2 keys and values in its window, of the 5 that its sequence has at most. */
+static void cached_attention_costs_the_keys_of_the_window(void **state)
+{
+    (void)state;
+    struct observer observer = {.note = keep};
+    observed_backend()->attention_cached(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, 5, 9, NH, NKV,
+                                         HS, 2, observed_stream(&observer));
+    cost_is(2 * 36 * 4 + 2 * (6 * 2 * NKV * HS) * 4 + 2 * 6 * 4, 2 * (2 * NH * HS * 6 * 2));
+}
+
 /* (4,3) = (4,2) (2,3): b stored transposed in rows of 5, out in rows of 8 of which 3 columns count. */
 static void a_product_moves_what_counts_and_spans_what_lies_between(void **state)
 {
@@ -206,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_are_those_counted_by_hand),
         cmocka_unit_test(elements_of_bf16_are_half_as_large),
+        cmocka_unit_test(cached_attention_costs_the_keys_of_the_window),
         cmocka_unit_test(a_product_moves_what_counts_and_spans_what_lies_between),
         cmocka_unit_test(operands_are_noted_with_their_places_and_accesses),
         cmocka_unit_test(calls_arrive_below_as_they_were_made),
