@@ -6,6 +6,7 @@
 #include <utf8proc.h>
 
 #include "core/base/text.h"
+#include "datasets/recent_characters.h"
 
 struct added_set {
     size_t count;
@@ -49,7 +50,7 @@ static bool is_space(uint32_t c)
  * are symbols that count as alphabetic. */
 static bool is_word(uint32_t c)
 {
-    utf8proc_category_t kind = utf8proc_category((utf8proc_int32_t)c);
+    utf8proc_category_t kind = utf8proc_category((utf8proc_int32_t)recent_like(c));
     bool circled = (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
                    (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
     return (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_NL) || kind == UTF8PROC_CATEGORY_PC ||

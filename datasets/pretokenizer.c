@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "datasets/recent_characters.h"
 
 /* ---- compiling ---- */
 
@@ -20,20 +21,10 @@ struct stage {
     bool jit;
 };
 
-/* A range of characters newer than those that an old PCRE2 knows; patterns see `like` instead. */
-static const struct recent {
-    uint32_t first, last, like;
-} recent[] = {
-#define RECENT(first, last, like) {first, last, like},
-#include "datasets/recent_characters.def"
-};
-
-enum { RECENT_COUNT = sizeof recent / sizeof *recent, PAGES = 0x110000 >> 8 };
-
 struct pretokenizer {
     struct stage stages[PRETOKENIZER_STAGES];
     size_t count;
-    bool recent_page[PAGES]; /* whether some of these 256 characters are recent */
+    bool recent_page[RECENT_PAGES]; /* see recent_pages */
 };
 
 struct pretokenizer_scratch {
@@ -93,9 +84,7 @@ enum status pretokenizer_new(const char *const *patterns, size_t count, const ch
                        count, PRETOKENIZER_STAGES);
     struct pretokenizer *made = calloc(1, sizeof *made);
     if (!made) return err_no_memory(err, "the split patterns of %s", name);
-    for (size_t i = 0; i < RECENT_COUNT; i++)
-        for (uint32_t page = recent[i].first >> 8; page <= recent[i].last >> 8; page++)
-            made->recent_page[page] = true;
+    recent_pages(made->recent_page);
     enum status status = STATUS_OK;
     while (!status && made->count < count) {
         status = compile(patterns[made->count], name, &made->stages[made->count], err);
@@ -191,19 +180,6 @@ static enum status split_stage(const struct splitting *s, size_t at, const char 
     return done < n ? split_stage(s, at + 1, text + done, n - done) : STATUS_OK;
 }
 
-static const struct recent *find_recent(uint32_t point)
-{
-    size_t low = 0, high = RECENT_COUNT;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (point > recent[middle].last)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < RECENT_COUNT && point >= recent[low].first ? &recent[low] : NULL;
-}
-
 /* Sets *out to a copy of valid text with an older character for each recent one, which the caller frees;
  * NULL: it has none. */
 static enum status spell_older(const struct pretokenizer *p, const char *text, size_t n, char **out,
@@ -211,8 +187,7 @@ static enum status spell_older(const struct pretokenizer *p, const char *text, s
 {
     *out = NULL;
     for (size_t at = 0, length; at < n; at += length) {
-        const struct recent *found;
-        uint32_t point;
+        uint32_t point, left;
         uint64_t eight = UINT64_MAX;
         if (n - at >= sizeof eight) memcpy(&eight, text + at, sizeof eight);
         length = sizeof eight;
@@ -220,11 +195,11 @@ static enum status spell_older(const struct pretokenizer *p, const char *text, s
         length = 1;
         if ((unsigned char)text[at] < 0xE0) continue; /* one byte, or one of two */
         length = utf8_character(text + at, n - at, &point);
-        if (!p->recent_page[point >> 8] || !(found = find_recent(point))) continue;
+        if (!p->recent_page[point >> 8] || (left = recent_like(point)) == point) continue;
         if (!*out && !(*out = malloc(n))) return err_no_memory(err, "splitting %zu bytes of text", n);
         if (*out != text) memcpy(*out, text, n);
         text = *out;
-        for (size_t k = length, left = found->like; k-- > 0; left >>= 6)
+        for (size_t k = length; k-- > 0; left >>= 6)
             (*out)[at + k] = (char)(k ? 0x80 | (left & 0x3F) : (length == 3 ? 0xE0 : 0xF0) | left);
     }
     return STATUS_OK;

@@ -230,6 +230,29 @@ static void a_tokenizer_is_trained_encodes_and_decodes(void **state)
                "pairs to merge for only");
 }
 
+static void a_foreign_tokenizer_is_described_and_begins_a_prompt(void **state)
+{
+    (void)state;
+    static const char llama2[] = TOKENIZER_FIXTURES "llama2_style.json",
+                      flags[] = TOKENIZER_FIXTURES "flags_style.json";
+    assert_run(RUN("", "tokenizer", "info", llama2), 0, "kind               sentencepiece\n", "");
+    assert_run(RUN("", "tokenizer", "info", llama2), 0, "normalizer         Prepend, Replace\n", "");
+    assert_run(RUN("", "tokenizer", "info", llama2), 0, "byte_fallback      yes\n", "");
+    assert_run(RUN("", "tokenizer", "info", llama2), 0, "prefix_space       always\n", "");
+    assert_run(RUN("", "tokenizer", "info", llama2), 0, "before_prompt      1 (<s>)\n", "");
+    assert_run(RUN("", "tokenizer", "info", flags, "--json"), 0, "\"after_prompt\": [381]", "");
+    assert_run(RUN("", "tokenizer", "info", TOKENIZER_FIXTURES "mistral_style.json"), 0,
+               "prefix_space       first\n", "");
+    assert_run(RUN("", "tokenizer", "info", "bytes", "--json"), 0, "\"before_prompt\": []", "");
+    assert_run(RUN("", "tokenizer", "encode", llama2, "--text", "In the"), 0, "336 497 263\n", "");
+    assert_run(RUN("", "tokenizer", "encode", llama2, "--text", "In the", "--prompt"), 0, "1 336 497 263\n",
+               "");
+    assert_run(RUN("", "tokenizer", "encode", llama2, "--text", "", "--prompt", "--json"), 0, "[1]\n", "");
+    assert_run(RUN("", "tokenizer", "encode", llama2, "--text", "", "--json"), 0, "[]\n", "");
+    assert_run(RUN("", "tokenizer", "encode", flags, "--text", "", "--prompt"), 0, "380 381\n", "");
+    assert_run(RUN("", "tokenizer", "decode", llama2, "336", "497", "263"), 0, "In the", "");
+}
+
 static void recipes_are_listed_and_fetched(void **state)
 {
     (void)state;
@@ -322,6 +345,7 @@ int main(void)
         cmocka_unit_test(prepared_text_can_be_looked_into),
         cmocka_unit_test(shards_can_be_looked_into),
         cmocka_unit_test(a_tokenizer_is_trained_encodes_and_decodes),
+        cmocka_unit_test(a_foreign_tokenizer_is_described_and_begins_a_prompt),
         cmocka_unit_test(recipes_are_listed_and_fetched),
         cmocka_unit_test(clean_removes_what_is_kept_of_texts_and_nothing_else),
         cmocka_unit_test(an_interrupt_leaves_nothing_half_written),

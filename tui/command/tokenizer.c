@@ -257,6 +257,15 @@ static void name_steps(const struct normalizer *normalizer, char *buf, size_t si
     }
 }
 
+/* Where encoding puts a space before text. */
+static const char *prefix_space(const struct bpe *bpe)
+{
+    if (bpe->spaces.prefix) return bpe->spaces.first_only ? "first" : "always";
+    for (size_t i = 0; i < bpe->normalizer.count; i++)
+        if (bpe->normalizer.steps[i].kind == NORMAL_PREPEND) return "always";
+    return "never";
+}
+
 /* The tokens around a prompt, as a list. */
 static void show_around(struct output *o, const struct tokenizer *tokenizer, const char *name,
                         const uint32_t *ids, size_t count)
@@ -293,8 +302,7 @@ static void show_definition(struct output *o, const struct tokenizer *tokenizer)
     if (bpe->characters)
         OUTPUT_MEMBERS(o, "byte_fallback", (bool)(fallback == 256), "unknown_token",
                        bpe->unknown_id == BPE_NO_ID ? (int64_t)-1 : (int64_t)bpe->unknown_id);
-    if (bpe->spaces.prefix)
-        OUTPUT_MEMBERS(o, "prefix", bpe->spaces.prefix, "prefix_first_only", (bool)bpe->spaces.first_only);
+    output_text(o, "prefix_space", prefix_space(bpe));
     show_around(o, tokenizer, "before_prompt", bpe->before, bpe->before_count);
     show_around(o, tokenizer, "after_prompt", bpe->after, bpe->after_count);
     if (o->json) json_out_open(&o->out, "split_patterns", '[', JSON_OUT_LINES);
