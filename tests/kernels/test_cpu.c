@@ -228,7 +228,20 @@ static void environment_chooses_the_instruction_set(void **state)
 static void call_everything(const struct check_target *t, float *f[8], int32_t *tokens, void *workspace)
 {
     const struct backend *k = t->backend;
-    enum { B = 2, T = 70, N = B * T, NH = 4, NKV = 2, HS = 16, C = NH * HS, F = 96, V = 333 };
+    enum {
+        B = 2,
+        T = 70,
+        N = B * T,
+        NH = 4,
+        NKV = 2,
+        HS = 16,
+        C = NH * HS,
+        F = 96,
+        V = 333,
+        ROWS = 4,
+        LENGTH = 300
+    };
+    static const int32_t slots[ROWS] = {0, 2, 2, 1}, positions[ROWS] = {5, 298, 299, 0};
     struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3, .loss_scale = 1, .lr = 1e-3f};
     const struct dropout_site site = {&control, 4, 0};
     struct clip_state clip = {1, 1, 0};
@@ -250,6 +263,9 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
                              t->stream);
     k->attention_forward(f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, 0, t->stream);
     k->attention_backward(f[2], f[3], f[0], f[7], f[1], workspace, B, T, NH, NKV, HS, 0, t->stream);
+    k->cache_store(f[2], f[3], f[1], slots, positions, ROWS, LENGTH, NH, NKV, HS, t->stream);
+    k->attention_cached(f[0], f[1], f[2], f[3], slots, positions, workspace, ROWS, LENGTH, LENGTH, NH, NKV,
+                        HS, 0, t->stream);
     k->swiglu_forward(f[0], f[1], N, F, t->stream);
     k->swiglu_backward(f[2], f[0], f[1], N, F, t->stream);
     k->bias_forward(f[0], f[1], N, C, C, t->stream);
