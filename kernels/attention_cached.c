@@ -39,22 +39,32 @@ struct tiles {
     float max[TILE], total[TILE], keep[TILE];
 };
 
+/* from: the row's key heads, then its value heads */
+static void store_row(float *keys, float *values, const float *from, int slot, int position, int S, int NKV,
+                      int HS)
+{
+    size_t bytes = (size_t)HS * sizeof(float);
+    for (int h = 0; h < NKV; h++) {
+        size_t head = (size_t)slot * (size_t)NKV + (size_t)h;
+        size_t to = (head * (size_t)S + (size_t)position) * (size_t)HS;
+        memcpy(keys + to, from + (size_t)h * (size_t)HS, bytes);
+        memcpy(values + to, from + (size_t)(NKV + h) * (size_t)HS, bytes);
+    }
+}
+
 void cache_store(void *keys_, void *values_, const void *qkv_, const int32_t *slots, const int32_t *positions,
                  int N, int S, int NH, int NKV, int HS, struct stream *stream)
 {
     float *keys = keys_, *values = values_;
     const float *qkv = qkv_;
-    size_t row = (size_t)(NH + 2 * NKV) * (size_t)HS, bytes = (size_t)HS * sizeof(float);
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int n = 0; n < N; n++) {
-        const float *from = qkv + (size_t)n * row + (size_t)NH * (size_t)HS;
-        for (int h = 0; h < NKV; h++) {
-            size_t head = (size_t)slots[n] * (size_t)NKV + (size_t)h;
-            size_t to = (head * (size_t)S + (size_t)positions[n]) * (size_t)HS;
-            memcpy(keys + to, from + (size_t)h * (size_t)HS, bytes);
-            memcpy(values + to, from + (size_t)(NKV + h) * (size_t)HS, bytes);
-        }
+    size_t row = (size_t)(NH + 2 * NKV) * (size_t)HS, heads = (size_t)NH * (size_t)HS;
+    if (N == 1) {
+        store_row(keys, values, qkv + heads, *slots, *positions, S, NKV, HS);
+        return;
     }
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++)
+        store_row(keys, values, qkv + (size_t)n * row + heads, slots[n], positions[n], S, NKV, HS);
 }
 
 /* The rows from `row` on that share a task: they follow each other in one sequence. */

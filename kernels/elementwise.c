@@ -56,17 +56,23 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
     }
 }
 
+static void swiglu_row(float *out, const float *gate, int F)
+{
+    const float *up = gate + F;
+#pragma omp simd
+    for (int f = 0; f < F; f++) out[f] = gate[f] * simd_sigmoid(gate[f]) * up[f];
+}
+
 void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct stream *stream)
 {
     float *out = out_;
     const float *gate_up = gate_up_;
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int n = 0; n < N; n++) {
-        const float *gate = gate_up + (size_t)n * 2 * F, *up = gate + F;
-        float *o = out + (size_t)n * F;
-#pragma omp simd
-        for (int f = 0; f < F; f++) o[f] = gate[f] * simd_sigmoid(gate[f]) * up[f];
+    if (N == 1) {
+        swiglu_row(out, gate_up, F);
+        return;
     }
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) swiglu_row(out + (size_t)n * F, gate_up + (size_t)n * 2 * F, F);
 }
 
 void swiglu_backward(void *dgate_up_, const void *dout_, const void *gate_up_, int N, int F,

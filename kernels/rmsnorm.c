@@ -24,23 +24,32 @@ void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, 
     rmsnorm_residual_forward((void *)x, out, rstd, x, NULL, weight, N, C, eps, stream);
 }
 
+/* delta NULL: sum is x. Returns rstd. */
+static float residual_row(float *sum, float *out, const float *x, const float *delta, const float *weight,
+                          int C, float eps)
+{
+    if (delta != NULL) {
+#pragma omp simd
+        for (int c = 0; c < C; c++) sum[c] = x[c] + delta[c];
+    }
+    float r = row_rstd(sum, C, eps);
+    row_scale(out, sum, weight, r, C);
+    return r;
+}
+
 void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x_, const void *delta_,
-                              const void *weight_, int N, int C, float eps, struct stream *stream)
+                              const void *weight, int N, int C, float eps, struct stream *stream)
 {
     float *sum = sum_, *out = out_;
-    const float *x = x_, *delta = delta_, *weight = weight_;
+    const float *x = x_, *delta = delta_;
+    if (N == 1) {
+        *rstd = residual_row(sum, out, x, delta, weight, C, eps);
+        return;
+    }
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         size_t at = (size_t)n * C;
-        float *row = sum + at;
-        if (delta != NULL) { /* otherwise sum is x */
-            const float *a = x + at, *b = delta + at;
-#pragma omp simd
-            for (int c = 0; c < C; c++) row[c] = a[c] + b[c];
-        }
-        float r = row_rstd(row, C, eps);
-        row_scale(out + at, row, weight, r, C);
-        rstd[n] = r;
+        rstd[n] = residual_row(sum + at, out + at, x + at, delta != NULL ? delta + at : NULL, weight, C, eps);
     }
 }
 

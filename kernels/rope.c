@@ -20,6 +20,11 @@ static inline void head_rotate(float *head, const float *cos_sin, int HS, float 
     }
 }
 
+static void row_rotate(float *row, const float *angles, int heads, int HS, float direction)
+{
+    for (int h = 0; h < heads; h++) head_rotate(row + (size_t)h * HS, angles, HS, direction);
+}
+
 /* The angles of row n. */
 static inline const float *angles_of(const float *cos_sin, const int32_t *positions, long n, int T, int HS)
 {
@@ -31,12 +36,14 @@ void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int 
 {
     long rows = (long)B * T;
     float direction = back ? -1.0f : 1.0f;
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (long n = 0; n < rows; n++) {
-        float *row = (float *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS;
-        const float *angles = angles_of(cos_sin, positions, n, T, HS);
-        for (int h = 0; h < NH + NKV; h++) head_rotate(row + (size_t)h * HS, angles, HS, direction);
+    if (rows == 1) {
+        row_rotate(qkv, angles_of(cos_sin, positions, 0, T, HS), NH + NKV, HS, direction);
+        return;
     }
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (long n = 0; n < rows; n++)
+        row_rotate((float *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS,
+                   angles_of(cos_sin, positions, n, T, HS), NH + NKV, HS, direction);
 }
 
 /* y (HS) = x (HS) normed and rotated; returns rstd. y may be x. */

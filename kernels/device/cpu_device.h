@@ -2,7 +2,8 @@
  * prototypes. Private to kernels/.
  *
  * A parallel region always has exactly the stream's thread count (an if-clause or a smaller team would make
- * libgomp build a new team, which allocates). */
+ * libgomp build a new team, which allocates). An operation of generating that has one row does without a
+ * region: entering and leaving one takes longer than the row. */
 #ifndef ANNEAL_KERNELS_DEVICE_CPU_DEVICE_H
 #define ANNEAL_KERNELS_DEVICE_CPU_DEVICE_H
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # make bench: measures this machine and the build in BUILD (default build) and, if it is installed, PyTorch.
 #
-#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, interval, or a bench_ program
+#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, interval, generate, or a
+#                                               bench_ program
 #
 # Prints the machine, every benchmark program's own lines, then the training step of preset tiny (batch 16 x 256, fp32,
 # Lion) three ways, in turns with the same threads: `anneal bench step --json`, PyTorch eager, torch.compile; of each the
 # fastest of ANNEAL_BENCH_ROUNDS (default 2) medians; and the ratios. Then the peak memory of a process that does the same
 # AdamW steps of presets tiny and small (batch 8 x 256), in total, and without the memory that importing PyTorch needs. Then
 # checkpoint.activation_interval 0 and 1, AdamW of preset tiny (batch 2 x 256), in turns: time and peak memory, and the
-# ratios. A line that begins with MISSING names each missing tool; the exit status is 1 only if a measurement
+# ratios. Then generating with preset small in fp32 and bf16, of anneal against its bounds (bench_generate), and where they are
+# installed of transformers and llama.cpp with the same weights, in turns, each the fastest of its rounds.
+# A line that begins with MISSING names each missing tool; the exit status is 1 only if a measurement
 # fails. The output is also written to BUILD/bench.txt.
 # OMP_NUM_THREADS sets the threads; ANNEAL_BENCH_PYTHON names the interpreter that has PyTorch (default python3).
 # OpenBLAS chooses its kernels itself: the script reports and ignores a choice in the environment, unless
@@ -61,6 +64,7 @@ run_programs() {
     for program in "$build"/tests/bench/bench_*; do
         if [ ! -x "$program" ] || [[ $program == *.[od] ]]; then continue; fi
         name=$(basename "$program")
+        [ "$name" != bench_generate ] || continue # a part of its own
         wanted "$name" "$@" || continue
         echo
         echo "== $name"
@@ -206,6 +210,75 @@ compare_intervals() {
         "planned $(ratio "$(($(number planned_bytes <"$scratch/interval-0") - $(number planned_bytes <"$scratch/interval-1")))" 1048576 1) MiB less"
 }
 
+# ---- generating ----
+# Folders and GGUF files of the same random weights. A tokenizer is needed only to make the GGUF files.
+write_models() {
+    local element
+    "$build/anneal" tokenizer train kjv --vocab 2048 -o "$scratch/tokenizer.json" >"$scratch/log" 2>&1 ||
+        echo "MISSING llama.cpp: no tokenizer: $(tail -n 1 "$scratch/log")"
+    for element in fp32 bf16; do
+        "$build/tests/bench/bench_generate" --write "$scratch/$element" small $element || return 1
+        [ -f "$scratch/tokenizer.json" ] || continue
+        cp "$scratch/tokenizer.json" "$scratch/$element/"
+    done
+    export_gguf fp32 f32
+    export_gguf bf16 bf16
+    export_gguf bf16 f16
+}
+
+export_gguf() { # FOLDER TYPE
+    "$build/anneal" model export "$scratch/$1" --gguf "$2" -o "$scratch/$2.gguf" >"$scratch/log" 2>&1 ||
+        echo "MISSING llama.cpp $2: $(tail -n 1 "$scratch/log")"
+}
+
+# One JSON object a line in $scratch/generate, of every round and contestant.
+measure_generating() {
+    local round element type
+    for ((round = 1; round <= rounds; round++)); do
+        for element in fp32 bf16; do
+            "$build/tests/bench/bench_generate" --json small $element
+            run_peer transformers "$scratch/$element" $element
+        done
+        for type in f32 bf16 f16; do
+            [ ! -f "$scratch/$type.gguf" ] || run_peer llama.cpp "$scratch/$type.gguf" $type
+        done
+    done >"$scratch/generate"
+}
+
+run_peer() { # WHO MODEL WEIGHTS
+    command -v "$python" >/dev/null || return 0
+    "$python" "$here/generate_peers.py" "$@" --threads "$OMP_NUM_THREADS" 2>"$scratch/log" ||
+        echo "{\"who\": \"$1\", \"skip\": \"$(tail -n 1 "$scratch/log" | tr -d '"\\')\"}"
+}
+
+compare_generating() {
+    sed -nE 's/.*"who": "([^"]*)", "skip": "(.*)"\}$/MISSING \1: \2/p' "$scratch/generate" | sort -u
+    local line
+    while read -r line; do
+        [[ $line != *'"skip"'* ]] || continue
+        printf '%s|%s|%s|%s|%s|%s\n' "$(sed -nE 's/.*"who": "([^"]*)".*/\1/p' <<<"$line")" \
+            "$(sed -nE 's/.*"weights": "([^"]*)".*/\1/p' <<<"$line")" "$(number prefill <<<"$line")" \
+            "$(number decode <<<"$line")" "$(number prefill_bound <<<"$line")" "$(number decode_bound <<<"$line")"
+    done <"$scratch/generate" | awk -F'|' '
+        { key = $1 "|" $2; if (!(key in prefill)) order[++count] = key }
+        $3 > prefill[key] { prefill[key] = $3 + 0 }
+        $4 > decode[key] { decode[key] = $4 + 0 }
+        $5 && $3 / $5 > prefill_share[key] { prefill_share[key] = $3 / $5 }
+        $6 && $4 / $6 > decode_share[key] { decode_share[key] = $4 / $6 }
+        END {
+            for (i = 1; i <= count; i++) {
+                split(order[i], name, "|")
+                printf "  %-42s %-4s %7.0f tokens/s of a prompt %7.1f next tokens/s", name[1], name[2], prefill[order[i]], decode[order[i]]
+                if (decode_share[order[i]]) printf "   %.0f %% and %.0f %% of the bounds", 100 * prefill_share[order[i]], 100 * decode_share[order[i]]
+                else {
+                    own = "anneal|" (name[2] ~ /16/ ? "bf16" : "fp32")
+                    printf "   anneal %.2f x and %.2f x", prefill[own] / prefill[order[i]], decode[own] / decode[order[i]]
+                }
+                print ""
+            }
+        }'
+}
+
 main() {
     print_machine
     unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
@@ -227,6 +300,16 @@ main() {
         echo
         echo "== checkpoint.activation_interval, preset tiny, AdamW, batch 2 x 256, fp32; the fastest of $rounds medians"
         compare_intervals
+    fi
+    if wanted generate "$@"; then
+        echo
+        echo "== generating, preset small, a prompt of 512 tokens and 64 more; the fastest of $rounds rounds"
+        if write_models; then
+            measure_generating
+            compare_generating
+        else
+            echo "FAILED bench_generate" && touch "$scratch/failed"
+        fi
     fi
     echo
     echo "load average after: $(cut -d' ' -f1-3 /proc/loadavg)"
