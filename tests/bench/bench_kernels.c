@@ -84,7 +84,7 @@ static void sgemm_body(struct bench *b)
 
 static void embedding_forward_body(struct bench *b)
 {
-    b->k->embedding_forward(b->y, b->tokens, b->w, N, C, b->stream);
+    b->k->embedding_forward(b->y, b->tokens, matrix_view(b->w, ELEMENT_FP32, C), N, V, C, b->stream);
 }
 static void embedding_backward_body(struct bench *b)
 {
