@@ -140,6 +140,12 @@ static enum status read_header(struct token_file *file, struct err *err)
                            head[1], known[0], known[1]);
         file->count = head[2] < 0 ? UINT64_MAX : (uint64_t)head[2];
     }
+    if (file->format == TOKEN_FORMAT_TOK && file->count >> 48) /* no file of that format is so large */
+        return err_set(
+            err, STATUS_CORRUPT,
+            "%s: is not a token file (a name ending with .tok or .bin means one; a text file needs "
+            "another name)",
+            file->path);
     if (file->count != (size - header) / width || (size - header) % width)
         return err_set(err, STATUS_CORRUPT,
                        "%s: is %s: its header promises %llu tokens of %zu bytes, but %zu bytes follow it "
