@@ -310,7 +310,8 @@ static int on_pair(void *user, const char *section, const char *name, const char
                     ? err_set(r->err, STATUS_USAGE, "%s is set twice (remove one of the two lines)", full)
                     : set_key(r->config, full, value, r->err);
     if (r->status)
-        err_prefix(r->err, "%s:%d", r->name, r->line);
+        err_prefix(r->err, "%s:%d%s", r->name, r->line,
+                   strstr(value, " #") ? " (a comment after a value begins with ;)" : "");
     else
         snprintf(r->seen + used, sizeof r->seen - used, "%s", line + (used > 0));
     return 1;
@@ -332,7 +333,8 @@ enum status config_read_file(struct config *config, const char *path, struct err
     file_map_close(&map);
     if (r.status && (line <= 0 || r.line < line)) return r.status;
     if (line > 0) /* inih goes on after a bad line: `line` is the first one */
-        return err_set(err, STATUS_USAGE, "%s:%d: must be [section], key = value or ; comment", path, line);
+        return err_set(err, STATUS_USAGE, "%s:%d: must be [section], key = value, or a comment after ; or #",
+                       path, line);
     return line < 0 ? err_no_memory(err, "reading %s", path) : STATUS_OK;
 }
 

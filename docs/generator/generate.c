@@ -286,7 +286,8 @@ static void write_key(struct writer *w, const struct config_key *key)
 }
 
 static const char config_text_of_page[] =
-    "A configuration is an INI file: sections in brackets, lines `key = value`, comments after `;` or `#`. "
+    "A configuration is an INI file: sections in brackets, lines `key = value`, comments after `;`, and on "
+    "lines of their own also after `#`. "
     "Every key has "
     "a default. On the command line --section.key=value sets a key and overrides the file:\n"
     "  [model]\n"

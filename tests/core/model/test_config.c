@@ -239,6 +239,8 @@ static void an_unknown_key_names_the_nearest(void **state)
     expect_word_refused("--eval.early_stoping_patience=1", "did you mean eval.early_stopping_patience?");
     expect_word_refused("--xyzzy.plugh=1", "--help-config");
     expect_word_refused("--seed=1", "unknown key seed");
+    expect_file_refused("[train]\nbatch_size = 3 # three\n",
+                        "run.ini:2 (a comment after a value begins with ;): train.batch_size = 3 # three: ");
     expect_file_refused("[train]\nseed = 1\n\n; comment\n  batchsize = 4\n",
                         "run.ini:5: unknown key train.batchsize (did you mean train.batch_size?");
     expect_file_refused("seed = 4\n", "run.ini:1: unknown key seed");
