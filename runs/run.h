@@ -84,7 +84,8 @@ void run_abandon(struct store *store, const char *id);
 /* The run with exactly this id; STATUS_NOT_FOUND. */
 enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err);
 
-/* RUN as a user types it: an id, a unique prefix of one, a name (the newest of that name), or "latest".
+/* RUN as a user types it: an id, a unique prefix of one, a name (the newest of that name), an id without its
+ * date ("twin-2", the newest), or "latest".
  * Errors: STATUS_NOT_FOUND (suggests the nearest), STATUS_USAGE when a prefix fits several (names them). */
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err);
 

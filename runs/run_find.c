@@ -195,6 +195,8 @@ static enum status refuse_several(sqlite3_stmt *select, const char *first, const
                    names, matches > 3 ? ", ..." : "");
 }
 
+enum { DATE_LENGTH = 16 }; /* "YYYYMMDD-HHMMSS-", with which ids begin */
+
 enum status run_find(struct store *store, const char *word, struct run_info *out, struct err *err)
 {
     sqlite3_stmt *select;
@@ -202,17 +204,19 @@ enum status run_find(struct store *store, const char *word, struct run_info *out
     struct run_info info;
     if (!*word)
         return err_set(err, STATUS_USAGE, "no run given (an id, the start of one, a name, or latest)");
-    enum status status =
-        select_runs(store,
-                    latest ? NEWEST_FIRST
-                           : "where id = ?1 or name = ?1 or substr(id, 1, length(?1)) = ?1"
-                             " order by id = ?1 desc, name = ?1 desc, created_at desc, rowid desc",
-                    latest ? NULL : word, &select, err);
+    enum status status = select_runs(
+        store,
+        latest ? NEWEST_FIRST
+               : "where id = ?1 or name = ?1 or substr(id, 17) = ?1 or substr(id, 1, length(?1)) = ?1"
+                 " order by id = ?1 desc, case ?1 when name then 2 when substr(id, 17) then 1 else 0"
+                 " end desc, created_at desc, rowid desc",
+        latest ? NULL : word, &select, err);
     if (!status) status = store_step(store, select, &found, err);
     if (status) return status;
     if (!found) return not_found(store, word, err);
     read_run(store, select, &info);
-    if (latest || strcmp(info.id, word) == 0 || strcmp(info.name, word) == 0)
+    const char *after_date = strlen(info.id) > DATE_LENGTH ? info.id + DATE_LENGTH : "";
+    if (latest || strcmp(info.id, word) == 0 || strcmp(info.name, word) == 0 || strcmp(after_date, word) == 0)
         sqlite3_reset(select);
     else
         status = refuse_several(select, info.id, word, err);

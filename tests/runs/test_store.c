@@ -392,6 +392,14 @@ static void a_run_is_found_by_id_prefix_name_and_latest(void **state)
     assert_true(
         store_fixture_number(home, "select count(*) from params where name = 'train.batch_size' and value = "
                                    "'16'") == 3);
+    char first[RUN_ID_MAX], second[RUN_ID_MAX];
+    store_fixture_run(home, "twin", first);
+    do store_fixture_run(home, "twin", second); /* in the same second: its id ends with twin-2 */
+    while (strcmp(second + 16, "twin-2") != 0);
+    assert_int_equal(run_find(store, "twin-2", &info, &err), STATUS_OK);
+    assert_string_equal(info.id, second);
+    assert_int_equal(run_find(store, "twin", &info, &err), STATUS_OK);
+    assert_string_equal(info.id, second);
     store_close(store);
 }
 
