@@ -1,6 +1,7 @@
 /* See bpe_train.h. */
 #include "datasets/bpe_train.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,14 +50,19 @@ struct bpe_trainer {
     int vocab_size;                 /* the size to learn */
 };
 
+enum status bpe_train_check(int64_t vocab_size, struct err *err)
+{
+    if (vocab_size >= BPE_TRAIN_VOCAB_MIN && vocab_size <= BPE_TRAIN_VOCAB_MAX) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "a vocabulary of %" PRId64 " tokens: give a number from %d (the bytes) to %d", vocab_size,
+                   BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
+}
+
 enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
                             struct err *err)
 {
     static const char *const pattern = PRETOKENIZER_GPT2;
-    if (vocab_size < BPE_TRAIN_VOCAB_MIN || vocab_size > BPE_TRAIN_VOCAB_MAX)
-        return err_set(err, STATUS_USAGE,
-                       "a vocabulary of %d tokens: give a number from %d (the bytes) to %d", vocab_size,
-                       BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
+    if (bpe_train_check(vocab_size, err)) return STATUS_USAGE;
     struct bpe_trainer *made = calloc(1, sizeof *made);
     if (!made) return err_no_memory(err, "learning a tokenizer");
     made->vocab_size = vocab_size;

@@ -18,6 +18,9 @@ enum { BPE_TRAIN_VOCAB_MIN = 256, BPE_TRAIN_VOCAB_MAX = 1000000 };
 
 struct bpe_trainer;
 
+/* STATUS_USAGE if vocab_size is out of range. */
+enum status bpe_train_check(int64_t vocab_size, struct err *err);
+
 /* STATUS_USAGE if vocab_size is out of range. `progress` is borrowed. */
 enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
                             struct err *err);

@@ -170,6 +170,7 @@ static enum status open_text(const struct inputs *texts, const char *word, const
     struct tokenizer *opened = NULL;
     char folder[PATH_MAX];
     enum status status = preparation_open_tokenizer(word, &opened, err);
+    if (!status) inputs_note(texts, progress);
     if (!status) status = corpus_cache_find(texts, word, opened, cache, progress, folder, err);
     if (!status && open_folder(folder, out, NULL)) {
         status = corpus_cache_make(texts, word, opened, folder, is_good_folder, progress, err);
@@ -193,7 +194,6 @@ enum status corpus_open(const char *train, const char *tokenizer, const char *ca
                          "%.200s: is text, which needs a tokenizer (name token files, which "
                          "end with .tok or .bin, or the tokenizer)",
                          train);
-    if (!status && !inputs.tokens) inputs_note(&inputs, progress);
     if (!status)
         status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
                                : open_text(&inputs, tokenizer, cache, progress, out, err);

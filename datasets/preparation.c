@@ -38,8 +38,9 @@ static enum status learn(const struct inputs *texts, int vocab_size, const struc
 
 enum status preparation_open_tokenizer(const char *word, struct tokenizer **out, struct err *err)
 {
+    int64_t size = tokenizer_learned_size(word);
     *out = NULL;
-    return tokenizer_learned_size(word) > 0 ? STATUS_OK : tokenizer_open(word, out, err);
+    return size > 0 ? bpe_train_check(size, err) : tokenizer_open(word, out, err);
 }
 
 static enum status check_name(const char *path, const char *end, const char *what, struct err *err)

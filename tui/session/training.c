@@ -184,9 +184,10 @@ static void report_name(struct training_session *s)
     char name[RUN_NAME_MAX - 8];
     run_name_clean(s->options->name, name, sizeof name);
     if (s->options->name && strcmp(name, s->options->name) != 0)
-        training_session_event(s, -1, "info",
-                               "the run is called %s: a name consists of letters, digits, _, . and hyphens",
-                               name);
+        training_session_event(
+            s, -1, "info",
+            "the run is called %s: a name consists of at most %d letters, digits, _, . and hyphens", name,
+            RUN_NAME_MAX - 9);
 }
 
 static void introduce(struct training_session *s)
@@ -344,6 +345,7 @@ enum status training_start(const struct training_options *options, struct err *e
 {
     struct training_session s;
     enum status status = open_session(&s, options, err);
+    if (!status && options->name) status = run_name_check(options->name, err);
     if (!options->fork && *s.config.model.from) s.weights = s.config.model.from;
     if (!status)
         status = prepare(&s, options->fork ? training_open_forked : training_session_open_trainer, err);

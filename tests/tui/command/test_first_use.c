@@ -261,6 +261,10 @@ static void a_name_that_is_changed_is_reported(void **state)
 static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **state)
 {
     (void)state;
+    char lengthy[408] = "--name=";
+    memset(lengthy + 7, 'x', 400);
+    p = process_run(0, "train", s.config, lengthy, "--train.total_steps=2", NULL);
+    assert_non_null(strstr(process_stderr(p), "at most 63 letters, digits, "));
     struct stage s;
     stage_open(&s, "kept");
     process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", "--checkpoint.every=5",
@@ -319,6 +323,35 @@ static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
     struct stage s;
     char *text = calloc(1, 8001);
     stage_open(&s, "too-small");
+static void a_command_by_another_name_suggests_ours(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"rm", "delete RUN"}, {"ls", "runs"}, {"stop", "order RUN stop"}, {"log", "show RUN"}};
+    char sentence[100];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(sentence, sizeof sentence, "no command \"%s\"; did you mean \"%s\"?", cases[i][0],
+                 cases[i][1]);
+        process_expect_sentence(process_run(2, cases[i][0], NULL), sentence);
+    }
+}
+
+static void a_wrong_word_is_refused_before_the_texts_are_read(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"--name=latest", "--data.tokenizer=bpe:100", "--data.tokenizer=gpt2"};
+    static const char *const sentences[] = {"--name latest", "a vocabulary of 100 tokens",
+                                            "tokenizer \"gpt2\""};
+    struct stage s;
+    char data[1300];
+    stage_open(&s, "early");
+    snprintf(data, sizeof data, "--data.train=%s,%s", s.corpus, s.config); /* two: the reading is reported */
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct process *p = process_run(2, "train", s.config, data, words[i], "--progress=plain", NULL);
+        process_expect_sentence(p, sentences[i]);
+    }
+}
+
     for (int i = 0; i < 8000; i++) text[i] = "the cat sat "[i % 12];
     stage_write(s.corpus, text, 8000);
     free(text);
@@ -388,3 +421,5 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        TEST(a_command_by_another_name_suggests_ours),
+        TEST(a_wrong_word_is_refused_before_the_texts_are_read),
