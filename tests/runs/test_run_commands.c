@@ -169,6 +169,7 @@ static void runs_lists_filters_and_sorts(void **state)
     expect(home, "runs --filter best_val_los=3", 2, "did you mean \"best_val_loss\"");
     expect(home, "runs --filter best_val_loss", 2, "is not COLUMN OP VALUE");
     expect(home, "runs --filter ''", 2, "is not COLUMN OP VALUE");
+    expect(home, "runs --filter status=finishd", 2, "no status \"finishd\"; did you mean \"finished\"?");
     expect(home, "runs --filter 'steps=many'", 2, "compared with a number");
     expect(home, "runs --filter 'name<z'", 2, "name is compared with a number");
     expect(home, "runs --filter 'train.learning_rat<1'", 2, "did you mean train.learning_rate?");
@@ -495,6 +496,51 @@ static void order_waits_for_the_outcome(void **state)
     while (store_fixture_number(home, "select max(segment) from runs") < 2) usleep(1000);
     expect(home, "order job checkpoint --wait", 0, "step 42: checkpoint written");
     assert_int_equal(store_fixture_wait(pid), 0);
+}
+
+static void a_list_without_runs_names_the_folder_and_does_not_create_it(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], words[2 * PATH_MAX], nowhere[PATH_MAX + 16], sentence[2 * PATH_MAX];
+    store_fixture_home("c-nowhere", home, sizeof home);
+    snprintf(nowhere, sizeof nowhere, "%s/nowhere", home);
+    snprintf(words, sizeof words, "runs; ANNEAL_HOME='%s' \"$ANNEAL_BINARY\" runs", nowhere);
+    struct answer a = anneal(home, words);
+    snprintf(sentence, sizeof sentence, "there are no runs yet in %s (start one with", nowhere);
+    assert_int_equal(a.code, 0);
+    assert_string_equal(a.out, "");
+    if (!strstr(a.err, sentence)) fail_msg("%s", a.err);
+    assert_false(file_exists(nowhere));
+    done(&a);
+    expect(home, "runs --json", 0, "[]");
+}
+
+static void delete_takes_ended_runs_with_all_that_is_theirs(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], folder[2 * PATH_MAX], words[300];
+    struct err err = {0};
+    struct run_lock lock;
+    store_fixture_home("c-delete", home, sizeof home);
+    furnish(home, finished, crashed);
+    double before = store_fixture_number(home, "select count(*) from runs");
+    snprintf(folder, sizeof folder, "%s/runs/%s", home, finished);
+    snprintf(words, sizeof words, "delete %s %s", finished, crashed);
+    expect(home, words, 2, "needs --yes");
+    snprintf(words, sizeof words, "delete %s nonesuch --yes", finished);
+    expect(home, words, 1, "there is no such run");
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_lock_acquire(store, crashed, &lock, &err), STATUS_OK);
+    snprintf(words, sizeof words, "delete %s %s --yes", finished, crashed);
+    expect(home, words, 1, "is training; nothing was deleted");
+    assert_true(store_fixture_number(home, "select count(*) from runs") == before);
+    assert_true(file_is_folder(folder));
+    run_lock_release(&lock);
+    store_close(store);
+    expect(home, words, 0, "");
+    assert_true(store_fixture_number(home, "select count(*) from runs") == before - 2);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 0);
+    assert_false(file_exists(folder));
 }
 
 int main(void)

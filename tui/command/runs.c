@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/config.h"
 #include "runs/run.h"
@@ -58,6 +59,19 @@ static enum status check_name(const char *option, const char *name, struct err *
                    TEXT_PROGRAM);
 }
 
+/* A status that no run can have is a slip of the keyboard. */
+static enum status check_status(const struct condition *condition, struct err *err)
+{
+    int status, count = 0;
+    if (strcmp(condition->name, "status") != 0 || !strchr("=!", *condition->op)) return STATUS_OK;
+    if (word_parse(status_words, condition->value, &status)) return STATUS_OK;
+    while (status_words[count]) count++;
+    const char *nearest = text_nearest(condition->value, status_words, (size_t)count);
+    return err_set(err, STATUS_USAGE, "--filter: no status \"%.40s\"%s%s%s (%s runs --help lists them)",
+                   condition->value, nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+                   nearest ? "\"?" : "", TEXT_PROGRAM);
+}
+
 static enum status parse_condition(const char *text, struct condition *out, struct err *err)
 {
     static const char operators[] = " = == != < <= > >= ~ ";
@@ -78,7 +92,7 @@ static enum status parse_condition(const char *text, struct condition *out, stru
     if (!status && numbers && !text_parse_double(out->value, &number))
         return err_set(err, STATUS_USAGE, "--filter: %s is compared with a number, not \"%.80s\"", out->name,
                        text);
-    return status;
+    return status ? status : check_status(out, err);
 }
 
 /* Parses EXPR as *count conditions. */
@@ -214,14 +228,18 @@ static enum status run(const void *options, const struct words *words, struct er
     struct store *store = NULL;
     struct run_info *all = NULL;
     struct condition *conditions = NULL;
+    char home[PATH_MAX], database[PATH_MAX];
     size_t any = 0, condition_count = 0;
     struct sorting order = {o->sort, o->sort && *o->sort == '-'};
     (void)words;
     if (order.name) order.name += order.falling;
     enum status status = o->sort ? check_name("--sort", order.name, err) : STATUS_OK;
     if (!status && o->filter) status = parse_filter(o->filter, &arena, &conditions, &condition_count, err);
-    if (!status) status = store_open(NULL, true, &store, err);
-    if (!status) status = run_list(store, &arena, &all, &any, err);
+    if (!status) status = file_anneal_home(home, sizeof home, err);
+    if (!status) status = file_format_path(database, sizeof database, err, "%s/anneal.db", home);
+    bool none = !status && !file_exists(database); /* a list need not create one */
+    if (!status && !none) status = store_open(NULL, true, &store, err);
+    if (!status && !none) status = run_list(store, &arena, &all, &any, err);
     size_t count = any;
     struct listed *runs = arena_alloc_array(&arena, any + 1, sizeof *runs);
     if (!status && !runs) status = err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
@@ -236,7 +254,7 @@ static enum status run(const void *options, const struct words *words, struct er
     else if (!status && any)
         fputs("no run fits the filter\n", stderr);
     else if (!status)
-        fprintf(stderr, "there are no runs yet (start one with `%s train`)\n", TEXT_PROGRAM);
+        fprintf(stderr, "there are no runs yet in %s (start one with `%s train`)\n", home, TEXT_PROGRAM);
     store_close(store);
     arena_release(&arena);
     return status;
