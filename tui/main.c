@@ -57,6 +57,7 @@ static int run(const struct command *command, int argc, char **argv)
     assert(command->size <= sizeof record);
     if (command->defaults) memcpy(record, command->defaults, command->size);
     enum status status = options_parse(&command->line, argc, argv, record, &words, &err);
+    if (!status && words.unknown) status = command_refuse_option(words.unknown, &err);
     if (!status && words.help)
         print_help(command);
     else if (!status)
@@ -72,8 +73,9 @@ static bool asks_for_help(const char *word)
 }
 
 /* The command of this name (a subcommand's last word); NULL with err set. */
-static const struct command *find(const struct command *const *list, const char *word, struct err *err)
+static const struct command *find(const struct command *command, const char *word, struct err *err)
 {
+    const struct command *const *list = command->subcommands;
     const char *names[COMMANDS_MAX];
     size_t count = 0;
     for (; list[count] && count < COMMANDS_MAX; count++) {
@@ -82,6 +84,8 @@ static const struct command *find(const struct command *const *list, const char 
         if (strcmp(names[count], word) == 0) return list[count];
     }
     const char *nearest = text_nearest(word, names, count);
+    for (const struct command_hint *hint = command->hints; hint && hint->word; hint++)
+        if (strcmp(hint->word, word) == 0) nearest = hint->instead;
     err_set(err, STATUS_USAGE, "%s \"%.80s\"%s%s%s", *word == '-' ? "unknown option" : "no command", word,
             nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
     return NULL;
@@ -93,7 +97,7 @@ static int help(const struct command *command, char **words)
     struct err err = {0};
     for (const struct command *next; *words; words++, command = next) {
         if (command->run) err_set(&err, STATUS_USAGE, "has no command \"%.80s\"", *words);
-        if (command->run || !(next = find(command->subcommands, *words, &err))) return fail(command, &err);
+        if (command->run || !(next = find(command, *words, &err))) return fail(command, &err);
     }
     print_help(command);
     return output_check(&err) ? fail(command, &err) : 0;
@@ -106,7 +110,7 @@ static int dispatch(const struct command *command, int argc, char **argv)
     if (command->run) return run(command, argc, argv);
     if (argc > 1 && asks_for_help(argv[1])) return help(command, argv + 2);
     if (argc > 1)
-        next = find(command->subcommands, argv[1], &err);
+        next = find(command, argv[1], &err);
     else
         err_set(&err, STATUS_USAGE, "say what to do: %s", command->line.words);
     return next ? dispatch(next, argc - 1, argv + 1) : fail(command, &err);

@@ -53,10 +53,7 @@ static enum status unknown(const struct parser *p, const char *word)
     const char *nearest = nearest_option(p, word);
     if (nearest)
         return err_set(p->err, STATUS_USAGE, "unknown option %.80s (did you mean --%s?)", word, nearest);
-    return err_set(p->err, STATUS_USAGE, "unknown option %.80s%s", word,
-                   p->line->settings && word[1] == '-'
-                       ? "; a key of the configuration is set with --section.key=value"
-                       : "");
+    return err_set(p->err, STATUS_USAGE, "unknown option %.80s", word);
 }
 
 /* Whether a value is the choice: the same word, or for "cuda:N" a number of at most three digits after the
@@ -143,6 +140,10 @@ static enum status take_long(struct parser *p, const char *word)
     if (o) return take(p, o, name[length] ? name + length + 1 : NULL);
     bool setting = memchr(name, '.', length) ||
                    (name[length] && !nearest_option(p, word)); /* or probably meant as one */
+    if (p->line->settings && !setting && !nearest_option(p, word)) {
+        p->out->unknown = word;
+        return STATUS_OK;
+    }
     if (!p->line->settings || !setting) return unknown(p, word);
     if (!name[length]) return err_set(p->err, STATUS_USAGE, "%.80s: must be --section.key=value", word);
     p->out->settings[p->out->setting_count++] = word;
@@ -189,7 +190,7 @@ enum status options_parse(const struct command_line *line, int argc, char **argv
     if (!out->words) return err_no_memory(err, "the command line");
     out->settings = out->words + room;
     struct parser p = {line, record, out, argv + 1, 0, err};
-    while (!status && !out->help && *p.argv) {
+    while (!status && !out->help && !out->unknown && *p.argv) {
         const char *word = *p.argv++;
         if (!options || is_word(word)) {
             status = take_word(&p, word);
@@ -202,7 +203,7 @@ enum status options_parse(const struct command_line *line, int argc, char **argv
             status = o ? take(&p, o, word[2] ? word + 2 : NULL) : unknown(&p, word);
         }
     }
-    return status || out->help ? status : check_missing(&p);
+    return status || out->help || out->unknown ? status : check_missing(&p);
 }
 
 void words_release(struct words *words)

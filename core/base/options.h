@@ -61,6 +61,9 @@ struct words {
     int count, setting_count;
     char **argv; /* all of it, after the command's name; NULL at the end */
     bool help;   /* --help or -h: the rest is not parsed */
+    /* "--word" that is no option and far from all, where the command takes settings: perhaps a key without
+     * its section, which the caller knows. NULL: none. The rest is not parsed. */
+    const char *unknown;
 };
 
 /* Parses argv[1] … into `record`, which holds the defaults on entry, and into `out`. STATUS_USAGE names the

@@ -556,6 +556,8 @@ int main(void)
         cmocka_unit_test(export_writes_files_folders_and_standard_output),
         cmocka_unit_test(order_needs_a_living_trainer_and_a_known_verb),
         cmocka_unit_test(order_waits_for_the_outcome),
+        cmocka_unit_test(a_list_without_runs_names_the_folder_and_does_not_create_it),
+        cmocka_unit_test(delete_takes_ended_runs_with_all_that_is_theirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

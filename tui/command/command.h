@@ -12,6 +12,11 @@
 
 struct config;
 
+/* A word that is no command but may be meant as one, and what does that. */
+struct command_hint {
+    const char *word, *instead;
+};
+
 struct command {
     struct command_line line;
     const char *summary;  /* one line for the list of commands */
@@ -21,6 +26,7 @@ struct command {
      * everything. */
     enum status (*run)(const void *options, const struct words *words, struct err *err);
     const struct command *const *subcommands; /* instead of run; NULL at the end */
+    const struct command_hint *hints;         /* to subcommands, a NULL word at the end; NULL: none */
 };
 
 /* A command with a function: name, words and how many of them, options, a short summary, the function and the
@@ -50,6 +56,10 @@ struct command {
  * finishes. Relative paths of an existing corpus, tokenizer or model become absolute. */
 enum status train_read_config(const struct words *words, struct config *config, struct err *err);
 
+/* STATUS_USAGE for an option that is none (words.unknown): suggests the key of the configuration that it may
+ * mean, such as train.total_steps for "--steps". */
+enum status command_refuse_option(const char *option, struct err *err);
+
 /* In watch.c: opens the workbench on a run that was just started in the background, and says how to leave. */
 enum status watch_started(const char *run_id, struct err *err);
 
@@ -57,8 +67,8 @@ enum status watch_started(const char *run_id, struct err *err);
 extern const struct command command_anneal;
 
 extern const struct command command_watch, command_demo, command_train, command_resume, command_fork,
-    command_order, command_runs, command_show, command_compare, command_export, command_import,
-    command_generate, command_evaluate, command_data, command_tokenizer, command_model, command_estimate,
-    command_devices, command_bench;
+    command_order, command_runs, command_show, command_compare, command_export, command_delete,
+    command_import, command_generate, command_evaluate, command_data, command_tokenizer, command_model,
+    command_estimate, command_devices, command_bench;
 
 #endif

@@ -235,9 +235,15 @@ static void a_key_as_other_programs_call_it_suggests_ours(void **state)
                             "unknown key train.lr (did you mean train.learning_rate?");
     process_expect_sentence(process_run(2, "train", "--lr=1e-3", NULL),
                             "unknown key lr (did you mean train.learning_rate?");
+    process_expect_sentence(process_run(2, "train", "--lr", "1e-3", NULL),
+                            "unknown option --lr (did you mean --train.learning_rate=VALUE?)");
+    process_expect_sentence(process_run(2, "resume", "latest", "--steps", "100", NULL),
+                            "unknown option --steps (did you mean --train.total_steps=VALUE?)");
+    process_expect_sentence(process_run(2, "train", "--data", "books", NULL),
+                            "unknown option --data (did you mean --data.train=VALUE?)");
     process_expect_sentence(
-        process_run(2, "train", "--lr", "1e-3", NULL),
-        "unknown option --lr; a key of the configuration is set with --section.key=value");
+        process_run(2, "train", "--qwertyuiop", NULL),
+        "unknown option --qwertyuiop; a key of the configuration is set with --section.key=value");
     process_expect_sentence(process_run(2, "train", "--nme=x", NULL),
                             "unknown option --nme=x (did you mean --name?)");
     process_expect_sentence(process_run(2, "runs", "--lr=1e-3", NULL), "unknown option --lr=1e-3 (see ");
@@ -255,16 +261,16 @@ static void a_name_that_is_changed_is_reported(void **state)
     assert_null(strstr(process_stderr(p), "is called"));
     char *names = stage_query(&s, "select name from runs order by name");
     assert_string_equal(names, "my-long-run\nmy-short.run_2");
+    char lengthy[408] = "--name=";
+    memset(lengthy + 7, 'x', 400);
+    p = process_run(0, "train", s.config, lengthy, "--train.total_steps=2", NULL);
+    assert_non_null(strstr(process_stderr(p), "at most 63 letters, digits, "));
     free(names);
 }
 
 static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **state)
 {
     (void)state;
-    char lengthy[408] = "--name=";
-    memset(lengthy + 7, 'x', 400);
-    p = process_run(0, "train", s.config, lengthy, "--train.total_steps=2", NULL);
-    assert_non_null(strstr(process_stderr(p), "at most 63 letters, digits, "));
     struct stage s;
     stage_open(&s, "kept");
     process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", "--checkpoint.every=5",
@@ -317,12 +323,6 @@ static void a_model_folder_that_contradicts_itself_is_warned_of(void **state)
     assert_non_null(strstr(process_stdout(p), "Tensors"));
 }
 
-static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
-{
-    (void)state;
-    struct stage s;
-    char *text = calloc(1, 8001);
-    stage_open(&s, "too-small");
 static void a_command_by_another_name_suggests_ours(void **state)
 {
     (void)state;
@@ -352,6 +352,12 @@ static void a_wrong_word_is_refused_before_the_texts_are_read(void **state)
     }
 }
 
+static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
+{
+    (void)state;
+    struct stage s;
+    char *text = calloc(1, 8001);
+    stage_open(&s, "too-small");
     for (int i = 0; i < 8000; i++) text[i] = "the cat sat "[i % 12];
     stage_write(s.corpus, text, 8000);
     free(text);
@@ -416,10 +422,10 @@ int main(void)
         TEST(a_step_that_keep_has_removed_names_the_key_and_what_is_left),
         TEST(an_export_into_a_folder_prints_paths_that_can_be_pasted),
         TEST(a_model_folder_that_contradicts_itself_is_warned_of),
+        TEST(a_command_by_another_name_suggests_ours),
+        TEST(a_wrong_word_is_refused_before_the_texts_are_read),
         TEST(a_text_too_small_for_its_tokenizer_is_reported),
         TEST(without_any_nvidia_device_the_cpu_needs_no_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-        TEST(a_command_by_another_name_suggests_ours),
-        TEST(a_wrong_word_is_refused_before_the_texts_are_read),

@@ -1,0 +1,74 @@
+/* `anneal delete`: deletes ended runs with all that belongs to them. On a terminal it asks first; elsewhere
+ * --yes takes the place of the answer. It deletes all runs named, or none. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/text.h"
+#include "runs/run.h"
+#include "tui/command/command.h"
+#include "tui/command/output.h"
+
+struct options {
+    bool yes;
+};
+
+static enum status check_ended(struct store *store, const struct run_info *runs, size_t count,
+                               struct err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (run_is_alive(store, runs[i].id))
+            return err_set(err, STATUS_BUSY,
+                           "run %s is training; nothing was deleted (stop it first: %s order %s stop --wait)",
+                           runs[i].id, TEXT_PROGRAM, runs[i].id);
+    return STATUS_OK;
+}
+
+/* Whether the user confirms it. The end of the input is a no. */
+static bool ask(const struct run_info *runs, size_t count)
+{
+    char line[16] = "";
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "%s  %s, %s steps\n", runs[i].id, status_words[runs[i].status],
+                TEXT_NUMBER(runs[i].steps < 0 ? 0 : runs[i].steps));
+    fprintf(stderr, "Delete %s with history and checkpoints? [y/N] ", count == 1 ? "this run" : "these runs");
+    return fgets(line, sizeof line, stdin) && (strcmp(line, "y\n") == 0 || strcmp(line, "yes\n") == 0);
+}
+
+static enum status run_deletion(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct arena arena = {0};
+    struct store *store = NULL;
+    struct run_info *runs = NULL;
+    size_t count = (size_t)words->count;
+    if (!o->yes && !isatty(STDIN_FILENO))
+        return err_set(err, STATUS_USAGE, "needs --yes where no terminal can ask");
+    enum status status = store_open(NULL, false, &store, err);
+    if (!status) status = run_find_all(store, words->words, count, &arena, &runs, err);
+    if (!status) status = check_ended(store, runs, count, err);
+    bool agreed = !status && (o->yes || ask(runs, count));
+    for (size_t i = 0; !status && agreed && i < count; i++) {
+        status = run_delete(store, runs[i].id, err);
+        if (!status) fprintf(stderr, "deleted %s\n", runs[i].id);
+    }
+    if (!status && !agreed) fputs("nothing was deleted\n", stderr);
+    store_close(store);
+    arena_release(&arena);
+    return status;
+}
+
+static const struct option_spec options[] = {
+    OPTION("yes", OPTION_FLAG, AT(yes), NULL, "deletes without asking", .letter = 'y'),
+    {0},
+};
+
+const struct command command_delete = COMMAND(
+    "delete", "RUN...", 1, -1, options, "delete runs with their history and checkpoints", run_deletion,
+    (struct options){0},
+    .about =
+        "Deletes ended runs: the history, the checkpoints and the folder of each. This cannot be undone. "
+        "Asks first; without a terminal it needs --yes. A run that is training is refused, and then none "
+        "is deleted.",
+    .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest:\n"
+             "  anneal delete latest --yes");
