@@ -3,7 +3,8 @@
  *
  * A task is one key/value head and range of keys, for up to TILE queries: the query heads of the group, of
  * one row or of several rows that follow each other in one sequence. Like the training attention it computes
- * scores transposed (keys in rows, queries in lanes), so that the softmax runs down the columns. With one
+ * scores transposed (keys in rows, queries in lanes), so that the softmax runs down the columns; up to FEW
+ * queries, as those of a next token without shared heads, are computed one by one instead. With one
  * range a task writes its result; else partial results, which a second loop combines. */
 
 #include <math.h>
@@ -14,7 +15,7 @@
 #include "kernels/simd.h"
 #include "kernels/tile.h"
 
-enum { LANES = 16 }; /* queries are padded to this many */
+enum { LANES = 16, FEW = 4 }; /* queries are padded to LANES, but for up to FEW of them */
 
 struct problem {
     float *out, *partial;
@@ -177,6 +178,76 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
     }
 }
 
+/* ---- few queries: one after the other, at the speed of reading the cache ---- */
+
+/* scores (to − from) = q · key u; returns the largest. */
+static float score_keys(float *scores, const float *q, const float *keys, int from, int to, int HS)
+{
+    for (int u = from; u < to; u++) scores[u - from] = simd_dot_block(q, keys + (ptrdiff_t)u * HS, NULL, HS);
+    return simd_max(scores, to - from);
+}
+
+/* sum (HS) = keep · sum + Σ weights[u − from] · value u; keep 0: sum is not read. */
+static void add_values(float *sum, float keep, const float *weights, const float *values, int from, int to,
+                       int HS)
+{
+    int i = 0;
+    for (; i + 4 * SIMD_LANES <= HS; i += 4 * SIMD_LANES) {
+        simd_vector part[4] = {{0}};
+        for (int j = 0; keep > 0 && j < 4; j++) part[j] = keep * simd_load(sum + i + j * SIMD_LANES);
+        for (int u = from; u < to; u++) {
+            const float *v = values + (ptrdiff_t)u * HS + i;
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) part[j] += weights[u - from] * simd_load(v + j * SIMD_LANES);
+        }
+        for (int j = 0; j < 4; j++) simd_store(sum + i + j * SIMD_LANES, part[j]);
+    }
+    for (; i < HS; i++) {
+        float part = keep > 0 ? keep * sum[i] : 0;
+        for (int u = from; u < to; u++) part += weights[u - from] * values[(ptrdiff_t)u * HS + i];
+        sum[i] = part;
+    }
+}
+
+/* One step of the online softmax of query c, over the keys [from, to) of a tile, which it sees. */
+static void attend_tile(const struct problem *p, struct tiles *t, int c, const float *keys,
+                        const float *values, int from, int to)
+{
+    float weights[TILE], total = 0, *sum = t->sums + (ptrdiff_t)c * p->width;
+    float top = score_keys(weights, t->queries + (ptrdiff_t)c * p->width, keys, from, to, p->HS);
+    if (top < t->max[c]) top = t->max[c];
+    float keep = simd_exp_softmax(t->max[c] - top);
+    for (int k = 0; k < to - from; k++) weights[k] = simd_exp_softmax(weights[k] - top);
+    for (int k = 0; k < to - from; k++) total += weights[k];
+    add_values(sum, keep, weights, values, from, to, p->HS);
+    t->max[c] = top;
+    t->total[c] = t->total[c] * keep + total;
+}
+
+/* The same as attend, where a tile of queries would be mostly empty. */
+static void attend_few(const struct problem *p, struct tiles *t, const struct block *b, size_t head, int from,
+                       int to)
+{
+    const float *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
+    const float *values = p->values + head * (size_t)p->S * (size_t)p->HS;
+    for (int c = 0; c < b->columns; c++) {
+        size_t row = (size_t)(b->row + c / b->heads), heads = (size_t)(p->NH + 2 * p->NKV);
+        const float *q = p->qkv + (row * heads + (size_t)(b->head + c % b->heads)) * (size_t)p->HS;
+        for (int i = 0; i < p->HS; i++) t->queries[(ptrdiff_t)c * p->width + i] = q[i] * p->scale;
+        memset(t->sums + (ptrdiff_t)c * p->width, 0, (size_t)p->HS * sizeof *t->sums);
+        t->position[c] = p->positions[row];
+        t->max[c] = -INFINITY;
+        t->total[c] = 0;
+    }
+    for (int u = from; u < to; u += TILE)
+        for (int c = 0; c < b->columns; c++) {
+            int first = p->window > 0 ? t->position[c] - p->window + 1 : 0, end = t->position[c] + 1;
+            int least = u > first ? u : first, most = to - u < TILE ? to : u + TILE;
+            if (most > end) most = end;
+            if (least < most) attend_tile(p, t, c, keys, values, least, most);
+        }
+}
+
 static void write_results(const struct problem *p, const struct tiles *t, const struct block *b, int range,
                           bool seen)
 {
@@ -202,7 +273,11 @@ static void run_task(const struct problem *p, struct tiles *t, const struct bloc
     int least = p->window > 0 && first >= p->window ? (first - p->window + 1) / TILE * TILE : 0;
     if (from < least) from = least;
     if (to > end) to = end;
-    if (from < to) attend(p, t, b, (size_t)p->slots[b->row] * (size_t)p->NKV + (size_t)kv, from, to);
+    size_t head = (size_t)p->slots[b->row] * (size_t)p->NKV + (size_t)kv;
+    if (from < to && b->columns <= FEW)
+        attend_few(p, t, b, head, from, to);
+    else if (from < to)
+        attend(p, t, b, head, from, to);
     write_results(p, t, b, range, from < to);
 }
 
