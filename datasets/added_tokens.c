@@ -37,7 +37,7 @@ struct added_set *added_set_new(struct arena *arena, const struct added_token *t
     return set;
 }
 
-/* ---- the characters beside a match ---- */
+/* ---- the characters next to a match ---- */
 
 static bool is_space(uint32_t c)
 {

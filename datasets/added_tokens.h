@@ -1,6 +1,6 @@
 /* Added tokens: whole strings, such as "<|endoftext|>", that become one id before the text is processed
  * further. The rules are those of Hugging Face's tokenizers: of several matches the leftmost counts, then the
- * longest; a token may take the white space beside it, or match only as a word of its own. */
+ * longest; a token may take the white space next to it, or match only as a word of its own. */
 #ifndef ANNEAL_DATASETS_ADDED_TOKENS_H
 #define ANNEAL_DATASETS_ADDED_TOKENS_H
 
@@ -18,7 +18,7 @@ struct added_token {
     bool special;     /* a control token, such as one that ends a text */
     bool lstrip;      /* takes the white space before it */
     bool rstrip;      /* takes the white space after it */
-    bool single_word; /* only where no letter, digit or "_" is beside it */
+    bool single_word; /* only where no letter, digit or "_" is next to it */
 };
 
 struct added_set;

@@ -81,7 +81,7 @@ size_t utf8_valid_bytes(const char *text, size_t n);
 /* How many of the last bytes (0 to 3) begin an incomplete character. */
 size_t utf8_incomplete_tail(const char *text, size_t n);
 
-/* Where to cut a text that goes on after its first n bytes (text[n] is read): n, or less, so that no
+/* Where to cut a text that continues after its first n bytes (text[n] is read): n, or less, so that no
  * character is split. */
 size_t utf8_cut(const char *text, size_t n);
 

@@ -1,4 +1,4 @@
-/* Companions: the files beside a model's weights that say how its text begins, ends and is formatted.
+/* Companions: the files next to a model's weights that say how its text begins, ends and is formatted.
  * Training does not use them: each checkpoint passes them on as they were. A model that was trained on from a
  * Hugging Face folder so keeps its end tokens and its chat template.
  *

@@ -1,5 +1,5 @@
 /* tokenizer_config.json of the folders that we write: with it transformers encodes exactly as the
- * tokenizer.json beside it says, which is what anneal does. By itself transformers takes a class of the
+ * tokenizer.json next to it says, which is what anneal does. By itself transformers takes a class of the
  * architecture, which splits text in its own way. */
 #ifndef ANNEAL_CORE_CHECKPOINT_TOKENIZER_CONFIG_H
 #define ANNEAL_CORE_CHECKPOINT_TOKENIZER_CONFIG_H

@@ -332,7 +332,7 @@ enum status config_read_file(struct config *config, const char *path, struct err
         line = ini_parse_stream(serve_line, &r, on_pair, &r);
     file_map_close(&map);
     if (r.status && (line <= 0 || r.line < line)) return r.status;
-    if (line > 0) /* inih goes on after a bad line: `line` is the first one */
+    if (line > 0) /* inih continues after a bad line: `line` is the first one */
         return err_set(err, STATUS_USAGE, "%s:%d: must be [section], key = value, or a comment after ; or #",
                        path, line);
     return line < 0 ? err_no_memory(err, "reading %s", path) : STATUS_OK;

@@ -1,4 +1,4 @@
-/* The files beside a model's weights that say how it begins, ends and formats text: generation_config.json,
+/* The files next to a model's weights that say how it begins, ends and formats text: generation_config.json,
  * config.json, tokenizer_config.json, chat_template.jinja. All of them are optional. */
 #ifndef ANNEAL_CORE_MODEL_GENERATION_CONFIG_H
 #define ANNEAL_CORE_MODEL_GENERATION_CONFIG_H

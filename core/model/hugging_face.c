@@ -99,7 +99,7 @@ enum status hugging_face_write_config(const struct model_config *c, const char *
 
 /* ---- reading: null is the same as no key ---- */
 
-/* A file while it is read; after the first error, which is kept, reading goes on without effect. */
+/* A file while it is read; after the first error, which is kept, reading continues without effect. */
 struct reading {
     const char *path;
     struct err *err;

@@ -44,7 +44,7 @@ struct facts {
     bool leave, pause;     /* requested by the observer, or ordered */
     bool ordered;          /* an order is waiting */
     struct order order;
-    enum status failure; /* why training cannot go on (device or host); STATUS_OK: it can */
+    enum status failure; /* why training cannot continue (device or host); STATUS_OK: it can */
     bool another_device; /* another device may take over */
 };
 

@@ -68,7 +68,7 @@ bool profiler_is_held_up(const struct profiler *p)
     return p && p->pending && is_due(p);
 }
 
-/* For the vendor's tools: ends the open ranges, except that of the phase that goes on (-1: none). */
+/* For the vendor's tools: ends the open ranges, except that of the phase that continues (-1: none). */
 static void end_ranges(struct profiler *p, int next)
 {
     if (p->phase < 0) return;

@@ -31,7 +31,7 @@ enum status replay_open(struct replay *replay, struct network *network, const st
 void replay_close(struct replay *replay); /* before the network; harmless on a zeroed struct */
 
 /* Call before each step. Records the graphs once they are known to pay off. STATUS_FAILED, reported once: the
- * device cannot record them, and steps go on without. Other failures are the device's. */
+ * device cannot record them, and steps continue without them. Other failures are the device's. */
 enum status replay_prepare(struct replay *replay, struct err *err);
 
 /* Whether the next micro-batch is measured: then queue nothing before it. */

@@ -23,7 +23,7 @@ struct task {
     void (*close)(void *data); /* NULL is harmless */
 
     uint64_t (*examples)(const void *data, enum task_part part); /* per epoch; 0: no validation data */
-    /* How many labels count in `examples` examples from `cursor`, which goes on through all epochs. */
+    /* How many labels count in `examples` examples from `cursor`, which counts on through all epochs. */
     uint64_t (*labels)(const void *data, enum task_part part, uint64_t cursor, uint64_t examples);
     /* `count` examples, at most train.batch_size: inputs and labels (count, T), valid until the next call for
      * the same part. Expected in order; any other cursor has to wait. */

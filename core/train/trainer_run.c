@@ -19,7 +19,7 @@ static bool patience_is_used_up(const struct trainer *t)
     return e->patience > 0 && e->used >= e->patience;
 }
 
-/* The facts of rank 0; `failure` is why training cannot go on. */
+/* The facts of rank 0; `failure` is why training cannot continue. */
 static const struct facts *gather(struct trainer *t, enum status failure)
 {
     struct facts *f = &t->facts;

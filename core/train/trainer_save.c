@@ -24,7 +24,7 @@ bool trainer_weights_are_finite(struct trainer *t)
     return isfinite((float)sqrt(squares));
 }
 
-/* The checkpoint of `step` could not be written; the run goes on. */
+/* The checkpoint of `step` could not be written; the run continues. */
 static void tolerate_save(struct trainer *t, int64_t step, const struct err *problem)
 {
     if (trainer_device_status(t, NULL)) return; /* a failed device ends the run and is reported there */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka wants the first three above */
+/* cmocka.h needs setjmp.h, stdarg.h and stddef.h before it */
 #include <cmocka.h>
 
 #include "core/base/file.h"

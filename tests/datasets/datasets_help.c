@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants those first */
+/* cmocka.h needs these headers before it */
 #include <cmocka.h>
 #include <dirent.h>
 #include <limits.h>

@@ -202,7 +202,8 @@ static const struct option_spec options[] = {
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "number of tokens to add (default 200)",
            .least = 1, .most = 999999),
     OPTION("stop", OPTION_TEXT, AT(stop), "TEXT",
-           "end before this text, as soon as the model writes it; it always ends at its own end token"),
+           "end before this text, as soon as the model writes it; the model's own end token always ends the "
+           "text"),
     OPTION("temperature", OPTION_NUMBER, AT(temperature), "T",
            "above 1 more random, below 1 less; 0: always the likeliest token (default 0.8)", .most = 1000),
     OPTION("top-k", OPTION_WHOLE, AT(top_k), "K",
@@ -224,7 +225,7 @@ static const struct option_spec options[] = {
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
            "where to compute (default cpu): in fp32, or on a GPU in bf16 if all matrices are stored in bf16"),
     OPTION("verbose", OPTION_FLAG, AT(verbose), NULL,
-           "print on standard error how fast the prompt was read and the text written"),
+           "also print, on standard error, how fast the prompt was read and the text written"),
     JSON_OPTION,
     {0},
 };

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka wants the four above first */
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
