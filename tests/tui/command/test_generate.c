@@ -91,12 +91,34 @@ static void its_speed_is_reported_apart_from_the_text(void **state)
     free(plain);
 }
 
+/* The tokenizer is Llama 2's kind: BOS, then the words, each with its space. */
+static void a_prompt_begins_as_the_tokenizer_says(void **state)
+{
+    (void)state;
+    struct stage s;
+    char *fixture = realpath("tests/fixtures/tokenizer/llama2_style.json", NULL), option[4200];
+    assert_non_null(fixture);
+    stage_open(&s, "begins");
+    snprintf(option, sizeof option, "--data.tokenizer=%s", fixture);
+    process_close(process_run(0, "train", s.config, option, "--model.vocab_size=563", "--train.total_steps=3",
+                              "--progress=none", NULL));
+    char *ids = process_output("tokenizer", "encode", fixture, "--text=the", "--json", NULL);
+    json_t *list = json_loads(ids, 0, NULL), *json = generate("latest", NULL);
+    assert_true(json_array_size(list) > 0);
+    assert_int_equal(stage_int(json, "prompt_tokens"), json_array_size(list) + 1);
+    json_decref(list);
+    json_decref(json);
+    free(ids);
+    free(fixture);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(a_text_ends_at_the_models_end_token_and_at_a_stop_text),
         TEST(its_speed_is_reported_apart_from_the_text),
+        TEST(a_prompt_begins_as_the_tokenizer_says),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }
