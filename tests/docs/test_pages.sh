@@ -23,7 +23,7 @@
 # follows them.
 #
 # `prepare` makes the files that the pages find in their folder: my.ini, a model of 50,000 parameters that trains 40 steps
-# in a moment; books/, notes.txt, held-out.txt; a Hugging Face checkout; llm.c's shards.
+# in a moment; books/, notes.txt, held-out.txt, hellaswag.jsonl; a Hugging Face checkout; llm.c's shards.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 binary=${ANNEAL_BINARY:-$root/build/anneal}
@@ -43,6 +43,7 @@ prepare() {
     seq 1 3000 | awk '{ print "In the beginning was the word, and verse " $1 " followed verse " $1 - 1 "." }' >books/genesis.txt
     seq 1 500 | awk '{ print "And the word of line " $1 " was read aloud." }' >books/exodus.txt
     tail -n 200 books/genesis.txt >held-out.txt
+    printf '{"context": "In the", "choices": [" beginning", " end"], "answer": 0}\n' >hellaswag.jsonl
     cat >my.ini <<'INI'
 [model]
 vocab_size = 256

@@ -1,6 +1,7 @@
-/* anneal evaluate: measures how well a checkpoint predicts a text: loss, perplexity, bits per byte.
- * Reads every sequence of the data once, in file order, without dropout; records nothing. The rest of a file,
- * shorter than a sequence, is not predicted, as in training's evaluations, but counted and reported. */
+/* anneal evaluate: measures how well a checkpoint predicts a text: loss, perplexity, bits per byte; or how
+ * many multiple-choice questions it answers (evaluate_tasks.c). Reads every sequence of the data once, in
+ * file order, without dropout; records nothing. The rest of a file, shorter than a sequence, is not
+ * predicted, as in training's evaluations, but counted and reported. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -15,6 +16,7 @@
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
 #include "tui/command/command.h"
+#include "tui/command/evaluate_tasks.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/loaded_model.h"
@@ -22,7 +24,7 @@
 #include "tui/session/recorded_run.h"
 
 struct options {
-    const char *data;
+    const char *data, *tasks;
     const char *device;
     int progress;
     int64_t step, length, batches, padding; /* 0: the default, all; -1: none */
@@ -205,19 +207,13 @@ static enum status print_result(const struct evaluation *e, const char *folder, 
     return output_end(&out, err);
 }
 
-static enum status run(const void *options, const struct words *words, struct err *err)
+static enum status evaluate_data(const char *folder, const struct options *o, enum allocator_kind allocator,
+                                 const struct progress *progress, struct progress_bar *bar, struct err *err)
 {
-    const struct options *o = options;
-    struct model_choice model = {"evaluating", words->words[0], o->step, o->best};
     struct evaluation e = {0};
-    struct progress_bar bar;
-    char folder[PATH_MAX];
-    enum allocator_kind allocator;
-    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
-    enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
-    if (!status) status = open_evaluation(&e, o, folder, allocator, &progress, err);
-    if (!status) status = measure(&e, &bar, err);
-    progress_bar_clear(&bar);
+    enum status status = open_evaluation(&e, o, folder, allocator, progress, err);
+    if (!status) status = measure(&e, bar, err);
+    progress_bar_clear(bar);
     if (!status) status = print_result(&e, folder, o, err);
     if (!status && e.done < e.sequences)
         status = err_set(err, STATUS_INTERRUPTED,
@@ -227,10 +223,39 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
+static enum status check_options(const struct options *o, struct err *err)
+{
+    if (!o->data == !o->tasks)
+        return err_set(err, STATUS_USAGE, "evaluate: needs --data DATA or --tasks FILE%s",
+                       o->data ? ", not both" : "");
+    if (o->tasks && (o->length || o->batches || o->padding >= 0))
+        return err_set(err, STATUS_USAGE,
+                       "evaluate: --seq-len, --batches and --padding do not go with --tasks");
+    return STATUS_OK;
+}
+
+static enum status run(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct model_choice model = {"evaluating", words->words[0], o->step, o->best};
+    struct progress_bar bar;
+    char folder[PATH_MAX];
+    enum allocator_kind allocator;
+    enum status status = check_options(o, err);
+    if (status) return status;
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
+    if (status) return status;
+    return o->tasks ? evaluate_tasks(folder, o->tasks, o->device, allocator, o->json, &bar, err)
+                    : evaluate_data(folder, o, allocator, &progress, &bar, err);
+}
+
 static const struct options defaults = {.device = "auto", .step = -1, .padding = -1};
 
 static const struct option_spec options[] = {
-    OPTION("data", OPTION_TEXT, AT(data), "DATA", "the text or the tokens to predict", .required = true),
+    OPTION("data", OPTION_TEXT, AT(data), "DATA", "the text or the tokens to predict"),
+    OPTION("tasks", OPTION_TEXT, AT(tasks), "FILE",
+           "instead of DATA: multiple-choice questions to answer, one JSON object a line"),
     BEST_OPTION,
     STEP_OPTION,
     OPTION("seq-len", OPTION_WHOLE, AT(length), "T",
@@ -251,7 +276,8 @@ static const struct option_spec options[] = {
 
 const struct command command_evaluate = COMMAND(
     "evaluate", "RUN|FOLDER", 1, 1, options,
-    "measure how well a checkpoint predicts a text: loss, perplexity, bits per byte", run, defaults,
+    "measure how well a checkpoint predicts a text (loss, perplexity, bits per byte) or answers questions",
+    run, defaults,
     .about =
         "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text files, folders "
         "or a recipe, as data.train takes them. Text is encoded with the checkpoint's own tokenizer.json. "
@@ -268,6 +294,15 @@ const struct command command_evaluate = COMMAND(
         "                 from\n"
         "  bits per byte  the same per byte of text: comparable between models whose tokens differ in\n"
         "                 length\n\n"
+        "With --tasks FILE it answers multiple-choice questions instead: each line of FILE is a JSON object\n"
+        "such as {\"context\": \"The sky is\", \"choices\": [\" blue\", \" loud\"], \"answer\": 0}. The "
+        "answer is\n"
+        "the choice whose tokens are likeliest after the context.\n\n"
+        "  accuracy              share of right answers by the likelihood of the whole choice\n"
+        "  accuracy per byte     the same by the mean over the choice's bytes, without blanks at its\n"
+        "                        beginning: the usual one for HellaSwag, whose choices differ in length\n"
+        "  accuracy of guessing  what a model that knows nothing has\n\n"
         "Ctrl-C stops and prints what has been measured so far.\n\n"
         "  anneal evaluate latest --best --data held-out.txt\n"
-        "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json");
+        "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json\n"
+        "  anneal evaluate latest --tasks hellaswag.jsonl");

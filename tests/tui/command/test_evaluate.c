@@ -1,4 +1,4 @@
-/* anneal evaluate: its results equal those of training, on any data that fits the model. */
+/* anneal evaluate: its results equal those of training, on any data that fits the model; and questions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -162,7 +162,7 @@ static void what_does_not_fit_is_a_sentence(void **state)
         process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
     snprintf(wide, sizeof wide, "%s/wide.tok", s.folder);
     stage_write(wide, ids, sizeof ids);
-    process_expect_sentence(process_run(2, "evaluate", "mine", NULL), "needs --data DATA");
+    process_expect_sentence(process_run(2, "evaluate", "mine", NULL), "needs --data DATA or --tasks FILE");
     process_expect_sentence(process_run(2, "evaluate", "--data=x", NULL), "needs RUN|FOLDER");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--bets", NULL),
                             "did you mean --best?");
@@ -174,6 +174,96 @@ static void what_does_not_fit_is_a_sentence(void **state)
                             "token 1 has the id 300, but the vocabulary has 256");
     process_expect_sentence(process_run(1, "evaluate", "nobody", "--data", s.corpus, NULL), "nobody");
     process_close_all(state);
+}
+
+/* One line of a file of questions. */
+static size_t add_question(char *text, size_t n, const char *context, const char *a, const char *b,
+                           int answer)
+{
+    return n + (size_t)sprintf(text + n,
+                               "{\"context\": \"%s\", \"choices\": [\"%s\", \"%s\"], \"answer\": %d}\n",
+                               context, a, b, answer);
+}
+
+/* The model has learned the words of the corpus, so it knows them from others. */
+static void questions_about_what_was_learned_are_answered(void **state)
+{
+    (void)state;
+    struct stage s;
+    char tasks[700], questions[4096];
+    size_t n = 0;
+    int blanks = 0;
+    stage_open(&s, "questions");
+    process_close(process_run(0, "train", s.config, "--name=mine", "--train.total_steps=150",
+                              "--train.seq_len=32", "--progress=none", NULL));
+    snprintf(tasks, sizeof tasks, "%s/tasks.jsonl", s.folder);
+    char *corpus = stage_read(s.corpus);
+    for (int i = 0; i < 8; i++) { /* 8 times a real continuation beside one that cannot occur */
+        char context[25] = "", next[9] = "";
+        memcpy(context, corpus + 100 + 200 * i, 24);
+        memcpy(next, corpus + 124 + 200 * i, 8);
+        for (char *c = context; *c; c++)
+            if (*c < ' ' || *c == '"' || *c == '\\') *c = ' ';
+        for (char *c = next; *c; c++)
+            if (*c < ' ' || *c == '"' || *c == '\\') *c = ' ';
+        blanks += context[23] == ' '; /* a blank at the end counts as the choices' */
+        n = i % 2 ? add_question(questions, n, context, "#%&@~^#%", next, 1)
+                  : add_question(questions, n, context, next, "#%&@~^#%", 0);
+    }
+    stage_write(tasks, questions, n);
+    struct process *p =
+        process_run(0, "evaluate", "mine", "--tasks", tasks, "--progress=plain", "--json", NULL);
+    json_t *json = parse(process_stdout(p));
+    assert_true(stage_real(json, "accuracy") == 1);
+    assert_true(stage_real(json, "accuracy_per_byte") == 1);
+    assert_true(stage_real(json, "accuracy_of_guessing") == 0.5);
+    assert_int_equal(stage_int(json, "questions"), 8);
+    assert_int_equal(stage_int(json, "of_questions"), 8);
+    assert_int_equal(stage_int(json, "scored_tokens"), 2 * (8 * 8 + blanks));
+    assert_int_equal(stage_int(json, "shortened_contexts"), 0);
+    assert_true(json_is_true(json_object_get(json, "complete")));
+    json_decref(json);
+    process_close(p);
+    char long_context[200];
+    memset(long_context, 'a', sizeof long_context - 1);
+    long_context[sizeof long_context - 1] = '\0';
+    n = add_question(questions, 0, long_context, " b", " c", 0); /* of 199 tokens; the model takes fewer */
+    stage_write(tasks, questions, n);
+    char *page = process_output("evaluate", "mine", "--tasks", tasks, NULL);
+    assert_non_null(strstr(page, "shortened_contexts    1\n"));
+    free(page), free(corpus);
+}
+
+static void questions_that_cannot_be_answered_are_a_sentence(void **state)
+{
+    (void)state;
+    struct stage s;
+    char tasks[700], questions[512], folder[1024];
+    stage_open(&s, "no questions");
+    process_close(
+        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    snprintf(tasks, sizeof tasks, "%s/tasks.jsonl", s.folder);
+    size_t n = add_question(questions, 0, "a", "b", "c", 0);
+    stage_write(tasks, questions, add_question(questions, n, "a", "b", "c", 2));
+    process_expect_sentence(process_run(1, "evaluate", "mine", "--tasks", tasks, "--json", NULL),
+                            "tasks.jsonl: line 2: \"answer\" must be the index of the right choice");
+    stage_write(tasks, questions, add_question(questions, n, "", "b", "c", 0));
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, NULL),
+                            "tasks.jsonl: line 2: \"context\" must have a text");
+    stage_write(tasks, "\n", 1);
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, NULL), "has no question");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--data", s.corpus, NULL),
+                            "needs --data DATA or --tasks FILE, not both");
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--batches=1", NULL),
+                            "do not go with --tasks");
+    struct model_choice choice = {.doing = "evaluating", .source = "mine", .step = -1};
+    enum allocator_kind kind;
+    struct err err = {0};
+    if (model_choice_find(&choice, folder, sizeof folder, &kind, &err)) fail_msg("%s", err.text);
+    snprintf(questions, sizeof questions, "%.480s/tokenizer.json", folder);
+    remove(questions);
+    process_expect_sentence(process_run(1, "evaluate", folder, "--tasks", tasks, NULL),
+                            "copy the model's tokenizer.json there");
 }
 
 static enum allocator_kind allocator_of(const char *source, char folder[1024])
@@ -221,6 +311,8 @@ int main(void)
         cmocka_unit_test_teardown(padding_and_fewer_batches_leave_tokens_out, process_close_all),
         cmocka_unit_test_teardown(ctrl_c_prints_what_is_measured_so_far, process_close_all),
         cmocka_unit_test_teardown(a_text_shorter_than_a_sequence_is_evaluated_as_it_is, process_close_all),
+        cmocka_unit_test_teardown(questions_about_what_was_learned_are_answered, process_close_all),
+        cmocka_unit_test_teardown(questions_that_cannot_be_answered_are_a_sentence, process_close_all),
         cmocka_unit_test_teardown(what_does_not_fit_is_a_sentence, process_close_all),
         cmocka_unit_test_teardown(memory_of_a_run_comes_from_where_its_configuration_says, process_close_all),
     };

@@ -1,0 +1,39 @@
+/* Files of multiple-choice questions, as HellaSwag, ARC and MMLU have them: one JSON object a line with
+ * "context", a text; "choices", a list of at least two texts, of which each could follow the context as it
+ * stands, so a choice normally begins with a blank; and "answer", the index of the right one from 0. Other
+ * members and empty lines are ignored. */
+#ifndef ANNEAL_DATASETS_QUESTION_FILE_H
+#define ANNEAL_DATASETS_QUESTION_FILE_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/file.h"
+
+enum { QUESTION_CHOICES_MAX = 1024 };
+
+/* Texts are UTF-8 without NUL; the context may be empty, a choice not. */
+struct question {
+    const char *context;
+    const char *choices[QUESTION_CHOICES_MAX]; /* count of them */
+    int count, answer;
+};
+
+struct question_file {
+    const char *path; /* borrowed */
+    struct file_map map;
+    size_t at;      /* where the next line begins */
+    uint64_t line;  /* of the newest question, from 1 */
+    json_t *object; /* the newest question; owned */
+};
+
+enum status question_file_open(const char *path, struct question_file *file, struct err *err);
+void question_file_close(struct question_file *file); /* harmless on a zeroed struct */
+void question_file_rewind(struct question_file *file);
+
+/* Reads the next question, whose texts stay valid until the next call; *more is false after the last one.
+ * STATUS_CORRUPT names the line, the member and what it must be. */
+enum status question_file_next(struct question_file *file, struct question *out, bool *more, struct err *err);
+
+#endif
