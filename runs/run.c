@@ -256,6 +256,15 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
     return store_end(store, status, err);
 }
 
+enum status run_add_inference(struct store *store, const char *id, const struct inference_record *record,
+                              struct err *err)
+{
+    enum status status = store_begin(store, err);
+    if (status) return status;
+    status = table_add(store, TABLE_INFERENCE, id, 0, record, err);
+    return store_end(store, status, err);
+}
+
 /* ---- deleting ---- */
 
 enum status run_delete(struct store *store, const char *id, struct err *err)

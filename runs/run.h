@@ -8,6 +8,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/json_out.h"
+#include "core/base/record.h"
 #include "runs/store.h"
 
 enum run_status {
@@ -123,6 +124,10 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
 
 /* $ANNEAL_HOME/runs/<id> */
 void run_folder(struct store *store, const char *id, char *buf, size_t size);
+
+/* Adds a text that `anneal generate` wrote with a checkpoint of the run. */
+enum status run_add_inference(struct store *store, const char *id, const struct inference_record *record,
+                              struct err *err);
 
 /* Deletes row, history and folder. STATUS_BUSY while a trainer holds the run. */
 enum status run_delete(struct store *store, const char *id, struct err *err);

@@ -21,6 +21,7 @@ struct step_record {
     double clip_scale; /* factor the gradients were multiplied with, 0 for a skipped update */
     double tokens_per_sec; /* tokens of this step over its time */
     double mfu;            /* model FLOPs utilisation in [0, 1]; NaN: unknown, stored as NULL */
+    double perplexity;     /* exp(loss) */
 };
 
 /* One evaluation on the validation tokens. */

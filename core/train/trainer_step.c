@@ -281,6 +281,7 @@ static void report(struct trainer *t)
     record.clip_scale = result->clip.scale;
     record.tokens_per_sec = (double)tokens / seconds;
     double peak = t->device.peak_flops[t->plan.input.precision];
+    record.perplexity = exp(record.loss);
     record.mfu =
         peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
     if (t->counts) heap_watch(false);

@@ -47,7 +47,8 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
  *                                       "phase_breakdown": {phase: {"time_ms", "share"}},
  *                                       "top_operations": [{"op", "calls", "time_ms", "share"}]},
  *                   "evals": [{the columns of the CSV but run}]},
- *      "inference": [{"step", "prompt", "text"}]}
+ *      "samples": [{"step", "prompt", "text"}],
+ *      "inference": [{the columns of the CSV but run}]}
  *
  * Always valid JSON and UTF-8, whatever was recorded. Numbers have the fewest digits that read back the same;
  * absent, NaN and infinite values are null (JSON has no other word for them; the CSV distinguishes them). If

@@ -103,6 +103,15 @@ static enum status write_rows(struct document *d, const char *name, enum store_t
     return write_query(d, name, '[', layout, sql);
 }
 
+/* A text has no place among the steps. */
+static enum status write_inference(struct document *d)
+{
+    char fields[600], sql[700];
+    table_fields(TABLE_INFERENCE, fields, sizeof fields);
+    snprintf(sql, sizeof sql, "select %s from inference t where t.run_id = ?1 order by t.id", fields);
+    return write_query(d, "inference", '[', JSON_OUT_FLAT, sql);
+}
+
 /* The profiled time and its share, grouped by one column. */
 #define PROFILE_BY(column, more)                                                                             \
     "select " column ", " more "sum(time_us) / 1e3 as time_ms,"                                              \
@@ -163,7 +172,8 @@ static enum status write_document(struct document *d)
     json_out_text(&d->out, "model_name", model_name(d));
     run_params_json(&d->out, "config", d->params, d->param_count);
     enum status status = write_training(d);
-    if (!status) status = write_rows(d, "inference", TABLE_SAMPLES, false, JSON_OUT_LINES);
+    if (!status) status = write_rows(d, "samples", TABLE_SAMPLES, false, JSON_OUT_LINES);
+    if (!status) status = write_inference(d);
     json_out_close(&d->out);
     return status;
 }

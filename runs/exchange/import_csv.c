@@ -33,7 +33,8 @@ static const char *const aliases[][4] = {
     {"epoch", "train_epoch"},
     {"tokens_per_sec", "tokens_per_second", "throughput"},
     {"val_loss", "eval_loss", "validation_loss", "loss_val"},
-    {"val_perplexity", "perplexity", "eval_perplexity", "validation_perplexity"},
+    {"perplexity", "ppl", "train_perplexity"},
+    {"val_perplexity", "eval_perplexity", "validation_perplexity"},
 };
 
 /* "runs/run-7-tag-Val%2FLoss.csv" gives "val_2floss", "x/loss.csv" "loss": the part after TensorBoard's

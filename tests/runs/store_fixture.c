@@ -62,18 +62,20 @@ struct step_record store_fixture_step(int64_t step, int salt)
     struct philox_block random =
         philox4x32_10((uint32_t)step, (uint32_t)(step >> 32), (uint32_t)salt, 0, 7, 9);
     double u = random.word[0] / 4294967296.0;
+    double loss = 2 + 8 / (1 + (double)step / 100) + u;
     return (struct step_record){
         .step = step,
         .epoch = (double)step / 977,
         .tokens = (step + 1) * 4096,
         .wall_time = 1.7e9 + 0.05 * (double)step,
         .step_ms = 40 + 20 * u,
-        .loss = 2 + 8 / (1 + (double)step / 100) + u,
+        .loss = loss,
         .lr = 3e-4 * (1 + cos((double)step / 1000)),
         .grad_norm = random.word[1] / 1e9,
         .clip_scale = 1 / (1 + u),
         .tokens_per_sec = 4096 / (0.04 + 0.02 * u),
         .mfu = step % 3 == 2 ? NAN : u / 2,
+        .perplexity = exp(loss),
     };
 }
 

@@ -113,7 +113,16 @@ static const char processes_and_load[] =
     " run_id text not null, wall_time real not null, gpu integer not null, pid integer not null,"
     " name text not null, bytes integer, primary key(run_id, wall_time, gpu, pid)) without rowid;";
 
-static const char *const published[] = {first_version, process_memory, rates_and_forks, processes_and_load};
+static const char perplexity_and_inference[] =
+    "alter table steps add column perplexity real;"
+    "create table inference("
+    " id integer primary key, run_id text not null, wall_time real not null, checkpoint text,"
+    " prompt_tokens integer, new_tokens integer, time_to_first_token_ms real, latency_median_ms real,"
+    " latency_p95_ms real, prefill_tokens_per_sec real, decode_tokens_per_sec real, total_ms real);"
+    "create index inference_by_run on inference(run_id);";
+
+static const char *const published[] = {first_version, process_memory, rates_and_forks, processes_and_load,
+                                        perplexity_and_inference};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

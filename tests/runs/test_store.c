@@ -55,10 +55,10 @@ static void a_fresh_folder_becomes_a_store(void **state)
 static void every_table_of_the_design_is_there(void **state)
 {
     (void)state;
-    static const char *const tables[] = {"runs",    "params",         "tags",         "steps",
-                                         "evals",   "early_stopping", "memory",       "gpu_samples",
-                                         "samples", "checkpoints",    "orders",       "events",
-                                         "rollup",  "layer_profile",  "gpu_processes"};
+    static const char *const tables[] = {"runs",    "params",         "tags",          "steps",
+                                         "evals",   "early_stopping", "memory",        "gpu_samples",
+                                         "samples", "checkpoints",    "orders",        "events",
+                                         "rollup",  "layer_profile",  "gpu_processes", "inference"};
     char home[PATH_MAX], sql[128];
     store_fixture_home("tables", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -104,14 +104,16 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
     store_fixture_home("first", home, sizeof home);
     store_close(store_fixture_open(home));
     store_fixture_sql(
-        home, "drop table gpu_samples; create table gpu_samples(run_id text not null, wall_time real "
-              "not null, gpu integer not null, utilization_pct real, memory_used_bytes integer, "
-              "memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz real, primary "
-              "key(run_id, wall_time, gpu)) without rowid; alter table layer_profile drop column bytes; "
-              "alter table layer_profile drop column flops; alter table runs drop column parent_id; "
-              "alter table runs drop column parent_step; drop table gpu_processes; pragma user_version = 1; "
-              "insert into "
-              "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
+        home,
+        "drop table gpu_samples; create table gpu_samples(run_id text not null, wall_time real "
+        "not null, gpu integer not null, utilization_pct real, memory_used_bytes integer, "
+        "memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz real, primary "
+        "key(run_id, wall_time, gpu)) without rowid; alter table layer_profile drop column bytes; "
+        "alter table layer_profile drop column flops; alter table runs drop column parent_id; "
+        "alter table runs drop column parent_step; drop table gpu_processes; alter table steps drop column "
+        "perplexity; drop table inference; pragma user_version = 1; "
+        "insert into "
+        "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
     store_close(store_fixture_open(home));
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
     assert_true(
@@ -131,10 +133,11 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
         .wall_time = 2.5, .throttle = "thermal", .load_1m = 0.5, .processes = &process, .process_count = 1};
     store_fixture_home("third", home, sizeof home);
     store_fixture_run(home, "old", id);
-    store_fixture_sql(home,
-                      "drop table gpu_processes; alter table gpu_samples drop column load_1m; alter "
-                      "table gpu_samples drop column processes_at; pragma user_version = 3; insert into "
-                      "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
+    store_fixture_sql(
+        home, "drop table gpu_processes; alter table gpu_samples drop column load_1m; alter "
+              "table gpu_samples drop column processes_at; alter table steps drop column perplexity; drop "
+              "table inference; pragma user_version = 3; insert into "
+              "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
     struct store *store = store_fixture_open(home);
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);
     assert_true(store_fixture_number(home,

@@ -146,8 +146,8 @@ static const char *contradiction(const struct request *request, int words)
 }
 
 /* In the order of enum store_table. */
-#define EXPORT_TABLES "steps|evals|early_stopping|profile|memory|gpu|samples|orders|runs|all"
-_Static_assert(ALL == 9, "--table lists all tables, then all");
+#define EXPORT_TABLES "steps|evals|early_stopping|profile|memory|gpu|samples|orders|inference|runs|all"
+_Static_assert(ALL == 10, "--table lists all tables, then all");
 
 struct options {
     const char *output;

@@ -163,6 +163,21 @@ static enum status check_alone(const struct model_choice *c, const char *what, s
                    c->best ? "best" : "step");
 }
 
+bool recorded_run_of(const char *folder, char id[RUN_ID_MAX])
+{
+    char home[PATH_MAX], runs[PATH_MAX + 8], whole[PATH_MAX], found[PATH_MAX];
+    if (file_anneal_home(home, sizeof home, NULL)) return false;
+    snprintf(runs, sizeof runs, "%s/runs", home);
+    if (!realpath(runs, whole) || !realpath(folder, found)) return false;
+    size_t length = strlen(whole);
+    if (strncmp(found, whole, length) != 0 || found[length] != '/') return false;
+    const char *name = found + length + 1;
+    size_t n = strcspn(name, "/");
+    if (n == 0 || n >= RUN_ID_MAX || strncmp(name + n, "/checkpoints/", 13) != 0) return false;
+    snprintf(id, RUN_ID_MAX, "%.*s", (int)n, name);
+    return true;
+}
+
 enum status model_choice_find(const struct model_choice *c, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err)
 {

@@ -29,6 +29,9 @@ enum status recorded_run_check(const struct recorded_run *run, const struct conf
 bool recorded_run_passed_over(const char *checkpoints, const char *found, const char *doing, char *buf,
                               size_t size);
 
+/* The id of the run of this home that a checkpoint's folder belongs to; false: it belongs to none. */
+bool recorded_run_of(const char *folder, char id[RUN_ID_MAX]);
+
 /* For a checkpoint of `run` (id) that exists and cannot be used, for the reason in `err`: adds which other
  * one can be, or that none can and the remedy. Returns err's status. */
 enum status recorded_run_refuse(const char *checkpoints, const char *run, struct err *err);

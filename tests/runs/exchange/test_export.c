@@ -148,9 +148,8 @@ static void steps_come_back_exactly(void **state)
     struct store *store = store_fixture_open(home);
     const char *ids[] = {id};
     struct sheet sheet = export(store, ids, 1, TABLE_STEPS);
-    header_is(
-        &sheet,
-        "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu");
+    header_is(&sheet, "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_"
+                      "per_sec,mfu,perplexity");
     assert_int_equal(sheet.record_count, STEPS + 1);
     for (int64_t s = 0; s < STEPS; s++) {
         size_t r = (size_t)s + 1;
@@ -168,6 +167,7 @@ static void steps_come_back_exactly(void **state)
         number_is(field(&sheet, r, 10), want[s].clip_scale, false);
         number_is(field(&sheet, r, 11), want[s].tokens_per_sec, false);
         number_is(field(&sheet, r, 12), want[s].mfu, true);
+        number_is(field(&sheet, r, 13), want[s].perplexity, false);
     }
     sheet_release(&sheet);
     store_close(store);
@@ -223,7 +223,8 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
 {
     (void)state;
     static const char *const headers[TABLE_CSV_COUNT] = {
-        "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu",
+        "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu,"
+        "perplexity",
         "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms",
         "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,verdict",
         "run,segment,step,phase,layer,op,calls,time_us,bytes,flops",
@@ -232,6 +233,9 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "clock_mhz,process_bytes,throttle,load_1m",
         "run,segment,step,prompt,text",
         "run,issued_at,verb,argument,issuer,applied_step,result",
+        "run,wall_time,checkpoint,prompt_tokens,new_tokens,time_to_first_token_ms,latency_median_ms,latency_"
+        "p95_ms,"
+        "prefill_tokens_per_sec,decode_tokens_per_sec,total_ms",
         "run,name,status,created_at,ended_at,device,precision,parameters,steps,tokens,final_loss,best_val_"
         "loss,"
         "best_step,tokens_per_sec,parent_id,parent_step"};
@@ -263,7 +267,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "null from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};
-    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 2};
+    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 0, 2};
     for (int t = 0; t < TABLE_CSV_COUNT; t++) {
         struct sheet sheet = export(store, ids, 2, (enum store_table)t);
         header_is(&sheet, headers[t]);

@@ -23,7 +23,8 @@ static const struct metric_choice everything = {true, true};
 static struct step_record plain_step(int64_t step, double loss)
 {
     return (struct step_record){
-        step, 0.5 * (double)step, 10 * (step + 1), 1.7e9 + (double)step, 20, loss, 0.25, 1.5, 1, 500, NAN};
+        step, 0.5 * (double)step, 10 * (step + 1), 1.7e9 + (double)step, 20, loss, 0.25, 1.5, 1, 500,
+        NAN,  exp(loss)};
 }
 
 /* Steps 0..5 with evaluations after 2, 4 and 6, then resumed from step 4 on: steps 4..7 and evaluations after
@@ -194,9 +195,9 @@ static void tensorboard_gets_a_file_a_metric_with_its_own_columns(void **state)
     make_resumed_run(home, "scalars", id);
     struct store *store = store_fixture_open(home);
     assert_int_equal(export_tensorboard(store, id, everything, home, written, &count, &err), STATUS_OK);
-    static const char *const names[] = {"epoch",    "tokens",         "step_ms",    "loss",
-                                        "lr",       "grad_norm",      "clip_scale", "tokens_per_sec",
-                                        "val_loss", "val_perplexity", "eval_ms"};
+    static const char *const names[] = {"epoch",      "tokens",    "step_ms",        "loss",
+                                        "lr",         "grad_norm", "clip_scale",     "tokens_per_sec",
+                                        "perplexity", "val_loss",  "val_perplexity", "eval_ms"};
     assert_int_equal(count, sizeof names / sizeof *names);
     for (size_t i = 0; i < count; i++) assert_string_equal(written[i], names[i]);
     snprintf(path, sizeof path, "%s/mfu.csv", home);
@@ -240,6 +241,8 @@ static void a_json_document_holds_the_whole_run(void **state)
              id, id, id);
     store_fixture_sql(home, sql);
     struct store *store = store_fixture_open(home);
+    const struct inference_record text_of = {1.7e9, "step-8", 3, 7, 5, NAN, NAN, 600, NAN, 12.5};
+    assert_int_equal(run_add_inference(store, id, &text_of, NULL), STATUS_OK);
     const char *ids[] = {id};
     char *text = to_text(document, store, ids, 1);
     json_t *root = json_loads(text, 0, &error);
@@ -271,7 +274,7 @@ static void a_json_document_holds_the_whole_run(void **state)
         else
             assert_true(json_real_value(loss) == (i < 4 ? 10 : 20) + (double)i);
         assert_true(json_is_null(member(step, "mfu")));
-        assert_int_equal(json_object_size(step), 12);
+        assert_int_equal(json_object_size(step), 13);
     }
     assert_true(json_is_null(member(json_array_get(steps, 2), "grad_norm"))); /* infinite */
     json_t *evals = member(training, "evals");
@@ -288,11 +291,17 @@ static void a_json_document_holds_the_whole_run(void **state)
     assert_string_equal(json_string_value(member(json_array_get(top, 0), "op")), "gemm");
     assert_int_equal(json_integer_value(member(json_array_get(top, 0), "calls")), 9);
 
-    json_t *inference = member(root, "inference");
-    assert_int_equal(json_array_size(inference), 2); /* not the one that the resume replaced */
-    assert_string_equal(json_string_value(member(json_array_get(inference, 0), "prompt")), "kept");
-    assert_string_equal(json_string_value(member(json_array_get(inference, 1), "prompt")), "say \"a\"");
-    assert_string_equal(json_string_value(member(json_array_get(inference, 1), "text")),
+    json_t *inference = json_array_get(member(root, "inference"), 0);
+    assert_int_equal(json_array_size(member(root, "inference")), 1);
+    assert_string_equal(json_string_value(member(inference, "checkpoint")), "step-8");
+    assert_int_equal(json_integer_value(member(inference, "new_tokens")), 7);
+    assert_true(json_is_null(member(inference, "latency_median_ms")));
+    assert_true(json_real_value(member(inference, "total_ms")) == 12.5);
+    json_t *samples = member(root, "samples");
+    assert_int_equal(json_array_size(samples), 2); /* not the one that the resume replaced */
+    assert_string_equal(json_string_value(member(json_array_get(samples, 0), "prompt")), "kept");
+    assert_string_equal(json_string_value(member(json_array_get(samples, 1), "prompt")), "say \"a\"");
+    assert_string_equal(json_string_value(member(json_array_get(samples, 1), "text")),
                         "b\n\x1B[2J\uFFFD\xC2\x9B c");
     json_decref(root);
     store_close(store);
@@ -318,6 +327,7 @@ static void a_run_without_a_step_is_a_document_too(void **state)
     assert_true(json_is_null(member(profile, "avg_step_ms")));
     assert_int_equal(json_array_size(member(profile, "top_operations")), 0);
     assert_int_equal(json_array_size(member(root, "inference")), 0);
+    assert_int_equal(json_array_size(member(root, "samples")), 0);
     json_decref(root);
     free(text);
     store_close(store);

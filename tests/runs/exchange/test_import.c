@@ -48,6 +48,18 @@ static const char *import_text(struct store *store, const char *name, const char
     return status ? err->text : "";
 }
 
+/* A steps.csv of the first release as this one exports it: with an empty perplexity. */
+static const char *as_exported(const char *text)
+{
+    static char out[2000];
+    size_t n = 0;
+    for (const char *end; (end = strstr(text, "\r\n")); text = end + 2)
+        n += (size_t)snprintf(out + n, sizeof out - n, "%.*s,%s\r\n", (int)(end - text), text,
+                              n ? "" : "perplexity");
+    assert_true(n < sizeof out);
+    return out;
+}
+
 static char *table_text(struct store *store, const char *id, enum store_table table, size_t *n)
 {
     char path[PATH_MAX + 16];
@@ -203,7 +215,7 @@ static void an_absent_value_stays_absent_and_is_no_nan(void **state)
     assert_string_equal(outcome.id, ID);
     size_t n;
     char *again = table_text(store, ID, TABLE_STEPS, &n);
-    assert_string_equal(again, text);
+    assert_string_equal(again, as_exported(text));
     free(again);
     assert_int_equal(series_read(store, ID, METRIC_LOSS, 0, -1, 1, &series, &err), STATUS_OK);
     int64_t values = 0, odd = 0;
@@ -334,7 +346,7 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
              outcome.id, outcome.id, outcome.id);
     size_t n;
     char *text = table_text(store, outcome.id, TABLE_STEPS, &n);
-    assert_string_equal(text, want);
+    assert_string_equal(text, as_exported(want));
     free(text);
     snprintf(want, sizeof want, EVALS_HEADER "%s,1,2,,1700000009,2.25,,\r\n", outcome.id); /* the later one */
     text = table_text(store, outcome.id, TABLE_EVALS, &n);
@@ -378,7 +390,7 @@ static void llmc_logs_come_in_with_their_resumes(void **state)
              outcome.id, outcome.id, outcome.id, outcome.id);
     size_t n;
     char *text = table_text(store, outcome.id, TABLE_STEPS, &n);
-    assert_string_equal(text, want);
+    assert_string_equal(text, as_exported(want));
     free(text);
     struct run_info run;
     assert_int_equal(run_find(store, outcome.id, &run, &err), STATUS_OK);

@@ -49,6 +49,7 @@ static void record_everything(struct stage *s)
                               NULL));
     process_close(process_run(0, "fork", "base", "--name=other", "--train.total_steps=130", "--progress=none",
                               NULL)); /* 64 steps make a row of rollup */
+    free(process_output("generate", "base", "--max-tokens=5", NULL));
     struct process *steered = process_start("train", s->config, "--name=steered",
                                             "--train.total_steps=10000000", "--progress=plain", NULL);
     process_wait_text(steered, "checkpoint ");

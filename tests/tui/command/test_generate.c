@@ -82,6 +82,13 @@ static void its_speed_is_reported_apart_from_the_text(void **state)
     double decode = stage_real(json, "decode_tokens_per_sec") * (total - first) / 1e3;
     assert_true(decode > 38.99 && decode < 39.01); /* 39 tokens after the first */
     json_decref(json);
+    free(process_output("generate", "latest", "--max-tokens=7",
+                        NULL)); /* a run's: recorded; a folder's: not */
+    char *rows =
+        stage_query(&s, "select checkpoint, prompt_tokens, new_tokens, total_ms > time_to_first_token_ms, "
+                        "run_id = (select id from runs) from inference");
+    assert_string_equal(rows, "step-3|1|7|1|1");
+    free(rows);
     char *plain = process_output("generate", folder, "--seed=3", NULL);
     struct process *p = process_run(0, "generate", folder, "--seed=3", "--verbose", NULL);
     assert_string_equal(plain, process_stdout(p));
