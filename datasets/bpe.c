@@ -338,9 +338,7 @@ static enum status merge_piece(struct encoder *e, const char *piece, size_t n, s
         uint64_t top = heap_pop(&e->heap);
         int32_t at = (int32_t)(uint32_t)top;
         struct symbol *left = &e->symbols[at];
-        uint32_t rank = left->id == BPE_NO_ID ? HASH_NONE : merge_at(e, at);
-        /* Has it changed since it was pushed? Another pair that makes the same token counts as the same. */
-        if (rank == HASH_NONE || e->bpe->merges[rank].result != e->bpe->merges[top >> 32].result) continue;
+        if (left->id == BPE_NO_ID || merge_at(e, at) != top >> 32) continue; /* changed since it was pushed */
         struct symbol *right = &e->symbols[left->next];
         left->id = e->bpe->merges[top >> 32].result;
         left->next = right->next;
