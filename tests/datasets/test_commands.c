@@ -201,6 +201,8 @@ static void a_tokenizer_is_trained_encodes_and_decodes(void **state)
     (void)state;
     const char *path = scratch_path("trained.json");
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "300", "-o", path), 0, "300 tokens", "");
+    assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "310", "-o", path), 2, "",
+               "the file exists already");
     assert_run(RUN("", "tokenizer", "info", path), 0, "vocab_size         300\n", "");
     assert_run(RUN("", "tokenizer", "info", path, "--json"), 0, "\"merges\": 44", "");
     assert_run(RUN("", "tokenizer", "info", "bytes"), 0, "kind               bytes\n", "");
@@ -226,6 +228,7 @@ static void a_tokenizer_is_trained_encodes_and_decodes(void **state)
     ids = RUN("", "tokenizer", "encode", "bytes", SAMPLE);
     assert_true(ids.out_n > 100000);
     release(&ids);
+    assert_int_equal(unlink(path), 0);
     assert_run(RUN("", "tokenizer", "train", SAMPLE, "--vocab", "100000", "-o", path), 0, "learned in",
                "pairs to merge for only");
 }

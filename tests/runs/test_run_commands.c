@@ -516,6 +516,17 @@ static void a_list_without_runs_names_the_folder_and_does_not_create_it(void **s
 }
 
 static void delete_takes_ended_runs_with_all_that_is_theirs(void **state)
+static void an_export_is_not_named_as_another_format(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX];
+    store_fixture_home("c-names", home, sizeof home);
+    furnish(home, finished, crashed);
+    expect(home, "export latest -o steps.xlsx", 2, "are CSV files: -o FILE.csv");
+    expect(home, "export latest --format long -o both.json", 2, "are CSV files: -o FILE.csv");
+    expect(home, "export latest --format json -o run.csv", 2, "writes JSON: -o FILE.json");
+}
+
 {
     (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], folder[2 * PATH_MAX], words[300];
@@ -558,6 +569,7 @@ int main(void)
         cmocka_unit_test(order_waits_for_the_outcome),
         cmocka_unit_test(a_list_without_runs_names_the_folder_and_does_not_create_it),
         cmocka_unit_test(delete_takes_ended_runs_with_all_that_is_theirs),
+        cmocka_unit_test(an_export_is_not_named_as_another_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/exchange/export.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
@@ -132,6 +133,15 @@ static enum status find_runs(struct store *store, const struct words *words, str
     return status;
 }
 
+/* Whether the name of a file ends as another format does, which would not open in the program meant. */
+static bool names_other_format(const char *path, bool json)
+{
+    static const char *const ends[] = {".xlsx", ".xls", ".ods", ".parquet"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (text_ends_with(path, ends[i])) return true;
+    return text_ends_with(path, json ? ".csv" : ".json");
+}
+
 /* The contradiction between options and words as a sentence; NULL: none. */
 static const char *contradiction(const struct request *request, int words)
 {
@@ -141,6 +151,8 @@ static const char *contradiction(const struct request *request, int words)
     if (json && table >= 0) return "--format json holds a whole run and takes no --table";
     if (!csv && table >= 0 && table != TABLE_STEPS && table != TABLE_EVALS && table != ALL)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
+    if (request->format != FORMAT_TENSORBOARD && request->path && names_other_format(request->path, json))
+        return json ? "--format json writes JSON: -o FILE.json" : "csv and long are CSV files: -o FILE.csv";
     if (several && !request->path) return "several files need a folder: -o FOLDER";
     return words || (csv && table == TABLE_RUNS) ? NULL : "needs a RUN";
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -49,7 +50,12 @@ static enum status train(const void *options, const struct words *words, struct 
     char home[PATH_MAX], cache[PATH_MAX + 8], path[PATH_MAX + 64];
     struct progress_bar bar;
     struct tokenizer *tokenizer = NULL;
+    struct stat there;
     bool to_stdout = strcmp(o->output, "-") == 0;
+    if (!to_stdout && stat(o->output, &there) == 0 && S_ISREG(there.st_mode))
+        return err_set(err, STATUS_USAGE,
+                       "-o %s: the file exists already (name another one: runs may depend on this tokenizer)",
+                       o->output);
     enum status status = file_anneal_home(home, sizeof home, err);
     if (status) return status;
     snprintf(cache, sizeof cache, "%s/data", home);
