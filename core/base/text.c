@@ -120,12 +120,23 @@ bool text_ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* "1e4", as people write large numbers. */
+static bool parse_exponent(const char *word, int64_t *out)
+{
+    double value;
+    if (strspn(word, "+-.0123456789eE") != strlen(word) || !text_parse_double(word, &value)) return false;
+    if (!(fabs(value) <= 1LL << 53) || value != trunc(value)) return false;
+    *out = (int64_t)value;
+    return true;
+}
+
 bool text_parse_int(const char *word, int64_t *out)
 {
     char *end;
     errno = 0;
     long long value = strtoll(word, &end, 10);
-    if (end == word || *end || errno) return false;
+    if (end == word || errno) return false;
+    if (*end) return strpbrk(end, "eE") && parse_exponent(word, out);
     *out = value;
     return true;
 }

@@ -100,6 +100,9 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
                  text_plural(tokens), TEXT_COUNT((double)tokens * (double)steps));
     model_release(&model);
     if (config.train.epochs > 0) return;
+    char warnings[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
+    if (config_warnings(&config, warnings))
+        snprintf(out->warning, sizeof out->warning, "%.199s", warnings[0]);
     out->total_steps = steps;
     out->count = schedule_points(&config, out->lr, FORM_PREVIEW_POINTS);
 }

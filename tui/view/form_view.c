@@ -151,8 +151,9 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
 static void draw_preview(struct grid *grid, struct rect area, const struct form_state *state)
 {
     const struct form_preview *preview = &state->preview;
-    struct rect plot = {area.x, area.y, area.w, area.h - 4 < CHART_H_MAX ? area.h - 4 : CHART_H_MAX},
-                text = area;
+    bool warned = preview->warning[0] && !preview->problem[0];
+    int rows = warned ? wrap_rows(preview->warning, area.w) + 1 : 0, most = area.h - 4 - rows;
+    struct rect plot = {area.x, area.y, area.w, most < CHART_H_MAX ? most : CHART_H_MAX}, text = area;
     char title[64];
     double highest = 0;
     if (plot.h < CHART_MIN_H) return;
@@ -170,6 +171,9 @@ static void draw_preview(struct grid *grid, struct rect area, const struct form_
     wrap_draw(grid, text, preview->problem[0] ? STYLE_WARN : STYLE_DIM,
               preview->problem[0] ? preview->problem : preview->facts);
     if (!preview->problem[0]) chart_draw(grid, plot, &chart);
+    if (!warned) return;
+    rect_skip(&text, wrap_rows(preview->facts, area.w));
+    wrap_draw(grid, text, STYLE_WARN, preview->warning);
 }
 
 static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)

@@ -30,6 +30,7 @@ enum { FORM_PREVIEW_POINTS = 512 };
 struct form_preview {
     char problem[256]; /* an error in the settings; "": none, and the rest is filled */
     char facts[160];   /* one sentence: size, steps, tokens */
+    char warning[200]; /* a setting that has no effect; "": none */
     int64_t total_steps;
     struct series_point lr[FORM_PREVIEW_POINTS]; /* the planned learning rate, count points in step order */
     size_t count;

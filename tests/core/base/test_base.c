@@ -196,6 +196,9 @@ static void numbers_are_written_short_and_read_back(void **state)
     assert_true(text_parse_int("-12", &n) && n == -12);
     assert_false(text_parse_int("12x", &n) || text_parse_int("", &n) ||
                  text_parse_int("99999999999999999999", &n));
+    assert_true(text_parse_int("1e4", &n) && n == 10000);
+    assert_false(text_parse_int("1.5e0", &n) || text_parse_int("0xE", &n) || text_parse_int("1e30", &n) ||
+                 text_parse_int("1e", &n) || text_parse_int("2.0", &n));
     assert_true(text_parse_double("3e-4", &d) && d == 3e-4);
     assert_false(text_parse_double("1e999", &d) || text_parse_double("abc", &d));
 }
