@@ -112,7 +112,7 @@ static int dispatch(const struct command *command, int argc, char **argv)
     if (argc > 1)
         next = find(command, argv[1], &err);
     else
-        err_set(&err, STATUS_USAGE, "say what to do: %s", command->line.words);
+        err_set(&err, STATUS_USAGE, "no command given: %s", command->line.words);
     return next ? dispatch(next, argc - 1, argv + 1) : fail(command, &err);
 }
 

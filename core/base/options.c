@@ -162,9 +162,9 @@ static enum status take_word(struct parser *p, const char *word)
     if (!*word && !(line->blank && p->out->count)) return err_set(p->err, STATUS_USAGE, "argument is empty");
     if (line->most >= 0 && p->out->count == line->most)
         return line->most == 0
-                   ? err_set(p->err, STATUS_USAGE, "takes no word, \"%.80s\" is one too many", word)
-                   : err_set(p->err, STATUS_USAGE, "takes %s, \"%.80s\" is one word too many", line->words,
-                             word);
+                   ? err_set(p->err, STATUS_USAGE, "takes no argument, but \"%.80s\" is given", word)
+                   : err_set(p->err, STATUS_USAGE, "takes %s, \"%.80s\" is one argument too many",
+                             line->words, word);
     p->out->words[p->out->count++] = word;
     return STATUS_OK;
 }

@@ -18,7 +18,7 @@ struct step_record {
     double loss;       /* mean cross-entropy in nats over the step's valid tokens; may be NaN or infinite */
     double lr;         /* learning rate applied */
     double grad_norm;  /* L2 norm of all gradients before clipping; may be NaN or infinite */
-    double clip_scale; /* factor the gradients were multiplied with, 0 for a skipped update */
+    double clip_scale; /* factor the gradients were multiplied by, 0 for a skipped update */
     double tokens_per_sec; /* tokens of this step over its time */
     double mfu;            /* model FLOPs utilisation in [0, 1]; NaN: unknown, stored as NULL */
     double perplexity;     /* exp(loss) */

@@ -210,7 +210,7 @@ static void show_reports_the_whole_story(void **state)
     expect(home, "show psalm", 1, "did you mean \"psalms\"");
     expect(home, "show 2", 2, "3 runs match");
     expect(home, "show", 2, "needs RUN");
-    expect(home, "show a b", 2, "takes RUN, \"b\" is one word too many");
+    expect(home, "show a b", 2, "takes RUN, \"b\" is one argument too many");
     expect(home, "show --help", 0, "early stopping");
 
     json_t *run = expect_json(home, "show psalms --json");
@@ -433,8 +433,9 @@ static void order_needs_a_living_trainer_and_a_known_verb(void **state)
     struct err err = {0};
     store_fixture_home("c-order", home, sizeof home);
     furnish(home, finished, crashed);
-    expect(home, "order psalms stop", 1, "it is early_stopped, so no trainer can carry out the order");
-    expect(home, "order job pause", 1, "it is crashed");
+    expect(home, "order psalms stop", 1,
+           "is not training (status: early_stopped), so no trainer can carry out the order");
+    expect(home, "order job pause", 1, "is not training (status: crashed)");
     expect(home, "order job dance", 2, "anneal order --help lists them)");
     expect(home, "order job lr-factor", 2, "one number from 0 to 1000");
     expect(home, "order job lr-factor -- -1", 2, "one number from 0 to 1000");
@@ -515,7 +516,6 @@ static void a_list_without_runs_names_the_folder_and_does_not_create_it(void **s
     expect(home, "runs --json", 0, "[]");
 }
 
-static void delete_takes_ended_runs_with_all_that_is_theirs(void **state)
 static void an_export_is_not_named_as_another_format(void **state)
 {
     (void)state;
@@ -527,6 +527,7 @@ static void an_export_is_not_named_as_another_format(void **state)
     expect(home, "export latest --format json -o run.csv", 2, "writes JSON: -o FILE.json");
 }
 
+static void delete_takes_ended_runs_with_all_that_is_theirs(void **state)
 {
     (void)state;
     char home[PATH_MAX], finished[RUN_ID_MAX], crashed[RUN_ID_MAX], folder[2 * PATH_MAX], words[300];
@@ -568,8 +569,8 @@ int main(void)
         cmocka_unit_test(order_needs_a_living_trainer_and_a_known_verb),
         cmocka_unit_test(order_waits_for_the_outcome),
         cmocka_unit_test(a_list_without_runs_names_the_folder_and_does_not_create_it),
-        cmocka_unit_test(delete_takes_ended_runs_with_all_that_is_theirs),
         cmocka_unit_test(an_export_is_not_named_as_another_format),
+        cmocka_unit_test(delete_takes_ended_runs_with_all_that_is_theirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void announce(const struct run_info *demo, enum way way, int64_t total, b
                 CLOCK_DURATION(seconds));
     else
         fputs("2,000 steps take about 25 minutes on two cores with AVX-512; after the first\n"
-              "steps the time that is left on this machine is shown (ETA).\n",
+              "steps the remaining time on this machine is shown (ETA).\n",
               stderr);
     fputs("The model writes sample texts as it learns: noise at first, words after a minute or\n"
           "two, verses after about five minutes.\n\n",

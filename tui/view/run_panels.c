@@ -216,7 +216,7 @@ static void draw_checkpoints(struct grid *grid, struct rect *area, const struct 
         const struct checkpoint_record *checkpoint = &model->history.checkpoints[i];
         bool best = strcmp(checkpoint->kind, "best") == 0;
         grid_line(grid, area, STYLE_TEXT, 0, "%9" PRId64 "  %-9s  %10s", checkpoint->step,
-                  best && beaten ? "best then" : checkpoint->kind, TEXT_BYTES(checkpoint->bytes));
+                  best && beaten ? "was best" : checkpoint->kind, TEXT_BYTES(checkpoint->bytes));
         beaten = beaten || best;
     }
 }

@@ -245,7 +245,7 @@ static int64_t order(struct workbench *workbench, const struct run_info *run, en
 {
     int64_t id = 0;
     if (!label_is_live(run->status))
-        workbench_say(workbench, "%s is not training: it is %s", run->name, status_words[run->status]);
+        workbench_say(workbench, "%s is not training (status: %s)", run->name, status_words[run->status]);
     else if (workbench_did(workbench, order_issue(workbench->store, run->id, verb, argument, "workbench", &id,
                                                   &workbench->err)))
         workbench_say(workbench, "asked %s to %s; it will do so after the current step", run->name, what);
@@ -294,7 +294,7 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
     arena_release(&arena);
     if (!read) return 0;
     factor *= higher ? 2 : 0.5;
-    snprintf(what, sizeof what, "multiply its scheduled learning rate with %g", factor);
+    snprintf(what, sizeof what, "multiply its scheduled learning rate by %g", factor);
     return order(workbench, run, ORDER_LR_FACTOR, factor, what);
 }
 

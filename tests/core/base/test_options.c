@@ -146,7 +146,7 @@ static void what_cannot_be_meant_is_named(void **state)
         {"a --color red --color red", "--color: is given twice"},
         {"a --color red --fast -f", "--fast: is given twice"},
         {"a --color red --a.b", "--a.b: must be --section.key=value"},
-        {"a b c --color red", "takes WALL [WALL], \"c\" is one word too many"},
+        {"a b c --color red", "takes WALL [WALL], \"c\" is one argument too many"},
         {"_ --color red", "argument is empty"},
         {"--color red", "needs WALL [WALL]"},
         {"a", "needs --color red|green|blue"},
@@ -171,7 +171,7 @@ static void what_cannot_be_meant_is_named(void **state)
     words_release(&p.words);
     plain.least = plain.most = 0;
     p = parse(&plain, "a --color red");
-    assert_string_equal(p.err.text, "takes no word, \"a\" is one too many");
+    assert_string_equal(p.err.text, "takes no argument, but \"a\" is given");
     words_release(&p.words);
     plain.most = -1;
     plain.blank = true;

@@ -116,7 +116,7 @@ static void a_bad_value_is_met_with_the_accepted_ones(void **state)
         {"--nmae=x", "unknown option --nmae=x"},
         {"--nam", "unknown option --nam (did you mean --name?)"},
         {"--name", "--name: needs a value"},
-        {"another.ini", "\"another.ini\" is one word too many"},
+        {"another.ini", "\"another.ini\" is one argument too many"},
     };
     struct stage s;
     stage_open(&s, "value");
@@ -131,7 +131,8 @@ static void a_configuration_that_is_none_names_file_and_line(void **state)
     char sentence[700];
     stage_open(&s, "ini");
     stage_write(s.config, "[train]\nnonsense\n", 17);
-    snprintf(sentence, sizeof sentence, "%s:2: must be [section], key = value or ; comment", s.config);
+    snprintf(sentence, sizeof sentence, "%s:2: must be [section], key = value, or a comment after ; or #",
+             s.config);
     expect_refused(&s, 2, "--train.total_steps=3", sentence);
     stage_write(s.config, "\0\1\2\3", 4);
     expect_refused(&s, 2, "--train.total_steps=3",

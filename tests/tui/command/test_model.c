@@ -159,7 +159,7 @@ static void an_exported_model_stands_on_its_own(void **state)
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
                             "there is no checkpoint of step 7, or it has been removed");
     process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o PATH");
-    process_expect_sentence(process_run(2, "model", NULL), "say what to do: info|export|import");
+    process_expect_sentence(process_run(2, "model", NULL), "no command given: info|export|import");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.folder, NULL),
                             "is a folder, but GGUF is one file (-o ");
     snprintf(path, sizeof path, "%s/mine.gguf", s.folder);

@@ -311,7 +311,7 @@ static void a_run_is_deleted_only_after_yes(void **state)
     headless_expect_selected(workbench, "run-03"); /* which has its place now */
     assert_true(store_fixture_number(home, "select count(*) from runs where name = 'run-02'") == 0);
     headless_type(workbench, "s");
-    headless_expect(workbench, 80, 24, 80, "run-03 is not training: it is finished");
+    headless_expect(workbench, 80, 24, 80, "run-03 is not training (status: finished)");
     workbench_close(workbench);
     fill_end(&run, RUN_STOPPED, "");
 }

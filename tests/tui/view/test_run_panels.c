@@ -249,7 +249,7 @@ static void the_side_panel_lists_what_was_recorded(void **state)
     headless_expect(workbench, 200, 60, 200, "tokens 1,970,176");
     headless_expect(workbench, 200, 60, 200, "300 periodic 3.0 MiB");
     headless_expect(workbench, 200, 60, 200, "200 best 2.0 MiB");
-    headless_expect(workbench, 200, 60, 200, "100 best then 1.0 MiB");
+    headless_expect(workbench, 200, 60, 200, "100 was best 1.0 MiB");
     headless_expect(workbench, 200, 60, 200, "pause @33 paused");
     headless_expect(workbench, 200, 60, 200, "stop waiting");
     headless_expect(workbench, 200, 60, 200, "! @240 the loss rose");

@@ -83,7 +83,7 @@ static void an_order_is_reported_when_it_has_taken_effect(void **state)
     workbench_tick(workbench, quiet.now + 2);
     headless_expect_not(workbench, 80, 24, "pause at step 19");
     headless_type(workbench, ">");
-    headless_expect(workbench, 80, 24, 80, "learning rate with 2;");
+    headless_expect(workbench, 80, 24, 80, "learning rate by 2;");
     store_fixture_sql(quiet.home, "update orders set applied_step = 20 where verb = 'lr-factor'");
     workbench_tick(workbench, quiet.now + 3);
     headless_expect(workbench, 80, 24, 80, "lr-factor at step 20"); /* a result is not always there */
@@ -110,7 +110,7 @@ static void an_order_is_reported_when_it_has_taken_effect(void **state)
     run_lock_release(&quiet.lock);
     workbench_tick(workbench, quiet.now + 4);
     headless_type(workbench, "s");
-    headless_expect(workbench, 80, 24, 80, "mortal is not training: it is crashed");
+    headless_expect(workbench, 80, 24, 80, "mortal is not training (status: crashed)");
     workbench_key(workbench, K_DOWN); /* the hints again */
     headless_expect(workbench, 200, 24, 200, "r resume");
     headless_expect_not(workbench, 200, 24, "p pause");
@@ -424,7 +424,7 @@ static void a_greeting_stays_until_a_key_or_for_a_minute(void **state)
         headless_expect_not(workbench, 80, 24, "how to leave");
         headless_type(workbench, ">");
         workbench_tick(workbench, now + 200); /* other messages wait for a key */
-        headless_expect(workbench, 80, 24, 80, "learning rate with 2;");
+        headless_expect(workbench, 80, 24, 80, "learning rate by 2;");
         store_fixture_sql(quiet.home, "delete from orders");
         workbench_close(workbench);
     }
