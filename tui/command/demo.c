@@ -161,5 +161,4 @@ const struct command command_demo = COMMAND(
     .about = "Trains the default model on the King James Bible as a run named demo, in the background, and "
              "opens the workbench on it. If there is an earlier demo, it asks whether to resume it, to "
              "watch it, or to start a new one. Without a terminal it trains in the foreground with plain "
-             "progress: it "
-             "resumes a demo that was stopped, else starts a new one.");
+             "progress: it resumes a demo that was stopped, else starts a new one.");

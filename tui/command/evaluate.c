@@ -255,7 +255,7 @@ static const struct options defaults = {.device = "auto", .step = -1, .padding =
 static const struct option_spec options[] = {
     OPTION("data", OPTION_TEXT, AT(data), "DATA", "the text or the tokens to predict"),
     OPTION("tasks", OPTION_TEXT, AT(tasks), "FILE",
-           "instead of DATA: multiple-choice questions to answer, one JSON object a line"),
+           "instead of DATA: multiple-choice questions to answer, one JSON object per line"),
     BEST_OPTION,
     STEP_OPTION,
     OPTION("seq-len", OPTION_WHOLE, AT(length), "T",
@@ -283,10 +283,8 @@ const struct command command_evaluate = COMMAND(
         "or a recipe, as data.train takes them. Text is encoded with the checkpoint's own tokenizer.json. "
         "FOLDER is a checkpoint of anneal or Hugging Face: a config.json with model.safetensors, in shards "
         "or not, in fp32, bf16 or fp16. It may also be the name of an imported model (anneal model import). "
-        "Weights are "
-        "held as they are stored, fp16 as fp32. A GPU computes in bf16 if all matrices are bf16, else in "
-        "fp32; the CPU "
-        "always computes in fp32.",
+        "Weights are held as they are stored, fp16 as fp32. A GPU computes in bf16 if all matrices are bf16, "
+        "else in fp32; the CPU always computes in fp32.",
     .notes =
         "  loss           mean of -ln p(next token), in nats: training lowers it. A model that guesses\n"
         "                 has ln(vocabulary)\n"
@@ -294,14 +292,14 @@ const struct command command_evaluate = COMMAND(
         "                 from\n"
         "  bits per byte  the same per byte of text: comparable between models whose tokens differ in\n"
         "                 length\n\n"
-        "With --tasks FILE it answers multiple-choice questions instead: each line of FILE is a JSON object\n"
+        "With --tasks FILE it answers multiple-choice questions instead: each line of FILE is a JSON object "
         "such as {\"context\": \"The sky is\", \"choices\": [\" blue\", \" loud\"], \"answer\": 0}. The "
-        "answer is\n"
-        "the choice whose tokens are likeliest after the context.\n\n"
-        "  accuracy              share of right answers by the likelihood of the whole choice\n"
-        "  accuracy per byte     the same by the mean over the choice's bytes, without blanks at its\n"
-        "                        beginning: the usual one for HellaSwag, whose choices differ in length\n"
-        "  accuracy of guessing  what a model that knows nothing has\n\n"
+        "model's "
+        "answer is the choice whose tokens are likeliest after the context.\n\n"
+        "  accuracy              share of right answers, by the likelihood of the whole choice\n"
+        "  accuracy per byte     the same, by the likelihood per byte of the choice without blanks at its\n"
+        "                        beginning: the usual score of HellaSwag, whose choices differ in length\n"
+        "  accuracy of guessing  the expected accuracy of random answers\n\n"
         "Ctrl-C stops and prints what has been measured so far.\n\n"
         "  anneal evaluate latest --best --data held-out.txt\n"
         "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json\n"
