@@ -113,7 +113,7 @@ typedef uint64_t line __attribute__((vector_size(64)));
 
 /* With the widest loads of the processor: narrow ones keep fewer cache lines in flight. */
 #ifdef __x86_64__
-__attribute__((noinline, target_clones("avx512f", "avx2", "default")))
+__attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 static uint64_t
 read_lines(const line *lines, size_t count)

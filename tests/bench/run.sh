@@ -263,13 +263,15 @@ compare_generating() {
         { key = $1 "|" $2; if (!(key in prefill)) order[++count] = key }
         $3 > prefill[key] { prefill[key] = $3 + 0 }
         $4 > decode[key] { decode[key] = $4 + 0 }
-        $5 && $3 / $5 > prefill_share[key] { prefill_share[key] = $3 / $5 }
-        $6 && $4 / $6 > decode_share[key] { decode_share[key] = $4 / $6 }
+        $5 > prefill_bound[key] { prefill_bound[key] = $5 + 0 }
+        $6 > decode_bound[key] { decode_bound[key] = $6 + 0 }
         END {
             for (i = 1; i <= count; i++) {
                 split(order[i], name, "|")
                 printf "  %-42s %-4s %7.0f tokens/s of a prompt %7.1f next tokens/s", name[1], name[2], prefill[order[i]], decode[order[i]]
-                if (decode_share[order[i]]) printf "   %.0f %% and %.0f %% of the bounds", 100 * prefill_share[order[i]], 100 * decode_share[order[i]]
+                if (decode_bound[order[i]] > 0)
+                    printf "   %.0f %% and %.0f %% of the bounds", 100 * prefill[order[i]] / prefill_bound[order[i]],
+                        100 * decode[order[i]] / decode_bound[order[i]]
                 else {
                     own = "anneal|" (name[2] ~ /16/ ? "bf16" : "fp32")
                     printf "   anneal %.2f x and %.2f x", prefill[own] / prefill[order[i]], decode[own] / decode[order[i]]
