@@ -196,6 +196,14 @@ enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const voi
     return status;
 }
 
+bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
+{
+    const struct bpe *bpe = tokenizer_bpe(tokenizer);
+    for (size_t i = 0; i < bpe->added_count; i++)
+        if (bpe->added[i].id == id) return bpe->added[i].special;
+    return false;
+}
+
 size_t tokenizer_added_start(const struct tokenizer *tokenizer, const char *text, size_t n)
 {
     const struct stripped *stripped = &tokenizer->bpe.stripped;

@@ -5,6 +5,7 @@
 #ifndef ANNEAL_DATASETS_TOKENIZER_H
 #define ANNEAL_DATASETS_TOKENIZER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,6 +69,9 @@ enum status tokenizer_encode_prompt(const struct tokenizer *tokenizer, const voi
  * a text one after the other are the text, except for what tokenizer_added_start says; a character may be
  * spread over several ids. */
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, size_t *n);
+
+/* Whether the id is a control token, such as one that ends a text, and not part of the text itself. */
+bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
 
 /* How many bytes at the beginning of a decoded text the tokenizer has added when it encoded it: the space
  * before the first word in Llama 2's. Text that continues another one has none. */

@@ -36,6 +36,7 @@ enum status growing_text_add(struct growing_text *t, const struct ending *ending
         return STATUS_OK;
     }
     const char *bytes = tokenizer_token_bytes(tokenizer, token, &more);
+    if (ending->plain && tokenizer_is_special(tokenizer, token)) more = 0;
     if (!list_reserve(&t->bytes, t->n, more, &t->capacity, 1))
         return err_no_memory(err, "the text, after %zu bytes", t->n);
     size_t from = t->n < length ? 0 : t->n - length; /* the stop text may have begun before this token */

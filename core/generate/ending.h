@@ -3,6 +3,7 @@
 #ifndef ANNEAL_CORE_GENERATE_ENDING_H
 #define ANNEAL_CORE_GENERATE_ENDING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@ struct ending {
     const struct special_tokens *special; /* borrowed: its end tokens */
     const char *stop;                     /* this text; "": none */
     int64_t max_tokens;
+    bool plain; /* control tokens that do not end the text leave nothing in it */
 };
 
 enum end_reason { END_NOT_YET, END_TOKEN, END_STOP_TEXT, END_LENGTH };

@@ -50,6 +50,26 @@ enum status generator_start(struct generator *g, const char *prompt, struct err 
     return status;
 }
 
+enum status generator_set(struct generator *g, const uint32_t *tokens, size_t count, int *kept,
+                          struct err *err)
+{
+    int V = g->network->model->config.vocab_size, same = 0, cached = network_cached(g->network, 0);
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] >= (uint32_t)V)
+            return err_set(err, STATUS_USAGE, "token %u is outside the model's vocabulary of %d", tokens[i],
+                           V);
+    while (same < cached && (size_t)same + 1 < count && g->context[same] == (int32_t)tokens[same]) same++;
+    network_truncate(g->network, 0, same); /* the last token is computed anew: its logits are wanted */
+    sampler_begin(&g->sampler);
+    for (size_t i = 0; i < count; i++) {
+        g->context[i] = (int32_t)tokens[i];
+        sampler_note(&g->sampler, tokens[i], SEEN_IN_PROMPT);
+    }
+    g->length = (int)count;
+    *kept = same;
+    return STATUS_OK;
+}
+
 uint32_t generator_next(struct generator *g, const struct sampling *sampling, int64_t index)
 {
     struct network *net = g->network;

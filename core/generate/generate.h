@@ -28,6 +28,11 @@ void generator_close(struct generator *generator); /* harmless on a zeroed struc
  */
 enum status generator_start(struct generator *generator, const char *prompt, struct err *err);
 
+/* Starts with `count` tokens, from 1 to `most`, of which those stay cached that the cache has at the
+ * beginning of its context. *kept is how many. STATUS_USAGE: a token that the model does not have. */
+enum status generator_set(struct generator *generator, const uint32_t *tokens, size_t count, int *kept,
+                          struct err *err);
+
 /* Draws the `index`-th token (from 0) and appends it; a full context drops its older half. The draw is
  * that of sampler_draw. */
 uint32_t generator_next(struct generator *generator, const struct sampling *sampling, int64_t index);

@@ -81,6 +81,30 @@ enum status special_tokens_read(const char *folder, struct special_tokens *out, 
     return STATUS_OK;
 }
 
+enum status special_texts_read(const char *folder, json_t **out, struct err *err)
+{
+    static const char *const files[] = {"special_tokens_map.json", "tokenizer_config.json"};
+    json_t *texts = json_object();
+    enum status status = texts ? STATUS_OK : err_no_memory(err, "the special tokens of %s", folder);
+    for (int i = 0; !status && i < 2; i++) {
+        json_t *json, *value;
+        const char *key;
+        status = read_object(folder, files[i], JSON_DECODE_INT_AS_REAL, &json, err);
+        json_object_foreach(json, key, value)
+        {
+            json_t *content = json_object_get(value, "content"); /* of a token with its properties */
+            if (text_ends_with(key, "_token") && json_is_string(content ? content : value))
+                json_object_set(texts, key, content ? content : value);
+        }
+        json_decref(json);
+    }
+    if (status)
+        json_decref(texts);
+    else
+        *out = texts;
+    return status;
+}
+
 /* ---- the chat template ---- */
 
 static enum status read_text(const char *path, char **out, struct err *err)

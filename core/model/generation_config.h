@@ -3,6 +3,7 @@
 #ifndef ANNEAL_CORE_MODEL_GENERATION_CONFIG_H
 #define ANNEAL_CORE_MODEL_GENERATION_CONFIG_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -24,5 +25,10 @@ enum status special_tokens_read(const char *folder, struct special_tokens *out, 
  * there is none, "chat_template" of tokenizer_config.json, of several the one named "default". NULL: the
  * model has none. STATUS_CORRUPT: a file is not UTF-8, not JSON, or contains a NUL. */
 enum status chat_template_read(const char *folder, char **out, struct err *err);
+
+/* The texts of the special tokens of the model in `folder`, as chat templates use them: an object of strings
+ * such as "bos_token", from special_tokens_map.json and, before that, tokenizer_config.json. Empty: the model
+ * names none. The caller decrefs it. STATUS_CORRUPT: a file is not JSON. */
+enum status special_texts_read(const char *folder, json_t **out, struct err *err);
 
 #endif

@@ -15,14 +15,15 @@
 #include "core/generate/inference.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
+#include "tui/command/writing.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 
 struct options {
     const char *prompt, *stop;
-    int64_t max_tokens, top_k, seed, step;
-    double temperature, top_p, min_p, repetition_penalty, presence_penalty;
+    int64_t max_tokens, step;
+    struct sampling_options sampling;
     const char *device;
     bool best, json, verbose;
 };
@@ -77,39 +78,6 @@ static void close_voice(struct voice *v)
     loaded_model_close(&v->loaded);
 }
 
-/* Prints text[*done..final) and advances *done: a terminal gets no control characters. */
-static void print_new_text(const struct growing_text *text, size_t *done)
-{
-    char clean[1024];
-    while (*done < text->final) {
-        size_t n = text->final - *done < sizeof clean / 4 ? text->final - *done : sizeof clean / 4;
-        size_t complete = n - utf8_incomplete_tail(text->bytes + *done, n);
-        if (!complete) complete = n; /* at the end of a text that ends within a character */
-        clean_block(clean, sizeof clean, text->bytes + *done, complete);
-        fputs(clean, stdout);
-        *done += complete;
-    }
-    fflush(stdout);
-}
-
-static const char *time_text(double ms, char buf[32])
-{
-    if (isnan(ms)) return "-";
-    snprintf(buf, 32, ms < 10 ? "%.2f ms" : "%.0f ms", ms);
-    return buf;
-}
-
-static void print_measures(const struct inference_record *r)
-{
-    char first[32], median[32], p95[32];
-    fprintf(stderr,
-            "prompt: %" PRId64 " token%s, the first new one after %s (%.3g tokens/s)\n"
-            "text: %" PRId64 " token%s, %.3g tokens/s after the first; between two: median %s, p95 %s\n",
-            r->prompt_tokens, text_plural(r->prompt_tokens), time_text(r->time_to_first_token_ms, first),
-            r->prefill_tokens_per_sec, r->new_tokens, text_plural(r->new_tokens), r->decode_tokens_per_sec,
-            time_text(r->latency_median_ms, median), time_text(r->latency_p95_ms, p95));
-}
-
 /* JSON keeps control characters, as escapes. */
 static enum status print_json(const struct options *o, const struct growing_text *text,
                               const struct inference_record *r, struct err *err)
@@ -131,14 +99,8 @@ static enum status print_json(const struct options *o, const struct growing_text
 static enum status draw_text(struct voice *v, const struct options *o, struct growing_text *text,
                              struct err *err)
 {
-    const struct sampling sampling = {.repetition_penalty = o->repetition_penalty,
-                                      .presence_penalty = o->presence_penalty,
-                                      .temperature = o->temperature,
-                                      .top_k = (int)o->top_k,
-                                      .top_p = o->top_p,
-                                      .min_p = o->min_p,
-                                      .seed = (uint64_t)o->seed};
-    const struct ending ending = {&v->special, o->stop, o->max_tokens};
+    const struct sampling sampling = sampling_of(&o->sampling);
+    const struct ending ending = {.special = &v->special, .stop = o->stop, .max_tokens = o->max_tokens};
     enum status status = STATUS_OK;
     size_t done = 0;
     while (!status && !text->end && !interrupt_requested() && !ferror(stdout)) {
@@ -147,10 +109,10 @@ static enum status draw_text(struct voice *v, const struct options *o, struct gr
         if (status) break; /* a failed device returns no valid token */
         status = inference_token(&v->inference, err);
         if (!status) status = growing_text_add(text, &ending, v->tokenizer, token, err);
-        if (!o->json) print_new_text(text, &done);
+        if (!o->json) writing_show(text, &done);
     }
     text->final = text->n;
-    if (!o->json) print_new_text(text, &done);
+    if (!o->json) writing_show(text, &done);
     if (!o->json && (done > 0 || !status)) putchar('\n'); /* before an error, too */
     return status;
 }
@@ -180,7 +142,7 @@ static enum status write_text(struct voice *v, const struct options *o, const ch
     if (!status) status = draw_text(v, o, &text, err);
     struct inference_record record = inference_measure(&v->inference);
     if (!status && o->json) status = print_json(o, &text, &record, err);
-    if (!status && o->verbose) print_measures(&record);
+    if (!status && o->verbose) writing_print_measures(&record);
     if (!status) record_measures(folder, &record);
     growing_text_release(&text);
     if (!status && interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted");
@@ -205,12 +167,8 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options defaults = {.prompt = "\n",
                                         .stop = "",
                                         .max_tokens = 200,
-                                        .top_k = 50,
-                                        .seed = 1,
                                         .step = -1,
-                                        .temperature = 0.8,
-                                        .top_p = 1,
-                                        .repetition_penalty = 1,
+                                        .sampling = SAMPLING_DEFAULTS,
                                         .device = "cpu"};
 
 static const struct option_spec options[] = {
@@ -222,24 +180,7 @@ static const struct option_spec options[] = {
     OPTION("stop", OPTION_TEXT, AT(stop), "TEXT",
            "end before this text, as soon as the model writes it; the model's own end token always ends the "
            "text"),
-    OPTION("temperature", OPTION_NUMBER, AT(temperature), "T",
-           "above 1 more random, below 1 less; 0: always the likeliest token (default 0.8)", .most = 1000),
-    OPTION("top-k", OPTION_WHOLE, AT(top_k), "K",
-           "draw only from the K likeliest tokens; 0: from all (default 50)", .most = 1 << 24),
-    OPTION("top-p", OPTION_NUMBER, AT(top_p), "P",
-           "draw only from the likeliest tokens whose probabilities add up to P (default 1: from all)",
-           .least = 1e-9, .most = 1),
-    OPTION("min-p", OPTION_NUMBER, AT(min_p), "P",
-           "draw only from tokens at least P times as likely as the likeliest; 0: from all (default 0)",
-           .most = 1),
-    OPTION("repetition-penalty", OPTION_NUMBER, AT(repetition_penalty), "R",
-           "make tokens of the prompt and the text less likely: divides their positive logits by R; 1: no "
-           "penalty (default 1)",
-           .least = 0.01, .most = 100),
-    OPTION("presence-penalty", OPTION_NUMBER, AT(presence_penalty), "D",
-           "subtract D from the logits of tokens that the text has already (default 0)", .least = -100,
-           .most = 100),
-    OPTION("seed", OPTION_WHOLE, AT(seed), "S", "the same seed gives the same text (default 1)"),
+    SAMPLING_OPTIONS,
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
            "where to compute (default cpu): in fp32, or on a GPU in bf16 if all matrices are stored in bf16"),
     OPTION("verbose", OPTION_FLAG, AT(verbose), NULL,

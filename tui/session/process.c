@@ -72,3 +72,9 @@ int interrupt_signal(void)
 {
     return caught;
 }
+
+void interrupt_forget(void)
+{
+    if (caught == SIGINT) caught = 0;
+    interrupt_catch();
+}

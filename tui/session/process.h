@@ -14,5 +14,7 @@ void second_start(char **argv);
 void interrupt_catch(void);
 bool interrupt_requested(void);
 int interrupt_signal(void); /* SIGINT, SIGTERM, or 0 */
+/* Forgets a Ctrl-C that has stopped the work: the next one is the first again. */
+void interrupt_forget(void);
 
 #endif

@@ -31,7 +31,7 @@ static int close_bytes(void **state)
 /* Writes the bytes of `drawn` until the text ends; what was final at some time must stay. */
 static struct growing_text write_bytes(const char *drawn, const char *stop, int64_t most)
 {
-    const struct ending ending = {&ends, stop, most};
+    const struct ending ending = {&ends, stop, most, false};
     struct growing_text text = {0};
     char shown[256];
     size_t done = 0;

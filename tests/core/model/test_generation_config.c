@@ -120,6 +120,30 @@ static void the_template_file_comes_before_the_tokenizers_configuration(void **s
     assert_null(text);
 }
 
+static void texts_of_special_tokens_come_from_both_files(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    json_t *texts;
+    assert_int_equal(special_texts_read(folder, &texts, &err), STATUS_OK);
+    assert_int_equal(json_object_size(texts), 0);
+    json_decref(texts);
+    put("special_tokens_map.json", "{\"bos_token\": \"<old>\", \"unk_token\": {\"content\": \"<unk>\"}}");
+    put("tokenizer_config.json",
+        "{\"bos_token\": {\"content\": \"<s>\", \"lstrip\": false}, \"eos_token\": null, "
+        "\"pad_token\": \"<pad>\", \"add_bos_token\": true, \"model_max_length\": "
+        "1000000000000000019884624838656}");
+    assert_int_equal(special_texts_read(folder, &texts, &err), STATUS_OK);
+    json_t *expected =
+        json_pack("{s: s, s: s, s: s}", "bos_token", "<s>", "unk_token", "<unk>", "pad_token", "<pad>");
+    assert_true(json_equal(texts, expected));
+    json_decref(expected);
+    json_decref(texts);
+    put("tokenizer_config.json", "[]");
+    assert_int_equal(special_texts_read(folder, &texts, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "tokenizer_config.json: not a JSON object"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
@@ -128,6 +152,7 @@ int main(void)
         TEST(a_folder_without_the_files_names_no_tokens),
         TEST(bad_ids_are_one_sentence_each),
         TEST(the_template_file_comes_before_the_tokenizers_configuration),
+        TEST(texts_of_special_tokens_come_from_both_files),
     };
     return cmocka_run_group_tests_name("generation_config", tests, NULL, NULL);
 }

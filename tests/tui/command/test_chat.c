@@ -1,0 +1,224 @@
+/* `anneal chat`: answers over a growing cache are those of a fresh prompt, end where the model says, and
+ * Ctrl-C ends an answer and not the program. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tests/tui/view/pty.h"
+
+#define TEMPLATE "{% for m in messages %}{{ m.content }}\n{% endfor %}"
+
+/* A model folder "poet" in the stage, returned: one that reads `context` tokens, with a chat template and
+ * without an end token. */
+static const char *open_poet(struct stage *s, const char *name, const char *context)
+{
+    static char folder[700];
+    char path[800], length[64];
+    stage_open(s, name);
+    snprintf(folder, sizeof folder, "%s/poet", s->folder);
+    snprintf(length, sizeof length, "--model.max_seq_len=%s", context);
+    process_close(process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=150", length,
+                              "--progress=none", NULL));
+    process_close(process_run(0, "model", "export", "poet", "-o", folder, NULL));
+    snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
+    stage_write(path, TEMPLATE, strlen(TEMPLATE));
+    return folder;
+}
+
+/* Chats with these lines of input; the last of the further words is NULL. */
+static struct process *chat(const struct stage *s, int status, const char *lines, const char *const *words)
+{
+    char path[700], prelude[800];
+    snprintf(path, sizeof path, "%s/lines.txt", s->folder);
+    snprintf(prelude, sizeof prelude, "exec <%s;", path);
+    stage_write(path, lines, strlen(lines));
+    struct process_options options = {.arguments = words, .prelude = prelude};
+    return process_expect(status, process_open(&options));
+}
+
+/* What `anneal generate` adds to the prompt, in `count` tokens. */
+static char *continued(const char *folder, const char *prompt, const char *count)
+{
+    char *text = process_output("generate", folder, "--prompt", prompt, "--max-tokens", count,
+                                "--temperature=0", NULL);
+    size_t n = strlen(prompt), length = strlen(text);
+    assert_true(length > n && memcmp(text, prompt, n) == 0);
+    memmove(text, text + n, length - n + 1);
+    return text;
+}
+
+/* Fails unless `text` holds all of these in this order; returns what follows the last one. */
+static const char *expect_in_order(const char *text, const char *const *words, size_t count)
+{
+    const char *at = text;
+    for (size_t i = 0; i < count; i++) {
+        at = strstr(at, words[i]);
+        if (!at) fail_msg("no \"%s\" in\n%s", words[i], text);
+        at += strlen(words[i]);
+    }
+    return at;
+}
+
+static void answers_over_the_cache_are_those_of_a_fresh_prompt(void **state)
+{
+    (void)state;
+    struct stage s;
+    char prompt[400];
+    const char *folder = open_poet(&s, "chat-cache", "512");
+    const char *const words[] = {"chat", folder, "--temperature=0", "--max-tokens=24", "--verbose", NULL};
+    struct process *p = chat(&s, 0, "the lord\nand\n", words);
+    const char *out = process_stdout(p), *second = strchr(out, '\n') + 1;
+    char *first = continued(folder, "the lord\n", "24"); /* no newline within, as the next line shows */
+    assert_memory_equal(out, first, (size_t)(second - out));
+    snprintf(prompt, sizeof prompt, "the lord\n%sand\n", first);
+    char *next = continued(folder, prompt, "24");
+    assert_string_equal(second, next);
+    static const char *const stats[] = {"prompt: 9 tokens,", "of which 0 were cached", "prompt: 6 tokens,",
+                                        "of which 32 were cached"};
+    expect_in_order(process_stderr(p), stats, 4);
+    free(first), free(next);
+    process_close(p);
+}
+
+static void an_answer_ends_at_the_models_own_token(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[800], config[64];
+    const char *folder = open_poet(&s, "chat-end", "512");
+    char *text = continued(folder, "the lord\n", "24");
+    size_t n = 1;
+    while (text[n] == text[0]) n++;
+    snprintf(config, sizeof config, "{\"eos_token_id\": [250, %d]}", (unsigned char)text[n]);
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    stage_write(path, config, strlen(config));
+    struct process *p =
+        chat(&s, 0, "the lord", (const char *const[]){"chat", folder, "--temperature=0", NULL});
+    assert_memory_equal(process_stdout(p), text, n);
+    assert_string_equal(process_stdout(p) + n, "\n");
+    assert_null(strstr(process_stderr(p), "names no token that ends"));
+    free(text);
+    process_close(p);
+}
+
+static void commands_change_the_conversation(void **state)
+{
+    (void)state;
+    struct stage s;
+    const char *folder = open_poet(&s, "chat-commands", "512");
+    const char *const words[] = {"chat",      folder, "--temperature=0", "--max-tokens=5", "--system=and",
+                                 "--verbose", NULL};
+    struct process *p =
+        chat(&s, 0, "the\n/clear\nthe\n/retry\n/system\nthe\n/system so\nthe\n/quit\nthe\n", words);
+    static const char *const stats[] = {
+        "prompt: 8 tokens,", "which 0 were", "prompt: 1 token,",  "which 7 were", /* the same after /clear */
+        "prompt: 1 token,",  "which 7 were", "prompt: 4 tokens,", "which 0 were", /* no system message */
+        "prompt: 7 tokens,", "which 0 were"};
+    const char *at = expect_in_order(process_stderr(p), stats, 10);
+    assert_null(strstr(at, "prompt: ")); /* nothing after /quit */
+    process_close(p);
+}
+
+static void a_conversation_that_no_longer_fits_loses_its_oldest_messages(void **state)
+{
+    (void)state;
+    struct stage s;
+    const char *folder = open_poet(&s, "chat-full", "512");
+    const char *const words[] = {"chat", folder, "--temperature=0", "--max-tokens=8", "--context=64", NULL};
+    struct process *p = chat(&s, 0, "the lord said\nthe lord said\nthe lord said\nthe lord said\n", words);
+    assert_non_null(strstr(process_stderr(p), "no longer fits into 64 tokens: its"));
+    process_close(p);
+    p = chat(&s, 1, "the lord said that this is a line of more than fifty-six letters, and it was\n", words);
+    assert_non_null(strstr(process_stderr(p), "the message has 77 tokens, and there is room for 56"));
+    assert_string_equal(process_stdout(p), "");
+    process_close(p);
+    p = chat(&s, 0, "the lord\n", (const char *const[]){"chat", folder, "--context=32", NULL});
+    assert_non_null(strstr(process_stderr(p), "the context of 32 tokens is full"));
+    process_close(p);
+}
+
+static void what_cannot_be_a_conversation_is_one_sentence(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *template, *line, *words;
+    } cases[] = {
+        {"{{ messages | nothing }}", "a", "bad.jinja: line 1: the filter 'nothing' is not supported"},
+        {"{{ raise_exception('Only systems may speak') }}", "a",
+         "refuses this conversation: Only systems may speak"},
+        {"{% if %}", "a", "bad.jinja: line 1: unexpected '%}'"},
+        {"", "a", "the chat template makes an empty text"},
+        {"{{ messages[0].content }}", "\xff", "the message is not valid UTF-8"},
+        {"{{ messages[0].content }}", "/nothing", "/nothing: there is no such command (/help lists them)"},
+        {"{{ messages[0].content }}", "/retry", "there is no answer to repeat"},
+    };
+    struct stage s;
+    char path[700], own[800];
+    const char *folder = open_poet(&s, "chat-bad", "64");
+    snprintf(path, sizeof path, "%s/bad.jinja", s.folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stage_write(path, cases[i].template, strlen(cases[i].template));
+        const char *const words[] = {"chat", folder, "--template", path, NULL};
+        struct process *p = chat(&s, i < 5 ? 1 : 2, cases[i].line, words);
+        if (!strstr(process_stderr(p), cases[i].words)) fail_msg("%s: %s", cases[i].words, process_stderr(p));
+        assert_string_equal(process_stdout(p), "");
+        process_close(p);
+    }
+    snprintf(own, sizeof own, "%s/chat_template.jinja", folder);
+    remove(own);
+    process_expect_sentence(
+        chat(&s, 1, "a", (const char *const[]){"chat", folder, NULL}),
+        "the model has no chat template (name one with --template FILE, or continue a text");
+}
+
+static void ctrl_c_ends_the_answer_and_not_the_program(void **state)
+{
+    (void)state;
+    struct stage s;
+    char home[700];
+    const char *folder = open_poet(&s, "chat-terminal", "100000");
+    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s.home);
+    const char *const environment[] = {home, NULL};
+    const char *const words[] = {"chat", folder, "--context=65536", NULL};
+    struct pty *pty = pty_open(
+        &(struct pty_options){.rows = 16, .columns = 100, .environment = environment, .arguments = words});
+    pty_wait_text(pty, "/help lists the commands");
+    pty_send(pty, "/stats\r");
+    pty_wait_text(pty, "there is no answer yet");
+    pty_send(pty, "the lord\r");                       /* an answer of 65536 tokens */
+    pty_wait_no_text(pty, "/help lists the commands"); /* the screen is full of it */
+    pty_send(pty, "\003");
+    pty_send(pty, "/stats\r"); /* the answer stays part of the conversation */
+    pty_wait_text(pty, "prompt: 9 tokens,");
+    pty_send(pty, "half a line\003");
+    pty_wait_text(pty, "Ctrl-C once more, or Ctrl-D");
+    pty_send(pty, "/help\r");
+    pty_wait_text(pty, "/retry   another answer");
+    pty_send(pty, "\003");
+    pty_wait_text(pty, "> ^C");
+    pty_send(pty, "\004");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+    const struct CMUnitTest tests[] = {
+        TEST(answers_over_the_cache_are_those_of_a_fresh_prompt),
+        TEST(an_answer_ends_at_the_models_own_token),
+        TEST(commands_change_the_conversation),
+        TEST(a_conversation_that_no_longer_fits_loses_its_oldest_messages),
+        TEST(what_cannot_be_a_conversation_is_one_sentence),
+        TEST(ctrl_c_ends_the_answer_and_not_the_program),
+    };
+    return cmocka_run_group_tests_name("chat", tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/* anneal chat: a conversation with a model in its own format, line by line, on a terminal or through a pipe.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/generate/conversation.h"
+#include "core/generate/ending.h"
+#include "core/generate/generate.h"
+#include "core/generate/inference.h"
+#include "tui/command/command.h"
+#include "tui/command/output.h"
+#include "tui/command/writing.h"
+#include "tui/session/loaded_model.h"
+#include "tui/session/process.h"
+#include "tui/session/recorded_run.h"
+
+enum {
+    PIECE = 512,         /* tokens of a prompt that are computed in one pass */
+    LINE_MAX_ = 1 << 20, /* bytes of a message */
+};
+
+struct options {
+    const char *system, *template, *device;
+    int64_t max_tokens, context, step;
+    struct sampling_options sampling;
+    bool best, verbose;
+};
+
+/* Lines of standard input. */
+struct input {
+    char *bytes;
+    size_t n, capacity, taken; /* taken: of the line that was returned last */
+    bool ended;
+};
+
+/* All that a conversation holds open. */
+struct chat {
+    const struct options *options;
+    bool terminal; /* standard input is one */
+    bool leave;
+    struct input input;
+    struct loaded_model loaded;
+    struct tokenizer *tokenizer;
+    struct generator generator;
+    struct conversation conversation;
+    struct special_tokens specials;
+    int64_t draws; /* of the whole conversation, so that a repeated answer is another one */
+    struct inference inference;
+    struct inference_record measures; /* of the last answer */
+    int kept;                         /* tokens that were in the cache before it */
+};
+
+/* ---- input ---- */
+
+/* Returns the next line without its end. STATUS_NOT_FOUND: there is none; STATUS_INTERRUPTED: a signal came.
+ */
+static enum status read_line(struct input *in, char **line, size_t *n, struct err *err)
+{
+    in->n -= in->taken;
+    if (in->n) memmove(in->bytes, in->bytes + in->taken, in->n);
+    in->taken = 0;
+    for (;;) {
+        char *end = in->n ? memchr(in->bytes, '\n', in->n) : NULL;
+        if (end || (in->ended && in->n)) {
+            *n = end ? (size_t)(end - in->bytes) : in->n;
+            in->taken = end ? *n + 1 : in->n;
+            in->bytes[*n] = '\0';
+            *line = in->bytes;
+            if (*n && in->bytes[*n - 1] == '\r') in->bytes[--*n] = '\0';
+            return STATUS_OK;
+        }
+        if (in->ended) return STATUS_NOT_FOUND;
+        if (in->n > LINE_MAX_)
+            return err_set(err, STATUS_USAGE, "chat: a line of the input is longer than 1 MiB");
+        if (!list_reserve(&in->bytes, in->n, 4097, &in->capacity, 1))
+            return err_no_memory(err, "a line of the input");
+        struct pollfd fd = {STDIN_FILENO, POLLIN, 0};
+        if (interrupt_requested() || poll(&fd, 1, -1) < 0) return STATUS_INTERRUPTED;
+        ssize_t got = read(STDIN_FILENO, in->bytes + in->n, 4096);
+        if (got < 0 && errno != EINTR)
+            return err_set(err, STATUS_IO, "chat: cannot read standard input: %s", strerror(errno));
+        if (got == 0) in->ended = true;
+        if (got > 0) in->n += (size_t)got;
+    }
+}
+
+/* ---- answers ---- */
+
+/* The tokens that are left for the conversation so far when there is to be room for an answer. */
+static size_t room_for_messages(const struct chat *c)
+{
+    int64_t most = c->generator.most, room = most / 4;
+    if (c->options->max_tokens && c->options->max_tokens < room) room = c->options->max_tokens;
+    return (size_t)(most - room);
+}
+
+/* Gives the model the conversation: only what the cache does not have yet is computed. */
+static enum status give_messages(struct chat *c, struct err *err)
+{
+    struct token_list list = {0};
+    int dropped = 0, kept = 0;
+    enum status status = conversation_fit(&c->conversation, room_for_messages(c), &list, &dropped, err);
+    if (!status) status = generator_set(&c->generator, list.ids, list.count, &kept, err);
+    if (!status && dropped)
+        output_say("the conversation no longer fits into %d tokens: its %d oldest message%s forgotten",
+                   c->generator.most, dropped, dropped == 1 ? " is" : "s are");
+    c->kept = kept;
+    inference_begin(&c->inference, (int64_t)list.count - kept);
+    token_list_release(&list);
+    return status;
+}
+
+/* Draws the answer and prints it token by token. */
+static enum status draw_answer(struct chat *c, struct growing_text *text, struct err *err)
+{
+    const struct options *o = c->options;
+    const struct sampling sampling = sampling_of(&o->sampling);
+    const struct ending ending = {&c->specials, "", o->max_tokens ? o->max_tokens : INT64_MAX, true};
+    struct generator *g = &c->generator;
+    enum status status = STATUS_OK;
+    size_t done = 0;
+    while (!status && !text->end && g->length < g->most && !interrupt_requested() && !ferror(stdout)) {
+        uint32_t token = generator_next(g, &sampling, c->draws++);
+        status = c->loaded.network.backend->stream_wait(c->loaded.network.stream, err);
+        if (!status) status = inference_token(&c->inference, err);
+        if (!status) status = growing_text_add(text, &ending, c->tokenizer, token, err);
+        if (!done && text->n) done = tokenizer_added_start(c->tokenizer, text->bytes, text->n);
+        if (text->final > done) writing_show(text, &done);
+    }
+    putchar('\n');
+    fflush(stdout);
+    if (!status && !text->end && g->length >= g->most)
+        output_say("the answer ends here: the context of %d tokens is full", g->most);
+    return status;
+}
+
+static void print_stats(const struct chat *c)
+{
+    writing_print_measures(&c->measures);
+    fprintf(stderr, "context: %d of %d tokens, of which %d were cached before\n", c->generator.length,
+            c->generator.most, c->kept);
+}
+
+/* Answers the last message, a question. After an error the question is forgotten. */
+static enum status answer(struct chat *c, struct err *err)
+{
+    struct growing_text text = {0};
+    enum status status = give_messages(c, err);
+    if (!status) status = draw_answer(c, &text, err);
+    if (!status) {
+        size_t whole = text.n ? utf8_valid_bytes(text.bytes, text.n) : 0;
+        size_t start = whole ? tokenizer_added_start(c->tokenizer, text.bytes, whole) : 0;
+        const char *bytes = text.n ? text.bytes + start : "";
+        status = conversation_add(&c->conversation, "assistant", bytes, whole - start, err);
+    }
+    if (status)
+        conversation_remove_last(&c->conversation);
+    else
+        c->measures = inference_measure(&c->inference);
+    if (!status && c->options->verbose) print_stats(c);
+    growing_text_release(&text);
+    if (interrupt_signal() == SIGINT && c->terminal) interrupt_forget();
+    return status;
+}
+
+/* ---- commands ---- */
+
+static enum status run_help(struct chat *c, const char *argument, struct err *err);
+
+static enum status run_clear(struct chat *c, const char *argument, struct err *err)
+{
+    (void)argument;
+    return conversation_restart(&c->conversation, NULL, err);
+}
+
+static enum status run_system(struct chat *c, const char *argument, struct err *err)
+{
+    return conversation_restart(&c->conversation, argument, err);
+}
+
+static enum status run_retry(struct chat *c, const char *argument, struct err *err)
+{
+    (void)argument;
+    if (strcmp(conversation_last_role(&c->conversation), "assistant") != 0)
+        return err_set(err, STATUS_USAGE, "there is no answer to repeat");
+    conversation_remove_last(&c->conversation);
+    return answer(c, err);
+}
+
+static enum status run_stats(struct chat *c, const char *argument, struct err *err)
+{
+    (void)argument;
+    if (!c->measures.new_tokens) return err_set(err, STATUS_USAGE, "there is no answer yet");
+    print_stats(c);
+    return STATUS_OK;
+}
+
+static enum status run_quit(struct chat *c, const char *argument, struct err *err)
+{
+    (void)argument, (void)err;
+    c->leave = true;
+    return STATUS_OK;
+}
+
+static const struct {
+    const char *name, *help;
+    enum status (*run)(struct chat *c, const char *argument, struct err *err);
+} commands[] = {
+    {"/help", "this list", run_help},
+    {"/clear", "forgets the conversation, but for the system message", run_clear},
+    {"/system", "TEXT: begins anew with another system message; without TEXT with none", run_system},
+    {"/retry", "another answer to the last question", run_retry},
+    {"/stats", "tokens and speed of the last answer", run_stats},
+    {"/quit", "ends the program, as Ctrl-D does", run_quit},
+};
+
+static enum status run_help(struct chat *c, const char *argument, struct err *err)
+{
+    (void)c, (void)argument, (void)err;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(stderr, "  %-8s %s\n", commands[i].name, commands[i].help);
+    fputs("  Ctrl-C   ends an answer; at the prompt it clears the line, twice it ends the program\n"
+          "A message may begin with / if a blank is before it.\n",
+          stderr);
+    return STATUS_OK;
+}
+
+static enum status obey(struct chat *c, char *line, struct err *err)
+{
+    char *argument = line + strcspn(line, " \t");
+    if (*argument) *argument++ = '\0';
+    argument += strspn(argument, " \t");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(line, commands[i].name) == 0) return commands[i].run(c, argument, err);
+    return err_set(err, STATUS_USAGE, "%.40s: there is no such command (/help lists them)", line);
+}
+
+static enum status take_line(struct chat *c, char *line, size_t n, struct err *err)
+{
+    if (line[0] == '/') return obey(c, line, err);
+    if (n == strspn(line, " \t")) return STATUS_OK;
+    enum status status = conversation_add(&c->conversation, "user", line, n, err);
+    return status ? status : answer(c, err);
+}
+
+/* ---- the loop ---- */
+
+/* Whether the conversation goes on after this error, which it prints then. A pipe gets no answer less than it
+ * has lines: there the first error is the end. */
+static bool survives(const struct chat *c, enum status status, const struct err *err)
+{
+    bool mild = status == STATUS_USAGE || status == STATUS_FAILED || status == STATUS_CORRUPT;
+    if (!c->terminal || !mild || ferror(stdout)) return false;
+    output_say("%s", err->text);
+    return true;
+}
+
+static enum status converse(struct chat *c, struct err *err)
+{
+    enum status status = STATUS_OK;
+    bool warned = false;
+    while (!c->leave && !status) {
+        char *line = NULL;
+        size_t n = 0;
+        if (c->terminal) fputs("> ", stdout), fflush(stdout);
+        status = read_line(&c->input, &line, &n, err);
+        if (c->terminal && status == STATUS_INTERRUPTED && interrupt_signal() == SIGINT) {
+            interrupt_forget();
+            putchar('\n');
+            c->leave = warned;
+            if (!warned) output_say("Ctrl-C once more, or Ctrl-D, ends the conversation");
+            warned = true;
+            status = STATUS_OK;
+            continue;
+        }
+        if (status) break;
+        warned = false;
+        status = take_line(c, line, n, err);
+        if (status && survives(c, status, err)) status = STATUS_OK;
+        if (!status && interrupt_requested()) status = STATUS_INTERRUPTED;
+    }
+    if (c->terminal && status == STATUS_NOT_FOUND) putchar('\n');
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static enum status open_chat(struct chat *c, const char *folder, enum allocator_kind allocator,
+                             struct err *err)
+{
+    const struct options *o = c->options;
+    char path[PATH_MAX + 32];
+    struct loaded_wish wish = {
+        .B = 1, .T = PIECE, .cache_slots = 1, .cache_length = (int)o->context, .allocator = allocator};
+    if (wish.T > wish.cache_length) wish.T = wish.cache_length;
+    enum status status = loaded_model_describe(&c->loaded, folder, err);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (!status && !file_exists(path))
+        status = err_set(
+            err, STATUS_NOT_FOUND,
+            "%s: is not there: the model was trained on token files that name no tokenizer (copy theirs to "
+            "this place)",
+            path);
+    if (!status) status = tokenizer_open_json(path, &c->tokenizer, err);
+    if (!status) status = conversation_open(&c->conversation, folder, o->template, c->tokenizer, err);
+    if (!status) status = conversation_restart(&c->conversation, o->system, err);
+    if (!status) status = special_tokens_read(folder, &c->specials, err);
+    if (!status) status = loaded_model_load(&c->loaded, folder, o->device, wish, "chatting", err);
+    return status ? status : generator_open(&c->generator, &c->loaded.network, c->tokenizer, err);
+}
+
+static void close_chat(struct chat *c)
+{
+    inference_release(&c->inference);
+    generator_close(&c->generator);
+    conversation_close(&c->conversation);
+    tokenizer_close(c->tokenizer);
+    loaded_model_close(&c->loaded);
+    free(c->input.bytes);
+}
+
+static enum status run(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct model_choice model = {"chatting", words->words[0], o->step, o->best};
+    struct chat chat = {.options = o, .terminal = isatty(STDIN_FILENO)};
+    char folder[PATH_MAX];
+    enum allocator_kind allocator;
+    interrupt_catch();
+    enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
+    if (!status) status = open_chat(&chat, folder, allocator, err);
+    if (!status && chat.terminal)
+        output_say("chatting in a context of %d tokens; /help lists the commands, Ctrl-D leaves",
+                   chat.generator.most);
+    if (!status && !chat.specials.eos_count)
+        output_say("the model names no token that ends an answer: it ends with --max-tokens, or Ctrl-C");
+    if (!status) status = converse(&chat, err);
+    close_chat(&chat);
+    return status;
+}
+
+static const struct options defaults = {
+    .context = 4096, .step = -1, .sampling = SAMPLING_DEFAULTS, .device = "cpu"};
+
+static const struct option_spec options[] = {
+    OPTION("system", OPTION_ANY_TEXT, AT(system), "TEXT",
+           "the system message, which comes before all others"),
+    OPTION("template", OPTION_TEXT, AT(template), "FILE",
+           "a chat template (Jinja) instead of the model's own one"),
+    BEST_OPTION,
+    STEP_OPTION,
+    OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N",
+           "the most tokens of an answer (default: as many as the context has room for)", .least = 1,
+           .most = 999999),
+    OPTION("context", OPTION_WHOLE, AT(context), "N",
+           "the most tokens of the conversation, no more than the model can read (default 4096)", .least = 16,
+           .most = 1 << 24),
+    SAMPLING_OPTIONS,
+    OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute (default cpu)"),
+    OPTION("verbose", OPTION_FLAG, AT(verbose), NULL, "tokens and speed after each answer"),
+    {0},
+};
+
+const struct command command_chat =
+    COMMAND("chat", "RUN|FOLDER", 1, 1, options, "talk with a model", run, defaults,
+            .about = "Answers message after message in the format that the model was trained on, its chat "
+                     "template. Each line of "
+                     "the input is a message. On a terminal, /help lists commands such as /clear and /retry; "
+                     "Ctrl-C ends an "
+                     "answer. Through a pipe, each line gets one answer.");

@@ -1,0 +1,39 @@
+/* See writing.h. */
+#include "tui/command/writing.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "core/base/text.h"
+
+void writing_show(const struct growing_text *text, size_t *done)
+{
+    char clean[1024];
+    while (*done < text->final) {
+        size_t n = text->final - *done < sizeof clean / 4 ? text->final - *done : sizeof clean / 4;
+        size_t complete = n - utf8_incomplete_tail(text->bytes + *done, n);
+        if (!complete) complete = n; /* at the end of a text that ends within a character */
+        clean_block(clean, sizeof clean, text->bytes + *done, complete);
+        fputs(clean, stdout);
+        *done += complete;
+    }
+    fflush(stdout);
+}
+
+static const char *time_text(double ms, char buf[32])
+{
+    if (isnan(ms)) return "-";
+    snprintf(buf, 32, ms < 10 ? "%.2f ms" : "%.0f ms", ms);
+    return buf;
+}
+
+void writing_print_measures(const struct inference_record *r)
+{
+    char first[32], median[32], p95[32];
+    fprintf(stderr,
+            "prompt: %" PRId64 " token%s, the first new one after %s (%.3g tokens/s)\n"
+            "text: %" PRId64 " token%s, %.3g tokens/s after the first; between two: median %s, p95 %s\n",
+            r->prompt_tokens, text_plural(r->prompt_tokens), time_text(r->time_to_first_token_ms, first),
+            r->prefill_tokens_per_sec, r->new_tokens, text_plural(r->new_tokens), r->decode_tokens_per_sec,
+            time_text(r->latency_median_ms, median), time_text(r->latency_p95_ms, p95));
+}
