@@ -480,7 +480,7 @@ static enum status check_together(const struct config *c, struct err *err)
                        (long long)c->health.plateau_steps, CONFIG_PLATEAU_STEPS_LEAST);
     if (tokens > CONFIG_MICRO_BATCH_TOKENS)
         return err_set(err, STATUS_USAGE,
-                       "train.batch_size × train.seq_len = %lld tokens a micro-batch: at most %d (use "
+                       "train.batch_size × train.seq_len = %lld tokens per micro-batch: at most %d (use "
                        "train.accumulation_steps)",
                        tokens, CONFIG_MICRO_BATCH_TOKENS);
     return c->train.epochs > 0 ? STATUS_OK : check_trace_step(c, err);

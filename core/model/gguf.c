@@ -72,12 +72,11 @@ static enum status check_model(const struct writing *w)
                 w->folder);
     for (int l = 0; l < c->num_layers; l++)
         if (model_window(c, l) > 0 && model_window(c, l) < c->max_seq_len)
-            return err_set(
-                w->err, STATUS_USAGE,
-                "%s: llama.cpp does not compute the attention window of %d tokens in layer %d "
-                "(in texts of at most that length it changes nothing: max_position_embeddings = %d "
-                "in config.json makes that the longest)",
-                w->folder, model_window(c, l), l, model_window(c, l));
+            return err_set(w->err, STATUS_USAGE,
+                           "%s: llama.cpp does not compute the attention window of %d tokens in layer %d "
+                           "(the window has no effect in texts of at most that length: set "
+                           "max_position_embeddings = %d in config.json)",
+                           w->folder, model_window(c, l), l, model_window(c, l));
     if (c->qk_norm && c->qkv_bias)
         return err_set(w->err, STATUS_USAGE,
                        "%s: llama.cpp has no model with both qk_norm (Qwen3) and qkv_bias (Qwen2)",

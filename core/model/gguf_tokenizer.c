@@ -196,10 +196,10 @@ static enum status put_bpe(struct gguf_metadata *m, const struct bpe *bpe, json_
     struct vocabulary v = {.count = (size_t)vocab_size};
     const char *splitting = bpe->characters ? find_spaces(bpe) : find_splitting(bpe);
     if (!splitting)
-        return err_set(err, STATUS_USAGE,
-                       "tokenizer.json: llama.cpp has no name for the way this one splits text, so it would "
-                       "choose other tokens (it knows those of GPT-2, Llama 2 and 3, Mistral, Qwen2 and "
-                       "SmolLM)");
+        return err_set(
+            err, STATUS_USAGE,
+            "tokenizer.json: llama.cpp cannot split text in the way of this tokenizer, so it would choose "
+            "other tokens (it knows the ways of GPT-2, Llama 2 and 3, Mistral, Qwen2 and SmolLM)");
     if (!(v.entries = calloc(v.count, sizeof *v.entries)))
         return err_no_memory(err, "a vocabulary of %zu", v.count);
     enum status status = read_vocabulary(&v, json, err);

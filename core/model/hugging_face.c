@@ -298,7 +298,7 @@ static void read_activation(struct reading *r, const json_t *json)
     const char *word = json_string_value(value);
     if (!value || (word && (strcmp(word, "silu") == 0 || strcmp(word, "swish") == 0)) || r->status) return;
     r->status = err_set(r->err, STATUS_USAGE, "%s: hidden_act is %.40s; only silu is computed", r->path,
-                        word ? word : "no string");
+                        word ? word : "not a string");
 }
 
 /* A Qwen3 that anneal wrote may have a bias on q, k and v alone, and says so. One that it wrote before it

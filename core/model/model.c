@@ -112,15 +112,16 @@ static enum status check_kind(const struct model_config *c, struct err *err)
 {
     if (model_kind_of(c) != MODEL_AUTO) return STATUS_OK;
     if (derived_kind(c) != MODEL_AUTO)
-        return err_set(err, STATUS_USAGE,
-                       "model.kind = %s: the other keys make a %s (set model.kind to that, or to auto)",
-                       model_kind_word(c->kind), model_kind_word(derived_kind(c)));
+        return err_set(
+            err, STATUS_USAGE,
+            "model.kind = %s: the other keys describe a %s model (set model.kind to that, or to auto)",
+            model_kind_word(c->kind), model_kind_word(derived_kind(c)));
     return err_set(err, STATUS_USAGE,
                    "no model_type has these together: qk_norm = %d, qkv_bias = %d, o_bias = %d, mlp_bias = "
                    "%d, sliding_window = %d, full_attention_layers = \"%s\" (model.o_bias needs "
                    "model.qkv_bias; model.mlp_bias goes with none or both of them; a window in some layers "
-                   "needs model.qk_norm, or model.qkv_bias without model.o_bias; one in all layers, these "
-                   "or no bias)",
+                   "needs model.qk_norm, or model.qkv_bias without model.o_bias; a window in all layers "
+                   "needs one of these, or no bias at all)",
                    c->qk_norm, c->qkv_bias, c->o_bias, c->mlp_bias, c->sliding_window,
                    c->full_attention_layers);
 }

@@ -437,7 +437,7 @@ static void a_pattern_without_a_name_is_refused(void **state)
     assert_non_null(at);
     at[4] = 'M'; /* marks instead of numbers */
     put(folder, "tokenizer.json", text);
-    expect_refused(folder, GGUF_F16, "llama.cpp has no name for the way this one splits text");
+    expect_refused(folder, GGUF_F16, "llama.cpp cannot split text in the way of this tokenizer");
     free(text);
     file_map_close(&map);
     free(folder);

@@ -244,9 +244,9 @@ static void every_key_that_could_change_the_numbers_is_refused_by_name(void **st
     (void)state;
     static const char *const cases[][2] = {
         {"\"hidden_act\": \"gelu\"", "hidden_act is gelu; only silu"},
-        {"\"hidden_act\": 3", "hidden_act is no string"},
+        {"\"hidden_act\": 3", "hidden_act is not a string"},
         {"\"hidden_activation\": \"relu\"", "hidden_activation = \"relu\""},
-        {"\"pretraining_tp\": 2", "pretraining_tp = 2 (the products"},
+        {"\"pretraining_tp\": 2", "pretraining_tp = 2 (a larger value"},
         {"\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}",
          "quantization_config = {\"quant_method\":\"gpt... (save the model in"},
         {"\"logits_scaling\": 8.0", "logits_scaling = 8.0 (only 1 is computed)"},

@@ -45,8 +45,9 @@ static void keys_that_no_kind_of_model_has_together_are_refused(void **state)
     REFUSED("qk_norm = 1", "model.mlp_bias=true", "model.qk_norm=true");
     REFUSED("sliding_window = 9", "model.sliding_window=9", "model.mlp_bias=true");
     REFUSED("full_attention_layers = \"0\"", "model.sliding_window=9", "model.full_attention_layers=0");
-    REFUSED("model.kind = llama: the other keys make a qwen2", "model.kind=llama", "model.qkv_bias=true");
-    REFUSED("model.kind = mistral: the other keys make a llama", "model.kind=mistral", "model.mlp_bias=true");
+    REFUSED("model.kind = llama: the other keys describe a qwen2", "model.kind=llama", "model.qkv_bias=true");
+    REFUSED("model.kind = mistral: the other keys describe a llama", "model.kind=mistral",
+            "model.mlp_bias=true");
     REFUSED("with model.rope_scaling = yarn the betas", "model.rope_scaling=yarn", "model.rope_factor=2",
             "model.rope_beta_slow=64");
     static const char *const lists[] = {"6", "0-6", "1,1", "2-1", "1,",  ",1",
