@@ -2,10 +2,10 @@
  * read once for all query heads of the group, and for all rows of one sequence that come together.
  *
  * A task is one key/value head and range of keys, for up to TILE queries: the query heads of the group, of
- * one row or of several rows that follow each other in one sequence. Like the training attention it computes
- * scores transposed (keys in rows, queries in lanes), so that the softmax runs down the columns; up to FEW
- * queries, as those of a next token without shared heads, are computed one by one instead. With one
- * range a task writes its result; else partial results, which a second loop combines. */
+ * one row or of several rows that follow each other in one sequence. For many queries it computes scores
+ * transposed (keys in rows, queries in lanes) like the training attention, so that the softmax runs down the
+ * columns. For few queries most lanes would be idle: there keys are in the lanes. With one range a task
+ * writes its result; else partial results, which a second loop combines. */
 
 #include <math.h>
 #include <omp.h>
@@ -15,7 +15,8 @@
 #include "kernels/simd.h"
 #include "kernels/tile.h"
 
-enum { LANES = 16, FEW = 4 }; /* queries are padded to LANES, but for up to FEW of them */
+/* Many queries are padded to a multiple of LANES; FEW queries have their keys in the lanes. */
+enum { LANES = 16, FEW = 8 };
 
 struct problem {
     float *out, *partial;
@@ -33,7 +34,7 @@ struct block {
 /* One worker's tiles. */
 struct tiles {
     float *scores;  /* (TILE keys, TILE queries) */
-    float *queries; /* (width, TILE): transposed, scaled */
+    float *queries; /* (width, TILE): transposed, scaled; of few queries (FEW, width) */
     float *values;  /* (TILE keys, width), where HS is not a multiple of the width of vectors */
     float *sums;    /* (TILE queries, width) */
     int position[TILE];
@@ -96,7 +97,9 @@ static void load_queries(const struct problem *p, struct tiles *t, const struct 
         t->max[c] = -INFINITY;
         t->total[c] = 0;
     }
-    for (int i = 0; i < p->HS; i++) {
+    for (int c = 0; b->columns <= FEW && c < b->columns; c++)
+        for (int i = 0; i < p->HS; i++) t->queries[(ptrdiff_t)c * p->width + i] = from[c][i] * p->scale;
+    for (int i = 0; b->columns > FEW && i < p->HS; i++) {
         float *to = t->queries + (ptrdiff_t)i * TILE;
 #pragma omp simd
         for (int c = 0; c < lanes; c++) to[c] = 0;
@@ -146,12 +149,58 @@ static void softmax_step(struct tiles *t, int keys, int lanes)
     }
 }
 
+/* The values from v on in rows of `width`. */
+static const float *wide_values(const struct problem *p, struct tiles *t, const float *v, int count)
+{
+    if (p->HS == p->width) return v;
+    tile_copy(t->values, p->width, v, p->HS, count, p->HS);
+    return t->values;
+}
+
+/* Scores of few queries, in rows of TILE keys; keys that a query does not see have minus infinity. */
+static void scores_of_few(const struct problem *p, struct tiles *t, int columns, const float *keys, int u0,
+                          int count, bool masked)
+{
+    int window = p->window > 0 ? p->window : p->S;
+    for (int k = 0; k < count; k++)
+        for (int c = 0; c < columns; c++)
+            t->scores[c * TILE + k] = (float)simd_dot(t->queries + (ptrdiff_t)c * p->width,
+                                                      keys + (ptrdiff_t)k * p->HS, NULL, p->HS);
+    for (int c = 0; masked && c < columns; c++) {
+        float *row = t->scores + (ptrdiff_t)c * TILE;
+        int last = t->position[c];
+        for (int k = 0; k < count; k++)
+            if (u0 + k > last || u0 + k <= last - window) row[k] = -INFINITY;
+    }
+}
+
+/* softmax_step for few queries. */
+static void softmax_of_few(struct tiles *t, int columns, int count)
+{
+    for (int c = 0; c < columns; c++) {
+        float *row = t->scores + (ptrdiff_t)c * TILE, top = simd_max(row, count), total = 0;
+        if (t->max[c] > top) top = t->max[c];
+        float base = top == -INFINITY ? 0.0f : top;
+        t->keep[c] = simd_exp_softmax(t->max[c] - base);
+        t->max[c] = top;
+#pragma omp simd reduction(+ : total)
+        for (int k = 0; k < count; k++) {
+            float e = simd_exp_softmax(row[k] - base);
+            row[k] = e;
+            total += e;
+        }
+        t->total[c] = t->total[c] * t->keep[c] + total;
+    }
+}
+
 /* The sums, maxima and totals of the block's queries over the keys [from, to) of the slot's head, which some
  * query sees. */
 static void attend(const struct problem *p, struct tiles *t, const struct block *b, size_t head, int from,
                    int to)
 {
-    int lanes = (b->columns + LANES - 1) / LANES * LANES, last = p->positions[b->row + b->rows - 1];
+    bool few = b->columns <= FEW;
+    int lanes = few ? b->columns : (b->columns + LANES - 1) / LANES * LANES,
+        last = p->positions[b->row + b->rows - 1];
     int first = p->positions[b->row];
     const float *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
     const float *values = p->values + head * (size_t)p->S * (size_t)p->HS;
@@ -160,92 +209,24 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
         int count = to - u0 < TILE ? to - u0 : TILE;
         struct tile_operand k = {keys + (ptrdiff_t)u0 * p->HS, p->HS, 1, count};
         const float *v = values + (ptrdiff_t)u0 * p->HS;
-        tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, false, TILE_ALL);
-        if (u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window)) mask(p, t, u0, count, lanes);
-        softmax_step(t, count, lanes);
+        bool masked = u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window);
+        if (few) {
+            scores_of_few(p, t, b->columns, k.data, u0, count, masked);
+            softmax_of_few(t, b->columns, count);
+        } else {
+            tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, false, TILE_ALL);
+            if (masked) mask(p, t, u0, count, lanes);
+            softmax_step(t, count, lanes);
+        }
         for (int c = 0; u0 > from && c < b->columns; c++) {
             float *sum = t->sums + (ptrdiff_t)c * p->width;
 #pragma omp simd
             for (int i = 0; i < p->width; i++) sum[i] *= t->keep[c];
         }
-        if (p->HS != p->width) {
-            tile_copy(t->values, p->width, v, p->HS, count, p->HS);
-            v = t->values;
-        }
-        struct tile_operand probabilities = {t->scores, 1, TILE, lanes};
-        tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count, u0 > from,
-                      TILE_ALL);
+        struct tile_operand probabilities = {t->scores, few ? TILE : 1, few ? 1 : TILE, lanes};
+        tile_multiply(t->sums, p->width, probabilities, wide_values(p, t, v, count), p->width, b->columns,
+                      p->width, count, u0 > from, TILE_ALL);
     }
-}
-
-/* ---- few queries: one after the other, at the speed of reading the cache ---- */
-
-/* scores (to − from) = q · key u; returns the largest. */
-static float score_keys(float *scores, const float *q, const float *keys, int from, int to, int HS)
-{
-    for (int u = from; u < to; u++) scores[u - from] = simd_dot_block(q, keys + (ptrdiff_t)u * HS, NULL, HS);
-    return simd_max(scores, to - from);
-}
-
-/* sum (HS) = keep · sum + Σ weights[u − from] · value u; keep 0: sum is not read. */
-static void add_values(float *sum, float keep, const float *weights, const float *values, int from, int to,
-                       int HS)
-{
-    int i = 0;
-    for (; i + 4 * SIMD_LANES <= HS; i += 4 * SIMD_LANES) {
-        simd_vector part[4] = {{0}};
-        for (int j = 0; keep > 0 && j < 4; j++) part[j] = keep * simd_load(sum + i + j * SIMD_LANES);
-        for (int u = from; u < to; u++) {
-            const float *v = values + (ptrdiff_t)u * HS + i;
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) part[j] += weights[u - from] * simd_load(v + j * SIMD_LANES);
-        }
-        for (int j = 0; j < 4; j++) simd_store(sum + i + j * SIMD_LANES, part[j]);
-    }
-    for (; i < HS; i++) {
-        float part = keep > 0 ? keep * sum[i] : 0;
-        for (int u = from; u < to; u++) part += weights[u - from] * values[(ptrdiff_t)u * HS + i];
-        sum[i] = part;
-    }
-}
-
-/* One step of the online softmax of query c, over the keys [from, to) of a tile, which it sees. */
-static void attend_tile(const struct problem *p, struct tiles *t, int c, const float *keys,
-                        const float *values, int from, int to)
-{
-    float weights[TILE], total = 0, *sum = t->sums + (ptrdiff_t)c * p->width;
-    float top = score_keys(weights, t->queries + (ptrdiff_t)c * p->width, keys, from, to, p->HS);
-    if (top < t->max[c]) top = t->max[c];
-    float keep = simd_exp_softmax(t->max[c] - top);
-    for (int k = 0; k < to - from; k++) weights[k] = simd_exp_softmax(weights[k] - top);
-    for (int k = 0; k < to - from; k++) total += weights[k];
-    add_values(sum, keep, weights, values, from, to, p->HS);
-    t->max[c] = top;
-    t->total[c] = t->total[c] * keep + total;
-}
-
-/* The same as attend, where a tile of queries would be mostly empty. */
-static void attend_few(const struct problem *p, struct tiles *t, const struct block *b, size_t head, int from,
-                       int to)
-{
-    const float *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
-    const float *values = p->values + head * (size_t)p->S * (size_t)p->HS;
-    for (int c = 0; c < b->columns; c++) {
-        size_t row = (size_t)(b->row + c / b->heads), heads = (size_t)(p->NH + 2 * p->NKV);
-        const float *q = p->qkv + (row * heads + (size_t)(b->head + c % b->heads)) * (size_t)p->HS;
-        for (int i = 0; i < p->HS; i++) t->queries[(ptrdiff_t)c * p->width + i] = q[i] * p->scale;
-        memset(t->sums + (ptrdiff_t)c * p->width, 0, (size_t)p->HS * sizeof *t->sums);
-        t->position[c] = p->positions[row];
-        t->max[c] = -INFINITY;
-        t->total[c] = 0;
-    }
-    for (int u = from; u < to; u += TILE)
-        for (int c = 0; c < b->columns; c++) {
-            int first = p->window > 0 ? t->position[c] - p->window + 1 : 0, end = t->position[c] + 1;
-            int least = u > first ? u : first, most = to - u < TILE ? to : u + TILE;
-            if (most > end) most = end;
-            if (least < most) attend_tile(p, t, c, keys, values, least, most);
-        }
 }
 
 static void write_results(const struct problem *p, const struct tiles *t, const struct block *b, int range,
@@ -273,11 +254,7 @@ static void run_task(const struct problem *p, struct tiles *t, const struct bloc
     int least = p->window > 0 && first >= p->window ? (first - p->window + 1) / TILE * TILE : 0;
     if (from < least) from = least;
     if (to > end) to = end;
-    size_t head = (size_t)p->slots[b->row] * (size_t)p->NKV + (size_t)kv;
-    if (from < to && b->columns <= FEW)
-        attend_few(p, t, b, head, from, to);
-    else if (from < to)
-        attend(p, t, b, head, from, to);
+    if (from < to) attend(p, t, b, (size_t)p->slots[b->row] * (size_t)p->NKV + (size_t)kv, from, to);
     write_results(p, t, b, range, from < to);
 }
 

@@ -15,6 +15,7 @@
 
 enum { B = 16, T = 256, N = B * T, C = 256, NH = 4, HS = 64, F = 512, V = 32000, QKV = 3 * C, CHUNK = 512 };
 enum { PARAMETERS = 10815744 };
+enum { CACHED = 4000, GROUP = 4 }; /* tokens of a cached sequence; query heads that share a key head */
 
 struct bench {
     const struct backend *k;
@@ -132,6 +133,34 @@ static void attention_backward_long_body(struct bench *b)
 {
     b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS, 0,
                              b->stream);
+}
+/* The last token of `rows` cached sequences. */
+static void decode(struct bench *b, int rows, int heads)
+{
+    int32_t slots[B], positions[B];
+    for (int i = 0; i < rows; i++) slots[i] = i, positions[i] = CACHED - 1;
+    b->k->attention_cached(b->y, b->x, b->big, b->big2, slots, positions, b->workspace, rows, CACHED, CACHED,
+                           heads, NH, HS, 0, b->stream);
+}
+static void decode_one_body(struct bench *b)
+{
+    decode(b, 1, NH);
+}
+static void decode_all_body(struct bench *b)
+{
+    decode(b, B, NH);
+}
+static void decode_group_body(struct bench *b)
+{
+    decode(b, B, GROUP * NH);
+}
+/* The second CHUNK tokens of a prompt. */
+static void prompt_body(struct bench *b)
+{
+    int32_t slots[CHUNK] = {0}, positions[CHUNK];
+    for (int i = 0; i < CHUNK; i++) positions[i] = CHUNK + i;
+    b->k->attention_cached(b->y, b->x, b->big, b->big2, slots, positions, b->workspace, CHUNK, 2 * CHUNK,
+                           CACHED, NH, NH, HS, 0, b->stream);
 }
 static void swiglu_forward_body(struct bench *b)
 {
@@ -294,6 +323,11 @@ int main(int argc, char **argv)
     report(&b, "attention_backward", attention_backward_body, 2.5 * attention, 0);
     report(&b, "attention_forward_T1024", attention_forward_long_body, attention_long, 0);
     report(&b, "attention_backward_T1024", attention_backward_long_body, 2.5 * attention_long, 0);
+    double cache = 2.0 * 4 * CACHED * NH * HS; /* bytes of a sequence's keys and values */
+    report(&b, "attention_cached", decode_one_body, 0, cache);
+    report(&b, "attention_cached_16", decode_all_body, 0, B * cache);
+    report(&b, "attention_cached_16_group_4", decode_group_body, 0, B * cache);
+    report(&b, "attention_cached_prompt", prompt_body, 4.0 * HS * NH * (1.5 * CHUNK * CHUNK), 0);
     report(&b, "swiglu_forward", swiglu_forward_body, 0, 3.0 * 4 * N * F);
     report(&b, "swiglu_backward", swiglu_backward_body, 0, 5.0 * 4 * N * F);
     report(&b, "gemm_qkv", gemm_qkv_body, 2.0 * N * QKV * C, 0);
