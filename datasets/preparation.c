@@ -58,6 +58,10 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
     enum status status = check_name(path, ".json", "tokenizer", err);
     if (!status) status = inputs_open_texts(inputs, count, cache, progress, &texts, err);
     if (!status) status = inputs_refuse_output(&texts, path, err);
+    if (!status && file_exists(path))
+        status = err_set(err, STATUS_USAGE,
+                         "%s: the file exists already (name another one: runs may depend on this tokenizer)",
+                         path);
     if (!status) inputs_note(&texts, progress);
     if (!status) status = learn(&texts, vocab_size, progress, out, err);
     inputs_close(&texts);

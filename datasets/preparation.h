@@ -33,7 +33,8 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
                            struct err *err);
 
 /* Learns a BPE of vocab_size tokens from text inputs, for `anneal tokenizer train`. `path` is where the
- * caller will write it; STATUS_USAGE before any work unless it ends with ".json" and is no input. */
+ * caller will write it; STATUS_USAGE before any work unless it ends with ".json", is not an input and does
+ * not exist. */
 enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int vocab_size, const char *cache,
                                    const char *path, const struct progress *progress, struct tokenizer **out,
                                    struct err *err);

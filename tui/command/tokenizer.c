@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -50,17 +49,13 @@ static enum status train(const void *options, const struct words *words, struct 
     char home[PATH_MAX], cache[PATH_MAX + 8], path[PATH_MAX + 64];
     struct progress_bar bar;
     struct tokenizer *tokenizer = NULL;
-    struct stat there;
     bool to_stdout = strcmp(o->output, "-") == 0;
-    if (!to_stdout && stat(o->output, &there) == 0 && S_ISREG(there.st_mode))
-        return err_set(err, STATUS_USAGE,
-                       "-o %s: the file exists already (name another one: runs may depend on this tokenizer)",
-                       o->output);
     enum status status = file_anneal_home(home, sizeof home, err);
     if (status) return status;
     snprintf(cache, sizeof cache, "%s/data", home);
     snprintf(path, sizeof path, "%s/standard-output-%ld.json", cache, (long)getpid());
     const char *output = to_stdout ? path : o->output;
+    if (to_stdout) unlink(path); /* of an earlier process of this number that was killed */
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     double start = clock_monotonic();
     status = corpus_train_tokenizer(words->words, (size_t)words->count, (int)o->vocab, cache, output,
