@@ -10,21 +10,24 @@
 #include "core/base/file.h"
 #include "core/base/json_out.h"
 #include "core/base/text.h"
+#include "core/generate/batch.h"
 #include "core/generate/ending.h"
 #include "core/generate/generate.h"
 #include "core/generate/inference.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
+#include "tui/command/progress_bar.h"
 #include "tui/command/writing.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 
 struct options {
-    const char *prompt, *stop;
+    const char *prompt, *batch, *stop;
     int64_t max_tokens, step;
     struct sampling_options sampling;
     const char *device;
+    int progress;
     bool best, json, verbose;
 };
 
@@ -50,11 +53,10 @@ static enum status count_tokens(const struct voice *v, const struct options *o, 
     return status;
 }
 
-static enum status open_voice(struct voice *v, const char *folder, const struct options *o,
-                              enum allocator_kind allocator, struct err *err)
+/* Opens what comes before the size of the cache is known. */
+static enum status open_tokenizer(struct voice *v, const char *folder, struct err *err)
 {
     char path[PATH_MAX + 32];
-    struct loaded_wish wish = {.B = 1, .T = PIECE, .cache_slots = 1, .allocator = allocator};
     enum status status = loaded_model_describe(&v->loaded, folder, err);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
@@ -63,11 +65,18 @@ static enum status open_voice(struct voice *v, const char *folder, const struct 
                          "(copy their tokenizer.json there)",
                          path);
     if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
-    if (!status) status = special_tokens_read(folder, &v->special, err);
-    if (!status) status = count_tokens(v, o, &wish.cache_length, err);
-    if (wish.T > wish.cache_length) wish.T = wish.cache_length;
-    if (!status) status = loaded_model_load(&v->loaded, folder, o->device, wish, "generating", err);
-    return status ? status : generator_open(&v->generator, &v->loaded.network, v->tokenizer, err);
+    return status ? status : special_tokens_read(folder, &v->special, err);
+}
+
+static enum status load(struct voice *v, const char *folder, const struct options *o, int slots, int length,
+                        enum allocator_kind allocator, struct err *err)
+{
+    struct loaded_wish wish = {.B = 1,
+                               .T = PIECE < length ? PIECE : length,
+                               .cache_slots = slots,
+                               .cache_length = length,
+                               .allocator = allocator};
+    return loaded_model_load(&v->loaded, folder, o->device, wish, "generating", err);
 }
 
 static void close_voice(struct voice *v)
@@ -149,6 +158,154 @@ static enum status write_text(struct voice *v, const struct options *o, const ch
     return status;
 }
 
+static enum status generate_one(struct voice *v, const struct options *o, const char *folder,
+                                enum allocator_kind allocator, struct err *err)
+{
+    int length = 0;
+    enum status status = count_tokens(v, o, &length, err);
+    if (!status) status = load(v, folder, o, 1, length, allocator, err);
+    if (!status) status = generator_open(&v->generator, &v->loaded.network, v->tokenizer, err);
+    return status ? status : write_text(v, o, folder, err);
+}
+
+/* ---- many prompts ---- */
+
+enum { BATCH_SLOTS = 8 }; /* texts that are written at the same time */
+
+/* The prompts of a file, one a line, and their texts. */
+struct prompt_file {
+    const struct options *options;
+    struct file_map map;
+    struct batch_text *texts;
+    const char **lines; /* (count) with their lengths, borrowed from the map */
+    size_t *lengths, count, capacity, printed, ended;
+    int longest; /* tokens of the longest prompt */
+    struct progress_bar bar;
+};
+
+static void close_prompts(struct prompt_file *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        token_list_release(&f->texts[i].prompt);
+        growing_text_release(&f->texts[i].text);
+    }
+    free(f->texts);
+    free(f->lines);
+    free(f->lengths);
+    file_map_close(&f->map);
+}
+
+static enum status add_prompt(struct prompt_file *f, const struct voice *v, const char *line, size_t n,
+                              size_t number, struct err *err)
+{
+    int V = v->loaded.model.config.vocab_size, most = v->loaded.model.config.max_seq_len;
+    size_t texts = f->capacity, lines = f->capacity, lengths = f->capacity;
+    if (!list_reserve(&f->texts, f->count, 1, &texts, sizeof *f->texts) ||
+        !list_reserve(&f->lines, f->count, 1, &lines, sizeof *f->lines) ||
+        !list_reserve(&f->lengths, f->count, 1, &lengths, sizeof *f->lengths))
+        return err_no_memory(err, "%zu prompts", f->count);
+    f->capacity = lengths;
+    struct batch_text *text = &f->texts[f->count];
+    f->lines[f->count] = line;
+    f->lengths[f->count++] = n;
+    *text = (struct batch_text){0};
+    enum status status = tokenizer_encode_prompt(v->tokenizer, line, n, &text->prompt, err);
+    for (size_t i = 0; !status && i < text->prompt.count; i++)
+        if (text->prompt.ids[i] >= (uint32_t)V)
+            status = err_set(err, STATUS_USAGE, "token %u is outside the model's vocabulary of %d",
+                             text->prompt.ids[i], V);
+    if (!status && (text->prompt.count == 0 || text->prompt.count >= (size_t)most))
+        status = err_set(err, STATUS_USAGE, "the prompt has %zu tokens, the model takes 1 to %d",
+                         text->prompt.count, most - 1);
+    if (status) return err_prefix(err, "%s: line %zu", f->options->batch, number);
+    if ((int)text->prompt.count > f->longest) f->longest = (int)text->prompt.count;
+    return STATUS_OK;
+}
+
+/* Empty lines are skipped. */
+static enum status read_prompts(struct prompt_file *f, const struct voice *v, struct err *err)
+{
+    enum status status = file_map_open(f->options->batch, &f->map, err);
+    const char *at = (const char *)f->map.data, *end = at + f->map.size;
+    for (size_t number = 1; !status && at < end; number++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
+        size_t n = (size_t)(stop - at);
+        if (n && at[n - 1] == '\r') n--;
+        if (n) status = add_prompt(f, v, at, n, number, err);
+        at = newline ? newline + 1 : end;
+    }
+    if (!status && !f->count)
+        status = err_set(err, STATUS_USAGE, "%s: holds no prompt (write one a line)", f->options->batch);
+    return status;
+}
+
+/* One JSON object on a line. */
+static void print_object(const struct prompt_file *f, size_t i)
+{
+    const struct batch_text *t = &f->texts[i];
+    struct json_out out;
+    json_out_begin(&out, stdout);
+    json_out_open(&out, NULL, '{', JSON_OUT_FLAT);
+    json_out_bytes(&out, "prompt", f->lines[i], f->lengths[i]);
+    json_out_bytes(&out, "text", t->text.n ? t->text.bytes : "", t->text.n);
+    json_out_text(&out, "end", end_reason_words[t->text.end]);
+    json_out_int(&out, "prompt_tokens", (int64_t)t->prompt.count);
+    json_out_int(&out, "new_tokens", t->text.tokens);
+    json_out_close(&out);
+    json_out_finish(&out);
+}
+
+/* Prints the texts that have ended, in the order of the file: up to the first that has not, or with `all`
+ * past it. */
+static void print_ended(struct prompt_file *f, bool all)
+{
+    for (; f->printed < f->count && (all || f->texts[f->printed].text.end); f->printed++)
+        if (f->texts[f->printed].text.end) print_object(f, f->printed);
+    fflush(stdout);
+}
+
+static void on_ended(void *context, size_t text)
+{
+    struct prompt_file *f = context;
+    (void)text;
+    print_ended(f, false);
+    progress_bar_update(&f->bar, "generating", "texts", ++f->ended, f->count, NULL);
+}
+
+static bool on_stop(void *context)
+{
+    (void)context;
+    return interrupt_requested() || ferror(stdout);
+}
+
+static enum status generate_batch(struct voice *v, const struct options *o, const char *folder,
+                                  enum allocator_kind allocator, struct err *err)
+{
+    struct prompt_file f = {.options = o};
+    progress_bar_init(&f.bar, stderr, (enum progress_style)o->progress);
+    enum status status = read_prompts(&f, v, err);
+    int slots = f.count < BATCH_SLOTS ? (int)f.count : BATCH_SLOTS;
+    if (!status) status = load(v, folder, o, slots, f.longest + (int)o->max_tokens, allocator, err);
+    const struct batch batch = {
+        .network = &v->loaded.network,
+        .tokenizer = v->tokenizer,
+        .sampling = sampling_of(&o->sampling),
+        .ending = {.special = &v->special, .stop = o->stop, .max_tokens = o->max_tokens},
+        .texts = f.texts,
+        .count = f.count,
+        .context = &f,
+        .stop = on_stop,
+        .ended = on_ended};
+    if (!status) status = batch_write(&batch, err);
+    progress_bar_clear(&f.bar);
+    print_ended(&f, true);
+    if (!status && interrupt_requested())
+        status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted after %zu of %zu texts", f.ended,
+                         f.count);
+    close_prompts(&f);
+    return status;
+}
+
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
@@ -158,8 +315,8 @@ static enum status run(const void *options, const struct words *words, struct er
     enum allocator_kind allocator;
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
-    if (!status) status = open_voice(&voice, folder, o, allocator, err);
-    if (!status) status = write_text(&voice, o, folder, err);
+    if (!status) status = open_tokenizer(&voice, folder, err);
+    if (!status) status = (o->batch ? generate_batch : generate_one)(&voice, o, folder, allocator, err);
     close_voice(&voice);
     return status;
 }
@@ -173,6 +330,9 @@ static const struct options defaults = {.prompt = "\n",
 
 static const struct option_spec options[] = {
     OPTION("prompt", OPTION_ANY_TEXT, AT(prompt), "TEXT", "the text to continue (default: a new line)"),
+    OPTION(
+        "batch", OPTION_TEXT, AT(batch), "FILE",
+        "continue every line of FILE, several at a time; prints one JSON object a line, in the same order"),
     BEST_OPTION,
     STEP_OPTION,
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "number of tokens to add (default 200)",
@@ -186,6 +346,7 @@ static const struct option_spec options[] = {
     OPTION("verbose", OPTION_FLAG, AT(verbose), NULL,
            "also print, on standard error, how fast the prompt was read and the text written"),
     JSON_OPTION,
+    PROGRESS_OPTION,
     {0},
 };
 

@@ -119,12 +119,58 @@ static void a_prompt_begins_as_the_tokenizer_says(void **state)
     free(fixture);
 }
 
+static void a_batch_prints_an_object_for_each_line_in_the_order_of_the_file(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], path[640], text[400] = "";
+    open_model(&s, "batch", folder);
+    snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
+    for (int i = 0; i < 19; i++) sprintf(text + strlen(text), i == 7 ? "\n\r\n" : "line %d\n", i);
+    stage_write(path, text, strlen(text));
+    char *out = process_output("generate", folder, "--batch", path, "--max-tokens=9", "--temperature=0",
+                               "--progress=none", NULL),
+         *rest = out;
+    for (int i = 0; i < 19; i++) {
+        char prompt[16];
+        if (i == 7) continue; /* empty lines are no prompts */
+        json_t *json = json_loads(strsep(&rest, "\n"), 0, NULL);
+        snprintf(prompt, sizeof prompt, "line %d", i);
+        assert_string_equal(stage_text(json, "prompt"), prompt);
+        assert_int_equal(stage_int(json, "new_tokens"), 9);
+        assert_string_equal(stage_text(json, "end"), "length");
+        if (i == 18) {
+            char *single = process_output("generate", folder, "--json", "--prompt=line 18", "--max-tokens=9",
+                                          "--temperature=0", NULL);
+            json_t *one = json_loads(single, 0, NULL);
+            assert_string_equal(stage_text(json, "text"), stage_text(one, "text"));
+            json_decref(one);
+            free(single);
+        }
+        json_decref(json);
+    }
+    assert_string_equal(rest, "");
+    free(out);
+    stage_write(path, "\n\n", 2);
+    process_expect_sentence(process_run(2, "generate", folder, "--batch", path, NULL),
+                            "prompts.txt: holds no prompt (write one a line)");
+    memset(text, 'x', 399);
+    stage_write(path, "ok\n", 3);
+    FILE *file = fopen(path, "a");
+    for (int i = 0; i < 20; i++) fputs(text, file);
+    fclose(file);
+    process_expect_sentence(process_run(2, "generate", folder, "--batch", path, NULL),
+                            "prompts.txt: line 2: the prompt has ");
+    process_expect_sentence(process_run(1, "generate", folder, "--batch", "/nowhere", NULL), "/nowhere: ");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(a_text_ends_at_the_models_end_token_and_at_a_stop_text),
         TEST(its_speed_is_reported_apart_from_the_text),
+        TEST(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file),
         TEST(a_prompt_begins_as_the_tokenizer_says),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
