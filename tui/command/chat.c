@@ -228,7 +228,7 @@ static enum status run_help(struct chat *c, const char *argument, struct err *er
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(stderr, "  %-8s %s\n", commands[i].name, commands[i].help);
     fputs("  Ctrl-C   ends an answer; at the prompt it clears the line, twice it ends the program\n"
-          "A message may begin with / if a blank is before it.\n",
+          "A message that begins with / needs a blank before it.\n",
           stderr);
     return STATUS_OK;
 }
@@ -302,11 +302,10 @@ static enum status open_chat(struct chat *c, const char *folder, enum allocator_
     enum status status = loaded_model_describe(&c->loaded, folder, err);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path))
-        status = err_set(
-            err, STATUS_NOT_FOUND,
-            "%s: is not there: the model was trained on token files that name no tokenizer (copy theirs to "
-            "this place)",
-            path);
+        status = err_set(err, STATUS_NOT_FOUND,
+                         "%s: does not exist: the model was trained on token files that name no tokenizer "
+                         "(copy their tokenizer.json there)",
+                         path);
     if (!status) status = tokenizer_open_json(path, &c->tokenizer, err);
     if (!status) status = conversation_open(&c->conversation, folder, o->template, c->tokenizer, err);
     if (!status) status = conversation_restart(&c->conversation, o->system, err);
@@ -339,7 +338,8 @@ static enum status run(const void *options, const struct words *words, struct er
         output_say("chatting in a context of %d tokens; /help lists the commands, Ctrl-D leaves",
                    chat.generator.most);
     if (!status && !chat.specials.eos_count)
-        output_say("the model names no token that ends an answer: it ends with --max-tokens, or Ctrl-C");
+        output_say("the model names no token that ends an answer, so an answer ends at --max-tokens, or with "
+                   "Ctrl-C");
     if (!status) status = converse(&chat, err);
     close_chat(&chat);
     return status;
@@ -356,21 +356,19 @@ static const struct option_spec options[] = {
     BEST_OPTION,
     STEP_OPTION,
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N",
-           "the most tokens of an answer (default: as many as the context has room for)", .least = 1,
+           "limit of tokens for an answer (default: as many as fit into the context)", .least = 1,
            .most = 999999),
     OPTION("context", OPTION_WHOLE, AT(context), "N",
-           "the most tokens of the conversation, no more than the model can read (default 4096)", .least = 16,
-           .most = 1 << 24),
+           "limit of tokens for the conversation, at most what the model can read (default 4096)",
+           .least = 16, .most = 1 << 24),
     SAMPLING_OPTIONS,
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute (default cpu)"),
-    OPTION("verbose", OPTION_FLAG, AT(verbose), NULL, "tokens and speed after each answer"),
+    OPTION("verbose", OPTION_FLAG, AT(verbose), NULL, "prints tokens and speed after each answer"),
     {0},
 };
 
 const struct command command_chat =
     COMMAND("chat", "RUN|FOLDER", 1, 1, options, "talk with a model", run, defaults,
-            .about = "Answers message after message in the format that the model was trained on, its chat "
-                     "template. Each line of "
-                     "the input is a message. On a terminal, /help lists commands such as /clear and /retry; "
-                     "Ctrl-C ends an "
-                     "answer. Through a pipe, each line gets one answer.");
+            .about = "Each line of the input is a message, which the model answers in the format that it was "
+                     "trained on, its chat template. On a terminal, /help lists commands such as /clear and "
+                     "/retry, and Ctrl-C ends an answer. Through a pipe, each line gets one answer.");

@@ -128,7 +128,7 @@ enum status metrics_stop(struct metrics *m, double seconds, struct err *err)
         pthread_detach(thread);
         return err_set(err, STATUS_BUSY,
                        "device metrics end before the run: the driver or the run store has not answered for "
-                       "%g s (training is not touched; where nvidia-smi hangs, too, the GPU wants a reset)",
+                       "%g s (training is not affected; if nvidia-smi hangs, too, the GPU needs a reset)",
                        seconds);
     }
     pthread_join(thread, NULL);
