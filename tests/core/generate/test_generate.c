@@ -22,14 +22,21 @@ struct scene {
     struct generator generator;
 };
 
-static void open_scene(struct scene *s, int T, int vocab_size)
+/* A cache of `most` tokens, and passes of at most T. */
+static void open_scene_of_passes(struct scene *s, int T, int most, int vocab_size)
 {
     struct model_config config = rig_config();
+    struct plan_input input = {.B = 1, .T = T, .cache_slots = 1, .cache_length = most};
     struct err err = {0};
     config.vocab_size = vocab_size;
-    rig_open(&s->rig, NULL, &config, 1, T, 0);
+    rig_open_input(&s->rig, NULL, &config, input, "");
     assert_int_equal(tokenizer_open_bytes(&s->tokenizer, &err), STATUS_OK);
     if (generator_open(&s->generator, &s->rig.network, s->tokenizer, &err)) fail_msg("%s", err.text);
+}
+
+static void open_scene(struct scene *s, int T, int vocab_size)
+{
+    open_scene_of_passes(s, T, T, vocab_size);
 }
 
 static void close_scene(struct scene *s)
@@ -129,6 +136,21 @@ static void a_long_prompt_keeps_its_end(void **state)
     close_scene(&s);
 }
 
+static void a_prompt_may_take_several_passes(void **state)
+{
+    (void)state;
+    struct scene whole, pieces;
+    open_scene(&whole, 100, V);
+    open_scene_of_passes(&pieces, 7, 100, V);
+    start(&whole, "In the beginning was a prompt of forty");
+    start(&pieces, "In the beginning was a prompt of forty");
+    for (int i = 0; i < 100; i++) /* past a full context */
+        assert_int_equal(generator_next(&pieces.generator, &greedy, i),
+                         generator_next(&whole.generator, &greedy, i));
+    close_scene(&whole);
+    close_scene(&pieces);
+}
+
 static void an_empty_prompt_starts_from_a_newline(void **state)
 {
     (void)state;
@@ -173,6 +195,7 @@ int main(void)
         cmocka_unit_test(greedy_is_the_same_every_time_and_ignores_the_seed),
         cmocka_unit_test(a_full_context_drops_its_older_half_and_continues),
         cmocka_unit_test(a_long_prompt_keeps_its_end),
+        cmocka_unit_test(a_prompt_may_take_several_passes),
         cmocka_unit_test(an_empty_prompt_starts_from_a_newline),
         cmocka_unit_test(a_prompt_outside_the_vocabulary_is_refused),
         cmocka_unit_test(a_broken_model_still_gives_a_token),
