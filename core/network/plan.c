@@ -25,11 +25,13 @@ static size_t pad(size_t bytes)
 /* Each chunk reads and writes the (V, C) gradient once, so few large chunks move less memory; beyond 512 rows
  * only the logits grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels.
  * Without training there is no such gradient, and 64 rows are enough. */
-static int loss_chunk_rows(size_t N, int V, enum precision precision, bool training)
+static int loss_chunk_rows(const struct plan_input *in)
 {
-    size_t rows = ((size_t)64 << 20) / ((size_t)V * precision_bytes(precision)) / 64 * 64;
+    size_t N = (size_t)in->B * (size_t)in->T, V = (size_t)in->model->config.vocab_size;
+    size_t rows = ((size_t)64 << 20) / (V * precision_bytes(in->precision)) / 64 * 64;
     if (rows > 512) rows = 512;
-    if (rows < 64 || !training) rows = 64;
+    if (rows < 64 || in->moments == 0) rows = 64;
+    if (in->loss_chunk > 0) rows = (size_t)in->loss_chunk;
     return (int)(rows < N ? rows : N);
 }
 
@@ -232,9 +234,8 @@ static enum status record_with(struct plan *plan, struct record *record, int chu
 static enum status record_passes(struct plan *plan, struct record *record, struct err *err)
 {
     const struct plan_input *in = &plan->input;
-    int N = in->B * in->T, V = in->model->config.vocab_size,
-        chunk = loss_chunk_rows((size_t)N, V, in->precision, in->moments > 0);
-    if (in->loss != PLAN_LOSS_AUTO || chunk == N)
+    int N = in->B * in->T, chunk = loss_chunk_rows(in);
+    if (in->loss != PLAN_LOSS_AUTO || in->loss_chunk > 0 || chunk == N)
         return record_with(plan, record, in->loss == PLAN_LOSS_PLAIN ? N : chunk, err);
     enum status status = record_with(plan, record, chunk, err);
     if (status) return status;
@@ -307,6 +308,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .precision = plan_precision(c->train.precision, info.best),
                                .activation_interval = (int)c->checkpoint.activation_interval,
                                .loss = c->train.loss,
+                               .loss_chunk = c->train.loss_chunk,
                                .allocator = c->memory.allocator,
                                .snapshot = c->checkpoint.background ? 1 + full * moments : 0};
     plan_input_for(&input, backend, device);

@@ -80,6 +80,7 @@ struct plan_input {
     int activation_interval;   /* layers 0, n, 2n, … save only their input; 0: all layers save everything */
     size_t gemm_workspace;     /* bytes for the device's matrix products: backend->gemm_workspace */
     enum plan_loss loss;       /* whether the head's loss is computed in chunks of rows */
+    int64_t loss_chunk;        /* their rows; 0: chosen, and `loss` auto may mean plain */
     bool host_counts;          /* the device is the CPU: host buffers count as device memory */
     enum allocator_kind allocator;  /* provides the network's memory */
     size_t pool_unit;               /* for the pool allocator: backend->pool_unit */

@@ -15,7 +15,7 @@
 enum { B = 10, T = 64, N = B * T }; /* more rows than a chunk has */
 
 /* Loss and gradients (yours to free) of one pass. */
-static float *gradients_of(enum plan_loss choice, size_t *count, double *loss, int *rows)
+static float *gradients_of(enum plan_loss choice, int chunk, size_t *count, double *loss, int *rows)
 {
     struct rig rig = {.backend = cpu_backend()};
     struct model_config config = rig_config();
@@ -24,7 +24,8 @@ static float *gradients_of(enum plan_loss choice, size_t *count, double *loss, i
     assert_non_null(tokens);
     assert_int_equal(model_init(&rig.model, &config, NULL), STATUS_OK);
     assert_int_equal(rig.backend->device_open(DEVICE_FIRST, 2, &rig.device, NULL), STATUS_OK);
-    struct plan_input input = {.model = &rig.model, .B = B, .T = T, .moments = 1, .loss = choice};
+    struct plan_input input = {
+        .model = &rig.model, .B = B, .T = T, .moments = 1, .loss = choice, .loss_chunk = chunk};
     assert_int_equal(plan_init(&rig.plan, &input, NULL), STATUS_OK);
     assert_int_equal(network_open(&rig.network, rig.backend, rig.device, &rig.model, &rig.plan, NULL),
                      STATUS_OK);
@@ -43,25 +44,35 @@ static float *gradients_of(enum plan_loss choice, size_t *count, double *loss, i
     return copy;
 }
 
-static void fused_and_plain_give_the_same_loss_and_gradients_within_rounding(void **state)
+static void expect_near(const float *got, const float *wanted, size_t count)
 {
-    (void)state;
-    size_t count;
-    double losses[2], apart = 0, size = 0;
-    int rows[2];
-    float *fused = gradients_of(PLAN_LOSS_FUSED, &count, &losses[0], &rows[0]),
-          *plain = gradients_of(PLAN_LOSS_PLAIN, &count, &losses[1], &rows[1]);
-    assert_true(rows[0] < N);
-    assert_int_equal(rows[1], N);
-    assert_true(fabs(losses[0] - losses[1]) <= 1e-6 * losses[1] && losses[1] > 0);
+    double apart = 0, size = 0;
     for (size_t i = 0; i < count; i++) {
-        double d = (double)fused[i] - (double)plain[i];
+        double d = (double)got[i] - (double)wanted[i];
         apart += d * d;
-        size += (double)plain[i] * (double)plain[i];
+        size += (double)wanted[i] * (double)wanted[i];
     }
     if (!(sqrt(apart) <= 1e-6 * sqrt(size)))
         fail_msg("the gradients are %.3g of their size apart", sqrt(apart / size));
-    free(fused);
+}
+
+/* Chunks of any number of rows: chosen, given, and one that does not divide N. */
+static void fused_and_plain_give_the_same_loss_and_gradients_within_rounding(void **state)
+{
+    (void)state;
+    static const int chunks[] = {0, 1, 13, 320};
+    size_t count;
+    double wanted, loss;
+    int rows;
+    float *plain = gradients_of(PLAN_LOSS_PLAIN, 0, &count, &wanted, &rows);
+    assert_int_equal(rows, N);
+    for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k++) {
+        float *fused = gradients_of(PLAN_LOSS_FUSED, chunks[k], &count, &loss, &rows);
+        assert_true(chunks[k] ? rows == chunks[k] : rows < N);
+        assert_true(fabs(loss - wanted) <= 1e-6 * wanted && wanted > 0);
+        expect_near(fused, plain, count);
+        free(fused);
+    }
     free(plain);
 }
 
@@ -72,8 +83,8 @@ static void either_gives_the_same_bits_every_time(void **state)
         size_t count;
         double losses[2];
         int rows;
-        float *first = gradients_of((enum plan_loss)choice, &count, &losses[0], &rows),
-              *again = gradients_of((enum plan_loss)choice, &count, &losses[1], &rows);
+        float *first = gradients_of((enum plan_loss)choice, 0, &count, &losses[0], &rows),
+              *again = gradients_of((enum plan_loss)choice, 0, &count, &losses[1], &rows);
         assert_true(losses[0] == losses[1]);
         assert_memory_equal(first, again, count * sizeof *first);
         free(first);

@@ -244,6 +244,35 @@ static void all_logits_at_once_where_they_are_asked_for_or_free(void **state)
     assert_in_range(plain_by_itself, 1, 4);
 }
 
+/* Fewer rows, fewer bytes; and never more rows than a micro-batch has. */
+static void the_plan_follows_the_rows_of_a_chunk(void **state)
+{
+    (void)state;
+    static const int64_t given[] = {1, 7, 64, 1000, 4096, 1 << 26};
+    struct model_config config = model_preset(PRESET_TINY);
+    struct model model;
+    size_t before = 0;
+    config.vocab_size = 32000;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    for (int i = 0; i < 6; i++)
+        for (int loss = PLAN_LOSS_AUTO; loss <= PLAN_LOSS_FUSED; loss++) {
+            struct plan plan;
+            struct plan_input input = {.model = &model,
+                                       .B = 16,
+                                       .T = 256,
+                                       .moments = 2,
+                                       .loss = (enum plan_loss)loss,
+                                       .loss_chunk = given[i]};
+            assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+            assert_int_equal(plan.loss_chunk, given[i] < 4096 ? given[i] : 4096);
+            assert_true(plan.bytes[BUFFER_LOGITS] >= (size_t)plan.loss_chunk * 32000 * sizeof(float));
+            assert_true(plan.total_bytes >= before);
+            before = plan.total_bytes;
+            plan_release(&plan);
+        }
+    model_release(&model);
+}
+
 static void lion_plans_one_moment_less_than_adamw(void **state)
 {
     (void)state;
@@ -506,6 +535,7 @@ int main(void)
         cmocka_unit_test(without_a_backward_pass_all_layers_share_one_residual_stream),
         cmocka_unit_test(the_hosts_memory_counts_only_where_the_device_computes_in_it),
         cmocka_unit_test(all_logits_at_once_where_they_are_asked_for_or_free),
+        cmocka_unit_test(the_plan_follows_the_rows_of_a_chunk),
         cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
         cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
         cmocka_unit_test(a_rough_plan_has_the_same_sizes),

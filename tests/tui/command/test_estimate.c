@@ -71,6 +71,7 @@ static void the_estimate_is_what_training_allocates(void **state)
                                         "--train.optimizer=lion",
                                         "--train.loss=plain",
                                         "--train.loss=fused",
+                                        "--train.loss_chunk=7",
                                         "--data.padding=32",
                                         "--memory.allocator=basic",
                                         "--memory.allocator=pool",
