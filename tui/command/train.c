@@ -19,6 +19,7 @@
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
 #include "runs/columns.h"
+#include "runs/profile.h"
 #include "tui/command/background.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
@@ -200,6 +201,33 @@ static void paused(void *context, int64_t step, bool now)
         progress_bar_say(&report->bar, "continues after step %" PRId64, step);
 }
 
+static int slowest_first(const void *a, const void *b)
+{
+    const struct profile_row *left = a, *right = b;
+    return (left->time_us < right->time_us) - (left->time_us > right->time_us);
+}
+
+/* Where the time of a step went, if any was profiled: "slowest operations: gemm gate_up (backward) 24%, ..."
+ */
+static void say_slowest(struct report *report)
+{
+    struct profile profile = {0};
+    char text[400];
+    int n = 0;
+    if (!profile_read(report->session->store, report->session->id, false, &profile, NULL) &&
+        profile.count > 0 && profile.step_us > 0) {
+        qsort(profile.rows, profile.count, sizeof *profile.rows, slowest_first);
+        for (size_t i = 0; i < profile.count && i < 3; i++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%.60s (%.20s) %.0f%%", i ? ", " : "",
+                          profile.rows[i].op, profile.rows[i].phase,
+                          100 * profile.rows[i].time_us / profile.step_us);
+        progress_bar_say(&report->bar,
+                         "slowest operations: %s of a step of %.3g ms; see all: %s show %s --profile", text,
+                         profile.step_us / 1e3, TEXT_PROGRAM, report->session->id);
+    }
+    profile_release(&profile);
+}
+
 static void end(void *context, const char *status, int64_t step, const char *message)
 {
     struct report *report = context;
@@ -210,6 +238,7 @@ static void end(void *context, const char *status, int64_t step, const char *mes
         JSON_MEMBERS(&report->json, "run", id, "status", status, "step", step, "message", message);
         end_json(report);
     }
+    if (strcmp(status, "failed") != 0) say_slowest(report);
     if (strcmp(status, "stopped") == 0) {
         progress_bar_say(&report->bar, "stopped after step %" PRId64 "; continue with: %s %s %s", step,
                          TEXT_PROGRAM, report->session->continue_with, id);

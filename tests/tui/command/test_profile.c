@@ -94,6 +94,34 @@ static void the_rows_are_those_of_the_profiled_steps_and_add_up_to_them(void **s
     json_decref(layers);
 }
 
+/* The line names the slowest operation that `show --profile` lists, and none where nothing was profiled. */
+static void a_run_ends_with_its_slowest_operations(void **state)
+{
+    (void)state;
+    struct stage s;
+    char wanted[160];
+    const json_t *slowest = NULL;
+    size_t i;
+    json_t *row;
+    stage_open(&s, "slowest");
+    struct process *p =
+        process_run(0, "train", s.config, "--name=slowest", "--progress=plain", "--profile.every=10", NULL);
+    json_t *profile = load(process_output("show", "slowest", "--profile", "--json", NULL));
+    json_array_foreach(json_object_get(profile, "rows"), i, row)
+    {
+        if (!slowest || stage_real(row, "time_us") > stage_real(slowest, "time_us")) slowest = row;
+    }
+    snprintf(wanted, sizeof wanted, "\nslowest operations: %s (%s) %.0f%%, ", stage_text(slowest, "op"),
+             stage_text(slowest, "phase"), 100 * stage_real(slowest, "share"));
+    if (!strstr(process_stderr(p), wanted)) fail_msg("no%s in: %s", wanted, process_stderr(p));
+    assert_non_null(strstr(process_stderr(p), " --profile\n"));
+    json_decref(profile);
+    process_close(p);
+    p = process_run(0, "train", s.config, "--name=none", "--progress=plain", "--profile.every=0", NULL);
+    assert_null(strstr(process_stderr(p), "slowest operations"));
+    process_close(p);
+}
+
 static void each_phase_lists_its_operations_and_their_layers_where_asked(void **state)
 {
     (void)state;
@@ -168,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_rows_are_those_of_the_profiled_steps_and_add_up_to_them),
+        TEST(a_run_ends_with_its_slowest_operations),
         TEST(each_phase_lists_its_operations_and_their_layers_where_asked),
         TEST(what_cannot_be_shown_is_said),
         TEST(the_exported_report_is_of_the_same_rows),
