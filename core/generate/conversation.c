@@ -104,8 +104,17 @@ static const struct added_token *special_at(const struct tokenizer *tokenizer, c
     return NULL;
 }
 
-/* The text with a zero-width space in each name of a special token; NULL: no memory. */
-static json_t *as_text_only(const struct tokenizer *tokenizer, const char *text, size_t n)
+/* The length of what begins at text[0..n) and is not a character: the beginning of one, or a single byte. */
+static size_t broken_bytes(const char *text, size_t n)
+{
+    for (size_t length = n < 3 ? n : 3; length > 1; length--)
+        if (utf8_incomplete_tail(text, length) == length) return length;
+    return 1;
+}
+
+/* The text as a message: with U+FFFD for what is not UTF-8, as transformers decodes it, and with a zero-width
+ * space in each name of a special token unless `tokenizer` is NULL. NULL: no memory. */
+static json_t *content_new(const struct tokenizer *tokenizer, const char *text, size_t n)
 {
     char *copy = NULL;
     size_t size = 0, length;
@@ -113,9 +122,11 @@ static json_t *as_text_only(const struct tokenizer *tokenizer, const char *text,
     FILE *out = open_memstream(&copy, &size);
     for (size_t at = 0; out && at < n; at += length) {
         length = utf8_character(text + at, n - at, &point);
-        if (!length) length = 1;
-        fwrite(text + at, 1, length, out);
-        if (special_at(tokenizer, text + at, n - at)) fputs("\u200B", out);
+        if (length)
+            fwrite(text + at, 1, length, out);
+        else
+            fputs("\uFFFD", out), length = broken_bytes(text + at, n - at);
+        if (tokenizer && special_at(tokenizer, text + at, n - at)) fputs("\u200B", out);
     }
     bool whole = out && fclose(out) == 0;
     json_t *value = whole ? json_stringn(copy, size) : NULL;
@@ -134,9 +145,10 @@ static enum status insert(struct conversation *c, size_t index, const char *role
 enum status conversation_add(struct conversation *c, const char *role, const char *text, size_t n,
                              struct err *err)
 {
-    if (utf8_valid_bytes(text, n) < n) return err_set(err, STATUS_FAILED, "the message is not valid UTF-8");
     bool own = strcmp(role, "assistant") == 0;
-    json_t *content = own ? json_stringn(text, n) : as_text_only(c->tokenizer, text, n);
+    if (!own && utf8_valid_bytes(text, n) < n)
+        return err_set(err, STATUS_FAILED, "the message is not valid UTF-8");
+    json_t *content = content_new(own ? NULL : c->tokenizer, text, n);
     return content ? insert(c, conversation_count(c), role, content, err) : no_memory(err);
 }
 
@@ -153,7 +165,7 @@ enum status conversation_restart(struct conversation *c, const char *system, str
         return err_set(err, STATUS_FAILED, "the system message is not valid UTF-8");
     while (conversation_count(c) > (size_t)keep) conversation_remove_last(c);
     if (!system || !*system) return STATUS_OK;
-    json_t *content = as_text_only(c->tokenizer, system, strlen(system));
+    json_t *content = content_new(c->tokenizer, system, strlen(system));
     return content ? insert(c, 0, "system", content, err) : no_memory(err);
 }
 

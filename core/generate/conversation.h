@@ -27,7 +27,8 @@ size_t conversation_count(const struct conversation *conversation);
 /* The role of the last message; "": there is none. */
 const char *conversation_last_role(const struct conversation *conversation);
 
-/* Appends a message of the role "user" or "assistant", n bytes of UTF-8. */
+/* Appends a message of n bytes: of the role "user", which must be UTF-8, or of "assistant", where U+FFFD
+ * replaces what is not. */
 enum status conversation_add(struct conversation *conversation, const char *role, const char *text, size_t n,
                              struct err *err);
 void conversation_remove_last(struct conversation *conversation);

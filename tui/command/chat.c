@@ -156,10 +156,9 @@ static enum status answer(struct chat *c, struct err *err)
     enum status status = give_messages(c, err);
     if (!status) status = draw_answer(c, &text, err);
     if (!status) {
-        size_t whole = text.n ? utf8_valid_bytes(text.bytes, text.n) : 0;
-        size_t start = whole ? tokenizer_added_start(c->tokenizer, text.bytes, whole) : 0;
-        const char *bytes = text.n ? text.bytes + start : "";
-        status = conversation_add(&c->conversation, "assistant", bytes, whole - start, err);
+        size_t start = text.n ? tokenizer_added_start(c->tokenizer, text.bytes, text.n) : 0;
+        status = conversation_add(&c->conversation, "assistant", text.n ? text.bytes + start : "",
+                                  text.n - start, err);
     }
     if (status)
         conversation_remove_last(&c->conversation);

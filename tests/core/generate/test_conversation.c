@@ -126,6 +126,21 @@ static void a_new_system_message_replaces_the_old_one(void **state)
     close_scene(&s);
 }
 
+static void an_answer_that_is_not_utf8_is_kept_as_transformers_decodes_it(void **state)
+{
+    (void)state;
+    static const char bytes[] = "a\xe2\x82"
+                                "b\xff\xf0\x9f\x98 \x80\xc3";
+    struct scene s;
+    struct err err = {0};
+    open_scene(&s, "{{ messages[0].content }}");
+    assert_ok(conversation_add(&s.conversation, "assistant", bytes, sizeof bytes - 1, &err), &err);
+    const json_t *message = json_array_get(json_object_get(s.conversation.variables, "messages"), 0);
+    assert_string_equal(json_string_value(json_object_get(message, "content")),
+                        "a\uFFFDb\uFFFD\uFFFD \uFFFD\uFFFD");
+    close_scene(&s);
+}
+
 static void what_is_no_text_or_no_template_is_refused(void **state)
 {
     (void)state;
@@ -147,6 +162,7 @@ int main(void)
         cmocka_unit_test(special_tokens_that_a_user_types_stay_text),
         cmocka_unit_test(the_oldest_questions_are_dropped_with_their_answers),
         cmocka_unit_test(a_new_system_message_replaces_the_old_one),
+        cmocka_unit_test(an_answer_that_is_not_utf8_is_kept_as_transformers_decodes_it),
         cmocka_unit_test(what_is_no_text_or_no_template_is_refused),
     };
     return cmocka_run_group_tests_name("conversation", tests, NULL, NULL);
