@@ -245,6 +245,8 @@ static void cell_text(const struct profile_line *line, enum column column, doubl
                  number, column == COLUMN_SHARE ? "%" : "");
 }
 
+static const double LEAST_SHARE = 0.0005; /* a smaller one is printed as 0.0% */
+
 static void draw_line(struct grid *grid, struct rect row, const int *widths, const struct profile_line *line,
                       double step_us)
 {
@@ -256,7 +258,7 @@ static void draw_line(struct grid *grid, struct rect row, const int *widths, con
         if (i == COLUMN_NAME)
             draw_name(grid, x, row.y, widths[i], line);
         else if (i == COLUMN_BAR)
-            gauge_draw(grid, x, row.y, widths[i], phase_style(line), share);
+            gauge_draw(grid, x, row.y, widths[i], phase_style(line), share < LEAST_SHARE ? 0 : share);
         else
             grid_text_right(grid, x, row.y, widths[i], STYLE_TEXT, 0, text);
         x += widths[i] + GAP;

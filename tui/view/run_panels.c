@@ -234,15 +234,29 @@ static void draw_orders(struct grid *grid, struct rect *area, const struct run_m
     }
 }
 
-/* Draws the lines except empty ones and comments. */
+/* The next line of a configuration that is neither empty nor a comment, and its length; NULL: none. */
+static const char *config_line(const char *text, size_t *length)
+{
+    for (; *text; text += *length + (text[*length] == '\n')) {
+        *length = strcspn(text, "\n");
+        if (*length > 0 && *text != ';' && *text != '#') return text;
+    }
+    return NULL;
+}
+
+/* The last row says how many lines have no room. */
 static void draw_config(struct grid *grid, struct rect *area, const char *config)
 {
+    size_t n = 0;
+    int left = 0;
     if (!begin_list(grid, area, "configuration", NULL, config != NULL, area->h)) return;
-    for (const char *line = config; *line;) {
-        size_t n = strcspn(line, "\n");
-        if (n > 0 && line[0] != ';' && line[0] != '#')
-            grid_line(grid, area, line[0] == '[' ? STYLE_DIM : STYLE_TEXT, 0, "%.*s", (int)n, line);
-        line += n + (line[n] == '\n');
+    for (const char *line = config; (line = config_line(line, &n)); line += n) left++;
+    for (const char *line = config; (line = config_line(line, &n)); line += n, left--) {
+        if (area->h == 1 && left > 1) {
+            grid_line(grid, area, STYLE_DIM, 0, "and %d more lines: anneal show prints all", left);
+            return;
+        }
+        grid_line(grid, area, *line == '[' ? STYLE_DIM : STYLE_TEXT, 0, "%.*s", (int)n, line);
     }
 }
 

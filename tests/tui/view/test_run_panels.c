@@ -259,6 +259,15 @@ static void the_side_panel_lists_what_was_recorded(void **state)
     assert_non_null(strstr(headless_row_with(workbench, 200, 60, "450     2."), "★")); /* the best one */
     assert_null(strstr(headless_row_with(workbench, 200, 60, "400     2."), "★"));
     workbench_close(workbench);
+    char sql[2048] = "update runs set config = '[model]", *end = sql + strlen(sql);
+    for (int i = 0; i < 90; i++) end += sprintf(end, "\nkey_%d = 1", i);
+    strcpy(end, "'");
+    store_fixture_sql(home, sql);
+    workbench = headless_open(home, "ended");
+    headless_expect(workbench, 200, 60, 200, "key_0 = 1");
+    headless_expect_not(workbench, 200, 60, "key_89 = 1");
+    headless_expect(workbench, 200, 60, 200, "more lines: anneal show prints all");
+    workbench_close(workbench);
 }
 
 static void the_header_names_what_the_newest_step_recorded(void **state)
