@@ -268,7 +268,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
         decision = decide(gather(t, status));
         status = decision.action == ACTION_END ? status : carry_out(t, decision.action, err);
     }
-    set_resting(t, false);
+    t->resting = false; /* a paused run that ends does not continue first */
     if (!status && (status = finish(t, &decision, err))) decision = decide(gather(t, status));
     *outcome = decision.outcome;
     if (status == STATUS_NO_MEMORY) allocator_report(t->network.allocator, &t->setup.full);

@@ -43,7 +43,9 @@ const struct command command_anneal = {
              .words = "COMMAND",
              .notes =
                  "`anneal` alone opens the workbench, `anneal --version` prints the version. All state lives "
-                 "in $ANNEAL_HOME (default: ~/.local/share/anneal)."},
+                 "in $ANNEAL_HOME (default: ~/.local/share/anneal), except notes of which run uses how much "
+                 "memory: "
+                 "$ANNEAL_LEDGER, or /dev/shm/anneal-UID."},
     .summary = "train language models from the terminal and watch them live",
     .subcommands = commands,
     .hints = hints,

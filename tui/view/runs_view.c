@@ -295,7 +295,8 @@ static enum style cell_text(const struct run_info *run, enum column column, int 
         snprintf(buf, size, w >= 12 ? "ETA %s" : "%s", CLOCK_DURATION(eta));
         return STYLE_TEXT;
     }
-    if (column == COL_TIME) label_age(since > 0 ? since : run->created_at, now, buf, size);
+    if (column == COL_TIME && run->status != RUN_PAUSED)
+        label_age(since > 0 ? since : run->created_at, now, buf, size);
     if (column == COL_LOSS && run->loss_recorded) {
         axis_format(run->final_loss, buf, size);
         return isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD;
