@@ -193,7 +193,7 @@ double stage_real(const json_t *object, const char *name)
 
 /* ---- history ---- */
 
-enum { SEGMENT = 1, STEP = 2, LOSS = 7, LR = 8, GRAD_NORM = 9, FIELDS = 13 };
+enum { SEGMENT = 1, STEP = 2, LOSS = 7, LR = 8, GRAD_NORM = 9, FIELDS = 14 };
 
 /* Cuts a line of the steps' CSV, which has no quotes, into its fields. */
 static void split_line(char *line, char *fields[FIELDS])
