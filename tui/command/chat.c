@@ -44,7 +44,8 @@ struct input {
 /* All that a conversation holds open. */
 struct chat {
     const struct options *options;
-    bool terminal; /* standard input is one */
+    const char *folder; /* of the model */
+    bool terminal;      /* standard input is one */
     bool leave;
     struct input input;
     struct loaded_model loaded;
@@ -165,6 +166,7 @@ static enum status answer(struct chat *c, struct err *err)
     else
         c->measures = inference_measure(&c->inference);
     if (!status && c->options->verbose) print_stats(c);
+    if (!status) writing_record_measures(c->folder, &c->measures);
     growing_text_release(&text);
     if (interrupt_signal() == SIGINT && c->terminal) interrupt_forget();
     return status;
@@ -327,8 +329,8 @@ static enum status run(const void *options, const struct words *words, struct er
 {
     const struct options *o = options;
     struct model_choice model = {"chatting", words->words[0], o->step, o->best};
-    struct chat chat = {.options = o, .terminal = isatty(STDIN_FILENO)};
     char folder[PATH_MAX];
+    struct chat chat = {.options = o, .folder = folder, .terminal = isatty(STDIN_FILENO)};
     enum allocator_kind allocator;
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);

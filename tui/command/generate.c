@@ -126,22 +126,6 @@ static enum status draw_text(struct voice *v, const struct options *o, struct gr
     return status;
 }
 
-/* Stores the measures with the run that the checkpoint belongs to. A store that cannot be written costs a
- * warning only: the text is there. */
-static void record_measures(const char *folder, struct inference_record *record)
-{
-    char id[RUN_ID_MAX];
-    struct store *store;
-    struct err why = {0};
-    if (!record->new_tokens || !recorded_run_of(folder, id)) return;
-    record->wall_time = clock_wall();
-    record->checkpoint = strrchr(folder, '/') + 1;
-    enum status status = store_open(NULL, false, &store, &why);
-    if (!status) status = run_add_inference(store, id, record, &why);
-    if (status) output_warn("the speed is not recorded: %s", why.text);
-    store_close(store);
-}
-
 static enum status write_text(struct voice *v, const struct options *o, const char *folder, struct err *err)
 {
     struct growing_text text = {0};
@@ -152,7 +136,7 @@ static enum status write_text(struct voice *v, const struct options *o, const ch
     struct inference_record record = inference_measure(&v->inference);
     if (!status && o->json) status = print_json(o, &text, &record, err);
     if (!status && o->verbose) writing_print_measures(&record);
-    if (!status) record_measures(folder, &record);
+    if (!status) writing_record_measures(folder, &record);
     growing_text_release(&text);
     if (!status && interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted");
     return status;

@@ -3,8 +3,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
+#include "runs/run.h"
+#include "tui/command/output.h"
+#include "tui/session/recorded_run.h"
 
 void writing_show(const struct growing_text *text, size_t *done)
 {
@@ -36,4 +41,18 @@ void writing_print_measures(const struct inference_record *r)
             r->prompt_tokens, text_plural(r->prompt_tokens), time_text(r->time_to_first_token_ms, first),
             r->prefill_tokens_per_sec, r->new_tokens, text_plural(r->new_tokens), r->decode_tokens_per_sec,
             time_text(r->latency_median_ms, median), time_text(r->latency_p95_ms, p95));
+}
+
+void writing_record_measures(const char *folder, struct inference_record *record)
+{
+    char id[RUN_ID_MAX];
+    struct store *store;
+    struct err why = {0};
+    if (!record->new_tokens || !recorded_run_of(folder, id)) return;
+    record->wall_time = clock_wall();
+    record->checkpoint = strrchr(folder, '/') + 1;
+    enum status status = store_open(NULL, false, &store, &why);
+    if (!status) status = run_add_inference(store, id, record, &why);
+    if (status) output_warn("the speed is not recorded: %s", why.text);
+    store_close(store);
 }

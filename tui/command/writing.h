@@ -59,4 +59,8 @@ void writing_show(const struct growing_text *text, size_t *done);
 /* How fast a prompt was read and a text written, on standard error. */
 void writing_print_measures(const struct inference_record *record);
 
+/* Stores the measures with the run that the checkpoint in `folder` belongs to, if it belongs to one. A store
+ * that cannot be written costs a warning only: the text is there. */
+void writing_record_measures(const char *folder, struct inference_record *record);
+
 #endif

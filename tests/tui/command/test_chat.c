@@ -109,6 +109,19 @@ static void an_answer_ends_at_the_models_own_token(void **state)
     process_close(p);
 }
 
+static void the_speed_of_each_answer_is_recorded_with_the_run(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[800];
+    snprintf(path, sizeof path, "%s/chat_template.jinja", open_poet(&s, "chat-recorded", "512"));
+    const char *const words[] = {"chat", "poet", "--template", path, "--max-tokens=5", NULL};
+    process_close(chat(&s, 0, "the lord\nand\n", words));
+    char *rows = stage_query(&s, "select count(*), sum(new_tokens), min(prompt_tokens) from inference");
+    assert_string_equal(rows, "2|10|6");
+    free(rows);
+}
+
 static void commands_change_the_conversation(void **state)
 {
     (void)state;
@@ -215,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(answers_over_the_cache_are_those_of_a_fresh_prompt),
         TEST(an_answer_ends_at_the_models_own_token),
+        TEST(the_speed_of_each_answer_is_recorded_with_the_run),
         TEST(commands_change_the_conversation),
         TEST(a_conversation_that_no_longer_fits_loses_its_oldest_messages),
         TEST(what_cannot_be_a_conversation_is_one_sentence),
