@@ -1,14 +1,14 @@
 /* The speed of generating, of `make bench`: prompts and next tokens of a model that does not fit the caches,
  * with random weights in fp32 and in bf16, against what this machine can do at most.
  *
- *     bench_generate [--json] [PRESET ELEMENT]        ELEMENT: fp32 or bf16; without both: small and medium,
- * each way bench_generate --write FOLDER PRESET ELEMENT    the same model as config.json and
- * model.safetensors, for others
+ *     bench_generate [--json] [PRESET fp32|bf16]               without both: small and medium, each way
+ *     bench_generate --write FOLDER PRESET fp32|bf16           the same model as a folder, for others
  *
  * A next token reads all weights and the cache of its sequence once: its bound is those bytes over the speed
  * at which the same threads read memory. A prompt is bound by the FLOPs of its products and attention over
  * the speed of a large fp32 product. Each measurement alternates with that of its bound, so that a busy
- * moment of the machine affects both; of each the fastest counts. */
+ * moment of the machine affects both; of each the fastest counts. With one thread (OMP_NUM_THREADS=1),
+ * processor time is measured instead of time, so that other programs matter less. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -102,6 +102,14 @@ static enum status write_model(const struct bench *b, const char *folder, struct
 
 /* ---- times ---- */
 
+static double now(void)
+{
+    struct timespec spent;
+    if (omp_get_max_threads() > 1) return clock_monotonic();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return (double)spent.tv_sec + (double)spent.tv_nsec * 1e-9;
+}
+
 static double fastest(const double *seconds, int n)
 {
     double least = seconds[0];
@@ -131,7 +139,7 @@ static double time_reading(struct bench *b)
     const line *lines = b->network.frozen;
     size_t count = b->model.frozen_bytes / sizeof *lines;
     uint64_t all = 0;
-    double start = clock_monotonic();
+    double start = now();
 #pragma omp parallel reduction(^ : all)
     {
         size_t part = (size_t)omp_get_thread_num(), parts = (size_t)omp_get_num_threads();
@@ -139,7 +147,7 @@ static double time_reading(struct bench *b)
         all ^= read_lines(lines + from, count * (part + 1) / parts - from);
     }
     b->read ^= all;
-    return clock_monotonic() - start;
+    return now() - start;
 }
 
 static double time_product(const struct bench *b)
@@ -147,29 +155,29 @@ static double time_product(const struct bench *b)
     struct matrix m[3];
     for (size_t i = 0; i < 3; i++)
         m[i] = matrix_view(b->operands + i * SQUARE * SQUARE, ELEMENT_FP32, SQUARE);
-    double start = clock_monotonic();
+    double start = now();
     b->backend->gemm(m[2], m[0], m[1], SQUARE, SQUARE, SQUARE, false, false, false, b->network.stream);
-    return clock_monotonic() - start;
+    return now() - start;
 }
 
 static double time_prompt(struct bench *b)
 {
-    double start = clock_monotonic();
+    double start = now();
     network_truncate(&b->network, 0, 0);
     network_logits(&b->network, network_append(&b->network, 0, b->tokens, PROMPT), 1, b->logits);
-    return clock_monotonic() - start;
+    return now() - start;
 }
 
 static double time_token(struct bench *b)
 {
-    double start = clock_monotonic();
+    double start = now();
     int best = 0, V = b->model.config.vocab_size;
     for (int i = 1; i < V; i++)
         if (b->logits[i] > b->logits[best]) best = i;
     int32_t token = best, slot = 0;
     network_append_rows(&b->network, &token, &slot, 1);
     network_logits(&b->network, 0, 1, b->logits);
-    return clock_monotonic() - start;
+    return now() - start;
 }
 
 /* ---- bounds ---- */
