@@ -47,6 +47,10 @@ static enum status count_tokens(const struct voice *v, const struct options *o, 
 {
     struct token_list list = {0};
     enum status status = tokenizer_encode_prompt(v->tokenizer, o->prompt, strlen(o->prompt), &list, err);
+    int most = v->loaded.model.config.max_seq_len;
+    if (!status && list.count > (size_t)most)
+        output_warn("the prompt has %zu tokens and the model takes %d: it continues the last %d", list.count,
+                    most, most);
     int64_t tokens = (list.count ? (int64_t)list.count : 1) + o->max_tokens; /* an empty prompt becomes one */
     *out = tokens < INT_MAX ? (int)tokens : INT_MAX;
     token_list_release(&list);

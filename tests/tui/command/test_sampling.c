@@ -84,6 +84,23 @@ static void json_keeps_control_characters(void **state)
     free(out);
 }
 
+static void a_prompt_longer_than_the_model_continues_its_end_and_says_so(void **state)
+{
+    (void)state;
+    struct stage s;
+    char prompt[3100] = "--prompt=";
+    stage_open(&s, "long");
+    process_close(process_run(0, "train", s.config, "--name", "poet", "--train.total_steps=1",
+                              "--model.max_seq_len=100", "--progress=none", NULL));
+    for (int i = 0; i < 1000; i++) strcat(prompt, "xq ");
+    struct process *told = process_run(0, "generate", "poet", "--max-tokens=3", prompt, NULL);
+    assert_non_null(strstr(process_stderr(told), "the model takes 100: it continues the last 100"));
+    process_close(told);
+    struct process *fits = process_run(0, "generate", "poet", "--max-tokens=3", "--prompt=xq", NULL);
+    assert_null(strstr(process_stderr(fits), "the model takes"));
+    process_close(fits);
+}
+
 /* The samples of a run of 4 steps that learns nothing, so that all are written by the same weights; each
  * yours to free. */
 static void sample_four_times(const struct stage *s, const char *setting, char *texts[4])
@@ -145,6 +162,8 @@ int main(void)
         cmocka_unit_test_teardown(every_option_of_generate_counts, process_close_all),
         cmocka_unit_test_teardown(the_fifty_likeliest_are_drawn_among_by_default, process_close_all),
         cmocka_unit_test_teardown(json_keeps_control_characters, process_close_all),
+        cmocka_unit_test_teardown(a_prompt_longer_than_the_model_continues_its_end_and_says_so,
+                                  process_close_all),
         cmocka_unit_test_teardown(every_key_of_sample_counts, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
