@@ -334,4 +334,5 @@ const struct cuda_plugin cuda_plugin = {
     .inspect = inspect,
     .inspect_device = inspect_device,
     .find_device = find_device,
+    .find_cupti = activity_find,
 };

@@ -126,17 +126,21 @@ static void release_buffers()
     pthread_mutex_unlock(&recording.lock);
 }
 
+enum status activity_find(struct err *err)
+{
+    if (load(&recording.api)) return STATUS_OK;
+    return err_set(err, STATUS_NOT_FOUND,
+                   "libcupti.so.%d not found (install CUPTI of the CUDA Toolkit, or name its folder in "
+                   "LD_LIBRARY_PATH)",
+                   CUDART_VERSION / 1000);
+}
+
 enum status activity_begin(struct device *device, struct err *err)
 {
     CUptiResult result = CUPTI_SUCCESS;
     if (recording.device != NULL)
         return err_set(err, STATUS_FAILED, "cuda: another trace is being taken in this process");
-    if (!load(&recording.api))
-        return err_set(
-            err, STATUS_NOT_FOUND,
-            "cuda: no kernels in the trace: libcupti.so.%d not found (install CUPTI of the CUDA "
-            "Toolkit, or name its folder in LD_LIBRARY_PATH)",
-            CUDART_VERSION / 1000);
+    if (activity_find(err)) return err_prefix(err, "cuda: no kernels in the trace");
     recording.device = device;
     result = recording.api.cuptiActivityRegisterCallbacks(on_buffer_wanted, on_buffer_full);
     for (CUpti_ActivityKind kind : kinds)

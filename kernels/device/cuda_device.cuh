@@ -58,6 +58,7 @@ BACKEND_SLOTS(SLOT)
 #define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
 #include "kernels/operations.def"
 
+enum status activity_find(struct err *err); /* cuda_plugin's find_cupti */
 enum status pool_open(struct device *device, struct err *err);
 /* Fills err for a failed call of CUDA; the device is lost, unless it only had no memory. */
 enum status device_refused(struct device *device, const char *what, cudaError_t error, struct err *err);

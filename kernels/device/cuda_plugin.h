@@ -32,6 +32,9 @@ struct cuda_plugin {
     /* Finds the device with this number, or DEVICE_FIRST, the first usable one; else fails.
      * CUDA_VISIBLE_DEVICES orders and hides devices. */
     enum status (*find_device)(int *index, struct cuda_device_report *out, struct err *err);
+    /* STATUS_NOT_FOUND: without CUPTI, the trace of a step has operations, but no kernels and copies. Loads
+     * the library. */
+    enum status (*find_cupti)(struct err *err);
 };
 
 /* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */

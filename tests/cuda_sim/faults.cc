@@ -47,6 +47,10 @@ bool parse(const char *words)
             now = (enum sim_machine)i;
             return true;
         }
+    if (strcmp(words, "no_cupti") == 0) {
+        sim_set_cupti(false, 0);
+        return true;
+    }
     unsigned long at = 0;
     if (sscanf(words, "%31[a-z_]:%lu:%63s", word, &at, script.which) < 2 || at == 0) return false;
     script.at = at;

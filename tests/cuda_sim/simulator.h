@@ -50,7 +50,7 @@ void sim_set_machine(enum sim_machine machine);
  * only it fails
  *
  * $ANNEAL_SIM_MACHINE sets one of these at the start, or a machine: good, no_driver, old_driver, no_device,
- * old_device, full, launch_fault, mixed. */
+ * old_device, full, launch_fault, mixed, no_cupti. */
 void sim_set_fault(const char *words);
 
 /* Kernels launched, and bytes of device memory in use. */

@@ -146,6 +146,17 @@ static void devices_lists_what_there_is(void **state)
         fail_msg("devices: %s", devices);
     assert_null(strstr(devices, "cannot be used"));
     assert_null(strstr(devices, "--device cuda:N"));
+    assert_non_null(strstr(devices, "\nCUPTI    found: "));
+    free(devices);
+}
+
+static void devices_says_what_traces_lack_without_cupti(void **state)
+{
+    (void)state;
+    simulated_plugin_use("no_cupti");
+    char *devices = process_output("devices", NULL);
+    assert_non_null(strstr(devices, "\nCUPTI    libcupti.so.13 not found (install CUPTI"));
+    assert_null(strstr(devices, "found: "));
     free(devices);
 }
 
@@ -254,6 +265,7 @@ int main(void)
         cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, simulated_plugin_forget),
         cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, simulated_plugin_forget),
         cmocka_unit_test_teardown(devices_lists_what_there_is, simulated_plugin_forget),
+        cmocka_unit_test_teardown(devices_says_what_traces_lack_without_cupti, simulated_plugin_forget),
         cmocka_unit_test_teardown(the_first_device_that_can_be_used_is_taken, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_device_is_chosen_by_its_number, simulated_plugin_forget),
         cmocka_unit_test_teardown(the_chosen_algorithms_are_kept_between_runs, simulated_plugin_forget),

@@ -2,7 +2,8 @@
  * --device and the runs' device column, its model, its memory and the free part; for a GPU also compute
  * capability, driver, the peaks of matrix products (published, or computed from the clock), load and
  * throttling. Below each: reservations of its memory, waiting processes, and for a GPU the processes that
- * hold memory. Training takes the first usable GPU; --device cuda:N chooses another. */
+ * hold memory. Training takes the first usable GPU; --device cuda:N chooses another. Last comes whether
+ * CUPTI, which traces need, is installed. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -172,6 +173,18 @@ static void show_gpus(const struct cuda_plugin *plugin, const struct cuda_driver
         printf("         training takes cuda:%d (--device cuda:N chooses another)\n", first);
 }
 
+/* Whether a trace can see into the GPU. */
+static void show_cupti(const struct cuda_plugin *plugin)
+{
+    struct err why = {0};
+    if (plugin->find_cupti(&why))
+        printf("CUPTI    %s: the trace of a step has its operations, but not the GPU's kernels and copies\n",
+               why.text);
+    else
+        puts(
+            "CUPTI    found: the trace of a step (profile.trace_step) also has the GPU's kernels and copies");
+}
+
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct cuda_plugin *plugin;
@@ -184,8 +197,10 @@ static enum status run(const void *options, const struct words *words, struct er
         if (!gpus) gpus = plugin->inspect(&driver, &why);
         if (gpus)
             printf("cuda     cannot be used: %s\n", why.text);
-        else
+        else {
             show_gpus(plugin, &driver);
+            show_cupti(plugin);
+        }
     }
     return status;
 }
@@ -193,11 +208,13 @@ static enum status run(const void *options, const struct words *words, struct er
 const struct command command_devices = {
     .line = {.name = "devices",
              .words = "",
-             .about = "Prints the devices that anneal can train on, how much of their memory is free, which "
-                      "processes hold the rest, and why a GPU cannot be used.\n"
-                      "The reservations of all your runs on this host are listed; those of another "
-                      "ANNEAL_HOME are marked with it. They are kept in /dev/shm, or in the folder that "
-                      "ANNEAL_LEDGER names, which several users may share."},
+             .about =
+                 "Prints the devices that anneal can train on, how much of their memory is free, which "
+                 "processes hold the rest, and why a GPU cannot be used; with a GPU also whether CUPTI is "
+                 "installed, with which traces show the GPU's kernels.\n"
+                 "The reservations of all your runs on this host are listed; those of another "
+                 "ANNEAL_HOME are marked with it. They are kept in /dev/shm, or in the folder that "
+                 "ANNEAL_LEDGER names, which several users may share."},
     .summary = "list the devices that can train, and why others cannot",
     .run = run,
 };
