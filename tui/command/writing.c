@@ -46,7 +46,7 @@ void writing_print_measures(const struct inference_record *r)
 void writing_record_measures(const char *folder, struct inference_record *record)
 {
     char id[RUN_ID_MAX];
-    struct store *store;
+    struct store *store = NULL;
     struct err why = {0};
     if (!record->new_tokens || !recorded_run_of(folder, id)) return;
     record->wall_time = clock_wall();
