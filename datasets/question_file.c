@@ -2,6 +2,7 @@
 #include "datasets/question_file.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
 

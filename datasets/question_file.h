@@ -5,11 +5,12 @@
 #ifndef ANNEAL_DATASETS_QUESTION_FILE_H
 #define ANNEAL_DATASETS_QUESTION_FILE_H
 
-#include <jansson.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
 #include "core/base/file.h"
+
+struct json_t; /* of Jansson */
 
 enum { QUESTION_CHOICES_MAX = 1024 };
 
@@ -23,9 +24,9 @@ struct question {
 struct question_file {
     const char *path; /* borrowed */
     struct file_map map;
-    size_t at;      /* where the next line begins */
-    uint64_t line;  /* of the newest question, from 1 */
-    json_t *object; /* the newest question; owned */
+    size_t at;             /* where the next line begins */
+    uint64_t line;         /* of the newest question, from 1 */
+    struct json_t *object; /* the newest question; owned */
 };
 
 enum status question_file_open(const char *path, struct question_file *file, struct err *err);

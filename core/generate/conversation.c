@@ -1,6 +1,7 @@
 /* See conversation.h. */
 #include "core/generate/conversation.h"
 
+#include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

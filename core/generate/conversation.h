@@ -5,15 +5,15 @@
 #ifndef ANNEAL_CORE_GENERATE_CONVERSATION_H
 #define ANNEAL_CORE_GENERATE_CONVERSATION_H
 
-#include <jansson.h>
-
 #include "datasets/chat_template.h"
 #include "datasets/tokenizer.h"
+
+struct json_t; /* of Jansson */
 
 struct conversation {
     const struct tokenizer *tokenizer; /* borrowed */
     struct chat_template *chat;
-    json_t *variables; /* of the template: "messages" and others */
+    struct json_t *variables; /* of the template: "messages" and others */
 };
 
 /* For the model in `folder`, with the chat template of the file `path`; NULL: the model's own one.

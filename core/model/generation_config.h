@@ -3,10 +3,11 @@
 #ifndef ANNEAL_CORE_MODEL_GENERATION_CONFIG_H
 #define ANNEAL_CORE_MODEL_GENERATION_CONFIG_H
 
-#include <jansson.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
+
+struct json_t; /* of Jansson */
 
 enum { END_TOKENS_MAX = 16 };
 
@@ -29,6 +30,6 @@ enum status chat_template_read(const char *folder, char **out, struct err *err);
 /* The texts of the special tokens of the model in `folder`, as chat templates use them: an object of strings
  * such as "bos_token", from special_tokens_map.json and, before that, tokenizer_config.json. Empty: the model
  * names none. The caller decrefs it. STATUS_CORRUPT: a file is not JSON. */
-enum status special_texts_read(const char *folder, json_t **out, struct err *err);
+enum status special_texts_read(const char *folder, struct json_t **out, struct err *err);
 
 #endif

@@ -2,6 +2,7 @@
  * others it would be the author's own, and could mean anything. */
 #include "core/model/hugging_face_keys.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

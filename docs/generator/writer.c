@@ -13,8 +13,9 @@
 static void put_roff(FILE *out, const char *text, size_t n)
 {
     if (n && *text == '.') fputs("\\&", out);
-    static const char special[] = "\\-'`^~";
-    static const char *const names[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
+    static const char special[] = "\\-'`^~|";
+    static const char *const names[] = {"\\e",   "\\-",   "\\(aq", "\\(ga",
+                                        "\\(ha", "\\(ti", "|\\:"}; /* a line may break behind a bar */
     for (size_t i = 0; i < n; i++) {
         const char *at = text[i] ? strchr(special, text[i]) : NULL;
         if (at)
