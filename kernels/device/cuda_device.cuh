@@ -118,7 +118,7 @@ template <typename T> using shared_pointer = sim::pointer<T>;
             launch_check(stream, #kernel);                                                                   \
         }                                                                                                    \
     } while (0)
-#define SHARED_ARRAY(type, name, count) __shared__ type name[count]
+#define SHARED_ARRAY(type, name, count) __shared__ __align__(16) type name[count]
 #define SHARED_DYNAMIC(type, name)                                                                           \
     extern __shared__ float4 dynamic_shared_memory[];                                                        \
     type *name = reinterpret_cast<type *>(dynamic_shared_memory)

@@ -174,7 +174,7 @@ template <typename T> struct span pointer<T>::span(size_t bytes) const {
 
 template <typename T, size_t COUNT>
 struct storage {
-    alignas(T) alignas(4) T at[COUNT];
+    alignas(T) alignas(16) T at[COUNT]; /* as SHARED_ARRAY declares it on a GPU */
     mark marks[COUNT * sizeof(T) / MARKED];
 };
 
