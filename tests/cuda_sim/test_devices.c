@@ -12,6 +12,7 @@
 #include <unistd.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/tui/command/process.h"

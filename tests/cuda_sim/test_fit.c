@@ -10,6 +10,7 @@
 #include <string.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "core/memory/fit.h"
 #include "kernels/device/cuda_plugin.h"

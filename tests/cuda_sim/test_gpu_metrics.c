@@ -10,6 +10,7 @@
 #include <string.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/kernels/stand_in/nvml_stand_in.h"

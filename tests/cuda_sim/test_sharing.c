@@ -10,6 +10,7 @@
 #include <string.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "core/base/clock.h"
 #include "core/model/config.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <jansson.h>
 #include <stdio.h>
 
 #include "core/generate/conversation.h"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>

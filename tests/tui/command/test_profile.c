@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
