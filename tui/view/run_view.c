@@ -1,7 +1,9 @@
 /* The view of one run: header, live charts, sample text, events, and keys that send orders to its trainer.
  * Works the same on live and ended runs. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tui/view/labels.h"
@@ -17,12 +19,13 @@ struct run_state {
     int focus; /* index of a chart */
     bool enlarged;
     bool log[CHART_COUNT];
-    int64_t cursor; /* step; -1: none, follow the newest */
-    int64_t span;   /* steps shown; 0: the whole run */
-    int64_t end;    /* last step shown when zoomed; -1: the newest */
-    int plot_w;     /* columns of the focused chart when last drawn: the size of a cursor move */
-    size_t sample;  /* 0: the newest */
-    int64_t order;  /* id of the last order sent until it takes effect; 0: none */
+    bool perplexity; /* the chart of the loss shows exp(loss) */
+    int64_t cursor;  /* step; -1: none, follow the newest */
+    int64_t span;    /* steps shown; 0: the whole run */
+    int64_t end;     /* last step shown when zoomed; -1: the newest */
+    int plot_w;      /* columns of the focused chart when last drawn: the size of a cursor move */
+    size_t sample;   /* 0: the newest */
+    int64_t order;   /* id of the last order sent until it takes effect; 0: none */
 };
 
 static enum status run_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
@@ -116,6 +119,38 @@ static struct chart_trace *add_trace(struct chart *chart, const struct run_model
     return added;
 }
 
+/* A copy of the trace with exp of its values, of which the caller frees points and smooth. Means become
+ * geometric ones. Without memory it has no points. */
+static void to_perplexity(struct chart_trace *trace)
+{
+    size_t n = trace->count;
+    struct series_point *points = malloc(n * sizeof *points + 1);
+    double *smooth = trace->smooth ? malloc(n * sizeof *smooth + 1) : NULL;
+    for (size_t i = 0; points && i < n; i++) {
+        points[i] = trace->points[i];
+        points[i].min = exp(points[i].min);
+        points[i].max = exp(points[i].max);
+        points[i].mean = exp(points[i].mean);
+        points[i].last = exp(points[i].last);
+        if (smooth) smooth[i] = exp(trace->smooth[i]);
+    }
+    trace->points = points;
+    trace->smooth = smooth;
+    if (!points) trace->count = 0;
+}
+
+static void draw_perplexity(struct grid *grid, struct rect area, struct chart *chart)
+{
+    chart->title = "perplexity";
+    chart->best = exp(chart->best);
+    for (int i = 0; i < chart->trace_count; i++) to_perplexity(&chart->trace[i]);
+    chart_draw(grid, area, chart);
+    for (int i = 0; i < chart->trace_count; i++) {
+        free((void *)chart->trace[i].points);
+        free((void *)chart->trace[i].smooth);
+    }
+}
+
 static void draw_chart(struct run_state *state, struct grid *grid, struct rect area, int which)
 {
     static const struct {
@@ -152,7 +187,10 @@ static void draw_chart(struct run_state *state, struct grid *grid, struct rect a
     if (loss && model->other.id[0])
         add_trace(&chart, model, TRACE_OTHER, model->other.name, STYLE_LR)->trend = true;
     if (which == state->focus) state->plot_w = chart_plot(area).w;
-    chart_draw(grid, area, &chart);
+    if (loss && state->perplexity)
+        draw_perplexity(grid, area, &chart);
+    else
+        chart_draw(grid, area, &chart);
 }
 
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -285,6 +323,9 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         break;
     case ACTION_LOG:
         state->log[state->focus] = !state->log[state->focus];
+        break;
+    case ACTION_PERPLEXITY:
+        state->perplexity = !state->perplexity;
         break;
     case ACTION_SMOOTH:
         cycle_smoothing(workbench, state);

@@ -44,6 +44,24 @@ static void each_chart_has_its_own_focus_scale_and_size(void **state)
     workbench_close(workbench);
 }
 
+static void the_chart_of_the_loss_shows_perplexity_on_request(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("perplexity", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 120, 40, 120, "▸loss");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "▸perplexity");
+    headless_expect_not(workbench, 120, 40, "▸loss");
+    headless_expect(workbench, 120, 40, 120, "gradient norm"); /* the others stay as they are */
+    headless_type(workbench, "m");
+    headless_expect(workbench, 120, 40, 120, "▸perplexity ema 0.9 ");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "▸loss ema 0.9");
+    workbench_close(workbench);
+}
+
 static void smoothing_goes_round_and_spares_the_learning_rate(void **state)
 {
     (void)state;
@@ -295,6 +313,7 @@ int main(void)
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
+        cmocka_unit_test(the_chart_of_the_loss_shows_perplexity_on_request),
         cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
         cmocka_unit_test(sample_texts_are_leafed_through),
         cmocka_unit_test(keys_lead_to_every_event_that_has_a_step),
