@@ -172,7 +172,8 @@ static void the_default_preset_trains_on_the_device(void **state)
     snprintf(corpus, sizeof corpus, "--data.train=%s", s.corpus);
     process_close(process_run(0, "train", corpus, "--data.tokenizer=bytes", "--model.vocab_size=2048",
                               "--train.batch_size=1", "--train.seq_len=8", "--train.total_steps=1",
-                              "--eval.batches=1", "--device=cuda", "--progress=none", NULL));
+                              "--eval.batches=1", "--sample.max_tokens=2", "--device=cuda", "--progress=none",
+                              NULL));
     json_t *runs = stage_runs();
     assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:0");
     assert_string_equal(stage_text(json_array_get(runs, 0), "status"), "finished");

@@ -1,5 +1,5 @@
-/* train.loss: all logits at once, or a chunk of rows at a time. The two sum in another order, so they agree
- * within rounding; each by itself gives the same bits every time. */
+/* train.loss and train.loss_chunk: all logits at once, or a chunk of rows at a time. The two sum in another
+ * order, so they agree within rounding; each by itself gives the same bits every time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
