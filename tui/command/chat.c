@@ -286,7 +286,9 @@ static enum status converse(struct chat *c, struct err *err)
         warned = false;
         status = take_line(c, line, n, err);
         if (status && survives(c, status, err)) status = STATUS_OK;
-        if (!status && interrupt_requested()) status = STATUS_INTERRUPTED;
+        /* Ctrl-C during a command counts as one at the next prompt */
+        bool next = c->terminal && interrupt_signal() == SIGINT;
+        if (!status && interrupt_requested() && !next) status = STATUS_INTERRUPTED;
     }
     if (c->terminal && status == STATUS_NOT_FOUND) putchar('\n');
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
