@@ -43,7 +43,7 @@ enum value_kind {
     VALUE_TUPLE,
     VALUE_DICT,
     VALUE_VIEW,      /* a range, or what keys(), values() and items() give: to be iterated, not indexed */
-    VALUE_GENERATOR, /* what map, select and others give: to be iterated once, and always true */
+    VALUE_GENERATOR, /* the result of map, select and others: it can be iterated once, and counts as true */
     VALUE_NAMESPACE,
     VALUE_LOOP,
     VALUE_MACRO,

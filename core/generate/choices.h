@@ -15,8 +15,8 @@
 #include "datasets/question_file.h"
 #include "datasets/tokenizer.h"
 
-/* What scoring needs. The context's keys and values stay in slot 0 of the network's cache, so they are
- * computed once for all choices of a question. */
+/* The scratch memory of scoring. The context's keys and values stay in slot 0 of the network's cache, so they
+ * are computed once for all choices of a question. */
 struct choice_scorer {
     struct network *network;           /* borrowed; its plan has a cache */
     const struct tokenizer *tokenizer; /* borrowed */

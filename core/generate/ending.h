@@ -10,7 +10,7 @@
 #include "core/model/generation_config.h"
 #include "datasets/tokenizer.h"
 
-/* What ends a text; the token or the text that ends it is not part of it. */
+/* The rules that end a text. The token or the text that ends it is not part of it. */
 struct ending {
     const struct special_tokens *special; /* borrowed: its end tokens */
     const char *stop;                     /* this text; "": none */

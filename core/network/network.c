@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/half.h"
+
 /* cos and sin of position · model_rotary_frequency, times model_rotary_scale, (longest, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
@@ -118,10 +120,7 @@ void network_close(struct network *net)
 static void narrow_to_bf16(float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-        uint16_t narrow = (uint16_t)((nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+        uint16_t narrow = bf16_of_float(values[i]);
         memcpy((unsigned char *)values + i * sizeof narrow, &narrow, sizeof narrow);
     }
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/base/half.h"
 #include "core/network/linear.h"
 #include "kernels/linear_cross_entropy.h"
 
@@ -413,8 +414,7 @@ static void widen_bf16(float *values, size_t n)
     for (size_t i = n; i-- > 0;) {
         uint16_t narrow;
         memcpy(&narrow, (const unsigned char *)values + i * sizeof narrow, sizeof narrow);
-        uint32_t bits = (uint32_t)narrow << 16;
-        memcpy(&values[i], &bits, sizeof bits);
+        values[i] = float_of_bf16(narrow);
     }
 }
 

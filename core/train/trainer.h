@@ -46,8 +46,8 @@ struct train_observer {
     bool (*next_order)(void *context, int64_t step, struct order *out);
     void (*order_done)(void *context, int64_t order_id, int64_t applied_step, const char *result);
     bool (*leave)(void *context); /* whether to checkpoint and leave after this step */
-    /* Asked between steps and before a checkpoint: a failure ends the run at once, and no checkpoint is
-     * written any more, because the folder is no longer this trainer's. */
+    /* Asked between steps, at most once a second, and before a checkpoint: a failure ends the run at once,
+     * and no checkpoint is written any more, because the folder is no longer this trainer's. */
     enum status (*owns)(void *context, struct err *err);
 };
 

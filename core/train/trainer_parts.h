@@ -88,6 +88,7 @@ struct trainer {
     /* ---- run ---- */
     struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
     bool resting;       /* the pause is reported */
+    double owned_at; /* by clock_monotonic, when the observer was asked last whether the run is still ours */
 };
 
 /* Steps done when all queued steps are. */

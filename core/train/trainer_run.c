@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/train/trainer_parts.h"
 
@@ -43,10 +44,14 @@ static const struct facts *gather(struct trainer *t, enum status failure)
 static enum status ask(struct trainer *t, struct err *err)
 {
     struct train_observer *o = &t->setup.observer;
-    enum status status = o->owns(o->context, err);
-    if (status) {
-        t->held = false;
-        return status;
+    double now = clock_monotonic();
+    if (now - t->owned_at >= 1) { /* it costs system calls, and saving asks again */
+        enum status status = o->owns(o->context, err);
+        t->owned_at = now;
+        if (status) {
+            t->held = false;
+            return status;
+        }
     }
     t->facts.ordered = o->next_order(o->context, trainer_queued(t), &t->facts.order);
     if (t->facts.ordered) return STATUS_OK; /* one at a time */

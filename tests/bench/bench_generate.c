@@ -182,8 +182,8 @@ static double time_token(struct bench *b)
 
 /* ---- bounds ---- */
 
-/* What a token reads: all weights, of the embedding one row unless it is the head, and the cached keys and
- * values of the middle of the measurement. */
+/* The bytes that a token reads: all weights, of the embedding one row unless it is the head, and the cached
+ * keys and values of the middle of the measurement. */
 static double token_bytes(const struct bench *b)
 {
     const struct model_config *c = &b->model.config;

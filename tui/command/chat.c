@@ -23,7 +23,6 @@
 #include "tui/session/recorded_run.h"
 
 enum {
-    PIECE = 512,         /* tokens of a prompt that are computed in one pass */
     LINE_MAX_ = 1 << 20, /* bytes of a message */
 };
 
@@ -298,18 +297,9 @@ static enum status open_chat(struct chat *c, const char *folder, enum allocator_
                              struct err *err)
 {
     const struct options *o = c->options;
-    char path[PATH_MAX + 32];
-    struct loaded_wish wish = {
-        .B = 1, .T = PIECE, .cache_slots = 1, .cache_length = (int)o->context, .allocator = allocator};
-    if (wish.T > wish.cache_length) wish.T = wish.cache_length;
+    struct loaded_wish wish = loaded_wish_cached(1, (int)o->context, allocator);
     enum status status = loaded_model_describe(&c->loaded, folder, err);
-    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    if (!status && !file_exists(path))
-        status = err_set(err, STATUS_NOT_FOUND,
-                         "%s: does not exist: the model was trained on token files that name no tokenizer "
-                         "(copy their tokenizer.json there)",
-                         path);
-    if (!status) status = tokenizer_open_json(path, &c->tokenizer, err);
+    if (!status) status = loaded_model_tokenizer(folder, &c->tokenizer, err);
     if (!status) status = conversation_open(&c->conversation, folder, o->template, c->tokenizer, err);
     if (!status) status = conversation_restart(&c->conversation, o->system, err);
     if (!status) status = special_tokens_read(folder, &c->specials, err);

@@ -14,8 +14,6 @@
 #include "tui/session/loaded_model.h"
 #include "tui/session/process.h"
 
-enum { PIECE = 512 }; /* tokens that are computed in one pass */
-
 /* All that is open, and the answers so far. */
 struct examination {
     struct loaded_model loaded;
@@ -66,24 +64,12 @@ static enum status open_examination(struct examination *e, const char *folder, c
                                     const char *device, enum allocator_kind allocator,
                                     struct progress_bar *bar, struct err *err)
 {
-    char tokenizer[PATH_MAX + 32];
     enum status status = loaded_model_describe(&e->loaded, folder, err);
-    if (status) return status;
-    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
-    if (!file_exists(tokenizer))
-        return err_set(err, STATUS_NOT_FOUND,
-                       "%s: does not exist, so the questions cannot be encoded (copy the model's "
-                       "tokenizer.json there)",
-                       tokenizer);
-    status = tokenizer_open_json(tokenizer, &e->tokenizer, err);
+    if (!status) status = loaded_model_tokenizer(folder, &e->tokenizer, err);
     if (!status) status = question_file_open(path, &e->file, err);
     if (!status) status = read_questions(e, bar, err);
     if (status) return status;
-    struct loaded_wish wish = {.B = 1,
-                               .T = e->longest < PIECE ? e->longest : PIECE,
-                               .cache_slots = 1,
-                               .cache_length = e->longest,
-                               .allocator = allocator};
+    struct loaded_wish wish = loaded_wish_cached(1, e->longest, allocator);
     status = loaded_model_load(&e->loaded, folder, device, wish, "evaluating", err);
     return status ? status : choice_scorer_open(&e->scorer, &e->loaded.network, e->tokenizer, err);
 }

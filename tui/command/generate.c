@@ -40,8 +40,6 @@ struct voice {
     struct inference inference;
 };
 
-enum { PIECE = 512 }; /* tokens of a prompt that are computed in one pass */
-
 /* How many tokens prompt and text have together, or more. */
 static enum status count_tokens(const struct voice *v, const struct options *o, int *out, struct err *err)
 {
@@ -60,26 +58,15 @@ static enum status count_tokens(const struct voice *v, const struct options *o, 
 /* Opens what comes before the size of the cache is known. */
 static enum status open_tokenizer(struct voice *v, const char *folder, struct err *err)
 {
-    char path[PATH_MAX + 32];
     enum status status = loaded_model_describe(&v->loaded, folder, err);
-    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    if (!status && !file_exists(path))
-        status = err_set(err, STATUS_NOT_FOUND,
-                         "%s: does not exist: the model was trained on token files that name no tokenizer "
-                         "(copy their tokenizer.json there)",
-                         path);
-    if (!status) status = tokenizer_open_json(path, &v->tokenizer, err);
+    if (!status) status = loaded_model_tokenizer(folder, &v->tokenizer, err);
     return status ? status : special_tokens_read(folder, &v->special, err);
 }
 
 static enum status load(struct voice *v, const char *folder, const struct options *o, int slots, int length,
                         enum allocator_kind allocator, struct err *err)
 {
-    struct loaded_wish wish = {.B = 1,
-                               .T = PIECE < length ? PIECE : length,
-                               .cache_slots = slots,
-                               .cache_length = length,
-                               .allocator = allocator};
+    struct loaded_wish wish = loaded_wish_cached(slots, length, allocator);
     return loaded_model_load(&v->loaded, folder, o->device, wish, "generating", err);
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 
@@ -47,6 +48,27 @@ enum status loaded_model_describe(struct loaded_model *m, const char *folder, st
     snprintf(path, sizeof path, "%s/config.json", folder);
     enum status status = hugging_face_read_config(path, &config, err);
     return status ? status : model_init(&m->model, &config, err);
+}
+
+enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err)
+{
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (file_exists(path)) return tokenizer_open_json(path, out, err);
+    return err_set(err, STATUS_NOT_FOUND,
+                   "%s: does not exist: the model was trained on token files that name no tokenizer (copy "
+                   "their tokenizer.json there)",
+                   path);
+}
+
+struct loaded_wish loaded_wish_cached(int slots, int length, enum allocator_kind allocator)
+{
+    enum { PIECE = 512 }; /* tokens of a prompt that are computed in one pass */
+    return (struct loaded_wish){.B = 1,
+                                .T = length < PIECE ? length : PIECE,
+                                .cache_slots = slots,
+                                .cache_length = length,
+                                .allocator = allocator};
 }
 
 enum status loaded_model_load(struct loaded_model *m, const char *folder, const char *device,

@@ -25,6 +25,13 @@ struct loaded_wish {
 /* Reads FOLDER/config.json into loaded->model and zeroes the rest. Close it even after a failure. */
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
 
+/* Opens FOLDER/tokenizer.json. STATUS_NOT_FOUND, with a remedy: there is none. */
+enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err);
+
+/* For passes over a cache of `slots` sequences of `length` tokens each: long prompts are computed in pieces.
+ */
+struct loaded_wish loaded_wish_cached(int slots, int length, enum allocator_kind allocator);
+
 /* Then loads the weights onto the device and reserves its memory in the ledger until it is closed; with
  * "auto" onto the CPU, with a warning, if the GPU fails. Weights are held once, as they are stored: F32 and
  * F16 as fp32, BF16 as bf16. A GPU computes in fp32 unless all matrices are BF16, then in bf16; the CPU

@@ -309,7 +309,7 @@ static void what_is_bf16_stays_bf16_where_nothing_is_trained(void **state)
         assert_int_equal(bare.backend->device_open(DEVICE_FIRST, 1, &bare.device, NULL), STATUS_OK);
         bare.backend->device_describe(bare.device, &info);
         assert_int_equal(checkpoint_freeze(folder, &bare.model, &info, &input.precision, NULL), STATUS_OK);
-        assert_int_equal(input.precision, PRECISION_FP32); /* what the CPU computes in */
+        assert_int_equal(input.precision, PRECISION_FP32); /* the CPU computes in fp32 */
         if (plan_init(&bare.plan, &input, &err)) fail_msg("%s", err.text);
         assert_int_equal(bare.plan.category_bytes[PLAN_WEIGHTS], 0);
         assert_true(bare.plan.category_bytes[PLAN_FROZEN] < bytes * 3 / 4);

@@ -30,7 +30,7 @@ struct scene {
 static struct model_config config_of(int kind, bool bf16)
 {
     struct model_config c = rig_config();
-    if (bf16) { /* what its matrix products ask for */
+    if (bf16) { /* its matrix products need sizes that are multiples of 8 */
         c.vocab_size = 24;
         c.hidden_dim = 16;
         c.head_dim = 8;
