@@ -43,7 +43,6 @@ static enum status wait_for_run(struct launch *launch, struct store *store, char
 {
     enum status status;
     show("starting");
-    interrupt_catch();
     while ((status = launch_poll(launch, store, id, err)) == STATUS_BUSY) {
         if (interrupt_requested()) {
             status = give_up(launch, err);
@@ -78,6 +77,7 @@ enum status background_watch(const char *command, char **argv, const struct run_
     arguments[count++] = LAUNCH_PROGRESS;
     arguments[count] = NULL;
     enum status status = store_open(NULL, false, &store, err);
+    interrupt_catch(); /* first: a Ctrl-C that ended only this process would leave the trainer behind */
     if (!status) status = launch_start(&launch, store_home(store), arguments, resumed, err);
     if (!status) status = wait_for_run(&launch, store, id, err);
     launch_release(&launch);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +14,30 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 
-/* Runs in the child: detaches from the terminal. Makes only async-signal-safe calls. */
-static void become_trainer(int log, const char **arguments)
+/* Starts this program detached from the terminal; stderr goes to log. Returns 0 or an errno. posix_spawn
+ * holds signals back until the child has their default effects: between a fork and an exec our own handlers
+ * would swallow one. */
+static int spawn_trainer(int log, const char **arguments, pid_t *pid)
 {
-    sigset_t none;
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    setsid();
-    int null = open("/dev/null", O_RDWR);
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO);
-    }
-    dup2(log, STDERR_FILENO);
-    for (int fd = 3; fd < 256; fd++) close(fd);
-    execv("/proc/self/exe", (char *const *)arguments);
-    static const char sorry[] = "anneal: cannot start a second anneal: /proc/self/exe does not run\n";
-    (void)!write(STDERR_FILENO, sorry, sizeof sorry - 1);
-    _exit(127);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&files, STDIN_FILENO, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, log, STDERR_FILENO);
+    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int code = posix_spawn(pid, "/proc/self/exe", &files, &attributes, (char *const *)arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return code;
 }
 
 enum status launch_start(struct launch *launch, const char *home, const char *const *arguments,
@@ -48,15 +55,12 @@ enum status launch_start(struct launch *launch, const char *home, const char *co
     int log = mkstemp(launch->log);
     launch->started = clock_wall();
     if (log < 0) return err_set(err, STATUS_IO, "%s: cannot write: %s", launch->log, strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0) become_trainer(log, all);
+    int code = spawn_trainer(log, all, &launch->pid);
     close(log);
-    if (pid < 0) {
-        unlink(launch->log);
-        return err_set(err, STATUS_FAILED, "cannot start a trainer: %s", strerror(errno));
-    }
-    launch->pid = pid;
-    return STATUS_OK;
+    if (!code) return STATUS_OK;
+    unlink(launch->log);
+    launch->pid = 0;
+    return err_set(err, STATUS_FAILED, "cannot start a trainer: %s", strerror(code));
 }
 
 /* The trainer's last line; "" if it wrote none. */

@@ -159,13 +159,13 @@ static void ctrl_c_while_it_prepares_ends_the_trainer_and_leaves_no_run(void **s
     stage_open(&s, "prepares");
     snprintf(path, sizeof path, "%s/large.txt", s.folder);
     snprintf(word, sizeof word, "--data.train=%s", path);
-    FILE *file = fopen(path, "w"); /* many different words: their merges take long */
+    FILE *file = fopen(path, "w"); /* many different words: counting and merging them takes seconds */
     assert_non_null(file);
-    for (uint32_t i = 0, x = 1; i < 600000; i++) fprintf(file, "%x ", x = x * 1664525u + 1013904223u);
+    for (uint32_t i = 0, x = 1; i < 2000000; i++) fprintf(file, "%x ", x = x * 1664525u + 1013904223u);
     assert_int_equal(fclose(file), 0);
     const char *words[] = {"train", "--watch", word, "--data.tokenizer=bpe:30000", NULL};
     struct pty *pty = open_terminal(&s, words);
-    pty_wait_text(pty, "preparing: learning merges");
+    pty_wait_text(pty, "preparing: "); /* whatever it does: on a busy machine a single phase may be missed */
     pty_send(pty, "\003");
     assert_int_equal(pty_wait_exit(pty), 130);
     assert_false(pty_on_alternate_screen(pty));
