@@ -40,6 +40,7 @@ struct product {
     struct matrix out, a, b;
     int K;
     bool transpose_a, transpose_b, accumulate;
+    float factor;
 };
 
 /* A tile of out: rows [m0, m1), columns [n0, n1). */
@@ -52,13 +53,14 @@ static size_t at(struct matrix view, int row, int column)
     return (size_t)row * (size_t)view.stride + (size_t)column;
 }
 
-/* out's tile (+)= op(a)[:, k0:k0+K] b, where `b` points to that part of b. */
+/* out's tile (+)= factor · op(a)[:, k0:k0+K] b, where `b` points to that part of b. */
 static void multiply(const struct product *p, struct tile t, int k0, int K, const float *b, int ldb, bool add)
 {
     const float *a = (const float *)p->a.at + (p->transpose_a ? at(p->a, k0, t.m0) : at(p->a, t.m0, k0));
     cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
-                p->transpose_b ? CblasTrans : CblasNoTrans, t.m1 - t.m0, t.n1 - t.n0, K, 1.0f, a, p->a.stride,
-                b, ldb, add ? 1.0f : 0.0f, (float *)p->out.at + at(p->out, t.m0, t.n0), p->out.stride);
+                p->transpose_b ? CblasTrans : CblasNoTrans, t.m1 - t.m0, t.n1 - t.n0, K, p->factor, a,
+                p->a.stride, b, ldb, add ? 1.0f : 0.0f, (float *)p->out.at + at(p->out, t.m0, t.n0),
+                p->out.stride);
 }
 
 /* A square of floats is 256 KiB: fits a thread's stack and its second-level cache, and is deep enough that
@@ -83,10 +85,10 @@ static void multiply_widened(const struct product *p, struct tile t)
 }
 
 void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
-          bool transpose_b, bool accumulate, struct stream *stream)
+          bool transpose_b, bool accumulate, float factor, struct stream *stream)
 {
     assert(out.element == ELEMENT_FP32 && a.element == ELEMENT_FP32);
-    const struct product p = {out, a, b, K, transpose_a, transpose_b, accumulate};
+    const struct product p = {out, a, b, K, transpose_a, transpose_b, accumulate, factor};
     int rows = 1, columns = 1;
     grid_choose(M, N, stream->threads, &rows, &columns);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)

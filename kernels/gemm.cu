@@ -199,10 +199,10 @@ static cublasStatus_t heuristics(struct gemm_entry *e, cublasLtHandle_t blas,
 }
 
 static cublasStatus_t entry_run(struct gemm_entry *e, struct stream *stream, void *out, const void *a,
-                                const void *b, void *workspace)
+                                const void *b, void *workspace, float factor)
 {
-    float one = 1.0f, beta = e->key.accumulate ? 1.0f : 0.0f;
-    return cublasLtMatmul(stream->device->blas, &e->product, &one, b, &e->a, a, &e->b, &beta, out, &e->out,
+    float beta = e->key.accumulate ? 1.0f : 0.0f;
+    return cublasLtMatmul(stream->device->blas, &e->product, &factor, b, &e->a, a, &e->b, &beta, out, &e->out,
                           out, &e->out, &e->algorithm, workspace, e->key.workspace, stream->queue);
 }
 
@@ -257,7 +257,7 @@ static void product_failed(struct stream *stream, const char *why, cublasStatus_
 }
 
 void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
-          bool transpose_b, bool accumulate, struct stream *stream)
+          bool transpose_b, bool accumulate, float factor, struct stream *stream)
 {
     struct gemm_layout to = {out.element, out.stride}, left = {a.element, a.stride},
                        right = {b.element, b.stride};
@@ -267,7 +267,7 @@ void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int
     struct gemm_key key =
         key_of(&shape, stream->precision, common_alignment(out.at, a.at, b.at), stream->workspace_bytes);
     cublasStatus_t status = entry_for(stream->device, &key, &e);
-    if (!status) status = entry_run(e, stream, out.at, a.at, b.at, stream->workspace);
+    if (!status) status = entry_run(e, stream, out.at, a.at, b.at, stream->workspace, factor);
     if (status) {
         char why[96];
         snprintf(why, sizeof why, "(%d,%d) += (%d,%d)(%d,%d): %s", M, N, M, K, K, N,
@@ -380,7 +380,7 @@ static enum status run(struct warming *w, struct gemm_entry *e, int times, doubl
     cublasStatus_t blas = CUBLAS_STATUS_SUCCESS;
     cudaError_t error = cudaEventRecord(w->from, w->stream->queue);
     for (int i = 0; i < times && blas == CUBLAS_STATUS_SUCCESS; i++)
-        blas = entry_run(e, w->stream, w->at[0], w->at[1], w->at[2], w->scratch + w->operands);
+        blas = entry_run(e, w->stream, w->at[0], w->at[1], w->at[2], w->scratch + w->operands, 1);
     if (error == cudaSuccess) error = cudaEventRecord(w->to, w->stream->queue);
     if (error == cudaSuccess) error = cudaEventSynchronize(w->to);
     if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, w->from, w->to);

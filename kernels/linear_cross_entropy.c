@@ -18,7 +18,7 @@ void linear_cross_entropy(const struct backend *backend, float *losses, void *dx
     for (int start = 0; start < N; start += chunk_rows) {
         int rows = N - start < chunk_rows ? N - start : chunk_rows;
         struct matrix chunk = rows_from(x, start, C, precision);
-        backend->gemm(logits, chunk, weight, rows, V, C, false, true, false, stream);
+        backend->gemm(logits, chunk, weight, rows, V, C, false, true, false, 1, stream);
         if (!control) {
             backend->cross_entropy_forward(losses + start, logits.at, targets + start, rows, V, stream);
             continue;
@@ -26,9 +26,9 @@ void linear_cross_entropy(const struct backend *backend, float *losses, void *dx
         backend->cross_entropy_fused(losses + start, logits.at, targets + start, control, rows, V, stream);
         if (dx)
             backend->gemm(rows_from(dx, start, C, precision), logits, weight, rows, C, V, false, false, false,
-                          stream);
+                          1, stream);
         if (dweight)
             backend->gemm(matrix_view(dweight, ELEMENT_FP32, C), logits, chunk, V, C, rows, true, false, true,
-                          stream);
+                          1, stream);
     }
 }

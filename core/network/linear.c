@@ -39,7 +39,7 @@ void linear_forward(struct network *net, void *out, const void *x, int N, const 
         if (net->where.infers && N <= FEW_ROWS_MAX)
             net->table->gemm_few_rows(y, a, b, N, run.rows, run.cols, net->calls);
         else
-            net->table->gemm(y, a, b, N, run.rows, run.cols, false, true, false, net->calls);
+            net->table->gemm(y, a, b, N, run.rows, run.cols, false, true, false, 1, net->calls);
         row += run.rows;
     }
 }
@@ -61,12 +61,12 @@ void linear_backward(struct network *net, void *dx, const void *dout, const void
         row += run.rows;
         if (run.parts->frozen) continue;
         net->table->gemm(matrix_view(gradient(net, run.parts), ELEMENT_FP32, w->cols), dy,
-                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, true, net->calls);
+                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, true, 1, net->calls);
     }
     for (int i = 0, row = 0; dx && i < w->count;) {
         struct linear run = run_of(w, i, &i);
         net->table->gemm(activation(net, dx, w->cols), columns_from(activation(net, dout, w->rows), row),
-                         linear_view(net, &run), N, w->cols, run.rows, false, false, row > 0, net->calls);
+                         linear_view(net, &run), N, w->cols, run.rows, false, false, row > 0, 1, net->calls);
         row += run.rows;
     }
 }

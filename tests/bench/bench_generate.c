@@ -156,7 +156,7 @@ static double time_product(const struct bench *b)
     for (size_t i = 0; i < 3; i++)
         m[i] = matrix_view(b->operands + i * SQUARE * SQUARE, ELEMENT_FP32, SQUARE);
     double start = now();
-    b->backend->gemm(m[2], m[0], m[1], SQUARE, SQUARE, SQUARE, false, false, false, b->network.stream);
+    b->backend->gemm(m[2], m[0], m[1], SQUARE, SQUARE, SQUARE, false, false, false, 1, b->network.stream);
     return now() - start;
 }
 

@@ -175,7 +175,7 @@ static void product(struct bench *b, float *out, const float *x, const float *y,
 {
     b->k->gemm(matrix_view(out, ELEMENT_FP32, n), matrix_view(x, ELEMENT_FP32, transpose_x ? m : k),
                matrix_view(y, ELEMENT_FP32, transpose_y ? k : n), m, n, k, transpose_x, transpose_y,
-               accumulate, b->stream);
+               accumulate, 1, b->stream);
 }
 static void gemm_qkv_body(struct bench *b)
 {

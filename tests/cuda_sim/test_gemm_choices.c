@@ -78,7 +78,7 @@ static const char *live(const char *folder, struct watcher *w)
     k->mem_zero(memory, 16384, stream);
     k->gemm_lend(stream, workspace, k->gemm_workspace(device));
     unsigned char *at = memory;
-    product_run(k, at, at + 8192, at + 12288, g, stream);
+    product_run(k, at, at + 8192, at + 12288, g, 1, stream);
     if (k->stream_wait(stream, &err)) fail_msg("%s", err.text);
     const char *algorithm = sim_last_algorithm();
     k->mem_free(device, memory), k->mem_free(device, workspace), k->mem_free(device, w->scratch);

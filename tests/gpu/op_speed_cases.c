@@ -51,7 +51,7 @@ static struct op_work product(struct op_bench *b, enum op_bench_products which)
 {
     struct gemm_shape s = op_bench_product(b, which);
     double M = s.M, N = s.N, K = s.K;
-    product_run(b->backend, b->a, b->x, b->y, s, b->stream);
+    product_run(b->backend, b->a, b->x, b->y, s, 1, b->stream);
     return (struct op_work){.bytes = elements(b, M * K + K * N) +
                                      (s.accumulate ? floats(2 * M * N) : elements(b, M * N)),
                             .flops = 2 * M * N * K};

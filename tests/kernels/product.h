@@ -27,11 +27,11 @@ static inline struct gemm_shape product_shape(struct gemm_shape s, enum precisio
 }
 
 static inline void product_run(const struct backend *k, void *out, const void *a, const void *b,
-                               struct gemm_shape s, struct stream *stream)
+                               struct gemm_shape s, float factor, struct stream *stream)
 {
     k->gemm(matrix_view(out, s.out.element, s.out.stride), matrix_view(a, s.a.element, s.a.stride),
             matrix_view(b, s.b.element, s.b.stride), s.M, s.N, s.K, s.transpose_a, s.transpose_b,
-            s.accumulate, stream);
+            s.accumulate, factor, stream);
 }
 
 /* In fp32, without gaps. */
@@ -45,7 +45,7 @@ static inline void product_dense(const struct backend *k, void *out, const void 
                            .transpose_a = transpose_a,
                            .transpose_b = transpose_b,
                            .accumulate = accumulate};
-    product_run(k, out, a, b, product_shape(s, PRECISION_FP32, 0), stream);
+    product_run(k, out, a, b, product_shape(s, PRECISION_FP32, 0), 1, stream);
 }
 
 #endif

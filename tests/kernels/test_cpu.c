@@ -102,7 +102,7 @@ static void one_thread_is_one_thread_inside_the_library_too(void **state)
         check_open(&t, "baseline", threads);
         atomic_store(&products, 0);
         struct matrix from = matrix_view(a, ELEMENT_FP32, SIZE), to = matrix_view(out, ELEMENT_FP32, SIZE);
-        t.backend->gemm(to, from, from, SIZE, SIZE, SIZE, false, false, false, t.stream);
+        t.backend->gemm(to, from, from, SIZE, SIZE, SIZE, false, false, false, 1, t.stream);
         assert_true(atomic_load(&products) > 0);
         assert_int_equal(atomic_load(&products_with_a_team), 0);
         assert_int_equal(omp_get_max_threads(), 3); /* the next device still finds all cores */

@@ -303,6 +303,7 @@ static void gemm_body(const struct check_target *t)
         int M = sizes[check_word(14, draw++) % COUNT], N = sizes[check_word(14, draw++) % COUNT];
         int K = sizes[check_word(14, draw++) % COUNT], gap = trial & 8 ? 1 + trial % 5 : 0;
         bool ta = trial & 1, tb = trial & 2, accumulate = trial & 4, narrow = trial % 3 == 2;
+        float factor = trial & 8 ? -0.3f : 1;
         int lda = (ta ? M : K) + gap, ldb = (tb ? K : N) + 2 * gap, ldo = N + 3 * gap;
         float *a = strided(ta ? K : M, ta ? M : K, lda, draw++),
               *b = strided(tb ? N : K, tb ? K : N, ldb, draw++);
@@ -315,12 +316,12 @@ static void gemm_body(const struct check_target *t)
                 double *sum = &out64[(size_t)m * N + n];
                 if (accumulate) *sum = (double)before[(size_t)m * ldo + n];
                 for (int k = 0; k < K; k++)
-                    *sum += (double)(ta ? a[(size_t)k * lda + m] : a[(size_t)m * lda + k]) *
+                    *sum += (double)factor * (double)(ta ? a[(size_t)k * lda + m] : a[(size_t)m * lda + k]) *
                             (double)(tb ? b[(size_t)n * ldb + k] : b[(size_t)k * ldb + n]);
             }
         t->backend->gemm(matrix_view(out, ELEMENT_FP32, ldo), matrix_view(a, ELEMENT_FP32, lda),
                          narrow ? matrix_view(b16, ELEMENT_BF16, ldb) : matrix_view(b, ELEMENT_FP32, ldb), M,
-                         N, K, ta, tb, accumulate, t->stream);
+                         N, K, ta, tb, accumulate, factor, t->stream);
         for (int m = 0; m < M; m++) {
             memcpy(dense + (size_t)m * N, out + (size_t)m * ldo, (size_t)N * sizeof *dense);
             check_same_bits("the gap behind a row", out + (size_t)m * ldo + N, before + (size_t)m * ldo + N,

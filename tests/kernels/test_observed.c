@@ -149,7 +149,7 @@ static void a_product_moves_what_counts_and_spans_what_lies_between(void **state
     (void)state;
     struct observer observer = {.note = keep};
     struct matrix out = {AT(1), ELEMENT_FP32, 8}, a = {AT(2), ELEMENT_BF16, 2}, b = {AT(3), ELEMENT_FP32, 5};
-    observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, false, observed_stream(&observer));
+    observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, false, 1, observed_stream(&observer));
     cost_is(12 * 4 + 8 * 2 + 6 * 4, 2 * 4 * 3 * 2);
     operand_is(0, 1, (3 * 8 + 3) * 4, ACCESS_WRITTEN);
     operand_is(1, 2, 8 * 2, ACCESS_READ);
@@ -157,7 +157,7 @@ static void a_product_moves_what_counts_and_spans_what_lies_between(void **state
     struct gemm_shape shape = operation_product(&noted),
                       expected = gemm_shape_of(out, a, b, 4, 3, 2, 0, 1, 0);
     assert_true(gemm_shape_same(&shape, &expected));
-    observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, true, observed_stream(&observer));
+    observed_backend()->gemm(out, a, b, 4, 3, 2, false, true, true, 1, observed_stream(&observer));
     cost_is(2 * 12 * 4 + 8 * 2 + 6 * 4, 2 * 4 * 3 * 2);
     operand_is(0, 1, (3 * 8 + 3) * 4, ACCESS_ADDED);
     observed_backend()->gemm_few_rows(out, a, b, 4, 3, 2, observed_stream(&observer)); /* b is (3,2) */

@@ -105,7 +105,7 @@ static double time_gemm(struct bench *b)
     struct matrix m[3];
     for (size_t i = 0; i < 3; i++) m[i] = matrix_view(b->operands + i * (size_t)n * n, ELEMENT_FP32, n);
     double start = clock_monotonic();
-    cpu_backend()->gemm(m[2], m[0], m[1], n, n, n, false, false, false, b->network.stream);
+    cpu_backend()->gemm(m[2], m[0], m[1], n, n, n, false, false, false, 1, b->network.stream);
     return 2.0 * n * n * n / (clock_monotonic() - start);
 }
 

@@ -25,10 +25,10 @@ static struct {
 } calls;
 
 static void counting_gemm(struct matrix out, struct matrix a, struct matrix b, int M, int n, int K, bool ta,
-                          bool tb, bool accumulate, struct stream *stream)
+                          bool tb, bool accumulate, float factor, struct stream *stream)
 {
     calls.weight_products += ta; /* doutᵀ x */
-    cpu_backend()->gemm(out, a, b, M, n, K, ta, tb, accumulate, stream);
+    cpu_backend()->gemm(out, a, b, M, n, K, ta, tb, accumulate, factor, stream);
 }
 
 static void counting_attention(void *dqkv, const void *dout, const void *out, const float *lse,

@@ -29,14 +29,15 @@ static int find(const struct gemm_shape *list, int count, struct gemm_shape s)
 }
 
 static void recording_gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K,
-                           bool transpose_a, bool transpose_b, bool accumulate, struct stream *stream)
+                           bool transpose_a, bool transpose_b, bool accumulate, float factor,
+                           struct stream *stream)
 {
     struct gemm_shape shape = gemm_shape_of(out, a, b, M, N, K, transpose_a, transpose_b, accumulate);
     if (find(asked.shapes, asked.count, shape) < 0) {
         assert_true(asked.count < SHAPES_MAX);
         asked.shapes[asked.count++] = shape;
     }
-    cpu_backend()->gemm(out, a, b, M, N, K, transpose_a, transpose_b, accumulate, stream);
+    cpu_backend()->gemm(out, a, b, M, N, K, transpose_a, transpose_b, accumulate, factor, stream);
 }
 
 static size_t wanting_workspace(struct device *device)
