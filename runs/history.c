@@ -18,6 +18,7 @@ static const struct {
     const char *tail;
 } lists[] = {
     LIST(TABLE_EVALS, true, evals, eval_count, NEWEST_FIRST),
+    LIST(TABLE_MEASURES, true, measures, measure_count, NEWEST_FIRST ", name desc"),
     LIST(TABLE_STOPPING, true, stopping, stopping_count, NEWEST_FIRST),
     LIST(TABLE_SAMPLES, true, samples, sample_count, NEWEST_FIRST ", id desc"),
     LIST(TABLE_EVENTS, false, events, event_count, "order by id desc"),

@@ -11,16 +11,19 @@ struct stopping_row {
 
 struct run_history {
     struct eval_record *evals;
+    struct measure_record *measures;
     struct stopping_row *stopping;
     struct sample_record *samples;
     struct event_record *events;
     struct checkpoint_record *checkpoints; /* only the newest of each path */
     struct order_row *orders;
-    size_t eval_count, stopping_count, sample_count, event_count, checkpoint_count, order_count;
+    size_t eval_count, measure_count, stopping_count, sample_count, event_count, checkpoint_count,
+        order_count;
 };
 
 /* Reads all lists, newest first, each of at most `limit` rows, with rows and texts in `arena`. Of a resumed
- * run, only the evaluations, early stopping and samples that count (table.h). */
+ * run, only the evaluations, measures, early stopping and samples that
+ * count (table.h). */
 enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                              struct run_history *out, struct err *err);
 

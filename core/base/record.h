@@ -34,15 +34,22 @@ struct eval_record {
     double eval_ms;
 };
 
-enum { MEASURES_MAX = 4 };
+enum { MEASURES_MAX = 64 };
 
 /* All that an evaluation measured, by name, including val_loss and val_perplexity where the task has them. */
 struct measures {
     int count;
     struct measure {
-        const char *name; /* static */
+        const char *name; /* letters, digits, _, - and dots; lives as long as the trainer */
         double value;
     } of[MEASURES_MAX];
+};
+
+/* A measure of an evaluation that has no field in eval_record. */
+struct measure_record {
+    int64_t step;
+    const char *name; /* borrowed */
+    double value;     /* may be NaN */
 };
 
 enum stopping_verdict { VERDICT_IMPROVED, VERDICT_WAITING, VERDICT_STOP, VERDICT_ORDERED };

@@ -136,38 +136,91 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
 
 /* ---- metrics ---- */
 
-/* Whether column `c` of steps or evals is a metric: no key or time, and `tokens` only of one table. */
-static bool is_metric(struct metric_choice choice, int c)
+/* A column of steps or evals; or a measure, whose rows in `measures` have its name. */
+struct metric_source {
+    const char *name;
+    enum store_table table;
+    const struct column_info *value;
+};
+
+struct metric_list {
+    struct metric_source *of;
+    size_t count;
+};
+
+static enum status add_metric(struct metric_list *list, struct arena *arena, struct metric_source metric,
+                              struct err *err)
 {
-    const struct column_info *column = &store_columns[c];
-    bool step = c < END_STEPS;
-    if (!(step ? choice.steps : choice.evals) || !column->csv || !column->field) return false;
-    return strcmp(column->name, "step") != 0 && strcmp(column->name, "wall_time") != 0 &&
-           (step || strcmp(column->name, "tokens") != 0);
+    struct metric_source *added = arena_grow(arena, (void **)&list->of, list->count, sizeof *added);
+    if (!added || !metric.name) return err_no_memory(err, "a list of metrics");
+    *added = metric;
+    list->count++;
+    return STATUS_OK;
+}
+
+/* Whether a column is a metric: no key or time, and `tokens` only of one table. */
+static bool is_metric(enum store_table table, const struct column_info *column)
+{
+    return column->csv && column->field && strcmp(column->name, "step") != 0 &&
+           strcmp(column->name, "wall_time") != 0 &&
+           (table == TABLE_STEPS || strcmp(column->name, "tokens") != 0);
+}
+
+/* The metrics that the run may have: columns, then measures by name. */
+static enum status list_metrics(struct store *store, const char *run_id, struct metric_choice choice,
+                                struct arena *arena, struct metric_list *out, struct err *err)
+{
+    enum status status = STATUS_OK;
+    sqlite3_stmt *select;
+    bool row;
+    for (int c = FIRST_STEPS; !status && c < END_EVALS; c++) {
+        enum store_table table = c < END_STEPS ? TABLE_STEPS : TABLE_EVALS;
+        const struct column_info *column = &store_columns[c];
+        if ((table == TABLE_STEPS ? choice.steps : choice.evals) && is_metric(table, column))
+            status = add_metric(out, arena, (struct metric_source){column->name, table, column}, err);
+    }
+    if (status || !choice.evals) return status;
+    status = store_query(store, &select, err,
+                         "select distinct name from measures where run_id = ?1 order by name", "s", run_id);
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+        struct metric_source measure = {arena_strdup(arena, (const char *)sqlite3_column_text(select, 0)),
+                                        TABLE_MEASURES, &store_columns[COLUMN_MEASURES_value]};
+        status = add_metric(out, arena, measure, err);
+        if (status) sqlite3_reset(select);
+    }
+    return status;
 }
 
 enum { STEP, WALL_TIME, WALL_TIME_NAN, VALUE, VALUE_NAN };
 
-/* Selects the run's values of metric `c`; *row: there is a first one. */
-static enum status select_metric(struct store *store, const char *run_id, int c, sqlite3_stmt **out,
-                                 bool *row, struct err *err)
+/* Selects the run's values of a metric; *row: there is a first one. Measures have the time of their
+ * evaluation. */
+static enum status select_metric(struct store *store, const char *run_id, const struct metric_source *metric,
+                                 sqlite3_stmt **out, bool *row, struct err *err)
 {
-    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 200];
-    enum store_table table = c < END_STEPS ? TABLE_STEPS : TABLE_EVALS;
-    const struct column_info *column = &store_columns[c];
-    snprintf(sql, sizeof sql,
-             "select step, wall_time, nan & %d, %s, nan & %d %s and (%s is not null or nan & %d)"
-             " order by t.segment, t.step",
-             table_column(table, "wall_time")->null, column->name, column->null, table_history(table, from),
-             column->name, column->null);
-    enum status status = store_query(store, out, err, sql, "s", run_id);
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 400], time[240];
+    const struct column_info *column = metric->value;
+    bool measure = metric->table == TABLE_MEASURES;
+    if (measure)
+        snprintf(time, sizeof time,
+                 "(select wall_time from evals e where e.run_id = ?1 and e.segment = t.segment and"
+                 " e.step = t.step), 0");
+    else
+        snprintf(time, sizeof time, "wall_time, nan & %d", table_column(metric->table, "wall_time")->null);
+    snprintf(
+        sql, sizeof sql,
+        "select step, %s, %s, nan & %d %s and (%s is not null or nan & %d) %s order by t.segment, t.step",
+        time, column->name, column->null, table_history(metric->table, from), column->name, column->null,
+        measure ? "and t.name = ?2" : "");
+    enum status status = measure ? store_query(store, out, err, sql, "ss", run_id, metric->name)
+                                 : store_query(store, out, err, sql, "s", run_id);
     return status ? status : store_step(store, *out, row, err);
 }
 
 /* Writes the rows of select_metric, which has stepped to the first. With `run` as records of the long table,
  * else as TensorBoard's. */
-static enum status write_metric(struct store *store, sqlite3_stmt *select, int c, const char *run,
-                                struct csv_out *csv, struct err *err)
+static enum status write_metric(struct store *store, sqlite3_stmt *select, const struct metric_source *metric,
+                                const char *run, struct csv_out *csv, struct err *err)
 {
     static const struct column_info real = {.sql = "real"};
     enum status status = STATUS_OK;
@@ -177,13 +230,32 @@ static enum status write_metric(struct store *store, sqlite3_stmt *select, int c
         if (run) csv_int(csv, sqlite3_column_int64(select, STEP));
         write_field(csv, &real, select, WALL_TIME, sqlite3_column_int(select, WALL_TIME_NAN));
         if (run)
-            csv_text(csv, store_columns[c].name);
+            csv_text(csv, metric->name);
         else
             csv_int(csv, sqlite3_column_int64(select, STEP));
-        write_field(csv, &store_columns[c], select, VALUE, sqlite3_column_int(select, VALUE_NAN));
+        write_field(csv, metric->value, select, VALUE, sqlite3_column_int(select, VALUE_NAN));
         csv_end_record(csv);
     }
     sqlite3_reset(select);
+    return status;
+}
+
+/* Writes all metrics of a run to the long table. */
+static enum status write_long(struct store *store, const char *run_id, struct metric_choice choice,
+                              struct csv_out *csv, struct err *err)
+{
+    struct arena arena = {0};
+    struct metric_list metrics = {0};
+    struct run_info info;
+    enum status status = run_get(store, run_id, &info, err);
+    if (!status) status = list_metrics(store, run_id, choice, &arena, &metrics, err);
+    for (size_t m = 0; !status && !csv->error && m < metrics.count; m++) {
+        sqlite3_stmt *select;
+        bool row;
+        status = select_metric(store, run_id, &metrics.of[m], &select, &row, err);
+        if (!status && row) status = write_metric(store, select, &metrics.of[m], run_id, csv, err);
+    }
+    arena_release(&arena);
     return status;
 }
 
@@ -197,53 +269,51 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
     struct csv_out csv = {.file = file.stream};
     write_header(&csv, header, 5);
     status = store_read_begin(store, err);
-    for (size_t i = 0; !status && i < run_count; i++) {
-        struct run_info info;
-        status = run_get(store, run_ids[i], &info, err);
-        for (int c = 0; !status && !csv.error && c < END_EVALS; c++) {
-            sqlite3_stmt *select;
-            bool row;
-            if (!is_metric(choice, c)) continue;
-            status = select_metric(store, run_ids[i], c, &select, &row, err);
-            if (!status && row) status = write_metric(store, select, c, run_ids[i], &csv, err);
-        }
-    }
+    for (size_t i = 0; !status && i < run_count; i++)
+        status = write_long(store, run_ids[i], choice, &csv, err);
     store_read_end(store);
     return file_out_close(&file, status, csv.error, err);
 }
 
-static enum status write_scalars(struct store *store, sqlite3_stmt *select, int c, const char *folder,
-                                 struct err *err)
+static enum status write_scalars(struct store *store, sqlite3_stmt *select,
+                                 const struct metric_source *metric, const char *folder, struct err *err)
 {
     static const char *const header[] = {"Wall time", "Step", "Value"};
     struct file_out file;
     char path[PATH_MAX];
-    enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, store_columns[c].name);
+    if (strchr(metric->name, '/') || *metric->name == '.') /* it must not lead out of the folder */
+        return err_set(err, STATUS_CORRUPT,
+                       "measure %.80s: its name cannot be the name of a file (a damaged database?)",
+                       metric->name);
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, metric->name);
     if (!status) status = file_out_open(&file, path, err);
     if (status) return status;
     struct csv_out csv = {.file = file.stream};
     write_header(&csv, header, 3);
-    status = write_metric(store, select, c, NULL, &csv, err);
+    status = write_metric(store, select, metric, NULL, &csv, err);
     return file_out_close(&file, status, csv.error, err);
 }
 
 enum status export_tensorboard(struct store *store, const char *run_id, struct metric_choice choice,
-                               const char *folder, const char *written[METRIC_FILES_MAX], size_t *count,
+                               const char *folder, struct arena *arena, const char ***written, size_t *count,
                                struct err *err)
 {
     struct run_info info;
+    struct metric_list metrics = {0};
     *count = 0;
     enum status status = store_read_begin(store, err);
     if (!status) status = run_get(store, run_id, &info, err);
-    for (int c = 0; !status && c < END_EVALS; c++) {
+    if (!status) status = list_metrics(store, run_id, choice, arena, &metrics, err);
+    *written = arena_alloc_array(arena, metrics.count + 1, sizeof **written);
+    if (!status && !*written) status = err_no_memory(err, "a list of metrics");
+    for (size_t m = 0; !status && m < metrics.count; m++) {
         sqlite3_stmt *select;
         bool row;
-        if (!is_metric(choice, c)) continue;
-        status = select_metric(store, run_id, c, &select, &row, err);
+        status = select_metric(store, run_id, &metrics.of[m], &select, &row, err);
         if (status || !row) continue;
-        status = write_scalars(store, select, c, folder, err);
+        status = write_scalars(store, select, &metrics.of[m], folder, err);
         sqlite3_reset(select);
-        if (!status) written[(*count)++] = store_columns[c].name;
+        if (!status) (*written)[(*count)++] = metrics.of[m].name;
     }
     store_read_end(store);
     return status;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/base/arena.h"
 #include "runs/columns.h"
 #include "runs/store.h"
 
@@ -17,12 +18,12 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
                        enum store_table table, const char *path, struct err *err);
 
 /* The metrics, one value per record, for other tools: the columns of the CSV tables `steps` (epoch, tokens,
- * step_ms, loss, lr, grad_norm, clip_scale, tokens_per_sec, mfu) and `evals` (val_loss, val_perplexity,
- * eval_ms). If a resumed run recorded a step twice, only the newest segment's value is exported; steps are in
- * rising order; an absent value has no record. Memory does not grow with the run. */
-enum { METRIC_FILES_MAX = 16 }; /* at least the number of metrics */
+ * step_ms, loss, lr, grad_norm, clip_scale, tokens_per_sec, mfu, perplexity) and `evals` (val_loss,
+ * val_perplexity, eval_ms), and the rows of `measures` under their names. If a resumed run recorded a step
+ * twice, only the newest segment's value is exported; steps are in rising order; an absent value has no
+ * record. Memory does not grow with the run. */
 
-/* Selects the metrics of one or both tables. */
+/* Selects the metrics of one or both tables; measures belong to evals. */
 struct metric_choice {
     bool steps, evals;
 };
@@ -33,9 +34,9 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
 
 /* TensorBoard's scalars: one file per metric of a run, "FOLDER/loss.csv", with the header `Wall
  * time,Step,Value`; a metric without values gets no file. The folder must exist. written[0..*count) are the
- * names of the metrics written. */
+ * names of the metrics written, in `arena`. */
 enum status export_tensorboard(struct store *store, const char *run_id, struct metric_choice choice,
-                               const char *folder, const char *written[METRIC_FILES_MAX], size_t *count,
+                               const char *folder, struct arena *arena, const char ***written, size_t *count,
                                struct err *err);
 
 /* A run as one JSON document, for programs that want everything at once:
@@ -46,7 +47,8 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
  *                   "profiler_report": {"total_time_ms", "avg_step_ms",
  *                                       "phase_breakdown": {phase: {"time_ms", "share"}},
  *                                       "top_operations": [{"op", "calls", "time_ms", "share"}]},
- *                   "evals": [{the columns of the CSV but run}]},
+ *                   "evals": [{the columns of the CSV but run}],
+ *                   "measures": [{the columns of the CSV but run}]},
  *      "samples": [{"step", "prompt", "text"}],
  *      "inference": [{the columns of the CSV but run}]}
  *

@@ -149,6 +149,7 @@ static enum status write_training(struct document *d)
     if (!status) status = write_rows(d, "steps", TABLE_STEPS, true, JSON_OUT_FLAT);
     if (!status) status = write_profile(d);
     if (!status) status = write_rows(d, "evals", TABLE_EVALS, true, JSON_OUT_FLAT);
+    if (!status) status = write_rows(d, "measures", TABLE_MEASURES, true, JSON_OUT_FLAT);
     json_out_close(&d->out);
     return status;
 }

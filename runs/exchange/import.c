@@ -86,6 +86,7 @@ static enum status make_segments(struct import *import, const char *id, double n
         "  (select segment, step, null as eval, wall_time - ifnull(step_ms, 0) / 1e3 as began,"
         "    wall_time as ended from steps where run_id = ?1"
         "   union all select segment, null, step, wall_time, wall_time from evals where run_id = ?1"
+        "   union all select segment, null, null, null, null from measures where run_id = ?1"
         "   union all select segment, null, null, null, null from early_stopping where run_id = ?1"
         "   union all select segment, null, null, null, null from samples where run_id = ?1"
         "   union all select segment, null, null, null, null from memory where run_id = ?1"

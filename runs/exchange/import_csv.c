@@ -102,7 +102,7 @@ static bool is_header_of(struct reader *r, enum store_table table)
     while (same < all && same < r->header_count &&
            strcmp(column_csv_name(columns[same]), r->header[same]) == 0)
         same++;
-    while (first < all && columns[first]->since == 1) first++;
+    while (first < all && columns[first]->since == store_tables[table].since) first++;
     if (same < all && (same < first || same < r->header_count)) return false;
     r->rows = (struct import_rows){.import = r->import, .table = table, .count = same - 1};
     memcpy(r->rows.columns, columns + 1, (size_t)r->rows.count * sizeof *columns);

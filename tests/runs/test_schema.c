@@ -121,8 +121,13 @@ static const char perplexity_and_inference[] =
     " latency_p95_ms real, prefill_tokens_per_sec real, decode_tokens_per_sec real, total_ms real);"
     "create index inference_by_run on inference(run_id);";
 
-static const char *const published[] = {first_version, process_memory, rates_and_forks, processes_and_load,
-                                        perplexity_and_inference};
+static const char measures[] =
+    "create table measures("
+    " run_id text not null, segment integer not null, step integer not null, name text not null, value real,"
+    " nan integer not null default 0, primary key(run_id, segment, step, name)) without rowid;";
+
+static const char *const published[] = {first_version,      process_memory,           rates_and_forks,
+                                        processes_and_load, perplexity_and_inference, measures};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

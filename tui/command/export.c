@@ -87,13 +87,16 @@ static enum status export_scalars(struct store *store, const struct request *req
                                   struct err *err)
 {
     char folder[PATH_MAX];
-    const char *written[METRIC_FILES_MAX];
+    const char **written;
+    struct arena arena = {0};
     size_t count = 0;
     enum status status = choose_path(request, request->count > 1, id, "", folder, err);
     if (!status) status = file_make_folders(folder, err);
-    if (!status) status = export_tensorboard(store, id, metrics_of(request), folder, written, &count, err);
+    if (!status)
+        status = export_tensorboard(store, id, metrics_of(request), folder, &arena, &written, &count, err);
     for (size_t m = 0; !status && m < count; m++) fprintf(stderr, "wrote %s/%s.csv\n", folder, written[m]);
     if (!status && count == 0) fprintf(stderr, "run %s: nothing was recorded\n", id);
+    arena_release(&arena);
     return status;
 }
 
@@ -158,8 +161,9 @@ static const char *contradiction(const struct request *request, int words)
 }
 
 /* In the order of enum store_table. */
-#define EXPORT_TABLES "steps|evals|early_stopping|profile|memory|gpu|samples|orders|inference|runs|all"
-_Static_assert(ALL == 10, "--table lists all tables, then all");
+#define EXPORT_TABLES                                                                                        \
+    "steps|evals|measures|early_stopping|profile|memory|gpu|samples|orders|inference|runs|all"
+_Static_assert(ALL == 11, "--table lists all tables, then all");
 
 struct options {
     const char *output;
@@ -194,7 +198,7 @@ static const struct option_spec options[] = {
            "steps, profile and samples; absent, nan and infinite values are null"),
     OPTION("table", OPTION_CHOICE, AT(table), EXPORT_TABLES,
            "for csv: which table (default steps), or all, one file each. For long and tensorboard: the "
-           "metrics of steps or of evals (default: both)"),
+           "metrics of steps or of evals, which include measures (default: both)"),
     OPTION("output", OPTION_TEXT, AT(output), "PATH",
            "a file, or a folder for several files (default, or -: standard output). A file is written "
            "completely or not at all",
@@ -209,7 +213,8 @@ const struct command command_export =
                      "the column run names each row's run; with tensorboard and json each run has its own "
                      "folder or file. Without a RUN, --table runs writes all runs. csv holds every segment "
                      "of a resumed run; the other formats hold each step once, as its newest segment "
-                     "recorded it. `anneal import` reads csv and tensorboard files back.\n\n"
+                     "recorded it. `anneal import` reads csv and tensorboard files back, but of "
+                     "tensorboard only the metrics of steps and evals, not measures.\n\n"
                      "Steps count from 0. The step of an evaluation, a sample or a checkpoint is the number "
                      "of steps done by then: an evaluation at 100 follows step 99.\n\n"
                      "  anneal export latest > steps.csv\n"

@@ -260,6 +260,8 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     output_text(&o, "folder", s->folder);
     if (json) show_configuration(&o, s);
     show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->history.evals, s->history.eval_count);
+    show_records(&o, "measures", "Measures of evaluations", TABLE_MEASURES, s->history.measures,
+                 s->history.measure_count);
     show_stopping(&o, s);
     show_checkpoints(&o, s);
     show_traces(&o, s);
@@ -397,6 +399,6 @@ static const struct option_spec options[] = {
 const struct command command_show = COMMAND(
     "show", "RUN", 1, 1, options, "show all about one run, or where the time of its steps goes", run,
     (struct options){0},
-    .about = "Shows one run: a summary, its device as last measured, evaluations, early stopping, "
+    .about = "Shows one run: a summary, its device as last measured, evaluations, measures, early stopping, "
              "checkpoints, traces, the newest sample, orders, events, and the complete configuration.",
     .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest.");

@@ -130,18 +130,27 @@ static void step(void *context, const struct step_record *record)
                         (uint64_t)report->session->config.train.total_steps, text);
 }
 
-static void eval(void *context, const struct eval_record *record, const struct stopping_record *stopping)
+static void eval(void *context, const struct eval_record *record, const struct measures *measures,
+                 const struct stopping_record *stopping)
 {
     struct report *report = context;
-    char best[64] = "best so far", patience[64] = "";
+    char best[64] = "best so far", patience[64] = "", more[400] = "";
+    int n = 0;
     report->evaluated = true;
     report->val_loss = record->val_loss;
     if (begin_json(report, "eval")) {
         table_json(&report->json, TABLE_EVALS, record);
         for (int c = COLUMN_STOPPING_best_val_loss; c <= COLUMN_STOPPING_verdict; c++)
             column_json(&report->json, &store_columns[c], stopping);
+        if (measures->count) json_out_open(&report->json, "measures", '{', JSON_OUT_FLAT);
+        for (int i = 0; i < measures->count; i++)
+            json_out_real(&report->json, measures->of[i].name, measures->of[i].value);
+        if (measures->count) json_out_close(&report->json);
         end_json(report);
     }
+    for (int i = 0; i < measures->count && n < (int)sizeof more; i++)
+        n += snprintf(more + n, sizeof more - (size_t)n, ", %s %.4g", measures->of[i].name,
+                      measures->of[i].value);
     if (stopping->patience > 0 && stopping->patience_used > 0)
         snprintf(patience, sizeof patience,
                  ", %" PRId64 " of %" PRId64 " evaluations without enough improvement",
@@ -149,8 +158,8 @@ static void eval(void *context, const struct eval_record *record, const struct s
     if (!stopping->improved)
         snprintf(best, sizeof best, "best %s at %" PRId64, TEXT_LOSS(stopping->best_val_loss),
                  stopping->best_step);
-    progress_bar_say(&report->bar, "evaluation at step %" PRId64 ": val loss %s (%s%s)", record->step,
-                     TEXT_LOSS(record->val_loss), best, patience);
+    progress_bar_say(&report->bar, "evaluation at step %" PRId64 ": val loss %s (%s%s)%s", record->step,
+                     TEXT_LOSS(record->val_loss), best, patience, more);
 }
 
 static void sample(void *context, const struct sample_record *record)

@@ -18,7 +18,9 @@ struct training_watcher {
     void (*prepared)(void *context); /* a phase has ended */
     void (*begin)(void *context, const struct training_session *session); /* valid until `end` is called */
     void (*step)(void *context, const struct step_record *record);
-    void (*eval)(void *context, const struct eval_record *record, const struct stopping_record *stopping);
+    /* `measures`: those that have no field in the record */
+    void (*eval)(void *context, const struct eval_record *record, const struct measures *measures,
+                 const struct stopping_record *stopping);
     void (*sample)(void *context, const struct sample_record *record);
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*event)(void *context, const struct event_record *record);

@@ -27,16 +27,22 @@ ON_RECORD(event)
 static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
     struct training_session *s = context;
-    (void)measures; /* language modelling has no more than the record's columns */
     s->last_eval = *record;
+    s->last_measures = (struct measures){0};
     writer_eval(s->writer, record);
+    for (int i = 0; i < measures->count; i++) {
+        const struct measure *m = &measures->of[i];
+        if (table_column(TABLE_EVALS, m->name)) continue; /* the record has it */
+        writer_measure(s->writer, &(struct measure_record){record->step, m->name, m->value});
+        s->last_measures.of[s->last_measures.count++] = *m;
+    }
 }
 
 static void on_stopping(void *context, const struct stopping_record *record)
 {
     struct training_session *s = context;
     if (record->verdict != VERDICT_ORDERED) writer_stopping(s->writer, record);
-    s->watcher->eval(s->watcher->context, &s->last_eval, record);
+    s->watcher->eval(s->watcher->context, &s->last_eval, &s->last_measures, record);
 }
 
 /* No checkpoint is ahead of the recorded rows, so a killed run has no gap in its history. If the store is too

@@ -44,7 +44,8 @@ struct training_session {
     bool anew;             /* resumed without a checkpoint: from the beginning */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */
     struct eval_record last_eval;
-    uint64_t saving; /* the writer's mark of all rows to record before the newest checkpoint */
+    struct measures last_measures; /* those without a column in it */
+    uint64_t saving;               /* the writer's mark of all rows to record before the newest checkpoint */
     struct order unanswered[SESSION_ORDERS_MAX]; /* taken up by the trainer, not carried out */
     int unanswered_count;
     bool paused, stopping;                    /* by order */

@@ -226,6 +226,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu,"
         "perplexity",
         "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms",
+        "run,segment,step,name,value",
         "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,verdict",
         "run,segment,step,phase,layer,op,calls,time_us,bytes,flops",
         "run,segment,step,category,planned_bytes,live_bytes,peak_bytes",
@@ -252,6 +253,8 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     step.loss = NAN;
     writer_step(writer, &step);
     writer_eval(writer, &(struct eval_record){1, 4096, 1.7e9, NAN, INFINITY, 12.5});
+    writer_measure(writer, &(struct measure_record){1, "quiz_acc", 0.25});
+    writer_measure(writer, &(struct measure_record){1, "quiz_acc_per_byte", NAN});
     writer_stopping(writer, &(struct stopping_record){1, 2.5, 2.25, 0, 0.01, false, 3, 3, VERDICT_STOP});
     writer_memory(writer, &(struct memory_record){1, "weights", 3, 2, 1});
     int64_t order;
@@ -267,7 +270,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "null from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};
-    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 1, 1, 1, 1, 0, 2, 0, 2};
+    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 2, 1, 1, 1, 1, 0, 2, 0, 2};
     for (int t = 0; t < TABLE_CSV_COUNT; t++) {
         struct sheet sheet = export(store, ids, 2, (enum store_table)t);
         header_is(&sheet, headers[t]);
@@ -277,6 +280,11 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         if (t == TABLE_EVALS) {
             assert_string_equal(field(&sheet, 1, 5), "nan");
             assert_string_equal(field(&sheet, 1, 6), "inf");
+        }
+        if (t == TABLE_MEASURES) {
+            assert_string_equal(field(&sheet, 1, 3), "quiz_acc");
+            assert_string_equal(field(&sheet, 1, 4), "0.25");
+            assert_string_equal(field(&sheet, 2, 4), "nan");
         }
         if (t == TABLE_STOPPING) {
             assert_string_equal(field(&sheet, 1, 7), "0");

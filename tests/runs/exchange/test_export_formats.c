@@ -47,8 +47,13 @@ static void make_resumed_run(const char *home, const char *name, char id[RUN_ID_
         }
         if (life == 1) {
             writer_eval(writer, &(struct eval_record){8, 80, 1.7e9 + 8, 28.5, 3, 3});
+            writer_measure(writer, &(struct measure_record){4, "quiz_acc", 0.5});
+            writer_measure(writer, &(struct measure_record){8, "quiz_acc", NAN});
+            writer_measure(writer, &(struct measure_record){8, "other-1.b", 0.75});
             writer_sample(writer, &(struct sample_record){8, "say \"a\"", "b\n\x1B[2J\xFF\xC2\x9B c"});
         } else {
+            writer_measure(writer, &(struct measure_record){2, "quiz_acc", 0.25});
+            writer_measure(writer, &(struct measure_record){4, "quiz_acc", 0.125}); /* replaced */
             writer_sample(writer, &(struct sample_record){2, "kept", "early"});
             writer_sample(writer, &(struct sample_record){6, "replaced", "by the resume"});
         }
@@ -117,12 +122,14 @@ static void a_long_table_holds_each_step_once_as_the_newest_segment_has_it(void 
         {"mfu", ""}, /* never known: no line */
         {"val_loss", "2=nan;4=24.5;8=28.5;"},
         {"val_perplexity", "2=2;4=inf;8=3;"},
+        {"quiz_acc", "2=0.25;4=0.5;8=nan;"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         values_of(text, id, expected[i][0], values, sizeof values);
         assert_string_equal(values, expected[i][1]);
     }
     assert_non_null(strstr(text, ",7,1700000007,loss,27\r\n"));
+    assert_non_null(strstr(text, ",4,1700000004,quiz_acc,0.5\r\n"));
     assert_null(strstr(text, other));
     free(text);
     store_close(store);
@@ -189,15 +196,17 @@ static void tensorboard_gets_a_file_a_metric_with_its_own_columns(void **state)
     (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX], path[PATH_MAX + 32];
     struct err err = {0};
-    const char *written[METRIC_FILES_MAX];
+    const char **written;
+    struct arena arena = {0};
     size_t count = 0;
     store_fixture_home("tensorboard", home, sizeof home);
     make_resumed_run(home, "scalars", id);
     struct store *store = store_fixture_open(home);
-    assert_int_equal(export_tensorboard(store, id, everything, home, written, &count, &err), STATUS_OK);
-    static const char *const names[] = {"epoch",      "tokens",    "step_ms",        "loss",
-                                        "lr",         "grad_norm", "clip_scale",     "tokens_per_sec",
-                                        "perplexity", "val_loss",  "val_perplexity", "eval_ms"};
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
+                     STATUS_OK);
+    static const char *const names[] = {
+        "epoch",          "tokens",     "step_ms",  "loss",           "lr",      "grad_norm", "clip_scale",
+        "tokens_per_sec", "perplexity", "val_loss", "val_perplexity", "eval_ms", "other-1.b", "quiz_acc"};
     assert_int_equal(count, sizeof names / sizeof *names);
     for (size_t i = 0; i < count; i++) assert_string_equal(written[i], names[i]);
     snprintf(path, sizeof path, "%s/mfu.csv", home);
@@ -214,9 +223,20 @@ static void tensorboard_gets_a_file_a_metric_with_its_own_columns(void **state)
     assert_string_equal(
         text, "Wall time,Step,Value\r\n1700000000,2,nan\r\n1700000004,4,24.5\r\n1700000008,8,28.5\r\n");
     free(text);
-    assert_int_equal(export_tensorboard(store, id, everything, "/proc/nowhere", written, &count, &err),
-                     STATUS_NOT_FOUND);
+    snprintf(path, sizeof path, "%s/quiz_acc.csv", home);
+    text = store_fixture_slurp(path, NULL);
+    assert_string_equal(
+        text, "Wall time,Step,Value\r\n1700000000,2,0.25\r\n1700000004,4,0.5\r\n1700000008,8,nan\r\n");
+    free(text);
+    assert_int_equal(
+        export_tensorboard(store, id, everything, "/proc/nowhere", &arena, &written, &count, &err),
+        STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "/proc/nowhere/epoch.csv"));
+    store_fixture_sql(home, "update measures set name = '../quiz_acc' where name = 'quiz_acc'");
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
+                     STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "../quiz_acc: its name cannot be the name of a file"));
+    arena_release(&arena);
     store_close(store);
 }
 
@@ -280,6 +300,12 @@ static void a_json_document_holds_the_whole_run(void **state)
     json_t *evals = member(training, "evals");
     assert_int_equal(json_array_size(evals), 3);
     assert_true(json_real_value(member(json_array_get(evals, 1), "val_loss")) == 24.5);
+
+    json_t *measures = member(training, "measures"), *measure = json_array_get(measures, 1);
+    assert_int_equal(json_array_size(measures), 4);
+    assert_string_equal(json_string_value(member(measure, "name")), "quiz_acc");
+    assert_int_equal(json_integer_value(member(measure, "step")), 4);
+    assert_true(json_real_value(member(measure, "value")) == 0.5);
 
     json_t *profile = member(training, "profiler_report"), *top = member(profile, "top_operations");
     assert_true(json_real_value(member(profile, "total_time_ms")) == 10);

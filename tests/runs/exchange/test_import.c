@@ -106,6 +106,8 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
             if (s % 1000 != 999) continue;
             assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
             writer_eval(writer, &(struct eval_record){s + 1, 7, 1.7e9, 3.5 + odd[s / 1000 % 7], NAN, 12});
+            writer_measure(writer, &(struct measure_record){s + 1, "quiz,acc", odd[s / 1000 % 7]});
+            writer_measure(writer, &(struct measure_record){s + 1, "a second", 0.1});
             writer_stopping(writer, &(struct stopping_record){s + 1, 3.4, NAN, 100, 0.001, s % 3 == 0, 1, 3,
                                                               (enum stopping_verdict)(s / 1000 % 3)});
             writer_sample(writer, &(struct sample_record){s + 1, "", "a \"b\",\r\n c "});
@@ -354,11 +356,13 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
     free(text);
 
     /* and out again, as they came */
-    const char *written[METRIC_FILES_MAX];
+    const char **written;
+    struct arena arena = {0};
     size_t count;
-    assert_int_equal(export_tensorboard(store, outcome.id, (struct metric_choice){true, true}, home, written,
-                                        &count, &err),
+    assert_int_equal(export_tensorboard(store, outcome.id, (struct metric_choice){true, true}, home, &arena,
+                                        &written, &count, &err),
                      STATUS_OK);
+    arena_release(&arena);
     assert_int_equal(count, 4);
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/lr.csv", home);

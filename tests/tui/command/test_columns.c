@@ -28,6 +28,7 @@ static const struct {
     {"gpu_processes", NULL},
     {"runs", "message"},
     {"tags", NULL},
+    {"measures", NULL}, /* language modelling has those of evals alone */
     {"rollup", "non_finite"},
 };
 
