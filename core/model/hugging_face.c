@@ -176,10 +176,16 @@ static double or_else(double number, double otherwise)
 
 static void read_rope(struct reading *r, const json_t *json, struct model_config *c)
 {
+    static const struct {
+        unsigned scalings; /* bits */
+        const char *key;
+    } needed[] = {{1 << ROPE_LINEAR | 1 << ROPE_LLAMA3 | 1 << ROPE_YARN, "factor"},
+                  {1 << ROPE_LLAMA3, "low_freq_factor"},
+                  {1 << ROPE_LLAMA3, "high_freq_factor"}};
     const char *name;
     const json_t *rope = find_rope(r, json, &name), *kind = find(rope, "rope_type");
     if (!kind) kind = find(rope, "type");
-    const char *word = json_is_string(kind) ? json_string_value(kind) : "default";
+    const char *word = !kind ? "default" : json_is_string(kind) ? json_string_value(kind) : "?";
     int scaling = 0;
     while (scaling < ROPE_SCALINGS && strcmp(rope_scaling_word((enum rope_scaling)scaling), word) != 0)
         scaling++;
@@ -192,9 +198,10 @@ static void read_rope(struct reading *r, const json_t *json, struct model_config
         r->status = hugging_face_check_rope_keys(rope, (enum rope_scaling)scaling, name, r->path, r->err);
     if (r->status) return;
     bool from_length = scaling == ROPE_LLAMA3 || scaling == ROPE_YARN;
-    if (scaling != ROPE_DEFAULT && !find(rope, "factor"))
-        r->status = err_set(r->err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"factor\"",
-                            r->path, word);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed && !r->status; i++)
+        if (needed[i].scalings & 1u << scaling && !find(rope, needed[i].key))
+            r->status = err_set(r->err, STATUS_CORRUPT, "%s: rotary scaling \"%s\" needs a number \"%s\"",
+                                r->path, word, needed[i].key);
     c->rope_scaling = (enum rope_scaling)scaling;
     c->rope_base = read_real(r, rope, "rope_theta", read_real(r, json, "rope_theta", 10000));
     c->rope_factor = read_real(r, rope, "factor", 1);
@@ -205,7 +212,7 @@ static void read_rope(struct reading *r, const json_t *json, struct model_config
     c->rope_attention_factor = read_attention_factor(r, rope, c->rope_factor);
     c->rope_beta_fast = or_else(read_real(r, rope, "beta_fast", 0), 32);
     c->rope_beta_slow = or_else(read_real(r, rope, "beta_slow", 0), 1);
-    c->rope_truncate = read_bool(r, rope, "truncate", true);
+    c->rope_truncate = read_bool(r, rope, "truncate", !json_object_get(rope, "truncate")); /* null: false */
 }
 
 /* Layer types as a list, or as transformers makes it where there is none: layers from `from` on have the

@@ -182,8 +182,15 @@ static void what_we_do_not_compute_is_refused(void **state)
     expect_refused("\"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}",
                    "rotary scaling \"llama3\" needs a number \"factor\"");
     expect_refused("\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}", "model.rope_factor = 0.5");
-    expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 4}",
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"high_freq_factor\": 4}",
+                   "rotary scaling \"llama3\" needs a number \"low_freq_factor\"");
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 1}",
+                   "rotary scaling \"llama3\" needs a number \"high_freq_factor\"");
+    expect_refused("\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 4, "
+                   "\"high_freq_factor\": 4}",
                    "high_freq_factor = 4");
+    expect_refused("\"rope_scaling\": {\"rope_type\": 5, \"factor\": 2}", "rotary scaling \"?\"");
+    expect_refused("\"rope_scaling\": {\"type\": [\"yarn\"]}", "rotary scaling \"?\"");
     assert_int_equal(read_text("{\"model_type\": \"gpt2\"}", &config, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "llama, mistral, qwen2 and qwen3 are supported"));
     assert_int_equal(read_text("{}", &config, &err), STATUS_USAGE);
