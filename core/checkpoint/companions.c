@@ -39,23 +39,41 @@ static enum status read_file(const char *path, struct companion_file *out, struc
     return status;
 }
 
-/* generation_config.json from the ids of config.json. */
-static enum status make_generation_config(const char *folder, struct companion_file *out, struct err *err)
+/* The ids in config.json or, from checkpoints of older versions, in generation_config.json. */
+static enum status read_ids(const char *folder, json_t **out, struct err *err)
 {
     struct special_tokens tokens;
-    enum status status = special_tokens_read(folder, &tokens, err);
+    enum status status = special_tokens_of_config(folder, &tokens, err);
     if (status || (tokens.bos < 0 && tokens.pad < 0 && !tokens.eos_count)) return status;
-    json_t *json = json_object(), *eos = json_array();
-    if (tokens.bos >= 0) json_object_set_new(json, "bos_token_id", json_integer(tokens.bos));
-    if (tokens.pad >= 0) json_object_set_new(json, "pad_token_id", json_integer(tokens.pad));
+    json_t *eos = json_array(), *ids = *out = json_object();
+    if (tokens.bos >= 0) json_object_set_new(ids, "bos_token_id", json_integer(tokens.bos));
+    if (tokens.pad >= 0) json_object_set_new(ids, "pad_token_id", json_integer(tokens.pad));
     for (int i = 0; i < tokens.eos_count; i++) json_array_append_new(eos, json_integer(tokens.eos[i]));
     if (tokens.eos_count)
-        json_object_set(json, "eos_token_id", tokens.eos_count > 1 ? eos : json_array_get(eos, 0));
-    out->bytes = json_dumps(json, JSON_INDENT(2));
-    out->size = out->bytes ? strlen(out->bytes) : 0;
+        json_object_set(ids, "eos_token_id", tokens.eos_count > 1 ? eos : json_array_get(eos, 0));
     json_decref(eos);
-    json_decref(json);
-    return out->bytes ? STATUS_OK : err_no_memory(err, "the generation settings of %s", folder);
+    return ids ? STATUS_OK : err_no_memory(err, "the special tokens of %s", folder);
+}
+
+/* Sets the ids in config.json that are null there. */
+static enum status write_ids(const json_t *ids, const char *folder, struct err *err)
+{
+    char path[PATH_MAX];
+    const char *key;
+    json_t *id;
+    enum status status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
+    if (status) return status;
+    json_t *config = json_load_file(path, 0, NULL);
+    json_object_foreach((json_t *)ids, key, id)
+    {
+        if (json_is_null(json_object_get(config, key))) json_object_set(config, key, id);
+    }
+    char *text = config ? json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    status = text ? file_write_atomic(path, text, strlen(text), err)
+                  : err_set(err, STATUS_IO, "%s: cannot be read again", path);
+    free(text);
+    json_decref(config);
+    return status;
 }
 
 enum status companions_read(const char *folder, const struct tokenizer *tokenizer, struct companions *out,
@@ -70,8 +88,7 @@ enum status companions_read(const char *folder, const struct tokenizer *tokenize
         status = file_format_path(path, sizeof path, err, "%s/%s", folder, companion_names[i]);
         if (!status) status = read_file(path, &found.files[i], err);
     }
-    struct companion_file *generation = &found.files[COMPANION_GENERATION_CONFIG];
-    if (!status && !generation->bytes) status = make_generation_config(folder, generation, err);
+    if (!status) status = read_ids(folder, &found.ids, err);
     if (status)
         companions_release(&found);
     else
@@ -88,11 +105,12 @@ enum status companions_write(const struct companions *c, const char *folder, str
         status = file_format_path(path, sizeof path, err, "%s/%s", folder, companion_names[i]);
         if (!status) status = file_write_atomic(path, c->files[i].bytes, c->files[i].size, err);
     }
-    return status;
+    return !status && c->ids ? write_ids(c->ids, folder, err) : status;
 }
 
 void companions_release(struct companions *c)
 {
     for (int i = 0; i < COMPANIONS; i++) free(c->files[i].bytes);
+    json_decref(c->ids);
     *c = (struct companions){0};
 }

@@ -11,6 +11,8 @@
 #include "core/base/err.h"
 #include "datasets/tokenizer.h"
 
+struct json_t; /* of Jansson */
+
 enum companion {
     COMPANION_GENERATION_CONFIG,
     COMPANION_TOKENIZER_CONFIG,
@@ -26,15 +28,15 @@ struct companions {
         char *bytes; /* owned; NULL: there is no such file */
         size_t size;
     } files[COMPANIONS];
+    struct json_t *ids; /* "eos_token_id" and others of config.json; NULL: it names none; owned */
 };
 
 /* Reads the companions in `folder`, if its tokenizer.json defines the same tokens as `tokenizer`; else there
- * are none. tokenizer NULL: the token files in use name none, so the folder's is taken to be theirs. A folder
- * without generation_config.json gets one from the ids in its config.json, which checkpoints do not keep.
+ * are none. tokenizer NULL: the token files in use name none, so the folder's is taken to be theirs.
  * STATUS_IO, STATUS_CORRUPT or STATUS_NO_MEMORY: a file cannot be read. */
 enum status companions_read(const char *folder, const struct tokenizer *tokenizer, struct companions *out,
                             struct err *err);
-/* Writes them into `folder`. */
+/* Writes them into `folder`, the ids into its config.json where that has none. */
 enum status companions_write(const struct companions *companions, const char *folder, struct err *err);
 void companions_release(struct companions *companions); /* harmless on a zeroed struct */
 

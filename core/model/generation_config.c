@@ -58,9 +58,12 @@ static enum status read_ids(const json_t *json, const char *file, const char *ke
     return status;
 }
 
-enum status special_tokens_read(const char *folder, struct special_tokens *out, struct err *err)
+static const char generation_file[] = "generation_config.json", config_file[] = "config.json";
+
+/* A file counts for what those before it do not name. */
+static enum status read_tokens(const char *folder, const char *const files[2], struct special_tokens *out,
+                               struct err *err)
 {
-    static const char *const files[] = {"generation_config.json", "config.json"};
     struct special_tokens tokens = {.bos = -1, .pad = -1};
     enum status status = STATUS_OK;
     for (int i = 0; !status && i < 2; i++) {
@@ -79,6 +82,16 @@ enum status special_tokens_read(const char *folder, struct special_tokens *out, 
     if (status) return err_prefix(err, "%s", folder);
     *out = tokens;
     return STATUS_OK;
+}
+
+enum status special_tokens_read(const char *folder, struct special_tokens *out, struct err *err)
+{
+    return read_tokens(folder, (const char *const[]){generation_file, config_file}, out, err);
+}
+
+enum status special_tokens_of_config(const char *folder, struct special_tokens *out, struct err *err)
+{
+    return read_tokens(folder, (const char *const[]){config_file, generation_file}, out, err);
 }
 
 enum status special_texts_read(const char *folder, json_t **out, struct err *err)

@@ -22,6 +22,9 @@ struct special_tokens {
  * config.json. STATUS_CORRUPT: a file is not JSON, or an id is not a whole number from 0 to 2^31 - 1. */
 enum status special_tokens_read(const char *folder, struct special_tokens *out, struct err *err);
 
+/* The same with the files in the other order: what the config.json of a copy of the model should name. */
+enum status special_tokens_of_config(const char *folder, struct special_tokens *out, struct err *err);
+
 /* The chat template of the model in `folder`, which the caller frees: the file chat_template.jinja or, if
  * there is none, "chat_template" of tokenizer_config.json, of several the one named "default". NULL: the
  * model has none. STATUS_CORRUPT: a file is not UTF-8, not JSON, or contains a NUL. */

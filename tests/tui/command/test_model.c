@@ -278,7 +278,23 @@ static void a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_f
     process_close(p);
 }
 
-static void ids_that_only_config_json_names_survive_training(void **state)
+static void expect_ids(const char *folder, const char *ids)
+{
+    static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+    char *text = content(folder, "config.json");
+    json_t *config = json_loads(text, 0, NULL), *wanted = json_loads(ids, 0, NULL);
+    assert_non_null(config);
+    for (int i = 0; i < 3; i++)
+        if (!json_equal(json_object_get(config, keys[i]), json_object_get(wanted, keys[i])))
+            fail_msg("%s: %s", keys[i], text);
+    json_decref(config);
+    json_decref(wanted);
+    free(text);
+}
+
+/* generation_config.json may name other tokens: transformers ends a text at those, other programs at those of
+ * config.json. */
+static void the_special_tokens_in_config_json_survive_training(void **state)
 {
     (void)state;
     struct stage s;
@@ -288,17 +304,27 @@ static void ids_that_only_config_json_names_survive_training(void **state)
     snprintf(train, sizeof train, "--data.train=%s", s.corpus);
     snprintf(from, sizeof from, "--model.from=%s", folder);
     free(process_output("model", "export", "base", "-o", folder, NULL));
-    char *config = content(folder, "config.json"), *at = strstr(config, "\"eos_token_id\": null");
-    assert_non_null(at);
-    memcpy(at, "\"eos_token_id\":    5", 20);
+    char *config = content(folder, "config.json");
+    for (int i = 0; i < 2; i++) {
+        char *at = strstr(config, i ? "\"bos_token_id\": null" : "\"eos_token_id\": null");
+        assert_non_null(at);
+        memcpy(strstr(at, "null"), i ? "   6" : "   5", 4);
+    }
     put(folder, "config.json", config);
     free(config);
-    process_close(process_run(0, "train", train, "--name=child", "--train.seq_len=32", "--train.batch_size=4",
-                              "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
-                              "--progress=none", from, NULL));
-    snprintf(out, sizeof out, "%s/out", s.folder);
-    free(process_output("model", "export", "child", "-o", out, NULL));
-    expect_content(out, "generation_config.json", "{\n  \"eos_token_id\": 5\n}");
+    for (int named = 0; named < 2; named++) {
+        if (named) put(folder, "generation_config.json", "{\"eos_token_id\": [5, 7], \"pad_token_id\": 8}");
+        process_close(process_run(0, "train", train, named ? "--name=named" : "--name=child",
+                                  "--train.seq_len=32", "--train.batch_size=4", "--train.threads=1",
+                                  "--train.total_steps=2", "--sample.every=0", "--progress=none", from,
+                                  NULL));
+        process_close(process_run(0, "resume", named ? "named" : "child", "--train.total_steps=4",
+                                  "--progress=none", NULL));
+        snprintf(out, sizeof out, "%s/out%d", s.folder, named);
+        free(process_output("model", "export", named ? "named" : "child", "-o", out, NULL));
+        expect_ids(out, named ? "{\"bos_token_id\": 6, \"eos_token_id\": 5, \"pad_token_id\": 8}"
+                              : "{\"bos_token_id\": 6, \"eos_token_id\": 5, \"pad_token_id\": null}");
+    }
 }
 
 static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
@@ -434,7 +460,7 @@ int main(void)
         TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
         TEST(the_files_beside_the_weights_survive_training),
         TEST(a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files),
-        TEST(ids_that_only_config_json_names_survive_training),
+        TEST(the_special_tokens_in_config_json_survive_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
