@@ -11,9 +11,10 @@
  *     caching   blocks are split, merged and kept for the next request, in the order of their stream;
  *               trimmed when the device is full
  *
- * Memory is allocated in a scope and freed with it, on every path out of a function; the allocator's own
- * scope lasts until it closes. Sizes that overflow and a full device are errors that name the tag, and the
- * listener receives the table of tags. One thread at a time.
+ * Sizes are in bytes: the product allocates whole arenas, and core/network/buffers.def has the type and
+ * number of the elements in them. Memory is allocated in a scope and freed with it, on every path out of a
+ * function; the allocator's own scope lasts until it closes. Sizes that overflow and a full device are errors
+ * that name the tag, and the listener receives the table of tags. One thread at a time.
  *
  * Memory belongs to the stream of its request: work queued there after allocator_alloc may use it, and so may
  * work that was queued there before its scope ends. A NULL stream is for memory whose users wait for the

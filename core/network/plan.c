@@ -67,7 +67,8 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size,
          NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim, Q = (NH + 2 * NKV) * HS,
          slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0, P = (wide)in->model->elements,
-         FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), all = 0;
+         FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), f32 = sizeof(float),
+         i32 = sizeof(int32_t), f64 = sizeof(double), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count;
     bool training = moments > 0, qk_norm = c->qk_norm;
     const wide sizes[BUFFERS] = {
