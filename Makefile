@@ -65,7 +65,7 @@ LIBS = $(OPENBLAS) -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/device/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
-               kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c
+               kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c kernels/device/occupancy.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 ISAS := baseline v3 v4
@@ -232,7 +232,7 @@ $(MAN): $(GENERATE) $(MAIN)
 # own because tests/gpu/build.sh compiles the plugin where there is no make; some Toolkits keep CUPTI's headers apart. Of
 # the C++ library the few functions that nvcc's launch code calls are linked in, too.
 NVCC_FLAGS := --options-file kernels/nvcc.flags -I$(dir $(NVCC))../extras/CUPTI/include -Werror all-warnings
-PLUGIN_BASE := core/base/arena.c core/base/err.c core/base/file.c core/base/text.c kernels/device/chip.c
+PLUGIN_BASE := core/base/arena.c core/base/err.c core/base/file.c core/base/text.c kernels/device/chip.c kernels/device/occupancy.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
 $(BUILD)/cuda/%.o: %.cu kernels/nvcc.flags
@@ -283,8 +283,8 @@ $(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/device/cuda_plugin.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $<
 $(BUILD)/tests/kernels/test_cuda_plugin $(BUILD)/tests/tui/command/test_first_use: | $(PLUGIN_STAND_IN)
-# NVIDIA's header, where the toolkit has it, is only compared with.
-$(BUILD)/tests/kernels/test_nvml.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
+# NVIDIA's headers, where the toolkit has them, are only compared with.
+$(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")

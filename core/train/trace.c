@@ -46,24 +46,49 @@ static void put_rate(struct json_out *event, const char *name, int64_t count, in
     if (count > 0 && nanoseconds > 0) json_out_real(event, name, (double)count / (double)nanoseconds);
 }
 
-/* A complete event; bytes and flops below 0: none. */
-static void put_event(struct trace *t, const char *name, const char *category, int process, int thread,
-                      int64_t start, int64_t end, int64_t bytes, int64_t flops)
+/* A complete event, but for its arguments: the caller may add them, and ends it with json_out_close. */
+static void open_event(struct trace *t, const char *name, const char *category, int process, int thread,
+                       int64_t start, int64_t end)
 {
     struct json_out *j = &t->json;
     json_out_open(j, NULL, '{', JSON_OUT_COMPACT);
     JSON_MEMBERS(j, "name", name, "ph", "X", "pid", process, "tid", thread, "cat", category);
     put_time(j, "ts", start);
     put_time(j, "dur", end - start);
-    if (bytes >= 0) {
-        json_out_open(j, "args", '{', JSON_OUT_COMPACT);
-        json_out_int(j, "bytes", bytes);
-        if (flops >= 0) json_out_int(j, "flops", flops);
-        put_rate(j, "GB/s", bytes, end - start);
-        put_rate(j, "GFLOP/s", flops, end - start);
-        json_out_close(j);
-    }
-    json_out_close(j);
+}
+
+/* Work that took this long; flops below 0: not counted. */
+static void put_work(struct json_out *event, int64_t bytes, int64_t flops, int64_t nanoseconds)
+{
+    json_out_open(event, "args", '{', JSON_OUT_COMPACT);
+    json_out_int(event, "bytes", bytes);
+    if (flops >= 0) json_out_int(event, "flops", flops);
+    put_rate(event, "GB/s", bytes, nanoseconds);
+    put_rate(event, "GFLOP/s", flops, nanoseconds);
+    json_out_close(event);
+}
+
+static void put_sides(struct json_out *args, const char *name, const int sides[3])
+{
+    json_out_open(args, name, '[', JSON_OUT_COMPACT);
+    for (int i = 0; i < 3; i++) json_out_int(args, NULL, sides[i]);
+    json_out_close(args);
+}
+
+/* A kernel's launch; bytes unless the name says otherwise. */
+static void put_launch(struct json_out *event, const struct kernel_launch *launch,
+                       const struct occupancy *occupancy)
+{
+    json_out_open(event, "args", '{', JSON_OUT_COMPACT);
+    put_sides(event, "grid", launch->grid);
+    put_sides(event, "block", launch->block);
+    JSON_MEMBERS(event, "registers per thread", launch->registers, "local memory per thread", launch->local,
+                 "static shared memory", launch->static_shared, "dynamic shared memory",
+                 launch->dynamic_shared);
+    if (occupancy->share > 0)
+        JSON_MEMBERS(event, "theoretical occupancy %", 100 * occupancy->share, "limited by", occupancy->limit,
+                     "waves", occupancy->waves);
+    json_out_close(event);
 }
 
 /* ---- spans as a tree ---- */
@@ -90,7 +115,8 @@ static int group_end(const struct span *spans, int first, int count, bool same_l
 
 static void put_group(struct trace *t, const char *name, const char *category, int64_t start, int64_t end)
 {
-    put_event(t, name, category, PROCESS_STEP, 1, start, end, -1, -1);
+    open_event(t, name, category, PROCESS_STEP, 1, start, end);
+    json_out_close(&t->json);
 }
 
 static void put_layer(struct trace *t, const struct span *spans, int first, int end)
@@ -99,9 +125,12 @@ static void put_layer(struct trace *t, const struct span *spans, int first, int 
     snprintf(name, sizeof name, "layer %d", spans[first].layer);
     if (spans[first].layer >= 0)
         put_group(t, name, "layer", start_of(&spans[first]), end_of(&spans[end - 1]));
-    for (int i = first; i < end; i++)
-        put_event(t, spans[i].op, "operation", PROCESS_STEP, 1, start_of(&spans[i]), end_of(&spans[i]),
-                  spans[i].bytes, spans[i].flops);
+    for (int i = first; i < end; i++) {
+        int64_t from = start_of(&spans[i]), to = end_of(&spans[i]);
+        open_event(t, spans[i].op, "operation", PROCESS_STEP, 1, from, to);
+        if (spans[i].bytes >= 0) put_work(&t->json, spans[i].bytes, spans[i].flops, to - from);
+        json_out_close(&t->json);
+    }
 }
 
 void trace_spans(struct trace *t, double step_us, const struct span *spans, int count)
@@ -155,8 +184,12 @@ void trace_activity(void *trace, const struct activity *a)
         put_name(t, "thread_name", PROCESS_DEVICE, a->stream, name);
         t->stream = a->stream;
     }
-    put_event(t, a->name, kernel ? "kernel" : "copy", PROCESS_DEVICE, a->stream, start, end,
-              kernel ? -1 : a->bytes, -1);
+    open_event(t, a->name, kernel ? "kernel" : "copy", PROCESS_DEVICE, a->stream, start, end);
+    if (!kernel)
+        put_work(&t->json, a->bytes, -1, end - start);
+    else if (a->launch.grid[0] > 0)
+        put_launch(&t->json, &a->launch, &a->occupancy);
+    json_out_close(&t->json);
 }
 
 enum status trace_close(struct trace *t, const char *path, struct err *err)

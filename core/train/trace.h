@@ -4,7 +4,8 @@
  *
  * Process 1 is the step as marked by the trainer: on one thread the step, nested in it phases, layers and
  * operations, each with its least bytes and FLOPs and their rates. Process 2 is what the device itself
- * recorded, one thread per stream: kernels and copies. Events of a thread are nested or disjoint. Both
+ * recorded, one thread per stream: kernels, each with its grid and block, what it takes of registers and
+ * shared memory, and the occupancy that follows; and copies. Events of a thread are nested or disjoint. Both
  * processes' clocks begin with the step and agree except for the time to start the first kernel.
  *
  * Everything stays in memory until trace_close writes the file. */

@@ -162,14 +162,31 @@ struct optimizer_params {
 
 enum activity_kind { ACTIVITY_KERNEL, ACTIVITY_UPLOAD, ACTIVITY_DOWNLOAD, ACTIVITY_COPY, ACTIVITY_FILL };
 
+/* How a kernel was launched, and what it takes of the device. */
+struct kernel_launch {
+    int grid[3], block[3];             /* blocks, and threads of a block, along x, y and z */
+    int registers;                     /* of a thread, 32 bits each */
+    int static_shared, dynamic_shared; /* bytes of a block */
+    int local;                         /* bytes of a thread in device memory: what registers do not hold */
+};
+
+/* How well a launch can fill the device: see kernels/device/occupancy.h. */
+struct occupancy {
+    double share;      /* of a multiprocessor's warps that its blocks can fill; 0: unknown */
+    double waves;      /* the grid, in units of all the blocks that the device holds at a time */
+    const char *limit; /* why no more blocks fit: "threads", "registers", "shared memory" or "blocks" */
+};
+
 /* Something that a device did, as recorded by its own tools. */
 struct activity {
     const char *name; /* a kernel's name in the source; "upload", "fill", …; borrowed for the call */
     enum activity_kind kind;
     int64_t start_ns; /* since activity_begin returned */
     int64_t duration_ns;
-    int stream;    /* activities of one stream do not overlap */
-    int64_t bytes; /* moved by a copy or fill; 0 for a kernel */
+    int stream;                  /* activities of one stream do not overlap */
+    int64_t bytes;               /* moved by a copy or fill; 0 for a kernel */
+    struct kernel_launch launch; /* of a kernel; grid[0] is 0: unknown */
+    struct occupancy occupancy;
 };
 
 /* The parameters of a slot, from its operands in operations.def: two macros that call each other walk the

@@ -6,6 +6,10 @@
  * from any thread: hence the one static variable. https://docs.nvidia.com/cupti/ (Activity API) */
 #include "kernels/device/cuda_device.cuh"
 
+extern "C" {
+#include "kernels/device/occupancy.h"
+}
+
 #include <cupti.h>
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -167,6 +171,20 @@ static const char *readable(const char *name, char buf[NAME_MAX_BYTES])
     return buf;
 }
 
+static void read_launch(const CUpti_ActivityKernel10 *kernel, const cudaDeviceProp *p, struct activity *out)
+{
+    struct multiprocessor each = {p->maxThreadsPerMultiProcessor, p->maxBlocksPerMultiProcessor,
+                                  p->regsPerMultiprocessor, (int)p->sharedMemPerMultiprocessor,
+                                  (int)p->reservedSharedMemPerBlock};
+    out->launch = {{kernel->gridX, kernel->gridY, kernel->gridZ},
+                   {kernel->blockX, kernel->blockY, kernel->blockZ},
+                   kernel->registersPerThread,
+                   kernel->staticSharedMemory,
+                   kernel->dynamicSharedMemory,
+                   (int)kernel->localMemoryPerThread};
+    occupancy_compute(&out->launch, &each, p->multiProcessorCount, &out->occupancy);
+}
+
 /* False for a record of any other kind. */
 static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES], struct activity *out)
 {
@@ -175,7 +193,8 @@ static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES],
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
         const CUpti_ActivityKernel10 *kernel = (const CUpti_ActivityKernel10 *)record;
-        *out = {readable(kernel->name, name), ACTIVITY_KERNEL, 0, 0, (int)kernel->streamId, 0};
+        *out = {readable(kernel->name, name), ACTIVITY_KERNEL, 0, 0, (int)kernel->streamId, 0, {}, {}};
+        read_launch(kernel, &recording.device->properties, out);
         start = kernel->start, end = kernel->end;
         break;
     }
@@ -185,13 +204,13 @@ static bool read_record(const CUpti_Activity *record, char name[NAME_MAX_BYTES],
              down = copy->copyKind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
         enum activity_kind kind = up ? ACTIVITY_UPLOAD : down ? ACTIVITY_DOWNLOAD : ACTIVITY_COPY;
         const char *what = up ? "upload" : down ? "download" : "copy";
-        *out = {what, kind, 0, 0, (int)copy->streamId, (int64_t)copy->bytes};
+        *out = {what, kind, 0, 0, (int)copy->streamId, (int64_t)copy->bytes, {}, {}};
         start = copy->start, end = copy->end;
         break;
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
         const CUpti_ActivityMemset4 *fill = (const CUpti_ActivityMemset4 *)record;
-        *out = {"fill", ACTIVITY_FILL, 0, 0, (int)fill->streamId, (int64_t)fill->bytes};
+        *out = {"fill", ACTIVITY_FILL, 0, 0, (int)fill->streamId, (int64_t)fill->bytes, {}, {}};
         start = fill->start, end = fill->end;
         break;
     }

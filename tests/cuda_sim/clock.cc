@@ -12,11 +12,11 @@ double clock_now()
     return now;
 }
 
-void work_done(work kind, const char *name, size_t bytes, double microseconds)
+void work_done(work kind, const char *name, size_t bytes, double microseconds, const launch_shape &shape)
 {
     double from = now;
     now += microseconds;
-    cupti_record(kind, name, bytes, from, now);
+    cupti_record(kind, name, bytes, from, now, shape);
 }
 
 } // namespace sim

@@ -13,7 +13,8 @@
 namespace {
 
 constexpr uint64_t EPOCH = 1000000000; /* start of CUPTI's clock; differs from the simulator's */
-constexpr size_t RECORD = 64;          /* bytes in a buffer that each takes */
+constexpr size_t RECORD = 96;          /* bytes in a buffer that each takes */
+constexpr uint16_t REGISTERS = 40;     /* of a thread of any kernel: the simulator has none */
 
 static_assert(sizeof(CUpti_ActivityKernel10) <= RECORD && sizeof(CUpti_ActivityMemcpy6) <= RECORD, "no room");
 
@@ -66,7 +67,8 @@ void *cupti_library()
     return missing ? NULL : &missing;
 }
 
-void cupti_record(work kind, const char *name, size_t bytes, double from, double to)
+void cupti_record(work kind, const char *name, size_t bytes, double from, double to,
+                  const launch_shape &shape)
 {
     CUpti_ActivityKind as = kind_of(kind);
     if (!(enabled >> as & 1)) return;
@@ -75,7 +77,22 @@ void cupti_record(work kind, const char *name, size_t bytes, double from, double
     if (at == NULL) {
         dropped++;
     } else if (kind == KERNEL) {
-        *(CUpti_ActivityKernel10 *)at = {as, start, end, 7, name};
+        const dim3 &grid = shape.grid, &block = shape.block;
+        *(CUpti_ActivityKernel10 *)at = {as,
+                                         REGISTERS,
+                                         start,
+                                         end,
+                                         7,
+                                         (int32_t)grid.x,
+                                         (int32_t)grid.y,
+                                         (int32_t)grid.z,
+                                         (int32_t)block.x,
+                                         (int32_t)block.y,
+                                         (int32_t)block.z,
+                                         (int32_t)shape.static_shared,
+                                         (int32_t)shape.dynamic_shared,
+                                         0,
+                                         name};
     } else if (kind == FILL) {
         *(CUpti_ActivityMemset4 *)at = {as, bytes, start, end, 7};
     } else {

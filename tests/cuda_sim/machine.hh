@@ -28,10 +28,16 @@ enum sim_machine machine();
 /* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the
  * pretended CUPTI of it, see cupti.cc. */
 enum work { KERNEL, UPLOAD, DOWNLOAD, COPY, FILL };
-void work_done(work kind, const char *name, size_t bytes, double microseconds);
+struct launch_shape {
+    dim3 grid, block;
+    size_t static_shared, dynamic_shared; /* bytes */
+};
+void work_done(work kind, const char *name, size_t bytes, double microseconds,
+               const launch_shape &shape = {});
 /* Pretended microseconds since the start. */
 double clock_now();
-void cupti_record(work kind, const char *name, size_t bytes, double from, double to);
+void cupti_record(work kind, const char *name, size_t bytes, double from, double to,
+                  const launch_shape &shape);
 
 /* ---- streams; see streams.cc ---- */
 

@@ -198,7 +198,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     enum sim_machine now = sim::machine();
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
     out->major = old ? 7 : 9;
-    out->multiProcessorCount = 1;
+    out->multiProcessorCount = 1; /* like one of an H100 */
+    out->maxThreadsPerMultiProcessor = 2048;
+    out->maxBlocksPerMultiProcessor = 32;
+    out->regsPerMultiprocessor = 65536;
+    out->sharedMemPerMultiprocessor = 228 << 10;
+    out->reservedSharedMemPerBlock = 1 << 10;
     out->pageableMemoryAccess = reads_host_memory;
     return cudaSuccess;
 }

@@ -366,7 +366,8 @@ static void run_grid(const char *kernel, const void *at, dim3 grid, dim3 block, 
                 run_block(block);
             }
     work_done(KERNEL, kernel, 0,
-              (double)(((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z + 1023) / 1024));
+              (double)(((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z + 1023) / 1024),
+              {grid, block, array_bytes, dynamic_size});
     memory_check(kernel);
     memory_open(false);
     kernel_name = NULL;

@@ -70,6 +70,24 @@ static void without_cupti_the_trace_has_the_operations_and_says_what_is_missing(
     session_close(&s);
 }
 
+/* The simulator says 40 registers of every kernel: 48 warps of the 64 of its multiprocessor. */
+static void expect_launches(void)
+{
+    bool adamw = false, shares = false;
+    for (int i = 0; i < reading.count; i++) {
+        const struct trace_event *e = &reading.events[i];
+        if (strcmp(e->category, "kernel") != 0) continue;
+        assert_true(e->registers == 40 && e->blocks >= 1 && e->threads >= 1);
+        assert_true(e->occupancy > 0 && e->occupancy <= 75 && e->waves > 0);
+        shares |= e->static_shared + e->dynamic_shared > 0;
+        if (!strstr(e->name, "optimizer_update<")) continue;
+        adamw = true;
+        assert_true(e->threads == 256 && e->occupancy == 75 && e->waves == e->blocks / 6);
+        assert_string_equal(e->limit, "registers");
+    }
+    assert_true(adamw && shares);
+}
+
 static void expect_everything(const struct session *s)
 {
     read_step(s, 3);
@@ -82,6 +100,7 @@ static void expect_everything(const struct session *s)
     for (int i = 0; i < reading.count; i++)
         adamw |= reading.events[i].process == 2 && strstr(reading.events[i].name, "adamw") != NULL;
     assert_true(adamw);
+    expect_launches();
     const struct trace_event *upload = trace_find(&reading, "upload"); /* inputs and targets (2,16) int32 */
     assert_true(upload->bytes == 2 * 2 * 16 * 4 && upload->thread == 7);
     /* the operations' times are from the same simulated clock and add up to the device's work */

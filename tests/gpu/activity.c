@@ -13,8 +13,11 @@ enum { FLOATS = 1 << 16, CLOCKS_APART_NS = 100000 };
 static void on_activity(void *context, const struct activity *a)
 {
     struct activity_sight *sight = context;
-    if (a->kind == ACTIVITY_KERNEL && sight->kernels++ == 0)
+    if (a->kind == ACTIVITY_KERNEL && sight->kernels++ == 0) {
         snprintf(sight->kernel, sizeof sight->kernel, "%s", a->name);
+        sight->registers = a->launch.registers;
+        sight->occupancy = a->occupancy.share;
+    }
     sight->uploads += a->kind == ACTIVITY_UPLOAD;
     sight->downloads += a->kind == ACTIVITY_DOWNLOAD;
     sight->fills += a->kind == ACTIVITY_FILL;

@@ -12,6 +12,8 @@ struct activity_sight {
     double host_seconds;  /* from activity_begin to the end of the wait, on the host's */
     bool in_time;         /* every piece lies between these two */
     char kernel[160];     /* the kernel's name */
+    int registers;        /* of a thread of it */
+    double occupancy;     /* of a multiprocessor, in theory */
 };
 
 /* STATUS_NOT_FOUND: this machine lacks a library for it; the message names it. */

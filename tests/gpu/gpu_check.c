@@ -217,11 +217,13 @@ static void check_activity(struct check *check)
     /* ordinary memory may be copied in pieces */
     bool good = sight.kernels == 1 && sight.uploads >= 1 && sight.downloads >= 1 && sight.fills == 1 &&
                 sight.upload_bytes == 256 << 10 && sight.in_time && strstr(sight.kernel, "add") &&
-                sight.seconds > 0 && sight.seconds <= sight.host_seconds;
+                sight.seconds > 0 && sight.seconds <= sight.host_seconds && sight.registers > 0 &&
+                sight.occupancy > 0 && sight.occupancy <= 1;
     ends(check, "activity", good,
-         "%d kernel, %d upload, %d download, %d fill, %.3f of %.3f ms, %s the time asked; %.60s",
-         sight.kernels, sight.uploads, sight.downloads, sight.fills, sight.seconds * 1e3,
-         sight.host_seconds * 1e3, sight.in_time ? "in" : "NOT in", sight.kernel);
+         "%d kernel of %d registers and %.0f %% occupancy, %d upload, %d download, %d fill, %.3f of %.3f ms, "
+         "%s the time asked; %.60s",
+         sight.kernels, sight.registers, 100 * sight.occupancy, sight.uploads, sight.downloads, sight.fills,
+         sight.seconds * 1e3, sight.host_seconds * 1e3, sight.in_time ? "in" : "NOT in", sight.kernel);
 }
 
 /* ---- speed ---- */

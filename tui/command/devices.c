@@ -182,7 +182,8 @@ static void show_cupti(const struct cuda_plugin *plugin)
                why.text);
     else
         puts(
-            "CUPTI    found: the trace of a step (profile.trace_step) also has the GPU's kernels and copies");
+            "CUPTI    found: the trace of a step (profile.trace_step) also has the GPU's kernels, with their "
+            "registers and occupancy, and copies");
 }
 
 static enum status run(const void *options, const struct words *words, struct err *err)

@@ -83,11 +83,26 @@ static void what_the_device_saw_is_a_thread_a_stream(void **state)
 {
     (void)state;
     static const struct activity activities[] = {
-        {"void kernel<\"x\\y\", \xc3\xa4>()", ACTIVITY_KERNEL, 100, 50, 7, 0},
-        {"upload", ACTIVITY_UPLOAD, 200, 100, 7, 400},
-        {"fill", ACTIVITY_FILL, 90, 100, 8, 1},
-        {"of the step before", ACTIVITY_KERNEL, -100, 50, 7, 0},
-        {"reaches in", ACTIVITY_KERNEL, -10, 30, 7, 0}};
+        {.name = "void kernel<\"x\\y\", \xc3\xa4>()",
+         .kind = ACTIVITY_KERNEL,
+         .start_ns = 100,
+         .duration_ns = 50,
+         .stream = 7,
+         .launch = {{4, 3, 2}, {32, 4, 1}, 40, 1024, 512, 16},
+         .occupancy = {0.75, 1.5, "registers"}},
+        {.name = "upload",
+         .kind = ACTIVITY_UPLOAD,
+         .start_ns = 200,
+         .duration_ns = 100,
+         .stream = 7,
+         .bytes = 400},
+        {.name = "fill", .kind = ACTIVITY_FILL, .start_ns = 90, .duration_ns = 100, .stream = 8, .bytes = 1},
+        {.name = "of the step before",
+         .kind = ACTIVITY_KERNEL,
+         .start_ns = -100,
+         .duration_ns = 50,
+         .stream = 7},
+        {.name = "reaches in", .kind = ACTIVITY_KERNEL, .start_ns = -10, .duration_ns = 30, .stream = 7}};
     round_trip(NULL, 0, 1, activities, 5);
     assert_string_equal(reading.processes[2], "a \"device\"");
     const struct trace_event *kernel = trace_find(&reading, "void kernel<\"x\\y\", \xc3\xa4>()"),
@@ -96,6 +111,12 @@ static void what_the_device_saw_is_a_thread_a_stream(void **state)
     assert_true(kernel && upload && in);
     assert_true(kernel->process == 2 && kernel->thread == 7 && kernel->start == 100 &&
                 kernel->duration == 50);
+    assert_true(kernel->blocks == 24 && kernel->threads == 128 && kernel->registers == 40);
+    assert_true(kernel->static_shared == 1024 && kernel->dynamic_shared == 512);
+    assert_true(kernel->occupancy == 75 && kernel->waves == 1.5);
+    assert_string_equal(kernel->limit, "registers");
+    assert_true(in->registers == -1 && in->occupancy == -1 &&
+                upload->blocks == -1); /* not known, and not one */
     assert_true(upload->bytes == 400 && upload->gigabytes == 4);
     assert_true(trace_find(&reading, "fill")->thread == 8);
     assert_null(trace_find(&reading, "of the step before"));

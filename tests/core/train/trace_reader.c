@@ -26,6 +26,29 @@ static double number(const json_t *args, const char *key)
     return value ? json_number_value(value) : -1;
 }
 
+/* The product of the list's three numbers; -1: there is none. */
+static double volume(const json_t *args, const char *key)
+{
+    const json_t *sides = json_object_get(args, key);
+    if (!sides) return -1;
+    assert_int_equal(json_array_size(sides), 3);
+    return json_number_value(json_array_get(sides, 0)) * json_number_value(json_array_get(sides, 1)) *
+           json_number_value(json_array_get(sides, 2));
+}
+
+static void read_launch(const json_t *args, struct trace_event *event)
+{
+    const char *limit = json_string_value(json_object_get(args, "limited by"));
+    event->blocks = volume(args, "grid");
+    event->threads = volume(args, "block");
+    event->registers = number(args, "registers per thread");
+    event->static_shared = number(args, "static shared memory");
+    event->dynamic_shared = number(args, "dynamic shared memory");
+    event->occupancy = number(args, "theoretical occupancy %");
+    event->waves = number(args, "waves");
+    snprintf(event->limit, sizeof event->limit, "%s", limit ? limit : "");
+}
+
 static void read_event(const json_t *json, struct trace_reading *out)
 {
     const json_t *args = json_object_get(json, "args");
@@ -53,6 +76,7 @@ static void read_event(const json_t *json, struct trace_reading *out)
     event->flops = number(args, "flops");
     event->gigabytes = number(args, "GB/s");
     event->gigaflops = number(args, "GFLOP/s");
+    read_launch(args, event);
 }
 
 static void expect_nested(const struct trace_reading *trace)

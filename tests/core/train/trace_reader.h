@@ -12,6 +12,9 @@ struct trace_event {
     int process, thread;
     long long start, duration;
     double bytes, flops, gigabytes, gigaflops; /* -1: not said */
+    /* of a kernel; -1 or "": not said */
+    double blocks, threads, registers, static_shared, dynamic_shared, occupancy, waves;
+    char limit[16];
 };
 
 struct trace_reading {

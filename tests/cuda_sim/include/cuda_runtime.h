@@ -264,6 +264,8 @@ struct cudaDeviceProp {
     } uuid;
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
+    int maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor, regsPerMultiprocessor;
+    size_t sharedMemPerMultiprocessor, reservedSharedMemPerBlock;
     int pageableMemoryAccess; /* the device reads pageable host memory directly */
 };
 enum cudaMemoryType { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1 };

@@ -37,8 +37,11 @@ typedef struct {
 
 typedef struct {
     CUpti_ActivityKind kind;
+    uint16_t registersPerThread;
     uint64_t start, end;
     uint32_t streamId;
+    int32_t gridX, gridY, gridZ, blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory;
+    uint32_t localMemoryPerThread;
     const char *name;
 } CUpti_ActivityKernel10;
 
