@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "core/base/text.h"
 #include "tui/command/command.h"
@@ -32,7 +33,10 @@ static int fail(const struct command *command, const struct err *err)
         output_say("%s%s%s (see %s%s%s --help)", name, colon, err->text, TEXT_PROGRAM, blank, name);
     else if (n)
         output_say("%s", err->text);
-    return usage ? 2 : err->status == STATUS_INTERRUPTED ? 130 : 1;
+    return usage                               ? 2
+           : err->status == STATUS_INTERRUPTED ? 130
+           : err->status == STATUS_PREEMPTED   ? EX_TEMPFAIL
+                                               : 1;
 }
 
 static void print_help(const struct command *command)

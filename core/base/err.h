@@ -16,6 +16,7 @@ enum status {
     STATUS_NO_MEMORY,   /* host or device memory */
     STATUS_DEVICE,      /* a GPU failed, or lacks what this model needs: another device may work */
     STATUS_INTERRUPTED, /* stopped by a signal; nothing is lost */
+    STATUS_PREEMPTED,   /* left before the work was done, to make room: the same command goes on with it */
 };
 
 struct err {

@@ -70,6 +70,8 @@ static const struct entry exit_statuses[] = {
     {"0", "the command did its work; also after SIGTERM, which makes training save a checkpoint and stop"},
     {"1", "it failed; one line says why and what to do"},
     {"2", "the command line or the configuration is wrong"},
+    {"75",
+     "training left early, after saving a checkpoint: SIGUSR1 came, or train.time_limit was nearly over"},
     {"130", "Ctrl-C stopped it; training saves a checkpoint first, and a second Ctrl-C stops it at once"},
     {0},
 };

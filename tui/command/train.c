@@ -268,7 +268,7 @@ struct options {
     const char *device;
     int progress;
     int64_t step; /* of a fork; -1: the newest */
-    bool wait, watch, dry_run, json, check_allocations, help_config;
+    bool wait, watch, dry_run, json, check_allocations, help_config, resume_or_start;
 };
 
 static const struct options defaults = {.device = "auto", .step = -1};
@@ -340,6 +340,8 @@ static void open_report(struct report *report, const struct options *o, struct t
  * so stopping succeeds, even before the first step. */
 static enum status conclude(enum status status, const struct report *report, struct err *err)
 {
+    if (status == STATUS_INTERRUPTED && interrupt_signal() == SIGUSR1)
+        status = err->status = STATUS_PREEMPTED;
     if (!status && report->write_error && report->write_error != EPIPE) /* a closed pipe */
         return err_set(err, STATUS_IO, "standard output: cannot write: %s (the run itself is complete)",
                        strerror(report->write_error));
@@ -349,7 +351,57 @@ static enum status conclude(enum status status, const struct report *report, str
     return STATUS_OK;
 }
 
+/* ---- resume ---- */
+
+/* Continues a recorded run; `training` has its configuration, to which the command line's settings are added.
+ */
+static enum status resume(const char *command, const struct options *o, const struct words *words,
+                          struct recorded_run *run, struct training_options *training, struct err *err)
+{
+    struct report report;
+    enum status status = apply_settings(words, &training->config, err);
+    if (!status) status = recorded_run_check(run, &training->config, "resumed", err);
+    if (status) return status;
+    bool finished = run->info.status == RUN_FINISHED && training->config.train.total_steps <= run->info.steps;
+    if (o->resume_or_start && (finished || run->info.status == RUN_EARLY_STOPPED)) {
+        output_say("%s: nothing is left to do, the run %s", run->info.id,
+                   finished ? "has finished" : "was stopped early");
+        return STATUS_OK;
+    }
+    if (o->watch) return background_watch(command, words->argv, &run->info, err);
+    open_report(&report, o, training);
+    return conclude(training_resume(training, &run->info, err), &report, err);
+}
+
+static enum status run_resume(const void *options, const struct words *words, struct err *err)
+{
+    struct training_options training = {0};
+    struct recorded_run run;
+    enum status status = recorded_run_read(words->words[0], &run, err);
+    training.config = run.config;
+    if (!status) status = resume("resume", options, words, &run, &training, err);
+    recorded_run_release(&run);
+    return status;
+}
+
 /* ---- train ---- */
+
+/* --resume-or-start: whether there is a run of this name, the newest of which is then resumed. */
+static bool resumed_by_name(const struct options *o, const struct words *words, enum status *status,
+                            struct err *err)
+{
+    struct training_options training = {0};
+    struct recorded_run run;
+    char name[RUN_NAME_MAX];
+    run_name_clean(o->name, name, sizeof name);
+    *status = recorded_run_read(name, &run, err);
+    bool found = *status != STATUS_NOT_FOUND && (*status || strcmp(run.info.name, name) == 0);
+    training.config = run.config;
+    if (found && !*status && words->count) *status = config_read_file(&training.config, words->words[0], err);
+    if (found && !*status) *status = resume("train", o, words, &run, &training, err);
+    recorded_run_release(&run);
+    return found;
+}
 
 static enum status run_train(const void *options, const struct words *words, struct err *err)
 {
@@ -363,9 +415,14 @@ static enum status run_train(const void *options, const struct words *words, str
     }
     if (o->json && !o->dry_run)
         return err_set(err, STATUS_USAGE, "--json needs --dry-run (a run reports with --progress json)");
+    if (o->resume_or_start && (!o->name || o->dry_run))
+        return err_set(err, STATUS_USAGE, "--resume-or-start %s",
+                       o->name ? "and --dry-run exclude each other" : "needs --name, the run to look for");
     if (o->dry_run && o->watch)
         return err_set(err, STATUS_USAGE, "--watch: a dry run leaves nothing to watch");
-    enum status status = train_read_config(words, &training.config, err);
+    enum status status;
+    if (o->resume_or_start && resumed_by_name(o, words, &status, err)) return status;
+    status = train_read_config(words, &training.config, err);
     if (status) return status;
     if (o->watch) return background_watch("train", words->argv, NULL, err);
     if (o->name && imported_model_find(o->name, hidden, sizeof hidden))
@@ -380,6 +437,10 @@ static enum status run_train(const void *options, const struct words *words, str
 
 static const struct option_spec train_options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME", "name of the run (default: the preset's name)"),
+    OPTION(
+        "resume-or-start", OPTION_FLAG, AT(resume_or_start), NULL,
+        "with --name: resumes the newest run of that name if there is one, as `anneal resume` does, and does "
+        "nothing if it has finished; else starts it. For schedulers that run a job's command again"),
     SHARED_OPTIONS,
     OPTION("dry-run", OPTION_FLAG, AT(dry_run), NULL,
            "checks configuration, data and device, prints what would be trained (sizes, memory, learning "
@@ -404,29 +465,8 @@ const struct command command_train = COMMAND(
         "host share the device, whatever their ANNEAL_HOME. If several users set the same "
         "ANNEAL_LEDGER=/FOLDER, where all of them may write, their runs share it, too.\n"
         "Ctrl-C saves a checkpoint and stops (a second Ctrl-C stops at once); `anneal resume RUN` continues "
-        "from there.");
-
-/* ---- resume ---- */
-
-static enum status run_resume(const void *options, const struct words *words, struct err *err)
-{
-    const struct options *o = options;
-    struct training_options training = {0};
-    struct report report;
-    struct recorded_run run;
-    enum status status = recorded_run_read(words->words[0], &run, err);
-    training.config = run.config;
-    if (!status) status = apply_settings(words, &training.config, err);
-    if (!status) status = recorded_run_check(&run, &training.config, "resumed", err);
-    if (!status && o->watch) {
-        status = background_watch("resume", words->argv, &run.info, err);
-    } else if (!status) {
-        open_report(&report, options, &training);
-        status = conclude(training_resume(&training, &run.info, err), &report, err);
-    }
-    recorded_run_release(&run);
-    return status;
-}
+        "from there. SIGUSR1 saves a checkpoint and stops with exit status 75, as does train.time_limit "
+        "before it is over: sbatch --signal=USR1@120 --requeue, with --name NAME --resume-or-start.");
 
 static const struct option_spec resume_options[] = {SHARED_OPTIONS, {0}};
 

@@ -63,6 +63,13 @@ void interrupt_catch(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+void interrupt_catch_preemption(void)
+{
+    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+}
+
 bool interrupt_requested(void)
 {
     return caught != 0;

@@ -13,7 +13,10 @@ void second_start(char **argv);
  * process. */
 void interrupt_catch(void);
 bool interrupt_requested(void);
-int interrupt_signal(void); /* SIGINT, SIGTERM, or 0 */
+int interrupt_signal(void); /* SIGINT, SIGTERM, SIGUSR1, or 0 */
+/* From now on SIGUSR1, too, asks the work to stop. Schedulers send it before they take the machine, and may
+ * do so several times: no later one ends the process. */
+void interrupt_catch_preemption(void);
 /* Forgets a Ctrl-C that has stopped the work: the next one is the first again. */
 void interrupt_forget(void);
 

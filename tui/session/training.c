@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "tui/session/process.h"
@@ -23,12 +24,14 @@ static enum status open_session(struct training_session *s, const struct trainin
 {
     *s = (struct training_session){
         .options = options,
+        .started = clock_monotonic(),
         .watcher = &options->watcher,
         .config = options->config,
         .continue_with = options->config.checkpoint.contents == CONTENTS_FULL ? "resume" : "fork",
         .lock = {-1},
         .log = {.fd = -1}};
     interrupt_catch();
+    interrupt_catch_preemption();
     signal(SIGHUP, SIG_IGN);  /* a closed terminal does not stop a run */
     signal(SIGPIPE, SIG_IGN); /* nor does a reader that has gone */
     signal(SIGXFSZ, SIG_IGN); /* a file at its size limit is an error with a sentence, like a full disk */
@@ -328,12 +331,17 @@ static enum status train(struct training_session *s, struct err *err)
     else
         status = check_outcome(s, outcome, err);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
-    bool by_signal = !status && outcome == TRAIN_STOPPED && interrupt_requested();
-    const char *message = status ? err->text : by_signal ? "stopped by a signal" : "";
+    bool stopped = !status && outcome == TRAIN_STOPPED, by_signal = stopped && interrupt_requested();
+    bool preempted = stopped && (s->out_of_time || interrupt_signal() == SIGUSR1);
+    const char *message = status           ? err->text
+                          : s->out_of_time ? "train.time_limit is reached"
+                          : preempted      ? "stopped by SIGUSR1"
+                          : by_signal      ? "stopped by a signal"
+                                           : "";
     training_session_stop_metrics(s);
     enum status stored = writer_close(s->writer, final, message, &storing);
     s->watcher->end(s->watcher->context, status_words[final], step, message);
-    if (!stored) return status;
+    if (!stored) return preempted ? err_set(err, STATUS_PREEMPTED, "%s", "") : status;
     if (status)
         on_store_error(NULL, storing.text); /* reported only: the run's own error came first */
     else

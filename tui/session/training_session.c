@@ -21,8 +21,15 @@
     }
 ON_RECORD(step)
 ON_RECORD(sample)
-ON_RECORD(checkpoint)
 ON_RECORD(event)
+
+static void on_checkpoint(void *context, const struct checkpoint_record *record)
+{
+    struct training_session *s = context;
+    s->longest_save = fmax(s->longest_save, clock_monotonic() - s->saving_at);
+    writer_checkpoint(s->writer, record);
+    s->watcher->checkpoint(s->watcher->context, record);
+}
 
 static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
@@ -51,6 +58,7 @@ static void on_saving(void *context)
 {
     struct training_session *s = context;
     s->saving = writer_flush_begin(s->writer);
+    s->saving_at = clock_monotonic();
 }
 
 static void on_safe(void *context)
@@ -189,10 +197,25 @@ static void on_order_done(void *context, int64_t order_id, int64_t applied_step,
     s->watcher->order(s->watcher->context, verb_words[order.verb], applied_step, result);
 }
 
+/* Whether the run must leave now, so that its last checkpoint is written before train.time_limit. Until the
+ * next question passes at most the longest time so far between two, evaluations and samples included. */
+static bool is_out_of_time(struct training_session *s)
+{
+    double now = clock_monotonic(), limit = s->config.train.time_limit * 60, left = s->started + limit - now;
+    if (limit <= 0 || s->out_of_time) return s->out_of_time;
+    if (s->asked_at > 0) s->longest_gap = fmax(s->longest_gap, now - s->asked_at);
+    s->asked_at = now;
+    s->out_of_time = left < s->longest_gap + 2 * s->longest_save + 1;
+    if (s->out_of_time)
+        training_session_event(s, trainer_state(s->trainer)->step, "info",
+                               "train.time_limit = %g minutes: leaves %s before, to save a checkpoint",
+                               s->config.train.time_limit, CLOCK_DURATION(left));
+    return s->out_of_time;
+}
+
 static bool on_leave(void *context)
 {
-    (void)context;
-    return interrupt_requested();
+    return is_out_of_time(context) || interrupt_requested();
 }
 
 static enum status on_owns(void *context, struct err *err)

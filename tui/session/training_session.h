@@ -46,6 +46,9 @@ struct training_session {
     struct eval_record last_eval;
     struct measures last_measures; /* those without a column in it */
     uint64_t saving;               /* the writer's mark of all rows to record before the newest checkpoint */
+    double started, asked_at, saving_at; /* of the session, the last question, the newest checkpoint */
+    double longest_gap, longest_save; /* seconds between two questions, and until a checkpoint was written */
+    bool out_of_time;                 /* train.time_limit is reached */
     struct order unanswered[SESSION_ORDERS_MAX]; /* taken up by the trainer, not carried out */
     int unanswered_count;
     bool paused, stopping;                    /* by order */
