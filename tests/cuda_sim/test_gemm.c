@@ -23,6 +23,7 @@ extern const struct cuda_plugin cuda_plugin;
 /* ---- one side: a device, a stream, and memory for three operands and the workspace ---- */
 
 enum { OPERAND_BYTES = 1 << 16 };
+static const float FACTOR = -0.625f;
 
 struct side {
     const struct backend *k;
@@ -135,10 +136,8 @@ static void lay(struct side *s, unsigned char *to, int rows, int columns, struct
     free(values), free(wide);
 }
 
-static const float FACTOR = -0.625f; /* of the products compared here */
-
-/* Runs one product with operands `skew` elements into their memory and rows `gap` elements longer than
- * needed. out is NaN before, or 0.5 if it is added to; its gaps are 7 and must not change. */
+/* Runs one product, times FACTOR, with operands `skew` elements into their memory and rows `gap` elements
+ * longer than needed. out is NaN before, or 0.5 if it is added to; its gaps are 7 and must not change. */
 static void multiply(struct side *s, struct gemm_shape g, size_t skew, int gap, float *out)
 {
     g = product_shape(g, s->precision, gap);
