@@ -346,8 +346,8 @@ static void elements_that_do_not_go_together_are_declined(void **state)
         for (int which = 0; which < 3; which++) { /* one operand of another type than the stream's */
             struct gemm_shape g = product_shape((struct gemm_shape){.M = 2, .N = 2, .K = 2}, p, 0);
             enum element *of[] = {&g.a.element, &g.b.element, &g.out.element};
-            bool bf16 = p == PRECISION_BF16, sums = bf16 && which == 2; /* they may stay fp32 */
             struct side s;
+            bool bf16 = p == PRECISION_BF16, sums = bf16 && which == 2; /* they may stay fp32 */
             *of[which] = bf16 ? ELEMENT_FP32 : ELEMENT_BF16;
             open_side(&s, cuda_plugin.table, (enum precision)p);
             s.k->mem_zero(s.a, 64, s.stream), s.k->mem_zero(s.b, 64, s.stream);
@@ -362,8 +362,7 @@ static void a_warmed_product_is_never_pushed_out(void **state)
     (void)state;
     struct side s;
     open_side(&s, cuda_plugin.table, PRECISION_FP32);
-    warm_well(&s, NULL);
-    lend(&s);
+    warm_well(&s, NULL), lend(&s);
     for (int m = 1; m <= 400; m++) algorithm_of(&s, (struct gemm_shape){.M = m, .N = 2, .K = 3});
     uint64_t before = sim_heuristics();
     assert_string_equal(algorithm_of(&s, wide), "vector");
