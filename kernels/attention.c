@@ -1,6 +1,7 @@
 /* CPU twin of attention, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations per
- * score forward, 10·HS backward, half of all scores each; tiles above the diagonal or outside of the window
- * are skipped. The two edges of the window are masked in the tiles that they cross.
+ * score forward, 10·HS backward, half of all scores each; tiles of keys that no query of the tile sees are
+ * skipped: above the diagonal, before the window, before the sequence. Their edges are masked in the tiles
+ * that they cross.
  *
  * Forward: a task is one tile of queries of one head. Scores are computed transposed (keys in rows, queries
  * in lanes), so that the softmax runs down the columns without sums across lanes, and only q has to be
@@ -22,6 +23,7 @@
 
 struct problem {
     const float *qkv, *out, *lse, *dout;
+    const int32_t *positions; /* (B,T), or NULL */
     float *dqkv;
     int T, NH, NKV, HS, group, width; /* width: HS rounded up to whole vectors */
     int window;                       /* keys that a query sees, itself included; T: all */
@@ -29,10 +31,12 @@ struct problem {
     float scale;
 };
 
-static struct problem problem_make(const float *qkv, int T, int NH, int NKV, int HS, int window)
+static struct problem problem_make(const float *qkv, const int32_t *positions, int T, int NH, int NKV, int HS,
+                                   int window)
 {
     return (struct problem){
         .qkv = qkv,
+        .positions = positions,
         .T = T,
         .NH = NH,
         .NKV = NKV,
@@ -63,24 +67,39 @@ static inline int tile_rows(const struct problem *p, int tile)
     return left < TILE ? left : TILE;
 }
 
+/* The first key that query t sees. It only grows with t. */
+static inline int first_key(const struct problem *p, int b, int t)
+{
+    int reach = t < p->window ? t + 1 : p->window;
+    int position = p->positions ? p->positions[(ptrdiff_t)b * p->T + t] : t;
+    return t + 1 - (position < reach ? position + 1 : reach);
+}
+
 /* The first key tile that query tile i sees, and the last query tile that sees key tile j. */
-static inline int first_key_tile(const struct problem *p, int i)
+static inline int first_key_tile(const struct problem *p, int b, int i)
 {
-    int first = i * TILE - p->window + 1; /* the first key of the tile's first query */
-    return first > 0 ? first / TILE : 0;
+    return first_key(p, b, i * TILE) / TILE;
 }
 
-static inline int last_query_tile(const struct problem *p, int j)
+static inline int last_query_tile(const struct problem *p, int b, int j)
 {
-    int last = j * TILE + tile_rows(p, j) - 1 + p->window - 1; /* the last query of the tile's last key */
-    return (last < p->T ? last : p->T - 1) / TILE;
+    int key = j * TILE + tile_rows(p, j) - 1, low = key, high = key + p->window - 1;
+    if (high >= p->T) high = p->T - 1;
+    while (p->positions && low < high) { /* the last query that sees the tile's last key */
+        int middle = low + (high - low + 1) / 2;
+        if (first_key(p, b, middle) <= key)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return high / TILE;
 }
 
-/* Columns of tile j that the first row of query tile i does not see because they are before its window; each
- * later row misses one more. At most 0: all rows see the first column. */
-static inline int columns_before(const struct problem *p, int i, int j)
+/* first (TILE): the first key of each query of tile i; past the tile's rows, that of the last one. */
+static inline void first_keys(const struct problem *p, int b, int i, int *first)
 {
-    return (i - j) * TILE - p->window + 1;
+    for (int r = 0, rows = tile_rows(p, i); r < TILE; r++)
+        first[r] = first_key(p, b, i * TILE + (r < rows ? r : rows - 1));
 }
 
 /* Threads that work: at most as many as attention_workspace has scratch for. */
@@ -91,18 +110,19 @@ static inline int worker_count(long tasks)
 
 /* ---- forward ---- */
 
-/* One step of the online softmax over scores (columns, TILE): keys in rows, queries in lanes. Query r does
- * not see the first `before` + r keys. On return scores hold exp(score − max); max, total and keep (TILE
+/* One step of the online softmax over scores (columns, TILE): keys from `key` on in rows, queries in lanes.
+ * Query r sees keys from first_of[r] on. On return scores hold exp(score − max); max, total and keep (TILE
  * each) are per query, and keep is the factor for earlier sums. */
-static void softmax_step(float *scores, int columns, bool diagonal, int before, float *max, float *total,
-                         float *keep)
+static void softmax_step(float *scores, int columns, bool diagonal, int key, const int *first_of, float *max,
+                         float *total, float *keep)
 {
     float top[TILE];
+    int unseen = first_of[TILE - 1] <= key ? TILE : 0; /* queries from here on are past key c */
     memcpy(top, max, sizeof top);
     for (int c = 0; c < columns; c++) {
         float *row = scores + (ptrdiff_t)c * TILE;
-        int unseen = c - before + 1; /* queries from here on are past key c */
-        for (int r = unseen > 0 ? unseen : 0; r < TILE; r++) row[r] = -INFINITY;
+        while (unseen < TILE && first_of[unseen] <= key + c) unseen++;
+        for (int r = unseen; r < TILE; r++) row[r] = -INFINITY;
         int first = diagonal ? c / 16 * 16 : 0; /* queries before c do not see key c */
         for (int r = first; diagonal && r < c; r++) row[r] = -INFINITY;
         for (int v = first; v < TILE; v += 16)
@@ -133,16 +153,18 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
     float *scores = scratch, *queries = scores + TILE * TILE, *values = queries + (ptrdiff_t)width * TILE;
     float *sums = values + (ptrdiff_t)width * TILE;
     float max[TILE], total[TILE], keep[TILE];
+    int first_of[TILE];
+    first_keys(p, b, i, first_of);
     tile_transpose(queries, p->qkv + qkv_at(p, b, i * TILE, h), p->row, rows, p->HS, p->scale);
     /* not -INFINITY: a query may see none of the first tile's keys */
     for (int r = 0; r < TILE; r++) max[r] = -FLT_MAX, total[r] = 0;
-    int first = first_key_tile(p, i);
+    int first = first_key_tile(p, b, i);
     for (int j = first; j <= i; j++) {
         int columns = tile_rows(p, j);
         struct tile_operand keys = {p->qkv + qkv_at(p, b, j * TILE, kv), p->row, 1, columns};
         tile_multiply(scores, TILE, keys, queries, TILE, columns, TILE, p->HS, false,
                       i == j ? TILE_COLUMNS_FROM_ROW : TILE_ALL);
-        softmax_step(scores, columns, i == j, columns_before(p, i, j), max, total, keep);
+        softmax_step(scores, columns, i == j, j * TILE, first_of, max, total, keep);
         tile_copy(values, width, p->qkv + qkv_at(p, b, j * TILE, kv + p->NKV), p->row, columns, p->HS);
         for (int r = 0; j > first && r < rows; r++) {
             float *sum = sums + (ptrdiff_t)r * width;
@@ -162,12 +184,12 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
     }
 }
 
-void attention_forward(void *out_, float *lse, const void *qkv_, void *workspace, int B, int T, int NH,
-                       int NKV, int HS, int window, struct stream *stream)
+void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *positions, void *workspace,
+                       int B, int T, int NH, int NKV, int HS, int window, struct stream *stream)
 {
     float *out = out_;
     const float *qkv = qkv_;
-    struct problem problem = problem_make(qkv, T, NH, NKV, HS, window);
+    struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
     int tiles = attention_tiles(T);
     long tasks = (long)B * NH * tiles, next = 0;
     int workers = worker_count(tasks);
@@ -241,7 +263,7 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
     tile_multiply(s->p, TILE, q, s->keys_t, TILE, rows, columns, p->HS, false, part);
     tile_multiply(s->ds, TILE, dout, s->values_t, TILE, rows, columns, p->HS, false, part);
     for (int r = 0; r < rows; r++) {
-        int t = i * TILE + r, before = columns_before(p, i, j) + r, seen = i == j ? r + 1 : columns;
+        int t = i * TILE + r, before = first_key(p, b, t) - j * TILE, seen = i == j ? r + 1 : columns;
         const float *out = p->out + out_at(p, b, t, h), *dr = s->dout + (ptrdiff_t)r * width;
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
         float D = (float)simd_dot(dr, out, NULL, p->HS), l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t],
@@ -276,7 +298,7 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
     for (int r = 0; r < rows; r++) {
         float *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
         const float *more = s->dq + (ptrdiff_t)r * width;
-        if (j == first_key_tile(p, i)) {
+        if (j == first_key_tile(p, b, i)) {
             memcpy(dq, more, (size_t)p->HS * sizeof *dq);
             continue;
         }
@@ -289,7 +311,7 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
 static void backward_key_tile(const struct problem *p, const struct backward_scratch *s, int b, int kv, int j,
                               bool with_dq)
 {
-    int last = last_query_tile(p, j);
+    int last = last_query_tile(p, b, j);
     load_key_tile(p, s, b, kv, j);
     for (int h = kv * p->group; h < (kv + 1) * p->group; h++)
         for (int i = j; i <= last; i++) {
@@ -309,7 +331,7 @@ static void backward_query_tile(const struct problem *p, const struct backward_s
                                 int i)
 {
     load_query_tile(p, s, b, h, i);
-    for (int j = first_key_tile(p, i); j <= i; j++) {
+    for (int j = first_key_tile(p, b, i); j <= i; j++) {
         load_key_tile(p, s, b, h / p->group, j);
         score_gradients(p, s, b, h, i, j);
         add_to_dq(p, s, b, h, i, j);
@@ -317,12 +339,12 @@ static void backward_query_tile(const struct problem *p, const struct backward_s
 }
 
 void attention_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse, const void *qkv_,
-                        void *workspace, int B, int T, int NH, int NKV, int HS, int window,
-                        struct stream *stream)
+                        const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
+                        int window, struct stream *stream)
 {
     float *dqkv = dqkv_;
     const float *dout = dout_, *out = out_, *qkv = qkv_;
-    struct problem problem = problem_make(qkv, T, NH, NKV, HS, window);
+    struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
     problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
     int tiles = attention_tiles(T), threads = stream->threads;
     long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;

@@ -4,11 +4,11 @@
  * padded to an odd number of floats, so that the 16 rows that a half-warp reads at once are in 16 banks.
  * Wider heads use smaller tiles: a block's data must fit in SHARED_MOST.
  *
- * Forward: a block is one tile of queries of one head; it loops over the key tiles from the start of the
- * window up to the diagonal with an
- * online softmax whose row statistics are in registers, replicated over the 16 threads of a row. Backward:
- * two passes, so that no sum needs atomics: a block per key tile and key/value head computes dk and dv over
- * the group's query heads, and a block per query tile and head computes dq: 7 products instead of 5. */
+ * Forward: a block is one tile of queries of one head; it loops over the key tiles from the first that a
+ * query sees up to the diagonal with an online softmax whose row statistics are in registers, replicated over
+ * the 16 threads of a row. Backward: two passes, so that no sum needs atomics: a block per key tile and
+ * key/value head computes dk and dv over the group's query heads, and a block per query tile and head
+ * computes dq: 7 products instead of 5. */
 #include "kernels/attention.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
         for (int j = 0; j < D; j++) sum[i][j] = 0;
     }
     tile_load<TILE>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, p.scale);
-    for (int u0 = p.first_key<TILE>(t0); u0 <= t0; u0 += TILE) {
+    for (int u0 = p.first_key<TILE>(b, t0); u0 <= t0; u0 += TILE) {
         float s[R][R];
         tile_load<TILE>(keys, qkv + p.qkv(b, u0, kv), step, p.T - u0, p.HS, stride, 1.0f);
         __syncthreads();
@@ -106,12 +106,12 @@ __global__ void __launch_bounds__(BLOCK, 1)
         tile_load<TILE>(keys, qkv + p.qkv(b, u0, kv + p.NKV), step, p.T - u0, p.HS, stride, 1.0f);
 #pragma unroll
         for (int i = 0; i < R; i++) {
-            int t = t0 + y + SIDE * i;
+            int t = t0 + y + SIDE * i, first = p.first_seen(b, t);
             float top = max[i], more = 0;
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 int u = u0 + x + SIDE * j;
-                if (u > t || u <= t - p.window) s[i][j] = -INFINITY;
+                if (u > t || u < first) s[i][j] = -INFINITY;
                 top = fmaxf(top, s[i][j]);
             }
             top = warp_max<SIDE>(top);
@@ -152,18 +152,18 @@ struct backward_tiles {
 template <int R>
 __device__ static inline void
 score_gradients(float (&prob)[R][R], float (&ds)[R][R], const struct backward_tiles &tiles, const float *lse,
-                const float *products, int t0, int u0, int y, int x, struct attention_shape p)
+                const float *products, int b, int t0, int u0, int y, int x, struct attention_shape p)
 {
     tile_scores<R>(prob, tiles.q, tiles.keys, p.HS, padded(p.HS), y, x);
     tile_scores<R>(ds, tiles.dout, tiles.values, p.HS, padded(p.HS), y, x);
 #pragma unroll
     for (int i = 0; i < R; i++) {
-        int t = t0 + y + SIDE * i;
+        int t = t0 + y + SIDE * i, first = p.first_seen(b, t);
         float l = t < p.T ? lse[t] : 0.0f, D = t < p.T ? products[t] : 0.0f;
 #pragma unroll
         for (int j = 0; j < R; j++) {
             int u = u0 + x + SIDE * j;
-            bool seen = t < p.T && u <= t && u > t - p.window;
+            bool seen = t < p.T && u <= t && u >= first;
             prob[i][j] = seen ? expf(prob[i][j] * p.scale - l) : 0.0f;
             ds[i][j] = seen ? prob[i][j] * (ds[i][j] - D) * p.scale : 0.0f;
         }
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
     int stride = padded(p.HS), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
     struct backward_tiles tiles = carve<TILE>(shared, stride);
     int u0 = (int)blockIdx.x * TILE, kv = (int)blockIdx.y, b = (int)blockIdx.z, group = p.NH / p.NKV;
-    int end = p.queries_end(u0 + TILE);
+    int end = p.queries_end(b, u0 + TILE);
     size_t step = p.qkv_step(), out_step = p.out_step();
     float dk[R][D] = {}, dv[R][D] = {};
     tile_load<TILE>(tiles.keys, qkv + p.qkv(b, u0, p.NH + kv), step, p.T - u0, p.HS, stride, 1.0f);
@@ -222,7 +222,8 @@ __global__ void __launch_bounds__(BLOCK, 1)
             tile_load<TILE>(tiles.q, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, 1.0f);
             tile_load<TILE>(tiles.dout, dout + p.out(b, t0, h), out_step, p.T - t0, p.HS, stride, 1.0f);
             __syncthreads();
-            score_gradients<R>(prob, ds, tiles, lse + p.lse(b, h), products + p.lse(b, h), t0, u0, y, x, p);
+            score_gradients<R>(prob, ds, tiles, lse + p.lse(b, h), products + p.lse(b, h), b, t0, u0, y, x,
+                               p);
             weights_store<R>(tiles.weights, prob, y, x);
             __syncthreads();
             tile_accumulate<R, D, true>(dv, tiles.weights, tiles.dout, p.HS, stride, y, x);
@@ -252,12 +253,12 @@ __global__ void __launch_bounds__(BLOCK, 1)
     float dq[R][D] = {};
     tile_load<TILE>(tiles.q, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, 1.0f);
     tile_load<TILE>(tiles.dout, dout + p.out(b, t0, h), out_step, p.T - t0, p.HS, stride, 1.0f);
-    for (int u0 = p.first_key<TILE>(t0); u0 <= t0; u0 += TILE) {
+    for (int u0 = p.first_key<TILE>(b, t0); u0 <= t0; u0 += TILE) {
         float prob[R][R], ds[R][R];
         tile_load<TILE>(tiles.keys, qkv + p.qkv(b, u0, kv), step, p.T - u0, p.HS, stride, 1.0f);
         tile_load<TILE>(tiles.values, qkv + p.qkv(b, u0, kv + p.NKV), step, p.T - u0, p.HS, stride, 1.0f);
         __syncthreads();
-        score_gradients<R>(prob, ds, tiles, lse + p.lse(b, h), products + p.lse(b, h), t0, u0, y, x, p);
+        score_gradients<R>(prob, ds, tiles, lse + p.lse(b, h), products + p.lse(b, h), b, t0, u0, y, x, p);
         weights_store<R>(tiles.weights, ds, y, x);
         __syncthreads();
         tile_accumulate<R, D, false>(dq, tiles.weights, tiles.keys, p.HS, stride, y, x);
@@ -308,15 +309,15 @@ static bool head_width_ok(int HS, struct stream *stream)
     return false;
 }
 
-void attention_forward(void *out_, float *lse, const void *qkv_, void *, int B, int T, int NH, int NKV,
-                       int HS, int window, struct stream *stream)
+void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *positions, void *, int B,
+                       int T, int NH, int NKV, int HS, int window, struct stream *stream)
 {
     float *out = (float *)out_;
     const float *qkv = (const float *)qkv_;
-    struct attention_shape p = attention_shape_of(B, T, NH, NKV, HS, window);
+    struct attention_shape p = attention_shape_of(positions, B, T, NH, NKV, HS, window);
     if (!head_width_ok(HS, stream)) return;
     if (stream->precision == PRECISION_BF16)
-        attention_bf16_forward(out_, lse, qkv_, B, T, NH, NKV, HS, window, stream);
+        attention_bf16_forward(out_, lse, qkv_, positions, B, T, NH, NKV, HS, window, stream);
     else if (HS <= 64)
         forward_launch<4, 4>(out, lse, qkv, p, stream);
     else if (HS <= 128)
@@ -326,16 +327,17 @@ void attention_forward(void *out_, float *lse, const void *qkv_, void *, int B, 
 }
 
 void attention_backward(void *dqkv_, const void *dout_, const void *out, const float *lse, const void *qkv_,
-                        void *workspace, int B, int T, int NH, int NKV, int HS, int window,
-                        struct stream *stream)
+                        const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
+                        int window, struct stream *stream)
 {
     float *dqkv = (float *)dqkv_, *products = (float *)workspace; /* (B,NH,T) */
     const float *dout = (const float *)dout_, *qkv = (const float *)qkv_;
-    struct attention_shape p = attention_shape_of(B, T, NH, NKV, HS, window);
+    struct attention_shape p = attention_shape_of(positions, B, T, NH, NKV, HS, window);
     if (!head_width_ok(HS, stream)) return;
     attention_products(products, dout_, out, p, stream);
     if (stream->precision == PRECISION_BF16)
-        attention_bf16_backward(dqkv_, dout_, out, lse, qkv_, workspace, B, T, NH, NKV, HS, window, stream);
+        attention_bf16_backward(dqkv_, dout_, out, lse, qkv_, positions, workspace, B, T, NH, NKV, HS, window,
+                                stream);
     else if (HS <= 64)
         backward_launch<4, 4>(dqkv, dout, lse, products, qkv, p, stream);
     else if (HS <= 128)

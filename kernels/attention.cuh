@@ -6,7 +6,8 @@
 
 struct attention_shape {
     int B, T, NH, NKV, HS;
-    int window; /* keys that a query sees, itself included; T: all */
+    int window;               /* keys that a query sees, itself included; T: all */
+    const int32_t *positions; /* (B,T), or NULL */
     float scale;
     /* offset of row t of a head in qkv and in out, of a query head in lse */
     __device__ size_t qkv(int b, int t, int head) const
@@ -29,15 +30,35 @@ struct attention_shape {
     {
         return (size_t)NH * (unsigned)HS;
     }
+    /* The first key that query t sees; it only grows with t. It may be negative, and past the last query it
+     * is that of a query which sees a key. */
+    __device__ int first_seen(int b, int t) const
+    {
+        int first = t - window + 1;
+        if (positions == NULL) return first;
+        int last = t < T ? t : T - 1;
+        int start = last - positions[(size_t)b * (unsigned)T + (unsigned)last];
+        return first > start ? first : start;
+    }
     /* the first key of the tiles of N keys that queries from t0 on see, and the end of the queries that see
      * keys before u1 */
-    template <int N> __device__ int first_key(int t0) const
+    template <int N> __device__ int first_key(int b, int t0) const
     {
-        return t0 < window ? 0 : (t0 - window + 1) / N * N;
+        int first = first_seen(b, t0);
+        return first > 0 ? first / N * N : 0;
     }
-    __device__ int queries_end(int u1) const
+    __device__ int queries_end(int b, int u1) const
     {
-        return u1 - 1 < T - window ? u1 - 1 + window : T;
+        int end = u1 - 1 < T - window ? u1 - 1 + window : T, low = u1;
+        if (positions == NULL) return end;
+        while (low < end) { /* those before low see a key before u1, those from `end` on do not */
+            int middle = low + (end - low) / 2;
+            if (first_seen(b, middle) < u1)
+                low = middle + 1;
+            else
+                end = middle;
+        }
+        return end;
     }
 };
 
@@ -45,9 +66,10 @@ struct attention_shape {
  * tile. */
 #define SCORE_LEAST (-1e38f)
 
-static inline struct attention_shape attention_shape_of(int B, int T, int NH, int NKV, int HS, int window)
+static inline struct attention_shape attention_shape_of(const int32_t *positions, int B, int T, int NH,
+                                                        int NKV, int HS, int window)
 {
-    return {B, T, NH, NKV, HS, attention_window(window, T), (float)(1.0 / sqrt((double)HS))};
+    return {B, T, NH, NKV, HS, attention_window(window, T), positions, (float)(1.0 / sqrt((double)HS))};
 }
 
 enum { PRODUCT_WARPS = 4, PRODUCT_EACH = 8 };
@@ -84,10 +106,10 @@ static inline void attention_products(float *products, const void *dout, const v
 
 /* bf16 on tensor cores: attention.cu calls these for a bf16 stream. HS is 1 to 256. Tensors may have any
  * alignment; HS a multiple of 8 with 16-byte alignment is fast. */
-void attention_bf16_forward(void *out, float *lse, const void *qkv, int B, int T, int NH, int NKV, int HS,
-                            int window, struct stream *stream);
+void attention_bf16_forward(void *out, float *lse, const void *qkv, const int32_t *positions, int B, int T,
+                            int NH, int NKV, int HS, int window, struct stream *stream);
 void attention_bf16_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-                             void *workspace, int B, int T, int NH, int NKV, int HS, int window,
-                             struct stream *stream);
+                             const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
+                             int window, struct stream *stream);
 
 #endif

@@ -175,21 +175,32 @@ __device__ static inline void causal_mask(float (&s)[MT][NT][4], int ahead)
             }
 }
 
-/* The same where the key is before the query's window. */
+/* The same where the key is before the first one that the query sees. `row` and `column` are the positions of
+ * the first row and column of s. */
 template <bool TRANSPOSED, int MT, int NT>
-__device__ static inline void window_mask(float (&s)[MT][NT][4], int ahead, int window)
+__device__ static inline void first_mask(float (&s)[MT][NT][4], int row, int column, int b,
+                                         const struct attention_bf16_shape &p)
 {
     int lane = (int)threadIdx.x % 32;
-    ahead += lane / 4 - lane % 4 * 2;
+    row += lane / 4;
+    column += lane % 4 * 2;
 #pragma unroll
-    for (int m = 0; m < MT; m++)
+    for (int m = 0; m < (TRANSPOSED ? NT : MT); m++)
 #pragma unroll
-        for (int n = 0; n < NT; n++)
+        for (int i = 0; i < 2; i++) {
+            int first = p.first_seen(b, TRANSPOSED ? column + 8 * m + i : row + 16 * m + 8 * i);
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                int apart = ahead + 16 * m + i / 2 * 8 - (8 * n + i % 2);
-                if ((TRANSPOSED ? -apart : apart) >= window) s[m][n][i] = -INFINITY;
-            }
+            for (int n = 0; n < (TRANSPOSED ? MT : NT); n++)
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    int key = TRANSPOSED ? row + 16 * n + 8 * j : column + 8 * n + j;
+                    if (key >= first) continue;
+                    if constexpr (TRANSPOSED)
+                        s[n][m][2 * j + i] = -INFINITY;
+                    else
+                        s[m][n][2 * i + j] = -INFINITY;
+                }
+        }
 }
 
 /* Writes the thread's row 8·half + 16·m: to[column …] = factor · sum. `to` is the row's element 0. */
@@ -231,12 +242,13 @@ template <typename Launch> static inline void by_width(int HS, Launch launch)
 }
 
 /* The shape of a problem whose tensors are at these addresses. */
-static inline struct attention_bf16_shape attention_bf16_shape_of(int B, int T, int NH, int NKV, int HS,
-                                                                  int window, const void *const (&tensors)[4])
+static inline struct attention_bf16_shape attention_bf16_shape_of(const int32_t *positions, int B, int T,
+                                                                  int NH, int NKV, int HS, int window,
+                                                                  const void *const (&tensors)[4])
 {
     uintptr_t places = 0;
     for (const void *tensor : tensors) places |= (uintptr_t)tensor;
-    return {attention_shape_of(B, T, NH, NKV, HS, window), HS % 8 == 0 && places % 16 == 0,
+    return {attention_shape_of(positions, B, T, NH, NKV, HS, window), HS % 8 == 0 && places % 16 == 0,
             HS % 2 == 0 && places % 4 == 0};
 }
 

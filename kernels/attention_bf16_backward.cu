@@ -4,8 +4,8 @@
  *
  * The pass over key tiles computes scores transposed, keys in rows: p and ds leave the tensor cores as the
  * left operands of the products for dv and dk, without passing through shared memory. A block is a tile of
- * keys of one key/value head; it loops over the query tiles from the diagonal to the end of the window, for
- * each query head of the group. The pass over query tiles is structured like the forward.
+ * keys of one key/value head; it loops over the query tiles from the diagonal to the last that sees the keys,
+ * for each query head of the group. The pass over query tiles is structured like the forward.
  *
  * Tiles: up to D 64, two fragments of rows per warp (MT 2), which halves the traffic of shared memory. Above,
  * dk and dv take D registers per thread with MT 1 already, and above D 128 they no longer fit: SPLIT 2 blocks
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS)
     int u0 = (int)blockIdx.x / SPLIT * BN, column = (int)blockIdx.x % SPLIT * (D / SPLIT);
     int kv = (int)blockIdx.y, b = (int)blockIdx.z, group = p.NH / p.NKV;
     int row = warp * 16 * MT; /* the warp's first key in the tile */
-    int end = p.queries_end(u0 + BN);
+    int end = p.queries_end(b, u0 + BN);
     float scale = p.scale * LOG2_E;
     float dk[MT][DT][4], dv[MT][DT][4];
     zero(dk);
@@ -67,13 +67,14 @@ __global__ void __launch_bounds__(THREADS)
         next = at.t0 + BM < end ? queries_place{at.h, at.t0 + BM} : queries_place{at.h + 1, u0};
         if (next.h < (kv + 1) * group) load_queries(next, stage ^ 1);
         /* else no query of the tile sees a key of the warp */
-        if (at.t0 + BM > u0 + row && at.t0 < u0 + row + 16 * MT - 1 + p.window) {
+        if (at.t0 + BM > u0 + row && p.first_seen(b, at.t0) < u0 + row + 16 * MT) {
             float s[MT][NT][4], ds[MT][NT][4];
             shared_pointer<float> of = statistics + stage * 2 * BM;
             zero(s);
             rows_product<D, D / 16, MT, NT>(s, keys, row, queries + stage * BM * D);
             if (at.t0 + 1 < u0 + row + 16 * MT) causal_mask<true, MT, NT>(s, u0 + row - at.t0);
-            if (at.t0 + BM > u0 + row + p.window) window_mask<true, MT, NT>(s, u0 + row - at.t0, p.window);
+            if (p.first_seen(b, at.t0 + BM - 1) > u0 + row)
+                first_mask<true, MT, NT>(s, u0 + row, at.t0, b, p);
 #pragma unroll
             for (int n = 0; n < NT; n++)
 #pragma unroll
@@ -137,7 +138,8 @@ __global__ void __launch_bounds__(THREADS)
     zero(dq);
     tile_copy<D, BM>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p);
     tile_copy<D, BM>(gradients, dout + p.out(b, t0, h), p.out_step(), p.T - t0, p);
-    int first = p.first_key<BN>(t0);
+    int first = p.first_key<BN>(b, t0);
+    int seen = p.first_seen(b, row), seen_by_last = p.first_seen(b, row + 16 * MT - 1);
     tile_copy<D, BN>(keys, qkv + p.qkv(b, first, kv), step, p.T - first, p);
     tile_copy<D, BN>(values, qkv + p.qkv(b, first, kv + p.NKV), step, p.T - first, p);
     copy_commit();
@@ -160,14 +162,13 @@ __global__ void __launch_bounds__(THREADS)
                              p.T - next, p);
             copy_commit();
         }
-        if (u0 < row + 16 * MT &&
-            u0 + BN > row + 1 - p.window) { /* else no row of the warp sees a key of the tile */
+        if (u0 < row + 16 * MT && u0 + BN > seen) { /* else no row of the warp sees a key of the tile */
             float s[MT][NT][4], ds[MT][NT][4];
             zero(s);
             zero(ds);
             rows_product<D, D / 16, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
             if (u0 + BN > row + 1) causal_mask<false, MT, NT>(s, row - u0);
-            if (u0 < row + 16 * MT - p.window) window_mask<false, MT, NT>(s, row - u0, p.window);
+            if (u0 < seen_by_last) first_mask<false, MT, NT>(s, row, u0, b, p);
             rows_product<D, D / 16, MT, NT>(ds, gradients, row - t0, values + stage * BN * D);
 #pragma unroll
             for (int m = 0; m < MT; m++)
@@ -212,13 +213,13 @@ static void backward_launch(bf16 *dqkv, const bf16 *dout, const float *lse, cons
 }
 
 void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse,
-                             const void *qkv_, void *workspace, int B, int T, int NH, int NKV, int HS,
-                             int window, struct stream *stream)
+                             const void *qkv_, const int32_t *positions, void *workspace, int B, int T,
+                             int NH, int NKV, int HS, int window, struct stream *stream)
 {
     bf16 *dqkv = (bf16 *)dqkv_;
     const bf16 *dout = (const bf16 *)dout_, *out = (const bf16 *)out_, *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p =
-        attention_bf16_shape_of(B, T, NH, NKV, HS, window, {dqkv, dout, out, qkv});
+        attention_bf16_shape_of(positions, B, T, NH, NKV, HS, window, {dqkv, dout, out, qkv});
     const float *products = (const float *)workspace; /* (B,NH,T) */
     by_width(HS, [&]<int D>() {
         constexpr int MT = D <= 64 ? 2 : 1, ROWS = D <= 192 ? 32 : 16;

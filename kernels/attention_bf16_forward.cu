@@ -1,8 +1,8 @@
 /* The forward half of attention in bf16: a block is one tile of BM queries of one head, a warp has 16·MT of
- * its rows. It loops over the key tiles from the start of the window up to the diagonal in ascending order,
- * with an online softmax whose statistics are in registers; keys and values of the next tile are loaded while
- * it computes, with one barrier per tile. 4·HS operations per score, and BM of them per byte, mostly from the
- * second-level cache: compute-bound.
+ * its rows. It loops over the key tiles from the first that a query sees up to the diagonal in ascending
+ * order, with an online softmax whose statistics are in registers; keys and values of the next tile are
+ * loaded while it computes, with one barrier per tile. 4·HS operations per score, and BM of them per byte,
+ * mostly from the second-level cache: compute-bound.
  *
  * Tiles: with two fragments of rows per warp (MT 2, BM 128) each ldmatrix of keys or values feeds four
  * products instead of two; with MT 1 shared memory is busy as long as the tensor cores. MT 2 needs D
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < 2; i++) top[m][i] = SCORE_LEAST, total[m][i] = 0;
 
     tile_copy<D, BM>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p);
-    int first = p.first_key<BN>(t0);
+    int first = p.first_key<BN>(b, t0);
+    int seen = p.first_seen(b, row), seen_by_last = p.first_seen(b, row + 16 * MT - 1);
     tile_copy<D, BN>(keys, qkv + p.qkv(b, first, kv), step, p.T - first, p);
     tile_copy<D, BN>(values, qkv + p.qkv(b, first, kv + p.NKV), step, p.T - first, p);
     copy_commit();
@@ -55,8 +56,7 @@ __global__ void __launch_bounds__(THREADS)
                              p.T - next, p);
             copy_commit();
         }
-        if (u0 < row + 16 * MT &&
-            u0 + BN > row + 1 - p.window) { /* else no row of the warp sees a key of the tile */
+        if (u0 < row + 16 * MT && u0 + BN > seen) { /* else no row of the warp sees a key of the tile */
             float s[MT][NT][4];
             zero(s);
             if constexpr (IN_REGISTERS)
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(THREADS)
             else
                 rows_product<D, D / 16, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
             if (u0 + BN > row + 1) causal_mask<false, MT, NT>(s, row - u0);
-            if (u0 < row + 16 * MT - p.window) window_mask<false, MT, NT>(s, row - u0, p.window);
+            if (u0 < seen_by_last) first_mask<false, MT, NT>(s, row, u0, b, p);
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -118,12 +118,13 @@ static void forward_launch(bf16 *out, float *lse, const bf16 *qkv, struct attent
     LAUNCH((attention_bf16_tile_forward<D, MT, BN>), grid, THREADS, bytes, stream, out, lse, qkv, p);
 }
 
-void attention_bf16_forward(void *out_, float *lse, const void *qkv_, int B, int T, int NH, int NKV, int HS,
-                            int window, struct stream *stream)
+void attention_bf16_forward(void *out_, float *lse, const void *qkv_, const int32_t *positions, int B, int T,
+                            int NH, int NKV, int HS, int window, struct stream *stream)
 {
     bf16 *out = (bf16 *)out_;
     const bf16 *qkv = (const bf16 *)qkv_;
-    struct attention_bf16_shape p = attention_bf16_shape_of(B, T, NH, NKV, HS, window, {out, qkv, qkv, qkv});
+    struct attention_bf16_shape p =
+        attention_bf16_shape_of(positions, B, T, NH, NKV, HS, window, {out, qkv, qkv, qkv});
     by_width(HS, [&]<int D>() {
         forward_launch<D, D <= 128 ? 2 : 1, D <= 64 ? 64 : 32>(out, lse, qkv, p, stream);
     });

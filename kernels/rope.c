@@ -94,8 +94,8 @@ void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void 
 
 void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, const void *qkv_,
                            const float *rstd, const void *q_weight_, const void *k_weight_,
-                           const float *cos_sin, void *workspace, int B, int T, int NH, int NKV, int HS,
-                           struct stream *stream)
+                           const float *cos_sin, const int32_t *positions, void *workspace, int B, int T,
+                           int NH, int NKV, int HS, struct stream *stream)
 {
     float *dqkv = dqkv_;
     const float *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
@@ -114,7 +114,7 @@ void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, cons
                 for (int h = 0; h < heads; h++) {
                     size_t at = (size_t)n * width + (size_t)h * HS;
                     head_backward(dqkv + at, h < NH ? dw : dw + HS, qkv + at, h < NH ? q_weight : k_weight,
-                                  rstd[(size_t)n * heads + h], cos_sin + (size_t)(n % T) * HS, HS);
+                                  rstd[(size_t)n * heads + h], angles_of(cos_sin, positions, n, T, HS), HS);
                 }
         }
 #pragma omp for schedule(static)

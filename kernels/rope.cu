@@ -196,10 +196,11 @@ void qk_norm_rope_forward(void *out, float *rstd, const void *qkv, const void *q
 }
 
 void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const void *qkv, const float *rstd,
-                           const void *q_weight, const void *k_weight, const float *cos_sin, void *workspace,
-                           int B, int T, int NH, int NKV, int HS, struct stream *stream)
+                           const void *q_weight, const void *k_weight, const float *cos_sin,
+                           const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
+                           struct stream *stream)
 {
-    struct rope_shape p = {B * T, T, NH, NKV, HS, NULL};
+    struct rope_shape p = {B * T, T, NH, NKV, HS, positions};
     float *partial = (float *)workspace;
     int chunks = row_chunk_count(p.rows);
     unsigned columns = block_count((size_t)HS, COLUMN_BLOCK);

@@ -127,7 +127,7 @@ static double score(struct choice_scorer *s, const uint32_t *tokens, int first, 
             s->targets[i] = (int32_t)tokens[from + i + 1];
         }
         network_append(s->network, 0, s->held + from, rows);
-        nats += network_loss(s->network, s->targets, 1, rows);
+        nats += network_loss(s->network, (struct batch_view){.labels = s->targets, .B = 1, .T = rows});
     }
     return -nats;
 }

@@ -45,6 +45,15 @@ struct network {
     struct pass_place where;     /* the part of a step that is running */
 };
 
+/* B rows of T tokens, in host or in device memory; borrowed. */
+struct batch_view {
+    const int32_t *inputs;    /* (B,T) */
+    const int32_t *labels;    /* (B,T), −100 ignored; a forward pass does not read them */
+    const int32_t *positions; /* (B,T): of each token in its sequence, where rows hold several sequences one
+                               * after the other, each from position 0 on; NULL: a row is one sequence */
+    int B, T;
+};
+
 /* Allocates and prepares everything but the values of the weights. On failure nothing stays allocated.
  * STATUS_DEVICE: the device failed or cannot compute this model. */
 enum status network_open(struct network *network, const struct backend *backend, struct device *device,
@@ -99,7 +108,8 @@ void network_weights_written(struct network *network);
 
 /* ---- a training step on data in device memory: queues work, never waits ---- */
 
-/* The address of batch `slot`, 0 or 1: (2,B,T) int32 in device memory, inputs and then targets. */
+/* The address of batch `slot`, 0 or 1: (plan_batch_parts,B,T) int32 in device memory, for the plan's B and T:
+ * inputs, labels and, if it is packed, positions. */
 int32_t *network_batch(struct network *network, int slot);
 
 /* Sets what the step's operations read: seed, step and micro-batch of dropout, loss scale, learning rate. */
@@ -115,23 +125,23 @@ double *network_gradient_squares(struct network *network);
  * returns where in the step's result they will be. */
 struct clip_state *network_clip(struct network *network, float max_norm);
 
-/* Forward and backward pass over tokens (2,B,T) in device memory: adds the gradients of the control's
- * loss_scale · Σ losses to `gradients` and Σ losses to the step's result. */
-void network_micro_batch(struct network *network, const int32_t *tokens, int B, int T, float dropout);
+/* Forward and backward pass over the batch in `slot`: adds the gradients of the control's loss_scale · Σ
+ * losses to `gradients` and Σ losses to the step's result. */
+void network_micro_batch(struct network *network, int slot, float dropout);
 
-/* ---- on data in host memory ---- */
+/* ---- on batches in host memory, at most as large as planned; with positions only if the plan is packed ----
+ */
 
-/* Forward pass over inputs (B,T) on the host, without dropout; the normalised final stream (N,C) stays in the
- * plan's `norm`. */
-void network_forward(struct network *network, const int32_t *inputs, int B, int T);
+/* Forward pass over the inputs, without dropout; the normalised final stream (N,C) stays in the plan's
+ * `norm`. */
+void network_forward(struct network *network, struct batch_view batch);
 
-/* After network_forward: the sum of the losses at targets (B,T) on the host, −100 ignored. Waits for the
- * device. */
-double network_loss(struct network *network, const int32_t *targets, int B, int T);
+/* After network_forward: the sum of the losses at the labels. Waits for the device. */
+double network_loss(struct network *network, struct batch_view batch);
 
-/* network_control and network_micro_batch, of inputs and targets (B,T) on the host. */
-void network_train(struct network *network, const int32_t *inputs, const int32_t *targets, int B, int T,
-                   float dropout, struct step_control control);
+/* network_control, and forward and backward pass as of network_micro_batch. */
+void network_train(struct network *network, struct batch_view batch, float dropout,
+                   struct step_control control);
 
 /* Copies the step's result so far. Waits for the device. */
 void network_result(struct network *network, struct step_result *out);

@@ -82,12 +82,13 @@ struct pass {
     int B, T, N, C, F, V, NH, NKV, HS;
     size_t NC;
     float eps, dropout;
+    const int32_t *positions; /* (B,T) in device memory; NULL: rows are sequences */
     bool cached; /* the rows belong to sequences in the KV cache: BUFFER_ROW_SLOTS and _POSITIONS */
     bool fresh;  /* cached, and all rows are the beginning of one sequence */
     int longest; /* of the cached sequences, this pass included */
 };
 
-static struct pass pass_of(struct network *net, int B, int T, float dropout)
+static struct pass pass_of(struct network *net, int B, int T, const int32_t *positions, float dropout)
 {
     const struct model_config *c = &net->model->config;
     return (struct pass){.net = net,
@@ -105,7 +106,8 @@ static struct pass pass_of(struct network *net, int B, int T, float dropout)
                          .HS = c->head_dim,
                          .NC = (size_t)B * (size_t)T * (size_t)c->hidden_dim,
                          .eps = (float)c->norm_eps,
-                         .dropout = dropout};
+                         .dropout = dropout,
+                         .positions = positions};
 }
 
 /* Shorthands: an operation; a buffer, or layer l's; a parameter's weights for computing; its gradient. */
@@ -131,7 +133,7 @@ static void forward_inner(const struct pass *p, int l)
     int cache_length = p->net->plan->input.cache_length;
     linear_forward(p->net, raw, THE(NORM), p->N, &w->qkv);
     if (w->qkv_bias) linear_add_bias(p->net, raw, p->N, &w->qkv, w->qkv_bias);
-    const int32_t *positions = p->cached ? THE(ROW_POSITIONS) : NULL, *slots = THE(ROW_SLOTS);
+    const int32_t *positions = p->positions, *slots = THE(ROW_SLOTS);
     if (p->c->qk_norm)
         CALL(qk_norm_rope_forward, qkv, AT(QK_RSTD, l), raw, W(w->q_norm), W(w->k_norm), THE(ROPE), positions,
              HEADS, p->eps);
@@ -144,7 +146,7 @@ static void forward_inner(const struct pass *p, int l)
         CALL(attention_cached, AT(ATTN, l), qkv, AT(KEYS, l), AT(VALUES, l), slots, positions, THE(SCRATCH),
              p->N, p->longest, cache_length, p->NH, p->NKV, p->HS, w->window);
     else
-        CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, THE(SCRATCH), HEADS, w->window);
+        CALL(attention_forward, AT(ATTN, l), AT(LSE, l), qkv, positions, THE(SCRATCH), HEADS, w->window);
     linear_forward(p->net, THE(BRANCH), AT(ATTN, l), p->N, &w->o);
     if (w->o_bias) linear_add_bias(p->net, THE(BRANCH), p->N, &w->o, w->o_bias);
     drop(p, THE(BRANCH), l, SITE_ATTENTION);
@@ -252,12 +254,13 @@ static void backward_attention(const struct pass *p, int l)
     if (w->o_bias) linear_bias_backward(p->net, dbranch, p->N, &w->o, w->o_bias, scratch);
     linear_backward(p->net, dattn, dbranch, AT(ATTN, l), p->N, &w->o);
     if (!dattn) return;
-    CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), scratch, HEADS, w->window);
+    CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), p->positions, scratch, HEADS,
+         w->window);
     if (p->c->qk_norm)
         CALL(qk_norm_rope_backward, dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
-             W(w->q_norm), W(w->k_norm), THE(ROPE), scratch, HEADS);
+             W(w->q_norm), W(w->k_norm), THE(ROPE), p->positions, scratch, HEADS);
     else
-        CALL(rope, dqkv, THE(ROPE), NULL, HEADS, true);
+        CALL(rope, dqkv, THE(ROPE), p->positions, HEADS, true);
     if (w->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
     if (!needed(p->net, l, PLACE_QKV)) return;
     if (!linear_is_frozen(&w->qkv))
@@ -324,24 +327,38 @@ struct clip_state *network_clip(struct network *net, float max_norm)
     return &result->clip;
 }
 
-void network_micro_batch(struct network *net, const int32_t *tokens, int B, int T, float dropout)
+/* The arrays of a batch (B,T) at `slot`, one after the other. */
+static struct batch_view device_batch(struct network *net, int slot, int B, int T, bool packed)
 {
-    struct pass pass = pass_of(net, B, T, dropout);
-    forward(&pass, tokens);
-    backward(&pass, tokens, tokens + pass.N);
+    const int32_t *at = network_batch(net, slot);
+    size_t N = (size_t)B * (size_t)T;
+    return (struct batch_view){at, at + N, packed ? at + 2 * N : NULL, B, T};
+}
+
+static void micro_batch(struct network *net, struct batch_view batch, float dropout)
+{
+    struct pass pass = pass_of(net, batch.B, batch.T, batch.positions, dropout);
+    forward(&pass, batch.inputs);
+    backward(&pass, batch.inputs, batch.labels);
+}
+
+void network_micro_batch(struct network *net, int slot, float dropout)
+{
+    const struct plan_input *in = &net->plan->input;
+    micro_batch(net, device_batch(net, slot, in->B, in->T, in->packed), dropout);
 }
 
 void network_walk(struct network *net, float dropout)
 {
-    int B = net->plan->input.B, T = net->plan->input.T;
-    bool training = net->plan->input.moments > 0;
-    struct pass pass = pass_of(net, B, T, dropout);
-    const int32_t *tokens = network_batch(net, 0);
+    const struct plan_input *in = &net->plan->input;
+    bool training = in->moments > 0;
+    struct batch_view batch = device_batch(net, 0, in->B, in->T, in->packed);
+    struct pass pass = pass_of(net, in->B, in->T, batch.positions, dropout);
     if (training) network_clear(net);
-    forward(&pass, tokens);
-    loss(&pass, tokens + pass.N);
+    forward(&pass, batch.inputs);
+    loss(&pass, batch.labels);
     if (!training) return;
-    backward(&pass, tokens, tokens + pass.N);
+    backward(&pass, batch.inputs, batch.labels);
     network_gradient_squares(net);
     network_clip(net, 1);
 }
@@ -354,7 +371,7 @@ void network_walk_rows(struct network *net)
     rows[count++] = most < in->cache_length ? most : in->cache_length;
     for (int i = 0; i < 2; i++) rows[count++] = decoding[i] < most ? decoding[i] : most;
     for (int i = -1; i < count; i++) {
-        struct pass pass = pass_of(net, 1, rows[i < 0 ? 0 : i], 0);
+        struct pass pass = pass_of(net, 1, rows[i < 0 ? 0 : i], network_at(net, BUFFER_ROW_POSITIONS, 0), 0);
         pass.cached = true;
         pass.fresh = i < 0;
         pass.longest = in->cache_length;
@@ -365,42 +382,45 @@ void network_walk_rows(struct network *net)
 
 /* ---- host memory ---- */
 
-/* Batches from the host go to slot 0; targets follow the inputs of the largest batch. */
-static int32_t *labels(struct network *net)
+static void upload(struct network *net, const int32_t *to, const int32_t *tokens, int B, int T)
 {
-    return network_batch(net, 0) + (size_t)net->plan->input.B * (size_t)net->plan->input.T;
+    net->backend->mem_upload((void *)to, tokens, (size_t)B * (size_t)T * sizeof *tokens, net->stream);
 }
 
-static void upload(struct network *net, int32_t *to, const int32_t *tokens, int B, int T)
+/* Batches from the host go to slot 0. Uploads inputs and positions, not labels. */
+static struct batch_view upload_inputs(struct network *net, struct batch_view batch)
 {
-    net->backend->mem_upload(to, tokens, (size_t)B * (size_t)T * sizeof *tokens, net->stream);
+    struct batch_view there = device_batch(net, 0, batch.B, batch.T, batch.positions != NULL);
+    assert(!batch.positions || net->plan->input.packed);
+    upload(net, there.inputs, batch.inputs, batch.B, batch.T);
+    if (batch.positions) upload(net, there.positions, batch.positions, batch.B, batch.T);
+    return there;
 }
 
-void network_forward(struct network *net, const int32_t *inputs, int B, int T)
+void network_forward(struct network *net, struct batch_view batch)
 {
-    struct pass pass = pass_of(net, B, T, 0);
-    upload(net, network_batch(net, 0), inputs, B, T);
-    forward(&pass, network_batch(net, 0));
+    batch = upload_inputs(net, batch);
+    struct pass pass = pass_of(net, batch.B, batch.T, batch.positions, 0);
+    forward(&pass, batch.inputs);
 }
 
-double network_loss(struct network *net, const int32_t *targets, int B, int T)
+double network_loss(struct network *net, struct batch_view batch)
 {
-    struct pass pass = pass_of(net, B, T, 0);
+    struct pass pass = pass_of(net, batch.B, batch.T, NULL, 0);
+    const int32_t *labels = device_batch(net, 0, batch.B, batch.T, false).labels;
     double sum;
-    upload(net, labels(net), targets, B, T);
-    loss(&pass, labels(net));
+    upload(net, labels, batch.labels, batch.B, batch.T);
+    loss(&pass, labels);
     net->backend->mem_download(&sum, network_at(net, BUFFER_LOSS_SUM, 0), sizeof sum, net->stream);
     return sum;
 }
 
-void network_train(struct network *net, const int32_t *inputs, const int32_t *targets, int B, int T,
-                   float dropout, struct step_control control)
+void network_train(struct network *net, struct batch_view batch, float dropout, struct step_control control)
 {
-    int32_t *tokens = network_batch(net, 0);
-    upload(net, tokens, inputs, B, T);
-    upload(net, tokens + (size_t)B * (size_t)T, targets, B, T);
+    struct batch_view there = upload_inputs(net, batch);
+    upload(net, there.labels, batch.labels, batch.B, batch.T);
     network_control(net, control);
-    network_micro_batch(net, tokens, B, T, dropout);
+    micro_batch(net, there, dropout);
 }
 
 void network_result(struct network *net, struct step_result *out)
@@ -420,7 +440,7 @@ static void widen_bf16(float *values, size_t n)
 
 void network_logits(struct network *net, int first, int count, float *out)
 {
-    struct pass pass = pass_of(net, 1, 1, 0);
+    struct pass pass = pass_of(net, 1, 1, NULL, 0);
     size_t bytes = precision_bytes(net->plan->input.precision);
     for (int rows; count > 0; first += rows, count -= rows) {
         rows = count < net->plan->loss_chunk ? count : net->plan->loss_chunk;
@@ -478,7 +498,7 @@ static int upload_rows(struct network *net, const int32_t *slots, int slot, int 
 static void append_rows(struct network *net, const int32_t *tokens, const int32_t *slots, int slot, int N,
                         bool fresh)
 {
-    struct pass pass = pass_of(net, 1, N, 0);
+    struct pass pass = pass_of(net, 1, N, network_at(net, BUFFER_ROW_POSITIONS, 0), 0);
     assert(N >= 1 && N <= net->plan->input.B * net->plan->input.T);
     pass.cached = true;
     pass.fresh = fresh;

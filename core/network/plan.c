@@ -35,6 +35,11 @@ static int loss_chunk_rows(const struct plan_input *in)
     return (int)(rows < N ? rows : N);
 }
 
+int plan_batch_parts(const struct plan_input *in)
+{
+    return in->packed ? 3 : 2;
+}
+
 size_t plan_device_bytes(const struct plan *plan)
 {
     size_t bytes = 0;
@@ -69,7 +74,7 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
          slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0, P = (wide)in->model->elements,
          FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), f32 = sizeof(float),
          i32 = sizeof(int32_t), f64 = sizeof(double), all = 0;
-    int moments = in->moments, host_batches = plan->host_batch_count;
+    int moments = in->moments, host_batches = plan->host_batch_count, parts = plan_batch_parts(in);
     bool training = moments > 0, qk_norm = c->qk_norm;
     const wide sizes[BUFFERS] = {
 #define BUFFER(id, name, kind, category, bytes) (wide)(bytes),

@@ -73,6 +73,7 @@ struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
     int micro_batches;         /* of a training step; 0 counts as 1 */
+    bool packed;               /* rows may hold several sequences: batches have positions */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
     int cache_slots;           /* sequences in the KV cache; 0: the plan has none */
     int cache_length;          /* tokens of each, at least 1 if there is a cache; may be longer than T */
@@ -123,6 +124,9 @@ struct plan {
 
 /* Every plan has every category, except for frozen weights and the KV cache. */
 bool plan_has_category(const struct plan *plan, enum plan_category category);
+
+/* Arrays of a batch: inputs, labels and, if it is packed, positions. */
+int plan_batch_parts(const struct plan_input *input);
 
 /* Bytes in the device's own memory: all categories except the host's. */
 size_t plan_device_bytes(const struct plan *plan);

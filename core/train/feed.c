@@ -31,18 +31,18 @@ void feed_close(struct feed *f)
 int feed_take(struct feed *f, uint64_t cursor)
 {
     const struct backend *be = f->network->backend;
-    int slot = f->next, place = slot % 2, B = f->network->plan->input.B;
-    size_t n = (size_t)B * (size_t)f->network->plan->input.T;
-    const int32_t *inputs, *labels;                 /* (B,T) */
-    int32_t *host = f->host + (size_t)slot * 2 * n; /* (2,B,T) */
+    const struct plan_input *in = &f->network->plan->input;
+    int slot = f->next, place = slot % 2, parts = plan_batch_parts(in);
+    size_t n = (size_t)in->B * (size_t)in->T;
+    int32_t *host = f->host + (size_t)slot * (size_t)parts * n; /* (parts,B,T) */
     f->next = (slot + 1) % f->network->plan->host_batch_count;
-    f->task->batch(f->data, TASK_TRAINING, cursor, B, &inputs, &labels);
+    struct batch_view batch = f->task->batch(f->data, TASK_TRAINING, cursor, in->B);
+    const int32_t *arrays[] = {batch.inputs, batch.labels, batch.positions};
     /* the network's stream reports a failure: it is the same device */
     be->event_wait(f->arrived[slot], f->stream, NULL);
-    memcpy(host, inputs, n * sizeof *inputs);
-    memcpy(host + n, labels, n * sizeof *labels);
+    for (int i = 0; i < parts; i++) memcpy(host + (size_t)i * n, arrays[i], n * sizeof *host);
     be->stream_after(f->stream, f->consumed[place]);
-    be->mem_upload(network_batch(f->network, place), host, 2 * n * sizeof *inputs, f->stream);
+    be->mem_upload(network_batch(f->network, place), host, (size_t)parts * n * sizeof *host, f->stream);
     be->event_record(f->arrived[slot], f->stream);
     be->stream_after(f->network->stream, f->arrived[slot]);
     return place;

@@ -21,7 +21,7 @@ struct feed {
     struct stream *stream;                        /* owned, for the copies */
     struct event *arrived[PLAN_HOST_BATCHES_MAX]; /* owned, by slot of the page-locked memory */
     struct event *consumed[2];                    /* owned, by the network's slot */
-    int32_t *host;                                /* (host_batch_count,2,B,T), page-locked, of the plan */
+    int32_t *host;                                /* (host_batch_count,parts,B,T), page-locked, of the plan */
     int next; /* page-locked slot of the next batch; modulo 2, the network's slot */
 };
 

@@ -95,10 +95,12 @@ static uint64_t lm_labels(const void *data, enum task_part part, uint64_t cursor
     return split_labels(&((const struct language_model *)data)->splits[part], cursor, examples);
 }
 
-static void lm_batch(void *data, enum task_part part, uint64_t cursor, int count, const int32_t **inputs,
-                     const int32_t **labels)
+static struct batch_view lm_batch(void *data, enum task_part part, uint64_t cursor, int count)
 {
-    prefetch_take(((struct language_model *)data)->prefetch[part], cursor, count, inputs, labels);
+    struct language_model *m = data;
+    struct batch_view batch = {.B = count, .T = m->splits[part].seq_len};
+    prefetch_take(m->prefetch[part], cursor, count, &batch.inputs, &batch.labels);
+    return batch;
 }
 
 static double lm_waited(const void *data)

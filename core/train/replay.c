@@ -14,8 +14,7 @@ static const double HOST_SHARE = 0.5;
 static void pass(void *context)
 {
     const struct replay *r = context;
-    const struct plan_input *in = &r->network->plan->input;
-    network_micro_batch(r->network, network_batch(r->network, r->place), in->B, in->T, r->dropout);
+    network_micro_batch(r->network, r->place, r->dropout);
 }
 
 static void update(void *context)

@@ -25,14 +25,14 @@ struct task {
     uint64_t (*examples)(const void *data, enum task_part part); /* per epoch; 0: no validation data */
     /* How many labels count in `examples` examples from `cursor`, which counts on through all epochs. */
     uint64_t (*labels)(const void *data, enum task_part part, uint64_t cursor, uint64_t examples);
-    /* `count` examples, at most train.batch_size: inputs and labels (count, T), valid until the next call for
-     * the same part. Expected in order; any other cursor has to wait. */
-    void (*batch)(void *data, enum task_part part, uint64_t cursor, int count, const int32_t **inputs,
-                  const int32_t **labels);
+    /* `count` examples, at most train.batch_size, of train.seq_len tokens, valid until the next call for the
+     * same part; with positions if the plan is packed, else without. Expected in order; any other cursor has
+     * to wait. */
+    struct batch_view (*batch)(void *data, enum task_part part, uint64_t cursor, int count);
     double (*waited)(const void *data); /* seconds that training has waited for batches so far */
 
-    /* After network_forward of an evaluation batch (b, T): the sum of the losses of labels that count. */
-    double (*loss)(struct network *network, const int32_t *labels, int b, int T);
+    /* After network_forward of an evaluation batch: the sum of the losses of labels that count. */
+    double (*loss)(struct network *network, struct batch_view batch);
     /* The metrics of an evaluation, from `sum`, the sum of losses over `labels` labels. "Best" and early
      * stopping follow the first one: the lowest wins. */
     struct measures (*measure)(double sum, double labels);

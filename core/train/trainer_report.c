@@ -125,15 +125,14 @@ static double measure_of(const struct measures *measures, const char *name)
 static struct measures measure(struct trainer *t)
 {
     const struct config *c = t->setup.config;
-    int B = (int)c->train.batch_size, T = (int)c->train.seq_len;
+    int B = (int)c->train.batch_size;
     uint64_t left = t->task->examples(t->data, TASK_VALIDATION), cursor = 0, counting = 0;
     double sum = 0;
     for (int64_t i = 0; left && (c->eval.batches == 0 || i < c->eval.batches); i++) {
         int b = left < (uint64_t)B ? (int)left : B;
-        const int32_t *inputs, *labels; /* (b,T) */
-        t->task->batch(t->data, TASK_VALIDATION, cursor, b, &inputs, &labels);
-        network_forward(&t->network, inputs, b, T);
-        sum += t->task->loss(&t->network, labels, b, T);
+        struct batch_view batch = t->task->batch(t->data, TASK_VALIDATION, cursor, b);
+        network_forward(&t->network, batch);
+        sum += t->task->loss(&t->network, batch);
         counting += t->task->labels(t->data, TASK_VALIDATION, cursor, (uint64_t)b);
         cursor += (uint64_t)b;
         left -= (uint64_t)b;

@@ -230,8 +230,9 @@ static void queue_step(struct trainer *t, struct flight *f)
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
     /* of the whole step, however many micro-batches; if no label counts, there is no gradient */
     f->labels = fmax(1, (double)t->task->labels(t->data, TASK_TRAINING, f->cursor, sequences));
-    int64_t batch_bytes = 4 * (int64_t)sizeof(int32_t) * c->train.batch_size *
-                          c->train.seq_len; /* inputs and labels, host and device */
+    int64_t batch_bytes = 2 * plan_batch_parts(&t->plan.input) * (int64_t)sizeof(int32_t) *
+                          c->train.batch_size *
+                          c->train.seq_len; /* read on the host, written on the device */
     network_clear(net);
     for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
         if (t->profiling) profiler_mark(t->profiling, PHASE_DATA, -1, "batch", batch_bytes, 0);

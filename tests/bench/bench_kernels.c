@@ -114,25 +114,26 @@ static void qk_norm_forward_body(struct bench *b)
 }
 static void qk_norm_backward_body(struct bench *b)
 {
-    b->k->qk_norm_rope_backward(b->z, b->losses, b->losses + HS, b->x, b->big3, b->w, b->w, b->big2,
+    b->k->qk_norm_rope_backward(b->z, b->losses, b->losses + HS, b->x, b->big3, b->w, b->w, b->big2, NULL,
                                 b->workspace, B, T, NH, NH, HS, b->stream);
 }
 static void attention_forward_body(struct bench *b)
 {
-    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, 0, b->stream);
+    b->k->attention_forward(b->y, b->rstd, b->x, NULL, b->workspace, B, T, NH, NH, HS, 0, b->stream);
 }
 static void attention_backward_body(struct bench *b)
 {
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B, T, NH, NH, HS, 0, b->stream);
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B, T, NH, NH, HS, 0,
+                             b->stream);
 }
 static void attention_forward_long_body(struct bench *b)
 {
-    b->k->attention_forward(b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS, 0, b->stream);
+    b->k->attention_forward(b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS, 0, b->stream);
 }
 static void attention_backward_long_body(struct bench *b)
 {
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->workspace, B / 4, T * 4, NH, NH, HS, 0,
-                             b->stream);
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS,
+                             0, b->stream);
 }
 /* The last token of `rows` cached sequences. */
 static void decode(struct bench *b, int rows, int heads)

@@ -96,7 +96,7 @@ static double step(struct desk *d, const struct bench *b, bool profiled)
         profiled ? profiler_begin(d->profiler, d->steps, net->stream, net, false) : NULL;
     network_clear(net);
     struct step_control control = {.loss_scale = 1.0f / (float)(b->B * b->T), .lr = 1e-4f};
-    network_train(net, d->tokens, d->tokens + 1, b->B, b->T, 0, control);
+    network_train(net, (struct batch_view){d->tokens, d->tokens + 1, NULL, b->B, b->T}, 0, control);
     optimizer_step(&d->optimizer, net);
     network_result(net, &result);
     profiler_end(profiling);

@@ -18,6 +18,7 @@
 #include "tests/cuda_sim/planted.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/op_cases.h"
+#include "tests/kernels/packed.h"
 
 extern const struct cuda_plugin cuda_plugin;
 
@@ -69,11 +70,21 @@ struct problem {
     int skew; /* elements by which each bf16 array starts off its boundary */
     uint32_t seed;
     int window; /* 0: none */
+    int each;   /* tokens of a sequence, on average; 0: a row is one sequence */
 };
 
 static size_t rows_of(struct problem p)
 {
     return (size_t)p.B * (size_t)p.T;
+}
+
+/* (B,T); NULL where rows are sequences; free it. */
+static int32_t *positions_of(struct problem p)
+{
+    if (!p.each) return NULL;
+    int32_t *positions = malloc(rows_of(p) * sizeof *positions);
+    packed_positions(positions, p.B, p.T, p.each);
+    return positions;
 }
 
 static size_t qkv_count(struct problem p)
@@ -123,20 +134,25 @@ static struct result run_cuda(struct problem p, const uint16_t *qkv, const uint1
     const struct op_side *s = &fixture.cuda;
     size_t n = qkv_count(p), m = out_count(p), rows = rows_of(p) * (size_t)p.NH, skew = 2 * (size_t)p.skew;
     struct result r = {malloc(2 * m), malloc(2 * n), malloc(4 * rows)};
-    void *base[6];
+    void *base[7];
+    int32_t *sequences = positions_of(p), *positions = NULL;
     struct err err;
     void *x = place(qkv, 2 * n, skew, &base[0]), *g = place(dout, 2 * m, skew, &base[1]),
          *y = place(NULL, 2 * m, skew, &base[2]), *dx = place(NULL, 2 * n, skew, &base[3]);
     float *lse = place(NULL, 4 * rows, 0, &base[4]);
     void *workspace = place(NULL, attention_workspace(p.B, p.T, p.NH, p.NKV, p.HS), 0, &base[5]);
-    s->backend->attention_forward(y, lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window, s->stream);
-    s->backend->attention_backward(dx, g, y, lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window,
-                                   s->stream);
+    void *there = place(sequences, rows_of(p) * sizeof *sequences, 0, &base[6]);
+    if (sequences) positions = there;
+    s->backend->attention_forward(y, lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window,
+                                  s->stream);
+    s->backend->attention_backward(dx, g, y, lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV, p.HS,
+                                   p.window, s->stream);
     s->backend->mem_download(r.out, y, 2 * m, s->stream);
     s->backend->mem_download(r.dqkv, dx, 2 * n, s->stream);
     s->backend->mem_download(r.lse, lse, 4 * rows, s->stream);
     if (s->backend->stream_wait(s->stream, &err)) fail_msg("%s", err.text);
-    for (int i = 0; i < 6; i++) s->backend->mem_free(s->device, base[i]);
+    for (int i = 0; i < 7; i++) s->backend->mem_free(s->device, base[i]);
+    free(sequences);
     return r;
 }
 
@@ -160,11 +176,12 @@ static struct reference run_cpu(struct problem p, const uint16_t *qkv, const uin
     struct reference r = {malloc(4 * m), malloc(4 * rows), malloc(4 * n)};
     float *x = widened(qkv, n), *g = widened(dout, m), *y = widened(other->out, m);
     void *workspace = malloc(attention_workspace(p.B, p.T, p.NH, p.NKV, p.HS));
-    s->backend->attention_forward(r.out, r.lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window,
-                                  s->stream);
-    s->backend->attention_backward(r.dqkv, g, y, other->lse, x, workspace, p.B, p.T, p.NH, p.NKV, p.HS,
-                                   p.window, s->stream);
-    free(x), free(g), free(y), free(workspace);
+    int32_t *positions = positions_of(p);
+    s->backend->attention_forward(r.out, r.lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV, p.HS,
+                                  p.window, s->stream);
+    s->backend->attention_backward(r.dqkv, g, y, other->lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV,
+                                   p.HS, p.window, s->stream);
+    free(x), free(g), free(y), free(workspace), free(positions);
     return r;
 }
 
@@ -244,8 +261,8 @@ static void expect_good(struct problem p)
 {
     struct judgement j = compare(p);
     if (!(j.worst <= 1))
-        fail_msg("B %d T %d NH %d NKV %d HS %d skew %d window %d: %s is off by %.3g times the bound", p.B,
-                 p.T, p.NH, p.NKV, p.HS, p.skew, p.window, j.output, j.worst);
+        fail_msg("B %d T %d NH %d NKV %d HS %d skew %d window %d each %d: %s is off by %.3g times the bound",
+                 p.B, p.T, p.NH, p.NKV, p.HS, p.skew, p.window, p.each, j.output, j.worst);
 }
 
 /* ---- tests ---- */
@@ -255,10 +272,10 @@ static void expect_good(struct problem p)
 static void every_head_width_agrees_with_the_cpu(void **state)
 {
     static const struct problem problems[] = {
-        {1, 129, 2, 1, 32, 0, 1, 0},  {1, 65, 2, 2, 16, 0, 2, 0},   {1, 128, 2, 1, 64, 0, 3, 0},
-        {2, 33, 3, 1, 48, 0, 4, 0},   {1, 97, 1, 1, 96, 0, 5, 0},   {1, 64, 2, 1, 80, 0, 6, 0},
-        {1, 130, 1, 1, 128, 0, 7, 0}, {1, 63, 2, 1, 112, 0, 8, 0},  {1, 66, 1, 1, 192, 0, 9, 0},
-        {1, 31, 2, 1, 160, 0, 10, 0}, {1, 70, 1, 1, 256, 0, 11, 0}, {1, 32, 2, 1, 224, 0, 12, 0},
+        {1, 129, 2, 1, 32, 0, 1, 0, 0},  {1, 65, 2, 2, 16, 0, 2, 0, 0},   {1, 128, 2, 1, 64, 0, 3, 0, 0},
+        {2, 33, 3, 1, 48, 0, 4, 0, 0},   {1, 97, 1, 1, 96, 0, 5, 0, 0},   {1, 64, 2, 1, 80, 0, 6, 0, 0},
+        {1, 130, 1, 1, 128, 0, 7, 0, 0}, {1, 63, 2, 1, 112, 0, 8, 0, 0},  {1, 66, 1, 1, 192, 0, 9, 0, 0},
+        {1, 31, 2, 1, 160, 0, 10, 0, 0}, {1, 70, 1, 1, 256, 0, 11, 0, 0}, {1, 32, 2, 1, 224, 0, 12, 0, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
@@ -268,9 +285,9 @@ static void every_head_width_agrees_with_the_cpu(void **state)
 static void odd_widths_and_unaligned_tensors_agree_too(void **state)
 {
     static const struct problem problems[] = {
-        {4, 40, 2, 1, 1, 0, 21, 0},   {2, 17, 2, 2, 7, 1, 22, 0},  {1, 67, 4, 2, 33, 0, 23, 0},
-        {1, 30, 2, 1, 63, 1, 24, 0},  {1, 35, 1, 1, 66, 0, 25, 0}, {1, 21, 2, 1, 129, 3, 26, 0},
-        {1, 19, 1, 1, 255, 0, 27, 0},
+        {4, 40, 2, 1, 1, 0, 21, 0, 0},   {2, 17, 2, 2, 7, 1, 22, 0, 0},  {1, 67, 4, 2, 33, 0, 23, 0, 0},
+        {1, 30, 2, 1, 63, 1, 24, 0, 0},  {1, 35, 1, 1, 66, 0, 25, 0, 0}, {1, 21, 2, 1, 129, 3, 26, 0, 0},
+        {1, 19, 1, 1, 255, 0, 27, 0, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
@@ -279,8 +296,8 @@ static void odd_widths_and_unaligned_tensors_agree_too(void **state)
 static void grouped_heads_and_batches_agree(void **state)
 {
     static const struct problem problems[] = {
-        {3, 1, 2, 1, 64, 0, 31, 0},  {2, 5, 8, 2, 32, 0, 32, 0},  {1, 66, 6, 2, 16, 0, 33, 0},
-        {2, 34, 4, 4, 64, 0, 34, 0}, {1, 200, 3, 1, 8, 0, 35, 0},
+        {3, 1, 2, 1, 64, 0, 31, 0, 0},  {2, 5, 8, 2, 32, 0, 32, 0, 0},  {1, 66, 6, 2, 16, 0, 33, 0, 0},
+        {2, 34, 4, 4, 64, 0, 34, 0, 0}, {1, 200, 3, 1, 8, 0, 35, 0, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
@@ -303,9 +320,9 @@ static void expect_same(struct problem p, struct problem q, enum sim_order order
 static void windows_agree(void **state)
 {
     static const struct problem problems[] = {
-        {1, 200, 2, 1, 32, 0, 91, 40}, {1, 200, 2, 1, 64, 0, 92, 65}, {1, 150, 1, 1, 96, 0, 93, 33},
-        {1, 150, 1, 1, 128, 0, 94, 1}, {1, 90, 2, 1, 192, 0, 95, 31}, {1, 70, 1, 1, 256, 0, 96, 20},
-        {2, 200, 4, 2, 16, 1, 97, 70}, {1, 270, 1, 1, 8, 0, 98, 129},
+        {1, 200, 2, 1, 32, 0, 91, 40, 0}, {1, 200, 2, 1, 64, 0, 92, 65, 0}, {1, 150, 1, 1, 96, 0, 93, 33, 0},
+        {1, 150, 1, 1, 128, 0, 94, 1, 0}, {1, 90, 2, 1, 192, 0, 95, 31, 0}, {1, 70, 1, 1, 256, 0, 96, 20, 0},
+        {2, 200, 4, 2, 16, 1, 97, 70, 0}, {1, 270, 1, 1, 8, 0, 98, 129, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
@@ -313,17 +330,30 @@ static void windows_agree(void **state)
 
 static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
 {
-    struct problem none = {1, 150, 2, 1, 32, 0, 99, 0}, whole = none, longer = none;
+    struct problem none = {1, 150, 2, 1, 32, 0, 99, 0, 0}, whole = none, longer = none;
     (void)state;
     whole.window = 150, longer.window = 1 << 20;
     expect_same(none, whole, SIM_FORWARD, "a window that is as long as the sequence");
     expect_same(none, longer, SIM_FORWARD, "a window that is longer than the sequence");
 }
 
+/* Each width with its own code; sequences shorter and longer than a tile, with a window, too. */
+static void packed_sequences_agree(void **state)
+{
+    static const struct problem problems[] = {
+        {2, 200, 2, 1, 32, 0, 101, 0, 40},  {1, 260, 2, 1, 64, 0, 102, 0, 90},
+        {1, 150, 1, 1, 96, 0, 103, 0, 20},  {1, 150, 1, 1, 128, 0, 104, 0, 64},
+        {1, 90, 2, 1, 192, 0, 105, 0, 9},   {1, 70, 1, 1, 256, 0, 106, 0, 20},
+        {2, 200, 4, 2, 16, 1, 107, 30, 60}, {1, 270, 1, 1, 8, 0, 108, 0, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
+}
+
 static void neither_order_nor_alignment_changes_a_bit(void **state)
 {
     static const struct problem problems[] = {
-        {1, 70, 2, 1, 64, 0, 41, 0}, {1, 67, 2, 1, 80, 0, 42, 0}, {1, 40, 2, 2, 200, 0, 43, 0}};
+        {1, 70, 2, 1, 64, 0, 41, 0, 0}, {1, 67, 2, 1, 80, 0, 42, 0, 0}, {1, 40, 2, 2, 200, 0, 43, 0, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         struct problem p = problems[i], skewed = p, halfway = p;
@@ -340,7 +370,7 @@ static void neither_order_nor_alignment_changes_a_bit(void **state)
  * maximum. */
 static void large_scores_neither_overflow_nor_vanish(void **state)
 {
-    struct problem p = {1, 80, 2, 1, 64, 0, 51, 0};
+    struct problem p = {1, 80, 2, 1, 64, 0, 51, 0, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
     (void)state;
     for (size_t i = 0; i < qkv_count(p); i++)
@@ -354,7 +384,7 @@ static void large_scores_neither_overflow_nor_vanish(void **state)
 
 static void a_nan_is_not_hidden(void **state)
 {
-    struct problem p = {1, 70, 1, 1, 64, 0, 61, 0};
+    struct problem p = {1, 70, 1, 1, 64, 0, 61, 0, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
     (void)state;
     qkv[40 * 192 + 64] = 0x7fc0; /* in key 40 */
@@ -371,7 +401,7 @@ static void a_nan_is_not_hidden(void **state)
 /* Only the comparison above finds an index that is wrong but in range. */
 static void the_bound_tells_a_swapped_head_and_a_missed_key(void **state)
 {
-    struct problem p = {1, 70, 4, 2, 64, 0, 71, 0};
+    struct problem p = {1, 70, 4, 2, 64, 0, 71, 0, 0};
     uint16_t *qkv = inputs(qkv_count(p), p.seed, 1), *dout = inputs(out_count(p), p.seed, 2);
     (void)state;
     struct result good = run_cuda(p, qkv, dout);
@@ -400,7 +430,7 @@ static void the_bound_tells_a_swapped_head_and_a_missed_key(void **state)
 
 /* ---- each barrier and each wait is needed ---- */
 
-static const struct problem several_tiles = {1, 140, 2, 1, 32, 0, 81, 0};
+static const struct problem several_tiles = {1, 140, 2, 1, 32, 0, 81, 0, 0};
 
 static void run_without(int barrier)
 {
@@ -433,6 +463,7 @@ int main(void)
         cmocka_unit_test(grouped_heads_and_batches_agree),
         cmocka_unit_test(windows_agree),
         cmocka_unit_test(a_window_as_long_as_the_sequence_changes_no_bit),
+        cmocka_unit_test(packed_sequences_agree),
         cmocka_unit_test(neither_order_nor_alignment_changes_a_bit),
         cmocka_unit_test(large_scores_neither_overflow_nor_vanish),
         cmocka_unit_test(a_nan_is_not_hidden),

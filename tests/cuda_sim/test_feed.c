@@ -16,13 +16,15 @@
 
 extern const struct cuda_plugin cuda_plugin;
 
-enum { B = 3, T = 4, BATCHES = 40, TOKENS = 31, BATCH = 2 * B * T };
+enum { B = 3, T = 4, BATCHES = 40, TOKENS = 31, BATCH = 3 * B * T };
 
-static void take(void *batches, enum task_part part, uint64_t cursor, int count, const int32_t **inputs,
-                 const int32_t **labels)
+static struct batch_view take(void *batches, enum task_part part, uint64_t cursor, int count)
 {
+    struct batch_view batch = {.B = count, .T = T};
     (void)part;
-    prefetch_take(batches, cursor, count, inputs, labels);
+    prefetch_take(batches, cursor, count, &batch.inputs, &batch.labels);
+    batch.positions = batch.inputs; /* any third array */
+    return batch;
 }
 
 static const struct task task = {.batch = take};
@@ -62,7 +64,8 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     assert_int_equal(prefetch_open(&train, B, async, &batches, &err), STATUS_OK);
     assert_int_equal(backend->device_open(DEVICE_FIRST, 0, &device, &err), STATUS_OK);
     assert_int_equal(model_init(&model, &config, &err), STATUS_OK);
-    struct plan_input input = {.model = &model, .B = B, .T = T, .micro_batches = micro_batches, .moments = 1};
+    struct plan_input input = {
+        .model = &model, .B = B, .T = T, .micro_batches = micro_batches, .packed = true, .moments = 1};
     assert_int_equal(plan_init(&plan, &input, &err), STATUS_OK);
     assert_int_equal(network_open(&network, backend, device, &model, &plan, &err), STATUS_OK);
     assert_int_equal(backend->mem_alloc(device, sizeof *found * BATCHES * BATCH, &saved, &err), STATUS_OK);
@@ -76,6 +79,7 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     backend->mem_download(found, saved, sizeof *found * BATCHES * BATCH, network.stream);
     for (int i = 0; i < BATCHES; i++) {
         split_batch(&train, first + (uint64_t)i * B, B, want, want + B * T);
+        memcpy(want + 2 * B * T, want, sizeof *want * B * T);
         wrong += memcmp(want, found + i * BATCH, sizeof want) != 0;
     }
     backend->mem_free(device, saved);

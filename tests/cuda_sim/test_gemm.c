@@ -455,7 +455,7 @@ static void a_lost_device_is_called_by_no_operation(void **state)
     s.k->add(s.out, s.a, 4, s.stream);
     assert_true(isnan(s.k->event_elapsed(from, to))); /* gets the error; the stream does not */
     uint64_t launches = sim_launches(), products = sim_products(), heuristics = sim_heuristics();
-    s.k->attention_forward(s.out, (float *)s.b, s.a, s.workspace, 1, 1, 1, 1, 4, 0, of[0]);
+    s.k->attention_forward(s.out, (float *)s.b, s.a, NULL, s.workspace, 1, 1, 1, 1, 4, 0, of[0]);
     s.k->add(s.out, s.a, 4, of[1]);
     product_dense(s.k, s.out, s.a, s.b, 1, 2, 3, false, false, false, of[2]);
     s.k->event_record(to, of[3]);

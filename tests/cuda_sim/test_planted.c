@@ -246,7 +246,7 @@ static void a_swapped_head_index_is_found(void **state)
     for (int i = 0; i < QKV; i++) qkv[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
     assert_int_equal(op_side_open(&cpu, cpu_backend(), PRECISION_FP32, &err), STATUS_OK);
     void *workspace = malloc(attention_workspace(1, T, NH, NKV, HS));
-    cpu.backend->attention_forward(want, lse, qkv, workspace, 1, T, NH, NKV, HS, 0, cpu.stream);
+    cpu.backend->attention_forward(want, lse, qkv, NULL, workspace, 1, T, NH, NKV, HS, 0, cpu.stream);
     assert_int_equal(side.backend->mem_alloc(side.device, sizeof qkv, &x, &err), STATUS_OK);
     assert_int_equal(side.backend->mem_alloc(side.device, sizeof got, &y, &err), STATUS_OK);
     side.backend->mem_upload(x, qkv, sizeof qkv, side.stream);

@@ -8,6 +8,7 @@
 
 #include "core/base/philox.h"
 #include "tests/gpu/op_desk.h"
+#include "tests/kernels/packed.h"
 #include "tests/kernels/product.h"
 
 #define ELEMENTWISE 1e-6
@@ -130,6 +131,18 @@ static struct op_shape even(struct op_shape s)
     return s;
 }
 
+/* Of sequences that are packed into rows, as the seed says; NULL for most shapes. */
+static const int32_t *packed(struct desk *d, struct op_shape s)
+{
+    if (s.seed % 3 != 1) return NULL;
+    size_t bytes = (size_t)rows_of(s) * sizeof(int32_t);
+    int32_t *host = malloc(bytes);
+    packed_positions(host, s.B, s.T, 1 + (int)(s.seed / 3 % (uint32_t)s.T));
+    const int32_t *positions = desk_put(d, host, bytes, sizeof *host);
+    free(host);
+    return positions;
+}
+
 static void rope_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     s = even(s);
@@ -140,7 +153,8 @@ static void rope_case(const struct op_side *side, struct op_shape s, struct op_o
     const int32_t *positions = desk_tokens(&d, (size_t)rows_of(s), s.T, false);
     side->backend->rope(x, angles, s.seed % 3 ? positions : NULL, s.B, s.T, s.NH, s.NKV, s.HS, false,
                         side->stream);
-    side->backend->rope(y, angles, NULL, s.B, s.T, s.NH, s.NKV, s.HS, true, side->stream);
+    side->backend->rope(y, angles, s.seed % 2 ? positions : NULL, s.B, s.T, s.NH, s.NKV, s.HS, true,
+                        side->stream);
     desk_tensor_result(&d, out, "qkv", x, n, ELEMENTWISE);
     desk_tensor_result(&d, out, "dqkv", y, n, ELEMENTWISE);
     desk_close(&d, out);
@@ -176,7 +190,8 @@ static void qk_norm_backward_case(const struct op_side *side, struct op_shape s,
           *angles = desk_floats(&d, (size_t)s.T * HS, 0, 1);
     void *workspace = desk_scratch(&d, row_chunk_workspace(N, 2 * s.HS));
     side->backend->qk_norm_rope_backward(dqkv, s.seed % 8 >= 6 ? NULL : dq, s.seed % 4 == 3 ? NULL : dk, x, r,
-                                         q, k, angles, workspace, s.B, s.T, s.NH, s.NKV, s.HS, side->stream);
+                                         q, k, angles, packed(&d, s), workspace, s.B, s.T, s.NH, s.NKV, s.HS,
+                                         side->stream);
     desk_tensor_result(&d, out, "dqkv", dqkv, n, ELEMENTWISE);
     desk_result(&d, out, "dq_weight", dq, HS, REDUCTION);
     desk_result(&d, out, "dk_weight", dk, HS, REDUCTION);
@@ -192,12 +207,13 @@ static void attention_case(const struct op_side *side, struct op_shape s, struct
          *dqkv = desk_blank_tensor(&d, n);
     float *lse = desk_blank(&d, rows);
     void *workspace = desk_scratch(&d, attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
-    side->backend->attention_forward(y, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
+    const int32_t *positions = packed(&d, s);
+    side->backend->attention_forward(y, lse, qkv, positions, workspace, s.B, s.T, s.NH, s.NKV, s.HS, s.window,
                                      side->stream);
     desk_tensor_result(&d, out, "out", y, m, REDUCTION);
     desk_round(&d, y, m);
-    side->backend->attention_backward(dqkv, dout, y, lse, qkv, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
-                                      s.window, side->stream);
+    side->backend->attention_backward(dqkv, dout, y, lse, qkv, positions, workspace, s.B, s.T, s.NH, s.NKV,
+                                      s.HS, s.window, side->stream);
     desk_result(&d, out, "lse", lse, rows, REDUCTION);
     /* ds is rounded to bf16 before its products, by up to 2^-9 of itself; chance averages that over many
      * terms, but the smallest shapes have few */

@@ -206,7 +206,7 @@ static struct op_work qk_norm_rope_backward(struct op_bench *b)
     const struct op_speed_sizes *s = &b->s;
     if (b->first) qk_norm_rope_forward(b);
     b->backend->qk_norm_rope_backward(b->a, b->small, b->small + s->HS, b->x, b->rstd, b->y, b->y, b->cos_sin,
-                                      b->workspace, s->B, s->T, s->NH, s->NKV, s->HS, b->stream);
+                                      NULL, b->workspace, s->B, s->T, s->NH, s->NKV, s->HS, b->stream);
     double rotated = (double)b->N * (s->NH + s->NKV);
     return (struct op_work){.bytes = floats(rotated) + elements(b, 3 * rotated * s->HS)};
 }
@@ -221,7 +221,7 @@ static double attention_flops(const struct op_bench *b, int products)
 static struct op_work attention_forward(struct op_bench *b)
 {
     const struct op_speed_sizes *s = &b->s;
-    b->backend->attention_forward(b->a, b->lse, b->x, b->workspace, s->B, s->T, s->NH, s->NKV, s->HS, 0,
+    b->backend->attention_forward(b->a, b->lse, b->x, NULL, b->workspace, s->B, s->T, s->NH, s->NKV, s->HS, 0,
                                   b->stream);
     return (struct op_work){.bytes = floats((double)b->N * s->NH) +
                                      elements(b, (double)b->N * (b->Q + s->NH * s->HS)),
@@ -232,8 +232,8 @@ static struct op_work attention_backward(struct op_bench *b)
 {
     const struct op_speed_sizes *s = &b->s;
     if (b->first) attention_forward(b);
-    b->backend->attention_backward(b->b, b->y, b->a, b->lse, b->x, b->workspace, s->B, s->T, s->NH, s->NKV,
-                                   s->HS, 0, b->stream);
+    b->backend->attention_backward(b->b, b->y, b->a, b->lse, b->x, NULL, b->workspace, s->B, s->T, s->NH,
+                                   s->NKV, s->HS, 0, b->stream);
     return (struct op_work){.bytes = floats((double)b->N * s->NH) +
                                      elements(b, 2.0 * b->N * (b->Q + s->NH * s->HS)),
                             .flops = attention_flops(b, 5)};

@@ -98,7 +98,8 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
     struct step_result result;
     int B = bench->B, T = bench->T, rows = B * T;
     network_clear(net);
-    network_train(net, bench->inputs, bench->targets, B, T, bench->dropout, control);
+    network_train(net, (struct batch_view){bench->inputs, bench->targets, NULL, B, T}, bench->dropout,
+                  control);
     network_control(net, (struct step_control){.lr = (float)bench->lr});
     optimizer_step(&optimizer, net);
     network_result(net, &result);

@@ -273,12 +273,13 @@ static void qk_norm_body(const struct check_target *t)
             void *workspace = check_workspace(row_chunk_workspace(s.B * s.T, 2 * s.HS));
             float *alone = check_copy(dqkv, n), *dq = check_copy(dq_weight, s.HS),
                   *dk = check_copy(dk_weight, s.HS), *last = check_copy(dqkv, n);
-            t->backend->qk_norm_rope_backward(alone, dq, NULL, qkv, rstd, q_weight, k_weight, cos_sin,
+            t->backend->qk_norm_rope_backward(alone, dq, NULL, qkv, rstd, q_weight, k_weight, cos_sin, NULL,
                                               workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
-            t->backend->qk_norm_rope_backward(last, NULL, dk, qkv, rstd, q_weight, k_weight, cos_sin,
+            t->backend->qk_norm_rope_backward(last, NULL, dk, qkv, rstd, q_weight, k_weight, cos_sin, NULL,
                                               workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
             t->backend->qk_norm_rope_backward(dqkv, dq_weight, dk_weight, qkv, rstd, q_weight, k_weight,
-                                              cos_sin, workspace, s.B, s.T, s.NH, s.NKV, s.HS, t->stream);
+                                              cos_sin, NULL, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
+                                              t->stream);
             check_same_bits("dqkv without dk_weight", alone, dqkv, n);
             check_same_bits("dqkv without dq_weight", last, dqkv, n);
             check_same_bits("dq_weight alone", dq, dq_weight, s.HS);

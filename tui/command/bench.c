@@ -93,7 +93,7 @@ static double time_step(struct bench *b)
     double start = clock_monotonic();
     network_clear(net);
     struct step_control control = {.loss_scale = 1.0f / (float)(B * T), .lr = (float)c->train.learning_rate};
-    network_train(net, b->tokens, b->tokens + 1, B, T, 0, control);
+    network_train(net, (struct batch_view){b->tokens, b->tokens + 1, NULL, B, T}, 0, control);
     optimizer_step(&b->optimizer, net);
     network_result(net, &result);
     return clock_monotonic() - start;

@@ -167,8 +167,8 @@ static enum status measure(struct evaluation *e, struct progress_bar *bar, struc
         int b = e->sequences - e->done < (uint64_t)e->B ? (int)(e->sequences - e->done) : e->B;
         char suffix[48];
         split_batch(&e->split, e->done, b, e->inputs, e->targets);
-        network_forward(net, e->inputs, b, e->T);
-        double nats = network_loss(net, e->targets, b, e->T);
+        network_forward(net, (struct batch_view){.inputs = e->inputs, .B = b, .T = e->T});
+        double nats = network_loss(net, (struct batch_view){.labels = e->targets, .B = b, .T = e->T});
         enum status status = net->backend->stream_wait(net->stream, err);
         if (status) return status; /* a failed device returns no valid loss */
         e->nats += nats;

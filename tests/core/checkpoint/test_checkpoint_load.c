@@ -262,8 +262,8 @@ static double loss_of(struct network *network, int V)
     int32_t inputs[5], targets[5];
     rig_tokens(1, V, inputs, 5);
     rig_tokens(2, V, targets, 5);
-    network_forward(network, inputs, 1, 5);
-    return network_loss(network, targets, 1, 5);
+    network_forward(network, (struct batch_view){.inputs = inputs, .B = 1, .T = 5});
+    return network_loss(network, (struct batch_view){.labels = targets, .B = 1, .T = 5});
 }
 
 /* Whether a frozen parameter holds exactly these weights: bf16 matrices as they are, all else widened. */

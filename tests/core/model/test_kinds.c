@@ -92,9 +92,11 @@ static void the_loss_is_that_of_transformers(void **state)
         for (int b = 0; b < c.B; b++)
             read_tokens(json_array_get(json_object_get(c.oracle, "tokens"), (size_t)b), tokens + 40 * b, 40);
         for (int i = 0; i < 80; i++) targets[i] = i % 40 == 39 ? -100 : tokens[i + 1];
-        network_forward(&c.rig.network, tokens, c.B, c.T);
+        network_forward(&c.rig.network, (struct batch_view){.inputs = tokens, .B = c.B, .T = c.T});
         double want = json_number_value(json_object_get(c.oracle, "loss")),
-               got = network_loss(&c.rig.network, targets, c.B, c.T) / 78;
+               got =
+                   network_loss(&c.rig.network, (struct batch_view){.labels = targets, .B = c.B, .T = c.T}) /
+                   78;
         if (getenv("KINDS_TABLE"))
             printf("%-22s loss %.9f, %.1e away\n", kinds[kind].name, got, fabs(got / want - 1));
         if (!(fabs(got - want) <= 1e-6 * want))
@@ -120,7 +122,7 @@ static int32_t likeliest(struct checkout *c, const int32_t *tokens, int count, b
     if (cached)
         row = network_append(net, 0, tokens + before, count - before);
     else
-        network_forward(net, tokens, 1, count);
+        network_forward(net, (struct batch_view){.inputs = tokens, .B = 1, .T = count});
     network_logits(net, row, 1, logits);
     for (int v = 1; v < c->config.vocab_size; v++)
         if (logits[v] > logits[best]) best = v;

@@ -80,7 +80,7 @@ static double worst_logit(const char *fixture, const char *folder)
     assert_int_equal(config.vocab_size, V);
     rig_open(&rig, NULL, &config, B, T, 0);
     if (checkpoint_load_weights(folder, &rig.network, &err)) fail_msg("%s", err.text);
-    network_forward(&rig.network, tokens->data, B, T);
+    network_forward(&rig.network, (struct batch_view){.inputs = tokens->data, .B = B, .T = T});
     float *row = malloc((size_t)V * sizeof *row);
     const float *expected = logits->data;
     for (int n = 0; n < B * T; n++) {

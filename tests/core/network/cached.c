@@ -59,7 +59,7 @@ static double squares(const float *got, const float *want, size_t n)
 /* All logits (length, V) of a sequence, by one pass. */
 static void logits_of(struct rig *rig, const int32_t *tokens, int length, float *out)
 {
-    network_forward(&rig->network, tokens, 1, length);
+    network_forward(&rig->network, (struct batch_view){.inputs = tokens, .B = 1, .T = length});
     network_logits(&rig->network, 0, length, out);
 }
 

@@ -221,9 +221,9 @@ static void infer(const struct plan_trial *t, struct network *net)
     float logits[8 * 60];
     int B = (t->input.B + 1) / 2, T = (t->input.T + 1) / 2;
     rig_tokens(9, t->config.vocab_size, tokens, B * T);
-    network_forward(net, tokens, B, T);
-    network_loss(net, tokens, B, T);
-    network_forward(net, tokens, 1, T);
+    network_forward(net, (struct batch_view){.inputs = tokens, .B = B, .T = T});
+    network_loss(net, (struct batch_view){.labels = tokens, .B = B, .T = T});
+    network_forward(net, (struct batch_view){.inputs = tokens, .B = 1, .T = T});
     network_logits(net, T - 1, 1, logits);
     for (int slot = 0; slot < t->input.cache_slots; slot++) {
         int length = t->input.cache_length < 20 ? t->input.cache_length : 20, row;

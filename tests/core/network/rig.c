@@ -35,7 +35,7 @@ void rig_train(struct network *network, const int32_t *inputs, const int32_t *ta
                                    .step = dropout.step,
                                    .micro_batch = dropout.micro_batch,
                                    .loss_scale = loss_scale};
-    network_train(network, inputs, targets, B, T, dropout.probability, control);
+    network_train(network, (struct batch_view){inputs, targets, NULL, B, T}, dropout.probability, control);
 }
 
 double rig_uniform(uint64_t seed, uint64_t index)

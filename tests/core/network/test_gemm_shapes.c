@@ -109,9 +109,9 @@ static void exactly_the_products_of_a_step_are_listed(void **state)
             rig_open(&rig, &backend, &config, B, T, 2);
             rig_tokens(1, config.vocab_size, tokens, B * T);
             rig_tokens(2, config.vocab_size, targets, B * T);
-            network_forward(&rig.network, tokens, B, T);
+            network_forward(&rig.network, (struct batch_view){.inputs = tokens, .B = B, .T = T});
             write_on(&rig.network, tokens, T, logits);
-            network_loss(&rig.network, targets, B, T);
+            network_loss(&rig.network, (struct batch_view){.labels = targets, .B = B, .T = T});
             rig_train(&rig.network, tokens, targets, B, T, 1, (struct rig_dropout){0});
             expect_equal_sets(&rig.plan);
             rig_close(&rig);
@@ -127,9 +127,9 @@ static void without_training_only_the_forward_products_are_listed(void **state)
     struct backend backend = recording_backend();
     struct rig rig;
     rig_open(&rig, &backend, &config, 13, 50, 0);
-    network_forward(&rig.network, tokens, 13, 50);
+    network_forward(&rig.network, (struct batch_view){.inputs = tokens, .B = 13, .T = 50});
     write_on(&rig.network, tokens, 50, logits);
-    network_loss(&rig.network, tokens, 13, 50);
+    network_loss(&rig.network, (struct batch_view){.labels = tokens, .B = 13, .T = 50});
     expect_equal_sets(&rig.plan);
     rig_close(&rig);
 }

@@ -270,7 +270,7 @@ static void logits_match_the_reference_at_every_position(void **state)
     double *want = malloc((size_t)(N * V) * sizeof *want);
     float *got = malloc((size_t)V * sizeof *got);
     reference_loss(&rig.model, w, batch.inputs, batch.targets, B, T, none, want);
-    network_forward(&rig.network, batch.inputs, B, T);
+    network_forward(&rig.network, (struct batch_view){.inputs = batch.inputs, .B = B, .T = T});
     for (int row = 0; row < N; row++) {
         network_logits(&rig.network, row, 1, got);
         for (int v = 0; v < V; v++) {
@@ -294,11 +294,11 @@ static void a_short_sequence_after_a_long_one_is_as_if_alone(void **state)
     rig_open(&rig, NULL, &config, B, T, 2);
     struct batch batch = make_batch(config.vocab_size);
     double *w = as_double(rig.network.weights, rig.model.elements);
-    network_forward(&rig.network, batch.inputs, B, T);
-    network_loss(&rig.network, batch.targets, B, T);
+    network_forward(&rig.network, (struct batch_view){.inputs = batch.inputs, .B = B, .T = T});
+    network_loss(&rig.network, (struct batch_view){.labels = batch.targets, .B = B, .T = T});
     for (int t = 1; t < T; t++) {
-        network_forward(&rig.network, batch.inputs, 1, t);
-        double got = network_loss(&rig.network, batch.targets, 1, t);
+        network_forward(&rig.network, (struct batch_view){.inputs = batch.inputs, .B = 1, .T = t});
+        double got = network_loss(&rig.network, (struct batch_view){.labels = batch.targets, .B = 1, .T = t});
         double want = reference_loss(&rig.model, w, batch.inputs, batch.targets, 1, t, none, NULL);
         assert_true(fabs(got - want) <= LOSS_TOLERANCE * want);
     }

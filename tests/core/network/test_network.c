@@ -163,8 +163,10 @@ static void expect_loss_logits_and_gradients(const char *name)
     float *logits = malloc((size_t)V * sizeof *logits);
     const float *expected = tensor(&f, "logits")->data;
 
-    network_forward(&f.network, f.tokens, f.B, f.T);
-    assert_true(fabs(network_loss(&f.network, f.targets, f.B, f.T) / f.valid - want) < 3e-6 * want);
+    network_forward(&f.network, (struct batch_view){.inputs = f.tokens, .B = f.B, .T = f.T});
+    assert_true(fabs(network_loss(&f.network, (struct batch_view){.labels = f.targets, .B = f.B, .T = f.T}) /
+                         f.valid -
+                     want) < 3e-6 * want);
     for (int row = 0; row < f.B * f.T; row++) {
         network_logits(&f.network, row, 1, logits);
         for (int v = 0; v < V; v++) {
