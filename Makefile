@@ -65,7 +65,8 @@ LIBS = $(OPENBLAS) -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \
 # CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
 # but its table (see kernels/device/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
-               kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c kernels/device/occupancy.c
+               kernels/nf4_quantise.c kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c \
+               kernels/device/occupancy.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 ISAS := baseline v3 v4

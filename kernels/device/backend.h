@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "kernels/nf4.h"
 #include "kernels/partition.h"
 
 /* How a stream computes. TF32: fp32 elements, but matrix products may round their operands to 10 bits of
@@ -37,12 +38,25 @@ static inline size_t precision_bytes(enum precision precision)
     return precision == PRECISION_BF16 ? 2 : 4;
 }
 
-/* The type of numbers in memory. */
-enum element { ELEMENT_FP32, ELEMENT_BF16 };
+/* The type of numbers in memory. NF4, with its scales as they are or nested, stores frozen weights: they are
+ * dequantised before they are operands. */
+enum element { ELEMENT_FP32, ELEMENT_BF16, ELEMENT_NF4, ELEMENT_NF4_NESTED };
 
+/* Of a type that operands have. */
 static inline size_t element_bytes(enum element element)
 {
     return element == ELEMENT_BF16 ? 2 : 4;
+}
+
+static inline bool element_is_nf4(enum element element)
+{
+    return element == ELEMENT_NF4 || element == ELEMENT_NF4_NESTED;
+}
+
+/* The bytes of a tensor of n elements of any type. */
+static inline size_t element_storage(enum element element, size_t n)
+{
+    return element_is_nf4(element) ? nf4_bytes(n, element == ELEMENT_NF4_NESTED) : n * element_bytes(element);
 }
 
 /* The elements of tensors in a stream of this precision. */

@@ -347,6 +347,31 @@ static void cast_case(const struct op_side *side, struct op_shape s, struct op_o
     desk_close(&d, out);
 }
 
+/* What every side stores: quantised on the host. */
+static void nf4_dequantise_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t n = (size_t)rows_of(s) * (size_t)s.C;
+    float *x = malloc(n * sizeof *x), *scales = malloc(nf4_blocks(n) * sizeof *scales);
+    for (size_t i = 0; i < n; i++)
+        x[i] = philox_uniform(philox4x32_10((uint32_t)i, 0, 0, 0, s.seed, 0x6e6634u).word[0]) - 0.3f;
+    for (int nested = 0; nested < 2; nested++) {
+        uint8_t *stored = calloc(1, nf4_bytes(n, nested));
+        nf4_quantise(stored, scales, x, n);
+        if (nested)
+            nf4_nest(stored + nf4_code_bytes(n), scales, nf4_mean(scales, n), n);
+        else
+            memcpy(stored + nf4_code_bytes(n), scales, nf4_blocks(n) * sizeof *scales);
+        void *y = desk_blank_tensor(&d, n), *there = desk_put(&d, stored, nf4_bytes(n, nested), 16);
+        side->backend->nf4_dequantise(y, there, n, nested, side->stream);
+        side->backend->nf4_dequantise(y, there, 0, nested, side->stream);
+        desk_tensor_result(&d, out, nested ? "nested" : "out", y, n, 0);
+        free(stored);
+    }
+    free(x), free(scales);
+    desk_close(&d, out);
+}
+
 /* On the device, set there as a training step does it. */
 static struct step_control *control_of(struct desk *d, struct step_control control)
 {
@@ -490,6 +515,7 @@ const struct op_case op_cases[] = {
     {"swiglu", swiglu_case},
     {"gemm", gemm_case},
     {"gemm_few_rows", gemm_few_rows_case},
+    {"nf4_dequantise", nf4_dequantise_case},
     {"bias", bias_case},
     {"add", add_case},
     {"cast", cast_case},

@@ -283,6 +283,12 @@ static struct op_work cast(struct op_bench *b)
     return (struct op_work){.bytes = floats((double)b->s.n) + elements(b, (double)b->s.n)};
 }
 
+static struct op_work nf4_dequantise(struct op_bench *b)
+{
+    b->backend->nf4_dequantise(b->a, b->x, b->s.n, false, b->stream);
+    return (struct op_work){.bytes = (double)nf4_bytes(b->s.n, false) + elements(b, (double)b->s.n)};
+}
+
 static struct op_work cross_entropy_forward(struct op_bench *b)
 {
     b->backend->cross_entropy_forward(b->losses, b->x, b->tokens, b->s.rows, b->s.V, b->stream);
@@ -372,6 +378,7 @@ const struct op_speed_case op_speed_cases[] = {
     {"qk_norm_rope_backward", qk_norm_rope_backward},
     {"swiglu_forward", swiglu_forward},
     {"swiglu_backward", swiglu_backward},
+    {"nf4_dequantise", nf4_dequantise},
     {"bias_forward", bias_forward},
     {"bias_backward", bias_backward},
     {"add", add},

@@ -275,6 +275,8 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     product_dense(k, f[0], f[1], f[2], N, F, C, false, true, false, t->stream);
     k->gemm_few_rows(matrix_view(f[0], ELEMENT_FP32, F), matrix_view(f[1], ELEMENT_FP32, C),
                      matrix_view(f[2], ELEMENT_FP32, C), FEW_ROWS_MAX, F, C, t->stream);
+    k->nf4_dequantise(f[0], f[6], N * C, false, t->stream);
+    k->nf4_dequantise(f[0], f[6], N * C, true, t->stream);
     product_dense(k, f[0], f[1], f[2], 1, F, C, false, false, true, t->stream);
     product_dense(k, f[0], f[1], f[2], C, F, N, true, false, true, t->stream);
     linear_cross_entropy(k, f[0], f[1], f[2], f[3], matrix_view(f[4], ELEMENT_FP32, C), tokens, &control, 32,

@@ -92,6 +92,10 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is((60 + 30) * 4, 5 * 30);
     k->swiglu_backward(AT(1), AT(2), AT(1), N, F, s);
     cost_is((30 + 60 + 60) * 4, 11 * 30);
+    k->nf4_dequantise(AT(1), AT(2), 65, false, s);
+    cost_is(65 * 4 + 48 + 2 * 4, 65); /* 33 bytes of codes, padded, and two scales */
+    k->nf4_dequantise(AT(1), AT(2), 65, true, s);
+    cost_is(65 * 4 + 48 + (1 + 256 + 1) * 4 + 2, 65);
     k->add(AT(1), AT(2), 36, s);
     cost_is(3 * 36 * 4, 36);
     k->dropout(AT(1), 36, 0.5f, site, s);

@@ -21,6 +21,18 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
+/* Rounded before anything else happens to it, so that no compiler makes a multiply-add of the two. */
+static inline float __fmul_rn(float a, float b)
+{
+    volatile float product = a * b;
+    return product;
+}
+
+static inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+
 struct uint3 {
     unsigned x, y, z;
 };
