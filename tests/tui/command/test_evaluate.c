@@ -56,6 +56,7 @@ static void the_loss_is_the_validation_loss_of_training(void **state)
     assert_int_equal(stage_int(json, "tokens"), 62 * 32);
     assert_int_equal(stage_int(json, "bytes"), 62 * 32); /* the tokenizer is bytes */
     assert_int_equal(stage_int(json, "sequences"), 62);
+    assert_string_equal(stage_text(json, "precision"), "fp32");
     assert_int_equal(stage_int(json, "left_out_tokens"), 2000 - 62 * 32);
     char *page = process_output("evaluate", "mine", "--data", held, "--seq-len=32", NULL);
     assert_non_null(strstr(page, "left_out_tokens    16\n"));
