@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum status question_file_open(const char *path, struct question_file *file, struct err *err)
@@ -12,10 +13,24 @@ enum status question_file_open(const char *path, struct question_file *file, str
     return file_map_open(path, &file->map, err);
 }
 
+enum status question_file_keep(struct question_file *file, struct err *err)
+{
+    size_t size = file->map.size;
+    unsigned char *copy = malloc(size + 1);
+    if (!copy) return err_no_memory(err, "a copy of %s", file->path);
+    memcpy(copy, file->map.data, size);
+    file_map_close(&file->map);
+    file->copy = copy;
+    file->map.data = copy;
+    file->map.size = size;
+    return STATUS_OK;
+}
+
 void question_file_close(struct question_file *file)
 {
     json_decref(file->object);
-    file_map_close(&file->map);
+    if (!file->copy) file_map_close(&file->map);
+    free(file->copy);
     *file = (struct question_file){0};
 }
 

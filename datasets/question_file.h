@@ -24,12 +24,15 @@ struct question {
 struct question_file {
     const char *path; /* borrowed */
     struct file_map map;
+    unsigned char *copy;   /* of the map, in its place; NULL: the file is mapped; owned */
     size_t at;             /* where the next line begins */
     uint64_t line;         /* of the newest question, from 1 */
     struct json_t *object; /* the newest question; owned */
 };
 
 enum status question_file_open(const char *path, struct question_file *file, struct err *err);
+/* Reads from a copy in memory from now on: the file itself may change or go. */
+enum status question_file_keep(struct question_file *file, struct err *err);
 void question_file_close(struct question_file *file); /* harmless on a zeroed struct */
 void question_file_rewind(struct question_file *file);
 

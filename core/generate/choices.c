@@ -103,6 +103,11 @@ void choice_scorer_close(struct choice_scorer *scorer)
     *scorer = (struct choice_scorer){0};
 }
 
+void choice_scorer_forget(struct choice_scorer *scorer)
+{
+    network_truncate(scorer->network, 0, 0);
+}
+
 /* Makes slot 0 hold tokens (count): keeps the beginning that it already has. */
 static void hold(struct choice_scorer *s, const uint32_t *tokens, int count)
 {

@@ -41,6 +41,9 @@ enum status choice_scorer_open(struct choice_scorer *scorer, struct network *net
                                const struct tokenizer *tokenizer, struct err *err);
 void choice_scorer_close(struct choice_scorer *scorer); /* harmless on a zeroed struct */
 
+/* Call before the next question if the weights have changed or another text has been in slot 0. */
+void choice_scorer_forget(struct choice_scorer *scorer);
+
 /* Answers a question that question_measure accepted. Equal choices: the first. log_likelihoods (count of the
  * question), Σ ln p(token | tokens before it) in nats for each choice, may be NULL. Waits for the device.
  * STATUS_DEVICE if it fails; STATUS_FAILED if a likelihood is not a number. */

@@ -286,9 +286,8 @@ enum precision plan_precision(enum precision_choice choice, enum precision best)
     return choice == CHOOSE_BEST ? best : (enum precision)(choice - 1);
 }
 
-/* Tokens of the longest sample: a token stands for at least one byte of the prompt, but for those that a
- * tokenizer adds at the ends. At most a sequence of training. */
-static int sample_length(const struct config *c)
+/* A token stands for at least one byte of the prompt, but for those that a tokenizer adds at the ends. */
+int plan_sample_length(const struct config *c)
 {
     enum { ADDED = 16 };
     int64_t tokens = (int64_t)strlen(c->sample.prompt) + ADDED + c->sample.max_tokens;
@@ -310,7 +309,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .micro_batches = (int)c->train.accumulation_steps,
                                .moments = moments,
                                .cache_slots = 1,
-                               .cache_length = sample_length(c),
+                               .cache_length = plan_sample_length(c),
                                .precision = plan_precision(c->train.precision, info.best),
                                .activation_interval = (int)c->checkpoint.activation_interval,
                                .loss = c->train.loss,

@@ -96,6 +96,9 @@ struct plan_input plan_input_of(const struct config *config, const struct model 
 /* Sets the device's properties that matter for a plan with this input's allocator. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
 
+/* Tokens of the longest sample, and of the cache that plan_input_of asks for: at most train.seq_len. */
+int plan_sample_length(const struct config *config);
+
 struct buffer_place {
     enum plan_category category;
     size_t offset;

@@ -85,6 +85,19 @@ static enum status take_companions(struct trainer *t, const char *folder, struct
     return companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err);
 }
 
+/* Checks eval.tasks, and raises the length of the cache to what it needs. */
+static enum status open_tasks(struct trainer *t, int *cache_length, struct err *err)
+{
+    const struct train_setup *setup = &t->setup;
+    enum status status =
+        eval_tasks_open(&t->tasks, setup->config, setup->corpus->tokenizer, setup->progress, err);
+    if (status) return status;
+    if (t->tasks.count && !t->task->examples(t->data, TASK_VALIDATION))
+        return err_set(err, STATUS_USAGE,
+                       "eval.tasks: needs evaluations, so data.val or a data.val_fraction above 0");
+    return eval_tasks_cache_length(setup->config, cache_length, err);
+}
+
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     struct config *c = setup->config;
@@ -117,6 +130,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->schedule = schedule_of(c);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
     input.full = setup->full;
+    if (!status) status = open_tasks(t, &input.cache_length, err);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
     size_t reserved = 0;
@@ -135,6 +149,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
     if (!status) status = trainer_open_steps(t, err);
     if (!status) status = trainer_open_samples(t, err);
+    if (!status) status = eval_tasks_ready(&t->tasks, &t->network, setup->corpus->tokenizer, err);
     if (status) {
         trainer_close(t);
         return status;
@@ -149,6 +164,7 @@ void trainer_close(struct trainer *t)
     save_collect(&t->job, true);
     companions_release(&t->companions);
     trainer_close_samples(t);
+    eval_tasks_close(&t->tasks);
     trainer_close_steps(t);
     network_close(&t->network);
     plan_release(&t->plan);

@@ -12,6 +12,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/generate/generate.h"
 #include "core/train/decide.h"
+#include "core/train/eval_tasks.h"
 #include "core/train/feed.h"
 #include "core/train/health.h"
 #include "core/train/optimizer.h"
@@ -53,6 +54,7 @@ struct trainer {
     double waited;   /* seconds waited for batches, at the last reported step */
     bool not_finite; /* a number was not finite, and health.on_nan = stop */
     struct generator generator;
+    struct eval_tasks tasks;
     bool samples; /* the corpus has a tokenizer, and the generator is open */
     char *sample_bytes, *sample_text;
     int64_t evaluated_step; /* of the last evaluation; -1: none */

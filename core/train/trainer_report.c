@@ -1,5 +1,6 @@
 /* The trainer's reports other than step records: events, real and planned memory, health, judged from each
  * reported step, and between steps evaluations, which early stopping judges, and samples of text. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,9 @@ enum status trainer_open_samples(struct trainer *t, struct err *err)
     if (!t->sample_bytes || !t->sample_text) return err_no_memory(err, "samples of text");
     if (!t->setup.corpus->tokenizer) return STATUS_OK;
     t->samples = true;
-    return generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);
+    enum status status = generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);
+    t->generator.most = plan_sample_length(t->setup.config); /* the cache may be longer, for eval.tasks */
+    return status;
 }
 
 void trainer_close_samples(struct trainer *t)
@@ -140,6 +143,27 @@ static struct measures measure(struct trainer *t)
     return t->task->measure(sum, (double)counting);
 }
 
+/* Adds the scores of eval.tasks. */
+static void answer_tasks(struct trainer *t, struct measures *measures)
+{
+    struct train_observer *o = &t->setup.observer;
+    struct err problem = {0};
+    enum status status = eval_tasks_measure(&t->tasks, o->leave, o->context, measures, &problem);
+    if (status == STATUS_INTERRUPTED)
+        trainer_event(t, "info", "%s", problem.text);
+    else if (status)
+        trainer_tolerate(t, "warning", &problem);
+    for (int i = 0; i < t->tasks.count && !t->tasks.told; i++) {
+        const struct examination *e = &t->tasks.of[i].examination;
+        if (e->long_count)
+            trainer_event(t, "warning",
+                          "%s: %" PRIu64 " of %" PRIu64 " questions are longer than model.max_seq_len = %d: "
+                          "the beginning of their contexts is left out",
+                          e->file.path, e->long_count, e->questions, t->model.config.max_seq_len);
+    }
+    t->tasks.told = true;
+}
+
 bool trainer_evaluate(struct trainer *t, bool extra)
 {
     struct train_observer *o = &t->setup.observer;
@@ -147,6 +171,7 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     double start = clock_monotonic();
     if (!t->task->examples(t->data, TASK_VALIDATION)) return false;
     struct measures measures = measure(t);
+    answer_tasks(t, &measures);
     if (trainer_device_status(t, NULL)) return false;
     record.val_loss = measure_of(&measures, "val_loss");
     record.val_perplexity = measure_of(&measures, "val_perplexity");

@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
+#include "core/train/eval_tasks.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
 #include "tui/command/fit_report.h"
@@ -53,6 +54,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
     if (!status) {
         e->info = choice.info;
         e->input = plan_input_of(&e->config, &e->model, choice.backend, choice.device);
+        status = eval_tasks_cache_length(&e->config, &e->input.cache_length, err);
         e->counted = e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST;
         e->overhead = memory_share_overhead(&e->info);
         if (*choice.why) output_warn("on the CPU: %s", choice.why);

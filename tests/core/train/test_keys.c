@@ -353,6 +353,7 @@ static const struct row {
     {"model.max_seq_len", "", 0, "", FRESH, 0, "tests/core/model/test_config.c"},
     {"data.train", "", 0, "", FRESH, 0, "tests/tui/command/test_loader.c"},
     {"data.val", "", 0, "", FRESH, 0, "tests/tui/command/test_loader.c"},
+    {"eval.tasks", "", 0, "", FRESH, 0, "tests/tui/command/test_eval_tasks.c"},
     {"data.tokenizer", "", 0, "", FRESH, 0, "tests/tui/command/test_model.c"},
     {"train.precision", "", 0, "", FRESH, 0, "tests/cuda_sim/test_training.c"},
     {"train.loss", "", 0, "", FRESH, 0, "tests/core/network/test_loss_choice.c"},
