@@ -96,6 +96,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
 
 enum status network_renew_stream(struct network *net, struct err *err)
 {
+    row_graph_forget(&net->row_graph, net->backend);
     net->backend->stream_close(net->stream);
     net->stream = NULL;
     allocator_trim(net->allocator); /* memory cached by the allocator may be what was missing */
@@ -109,6 +110,7 @@ enum status network_renew_stream(struct network *net, struct err *err)
 void network_close(struct network *net)
 {
     if (net->stream) net->backend->stream_wait(net->stream, NULL); /* for work that still uses the memory */
+    row_graph_forget(&net->row_graph, net->backend);
     if (net->allocator) allocator_scope_end(allocator_root(net->allocator));
     if (net->stream) net->backend->stream_close(net->stream);
     allocator_close(net->allocator);

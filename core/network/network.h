@@ -9,6 +9,7 @@
 
 #include "core/model/model.h"
 #include "core/network/plan.h"
+#include "core/network/row_graph.h"
 #include "kernels/device/backend.h"
 #include "kernels/device/observed.h"
 
@@ -43,6 +44,7 @@ struct network {
     const struct backend *table; /* the passes call this: the backend, or the observing table around it */
     struct stream *calls;        /* of `table` */
     struct pass_place where;     /* the part of a step that is running */
+    struct row_graph row_graph;  /* see network_replay_rows */
 };
 
 /* B rows of T tokens, in host or in device memory; borrowed. */
@@ -154,6 +156,10 @@ void network_logits(struct network *network, int first, int count, float *logits
  *
  * A slot holds the keys and values of one sequence, so that continuing it costs a pass over the new tokens
  * alone. Slots begin empty. The lengths are known to the host: it never waits for the device to know them. */
+
+/* Replays passes over a few rows as graphs from now on, if the device queues its work. For programs that
+ * write many tokens: recording asks the device for memory, which training must not. */
+void network_replay_rows(struct network *network);
 
 /* The tokens in the slot. */
 int network_cached(const struct network *network, int slot);

@@ -494,17 +494,41 @@ static int upload_rows(struct network *net, const int32_t *slots, int slot, int 
     return longest;
 }
 
+/* Over rows whose tokens, slots and positions are in device memory. */
+static void forward_rows(struct network *net, int N, int longest, bool fresh)
+{
+    struct pass pass = pass_of(net, 1, N, network_at(net, BUFFER_ROW_POSITIONS, 0), 0);
+    pass.cached = true;
+    pass.fresh = fresh;
+    pass.longest = longest;
+    forward(&pass, network_batch(net, 0));
+}
+
+/* The work of the row graph. */
+static void forward_few_rows(void *context)
+{
+    struct network *net = context;
+    forward_rows(net, net->row_graph.rows, net->row_graph.longest, false);
+}
+
+void network_replay_rows(struct network *net)
+{
+    net->row_graph.on = net->backend->queues;
+}
+
 /* slots as for upload_rows; fresh: the rows are the beginning of one sequence. */
 static void append_rows(struct network *net, const int32_t *tokens, const int32_t *slots, int slot, int N,
                         bool fresh)
 {
-    struct pass pass = pass_of(net, 1, N, network_at(net, BUFFER_ROW_POSITIONS, 0), 0);
+    bool observed = net->table != net->backend;
     assert(N >= 1 && N <= net->plan->input.B * net->plan->input.T);
-    pass.cached = true;
-    pass.fresh = fresh;
-    pass.longest = upload_rows(net, slots, slot, N);
+    int longest = upload_rows(net, slots, slot, N);
     upload(net, network_batch(net, 0), tokens, 1, N);
-    forward(&pass, network_batch(net, 0));
+    if (!net->row_graph.on || fresh || observed || N > ROW_GRAPH_ROWS_MAX)
+        forward_rows(net, N, longest, fresh);
+    else
+        row_graph_run(&net->row_graph, net->backend, net->stream, N,
+                      row_graph_bound(longest, net->plan->input.cache_length), forward_few_rows, net);
 }
 
 void network_append_rows(struct network *net, const int32_t *tokens, const int32_t *slots, int N)

@@ -32,11 +32,27 @@ static void cached_logits_agree_in_bf16(void **state)
     every_kind_of_model(PRECISION_BF16);
 }
 
+/* The second pass of a kind is recorded, and the bound of the length grows at 256 tokens. The prompt's pieces
+ * of 40 tokens are as few rows as those of many sequences. */
+static void next_tokens_are_replayed_and_agree(void **state)
+{
+    (void)state;
+    enum { PROMPT = 4, ONE = 5 + 3, TWO = 3, AGAIN = 3 };
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        uint64_t before = sim_graph_launches();
+        sim_set_machine(SIM_MACHINE_GOOD);
+        cached_decoding_agrees(cuda_plugin.table, bf16 ? PRECISION_BF16 : PRECISION_FP32);
+        assert_int_equal(sim_graph_launches() - before, PROMPT + ONE + TWO + AGAIN);
+        assert_int_equal(sim_graphs(), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cached_logits_agree_in_fp32),
         cmocka_unit_test(cached_logits_agree_in_bf16),
+        cmocka_unit_test(next_tokens_are_replayed_and_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

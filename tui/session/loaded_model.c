@@ -33,6 +33,7 @@ static enum status open_network(struct loaded_model *m, const char *folder, stru
     if (!status) status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
     if (!status) memory_share_used(&m->share, doing, m->share.bytes); /* before the slow loading of weights */
     if (!status) status = checkpoint_load_weights(folder, &m->network, err);
+    if (!status) network_replay_rows(&m->network);
     if (!status) return STATUS_OK;
     network_close(&m->network);
     memory_share_release(&m->share);

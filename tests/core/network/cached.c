@@ -196,3 +196,22 @@ void cached_long_sequence_agrees(const struct backend *backend, enum precision p
     append(&s, 0, 0, 275, LONG);
     close_scene(&s);
 }
+
+void cached_decoding_agrees(const struct backend *backend, enum precision precision)
+{
+    struct scene s;
+    open_scene(&s, backend, precision, WIDTH, LONG, PASS);
+    network_replay_rows(&s.rig.network);
+    append(&s, 0, 0, 0, 250);
+    for (int at = 250; at < 260; at++) append(&s, 0, 0, at, at + 1);
+    append(&s, 2, 1, 0, 3);
+    for (int i = 0; i < 4; i++) {
+        const int32_t tokens[] = {s.tokens[1][3 + i], s.tokens[0][260 + i]}, slots[] = {2, 0};
+        network_append_rows(&s.rig.network, tokens, slots, 2);
+        expect_logits(&s, 0, 1, 3 + i);
+        expect_logits(&s, 1, 0, 260 + i);
+    }
+    network_truncate(&s.rig.network, 0, 255); /* back, and on with the graph of the shorter bound */
+    for (int at = 255; at < 260; at++) append(&s, 0, 0, at, at + 1);
+    close_scene(&s);
+}

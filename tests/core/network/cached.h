@@ -19,6 +19,9 @@ void cached_pieces_agree(const struct backend *backend, enum precision precision
 void cached_mixture_agrees(const struct backend *backend, enum precision precision, int kind);
 /* Slots that are emptied, and cut in the middle, and go on with something else. */
 void cached_reuse_agrees(const struct backend *backend, enum precision precision);
+/* Token by token from 250 to 260, and a second sequence beside it for four tokens, replayed where the device
+ * queues its work. */
+void cached_decoding_agrees(const struct backend *backend, enum precision precision);
 /* A sequence of several hundred tokens, through passes of at most 40. */
 void cached_long_sequence_agrees(const struct backend *backend, enum precision precision);
 
