@@ -434,7 +434,7 @@ static void widen(float *out, const unsigned char *from, size_t count, bool half
 /* Whether the tensor has the numbers of a stored parameter, so that nothing need be converted. */
 static bool is_as_stored(const struct safetensor *t, const struct param *p)
 {
-    return strcmp(t->dtype, p->element == ELEMENT_BF16 ? "BF16" : "F32") == 0;
+    return !element_is_nf4(p->element) && strcmp(t->dtype, p->element == ELEMENT_BF16 ? "BF16" : "F32") == 0;
 }
 
 /* Uploads through the plan's staging memory, to `to`, or if that is NULL to the parameter itself. */

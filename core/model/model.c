@@ -258,7 +258,8 @@ static bool same_arena(const struct param *a, const struct param *b)
 
 bool param_is_followed(const struct param *p)
 {
-    return same_arena(p, p + 1) && p[1].offset == p->offset + (p->frozen ? param_bytes(p) : p->count);
+    if (!same_arena(p, p + 1)) return false;
+    return element_is_nf4(p->element) || p[1].offset == p->offset + (p->frozen ? param_bytes(p) : p->count);
 }
 
 /* Assigns every parameter its offset in its arena. */
@@ -266,16 +267,22 @@ static void lay(struct model *model)
 {
     static const size_t aligns[2] = {GROUP_ALIGN, FROZEN_ALIGN};
     size_t end[2] = {0, 0}; /* of the trainable arena, in elements; of the frozen one, in bytes */
+    size_t operand = 0;     /* elements of NF4 so far, of a weight */
     model->frozen_parameters = 0;
+    model->nf4_largest = model->nf4_operand = 0;
     model->lowest = INT_MAX;
     for (size_t i = 0; i < model->param_count; i++) {
         struct param *p = &model->params[i];
         size_t *at = &end[p->frozen];
-        if (!p->packed || !same_arena(p - 1, p)) *at = aligned(*at, aligns[p->frozen]);
+        bool nf4 = element_is_nf4(p->element), follows = p->packed && same_arena(p - 1, p);
+        if (!follows || nf4) *at = aligned(*at, aligns[p->frozen]);
         p->offset = *at;
         *at += p->frozen ? param_bytes(p) : p->count;
         if (p->frozen) model->frozen_parameters += (int64_t)p->count;
         if (!p->frozen && p->place < model->lowest) model->lowest = p->place;
+        operand = !nf4 ? 0 : follows ? operand + p->count : p->count;
+        if (nf4 && p->count > model->nf4_largest) model->nf4_largest = p->count;
+        if (operand > model->nf4_operand) model->nf4_operand = operand;
     }
     model->elements = aligned(end[0], GROUP_ALIGN);
     model->frozen_bytes = aligned(end[1], FROZEN_ALIGN);

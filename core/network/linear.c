@@ -17,6 +17,22 @@ struct matrix linear_view(const struct network *net, const struct linear *w)
     return parameter_view(net, w->parts);
 }
 
+/* The same of weights that may be in NF4: these are dequantised part by part into a buffer that all products
+ * share. */
+static struct matrix operand(struct network *net, const struct linear *w)
+{
+    enum element element = w->parts->element;
+    if (!w->parts->frozen || !element_is_nf4(element)) return linear_view(net, w);
+    unsigned char *out = network_at(net, BUFFER_DEQUANTISED, 0), *end = out;
+    for (int i = 0; i < w->count; i++) {
+        const struct param *p = &w->parts[i];
+        net->table->nf4_dequantise(end, parameter(net, p), p->count, element == ELEMENT_NF4_NESTED,
+                                   net->calls);
+        end += p->count * precision_bytes(net->plan->input.precision);
+    }
+    return activation(net, out, w->cols);
+}
+
 /* The parts from `from` on that are adjacent in memory, as one weight; *next: the part after them. */
 static struct linear run_of(const struct linear *w, int from, int *next)
 {
@@ -35,7 +51,7 @@ void linear_forward(struct network *net, void *out, const void *x, int N, const 
     for (int i = 0, row = 0; i < w->count;) {
         struct linear run = run_of(w, i, &i);
         struct matrix y = columns_from(activation(net, out, w->rows), row), a = activation(net, x, w->cols),
-                      b = linear_view(net, &run);
+                      b = operand(net, &run);
         if (net->where.infers && N <= FEW_ROWS_MAX)
             net->table->gemm_few_rows(y, a, b, N, run.rows, run.cols, net->calls);
         else
@@ -66,7 +82,7 @@ void linear_backward(struct network *net, void *dx, const void *dout, const void
     for (int i = 0, row = 0; dx && i < w->count;) {
         struct linear run = run_of(w, i, &i);
         net->table->gemm(activation(net, dx, w->cols), columns_from(activation(net, dout, w->rows), row),
-                         linear_view(net, &run), N, w->cols, run.rows, false, false, row > 0, 1, net->calls);
+                         operand(net, &run), N, w->cols, run.rows, false, false, row > 0, 1, net->calls);
         row += run.rows;
     }
 }

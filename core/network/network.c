@@ -137,9 +137,29 @@ enum status network_store_parameter(struct network *net, const struct param *p, 
     return net->backend->stream_wait(net->stream, err);
 }
 
+/* Quantises a piece of an NF4 parameter. The scales are kept until the last piece: their mean is needed
+ * before they can be nested. */
+static enum status quantise(struct network *net, const struct param *p, size_t first, const float *values,
+                            size_t count, struct err *err)
+{
+    unsigned char *to = (unsigned char *)net->frozen + p->offset;
+    uint8_t *codes = network_at(net, BUFFER_QUANTISED, 0);
+    float *scales = (float *)(codes + PLAN_PIECE / 4 / 2), *nested = scales + nf4_blocks(p->count);
+    bool nests = p->element == ELEMENT_NF4_NESTED, last = first + count == p->count;
+    assert(first % NF4_BLOCK == 0 && (last || count % NF4_BLOCK == 0) && count <= PLAN_PIECE / 4);
+    nf4_quantise(codes, scales + first / NF4_BLOCK, values, count);
+    net->backend->mem_upload(to + first / 2, codes, (count + 1) / 2, net->stream);
+    if (last && nests) nf4_nest(nested, scales, nf4_mean(scales, p->count), p->count);
+    if (last)
+        net->backend->mem_upload(to + nf4_code_bytes(p->count), nests ? nested : scales,
+                                 nf4_scale_bytes(p->count, nests), net->stream);
+    return net->backend->stream_wait(net->stream, err);
+}
+
 enum status network_write_parameter(struct network *net, const struct param *p, size_t first, float *values,
                                     size_t count, struct err *err)
 {
+    if (element_is_nf4(p->element)) return quantise(net, p, first, values, count, err);
     if (p->element == ELEMENT_BF16) narrow_to_bf16(values, count);
     return network_store_parameter(net, p, first, values, count, err);
 }

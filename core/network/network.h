@@ -94,11 +94,12 @@ void network_walk(struct network *network, float dropout);
 void network_walk_rows(struct network *network);
 
 /* Sets elements [first, first + count) of a parameter to `values`, fp32 on the host, which it may overwrite.
- * Waits. Call network_weights_written afterwards. */
+ * An NF4 parameter is quantised: it is written whole, in order, in pieces of whole blocks of at most
+ * PLAN_PIECE bytes. Waits. Call network_weights_written afterwards. */
 enum status network_write_parameter(struct network *network, const struct param *param, size_t first,
                                     float *values, size_t count, struct err *err);
 
-/* The same for values in the type that the parameter is stored in, which are not changed. */
+/* The same for values in the type that the parameter is stored in, fp32 or bf16, which are not changed. */
 enum status network_store_parameter(struct network *network, const struct param *param, size_t first,
                                     const void *stored, size_t count, struct err *err);
 

@@ -46,11 +46,16 @@ const char *network_label(const struct network *net, const struct operation_call
                                                 [WEIGHT_O] = "bias o",
                                                 [WEIGHT_GATE_UP] = "bias gate_up",
                                                 [WEIGHT_DOWN] = "bias down"};
+    static const char *const weights[WEIGHTS] = {[WEIGHT_QKV] = "dequantise qkv",
+                                                 [WEIGHT_O] = "dequantise o",
+                                                 [WEIGHT_GATE_UP] = "dequantise gate_up",
+                                                 [WEIGHT_DOWN] = "dequantise down"};
     bool backward = net->where.phase == PHASE_BACKWARD;
     if (call->operation == OPERATION_gemm) {
         struct gemm_shape shape = operation_product(call);
         return products[net->where.weight][shape.transpose_a ? 2 : shape.transpose_b ? 0 : 1];
     }
+    if (call->operation == OPERATION_nf4_dequantise) return weights[net->where.weight];
     if (call->operation == OPERATION_gemm_few_rows) return products[net->where.weight][0];
     if (call->operation == OPERATION_bias_forward || call->operation == OPERATION_bias_backward)
         return biases[net->where.weight];

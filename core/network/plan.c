@@ -75,6 +75,7 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
          FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), f32 = sizeof(float),
          i32 = sizeof(int32_t), f64 = sizeof(double), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count, parts = plan_batch_parts(in);
+    size_t largest = in->model->nf4_largest;
     bool training = moments > 0, qk_norm = c->qk_norm;
     const wide sizes[BUFFERS] = {
 #define BUFFER(id, name, kind, category, bytes) (wide)(bytes),

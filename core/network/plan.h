@@ -57,7 +57,8 @@ struct plan_buffer {
     size_t bytes, offset; /* offset within the category */
 };
 
-enum { PLAN_FLIGHTS = 2 }; /* training steps that may be queued at a time */
+enum { PLAN_PIECE = 1 << 20 }; /* bytes of weights that are copied at a time, of BUFFER_STAGING */
+enum { PLAN_FLIGHTS = 2 };     /* training steps that may be queued at a time */
 /* Batches that may be queued for the device: those of as many steps, but at most this many. */
 enum { PLAN_HOST_BATCHES_MAX = 16 };
 

@@ -116,10 +116,16 @@ void rig_open_frozen(struct rig *rig, const struct backend *backend, const struc
 void rig_open_input(struct rig *rig, const struct backend *backend, const struct model_config *config,
                     struct plan_input input, const char *frozen)
 {
+    rig_open_stored(rig, backend, config, input, frozen, ELEMENT_FP32);
+}
+
+void rig_open_stored(struct rig *rig, const struct backend *backend, const struct model_config *config,
+                     struct plan_input input, const char *frozen, enum element element)
+{
     struct err err = {0};
     *rig = (struct rig){.backend = backend ? backend : cpu_backend()};
     if (model_init(&rig->model, config, &err)) fail_msg("%s", err.text);
-    rig_freeze(&rig->model, frozen, ELEMENT_FP32);
+    rig_freeze(&rig->model, frozen, element);
     if (rig->backend->device_open(DEVICE_FIRST, 1, &rig->device, &err)) fail_msg("%s", err.text);
     input.model = &rig->model;
     input.host_counts = true;

@@ -34,6 +34,9 @@ void rig_open_frozen(struct rig *rig, const struct backend *backend, const struc
  * cache for one sequence of T tokens. */
 void rig_open_input(struct rig *rig, const struct backend *backend, const struct model_config *config,
                     struct plan_input input, const char *frozen);
+/* The same with frozen parameters stored in this type. */
+void rig_open_stored(struct rig *rig, const struct backend *backend, const struct model_config *config,
+                     struct plan_input input, const char *frozen, enum element element);
 void rig_close(struct rig *rig);
 
 /* Freezes the parameters that any of the patterns matches, stored in this type. */
