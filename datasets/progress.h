@@ -22,4 +22,20 @@ static inline bool progress_report(const struct progress *p, const char *what, c
     return !p || p->report(p->context, what, unit, done, total);
 }
 
+/* Work in many small pieces: it adds up their bytes and reports about a thousand times. */
+struct progress_meter {
+    const struct progress *to; /* borrowed; NULL: nobody */
+    const char *what;
+    uint64_t total, done, next; /* next: bytes that must be done for the next report */
+};
+
+/* Adds bytes that are done; false: stop. */
+static inline bool progress_advance(struct progress_meter *meter, uint64_t bytes)
+{
+    meter->done += bytes;
+    if (meter->done < meter->next && meter->done < meter->total) return true;
+    meter->next = meter->done + meter->total / 1000;
+    return progress_report(meter->to, meter->what, "bytes", meter->done, meter->total);
+}
+
 #endif

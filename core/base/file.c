@@ -21,6 +21,13 @@ static enum status io_error(struct err *err, const char *path, const char *what)
                    strerror(code));
 }
 
+/* `git clone` without Git LFS leaves such a text in the place of each large file. */
+static bool is_lfs_pointer(const unsigned char *data, size_t size)
+{
+    static const char start[] = "version https://git-lfs.github.com/spec/";
+    return size >= sizeof start && size < 1024 && memcmp(data, start, sizeof start - 1) == 0;
+}
+
 enum status file_map_open(const char *path, struct file_map *out, struct err *err)
 {
     enum status status = STATUS_OK;
@@ -34,6 +41,12 @@ enum status file_map_open(const char *path, struct file_map *out, struct err *er
     else if (st.st_size > 0)
         data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) status = io_error(err, path, "map");
+    if (!status && is_lfs_pointer(data, (size_t)st.st_size)) {
+        munmap(data, (size_t)st.st_size);
+        status =
+            err_set(err, STATUS_CORRUPT,
+                    "%s: is a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)", path);
+    }
     if (!status) *out = (struct file_map){data, (size_t)st.st_size};
     close(fd);
     return status;

@@ -11,7 +11,7 @@
 
 #include "core/base/err.h"
 
-/* A file mapped read-only. An empty file maps to data = "", size = 0. */
+/* A file mapped read-only. An empty file maps to data = "", size = 0. A pointer of Git LFS is refused. */
 struct file_map {
     const unsigned char *data;
     size_t size;

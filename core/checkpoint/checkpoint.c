@@ -17,7 +17,7 @@
 #include "core/base/text.h"
 #include "core/checkpoint/tokenizer_config.h"
 
-enum { PIECE = 1 << 16, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
+enum { PIECE = 1 << 16, COPIED = 1 << 20, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
 /* All files except `checksums`. */
 enum { MODEL, OPTIMIZER, CONFIG, TRAINER, FILES = TRAINER + 1 + COMPANIONS };
@@ -330,39 +330,92 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
     return status;
 }
 
+/* ---- models for other programs ---- */
+
+static enum status advance(struct progress_meter *meter, size_t bytes, struct err *err)
+{
+    if (progress_advance(meter, bytes)) return STATUS_OK;
+    return err_set(err, STATUS_INTERRUPTED, "interrupted while copying the model");
+}
+
+static enum status fetch_counted(void *context, void *host, const void *data, size_t bytes, struct err *err)
+{
+    memcpy(host, data, bytes);
+    return advance(context, bytes, err);
+}
+
 /* Writes all shards as one file. */
-static enum status join_shards(const char *folder, const char *to, int64_t *bytes, struct err *err)
+static enum status join_shards(const char *folder, const char *to, struct progress_meter *meter,
+                               struct err *err)
 {
     struct safetensors shards;
-    struct stat st;
     enum status status = safetensors_open_folder(folder, &shards, err);
     if (status) return status;
-    status = safetensors_write(to, shards.tensors, shards.count, safetensors_fetch_host, NULL, err);
-    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    for (size_t i = 0; i < shards.count; i++) meter->total += shards.tensors[i].bytes;
+    status = safetensors_write(to, shards.tensors, shards.count, fetch_counted, meter, err);
     safetensors_close(&shards);
     return status;
 }
 
+static enum status copy_file(const char *from, const char *to, struct progress_meter *meter, struct err *err)
+{
+    struct file_map map;
+    struct file_out out;
+    enum status status = file_map_open(from, &map, err);
+    if (status) return status;
+    meter->total = map.size;
+    status = file_out_open(&out, to, err);
+    if (!status) {
+        for (size_t at = 0, n; !status && at < map.size; at += n) {
+            n = map.size - at < COPIED ? map.size - at : COPIED;
+            status = file_write_all(fileno(out.stream), map.data + at, n, to, err);
+            if (!status) status = advance(meter, n, err);
+        }
+        status = file_out_close(&out, status, 0, err);
+    }
+    file_map_close(&map);
+    return status;
+}
+
+static enum status copy_weights(const char *folder, const char *temporary, const struct progress *progress,
+                                int64_t *bytes, struct err *err)
+{
+    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
+    struct stat st;
+    struct progress_meter meter = {progress, "copying", 0, 0, 0};
+    checkpoint_join(from, folder, files[MODEL]);
+    checkpoint_join(to, temporary, files[MODEL]);
+    enum status status =
+        file_exists(from) ? copy_file(from, to, &meter, err) : join_shards(folder, to, &meter, err);
+    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
+    return status;
+}
+
+static enum status refuse_place(const char *to, struct err *err)
+{
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
+        return err_set(err, STATUS_USAGE, "%s: exists already (name a new or an empty folder)", to);
+    return err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
+}
+
 /* Copies instead of linking, so that changes to the copy cannot reach the run. */
-enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err)
+enum status checkpoint_export(const char *folder, const char *to, const struct progress *progress,
+                              int64_t *bytes, struct err *err)
 {
     char temporary[CHECKPOINT_PATH], path[CHECKPOINT_PATH];
     int length = (int)strlen(to);
     while (length > 1 && to[length - 1] == '/') length--;
     snprintf(temporary, sizeof temporary, "%.*s.tmp-%ld", length, to, (long)getpid());
-    if (rmdir(to) != 0 && errno != ENOENT)
-        return err_set(err, STATUS_USAGE, "%s: exists already (name a new or an empty folder)", to);
+    if (rmdir(to) != 0 && errno != ENOENT) return refuse_place(to, err);
     *bytes = 0;
     enum status status = file_make_folders(temporary, err);
-    if (!status && !file_exists(checkpoint_join(path, folder, files[MODEL])))
-        status = join_shards(folder, checkpoint_join(path, temporary, files[MODEL]), bytes, err);
+    if (!status) status = copy_weights(folder, temporary, progress, bytes, err);
     for (int i = 0; !status && i < FILES; i++)
-        if (i != OPTIMIZER && i != TRAINER)
+        if (i != MODEL && i != OPTIMIZER && i != TRAINER)
             status = hand_over(folder, temporary, files[i], false, bytes, err);
     if (!status && file_exists(checkpoint_join(path, temporary, "tokenizer.json")))
         status = tokenizer_config_settle(temporary, err);
-    if (!status && rename(temporary, to) != 0)
-        status = err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
+    if (!status && rename(temporary, to) != 0) status = refuse_place(to, err);
     if (status)
         file_remove_tree(temporary, NULL);
     else

@@ -84,18 +84,21 @@ void checkpoint_list(const char *parent, char *buf, size_t size);
 enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
 
 /* Copies the files of a model that Hugging Face reads (weights as one file, config.json, tokenizer) to a new
- * or empty folder `to`; any other folder is an error. On failure the folder is removed. */
-enum status checkpoint_export(const char *folder, const char *to, int64_t *bytes, struct err *err);
+ * or empty folder `to`; any other folder is an error. On failure, and when `progress` (may be NULL) stops it,
+ * the folder is removed. */
+enum status checkpoint_export(const char *folder, const char *to, const struct progress *progress,
+                              int64_t *bytes, struct err *err);
 
 /* Writes the model in `folder`, with its tokenizer and chat template, as one file for llama.cpp: see gguf.h.
  */
-enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type, int64_t *bytes,
-                                   struct err *err);
+enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type,
+                                   const struct progress *progress, int64_t *bytes, struct err *err);
 
 /* Like checkpoint_export, for models from elsewhere, which are checked first: before anything is written it
  * rejects an architecture that is not supported, and every tensor that is missing, unknown, of another shape,
  * or not F32, BF16 or F16. */
-enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err);
+enum status checkpoint_import(const char *folder, const char *to, const struct progress *progress,
+                              int64_t *bytes, struct err *err);
 
 /* Checks that the tensors are those of a model of these sizes. STATUS_USAGE names the first one that is
  * missing, unknown or of another shape. */

@@ -382,24 +382,25 @@ static enum status open_checked(const char *folder, struct model_config *config,
     return status ? status : checkpoint_check_weights(weights, config, err);
 }
 
-enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type, int64_t *bytes,
-                                   struct err *err)
+enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type,
+                                   const struct progress *progress, int64_t *bytes, struct err *err)
 {
     struct model_config config;
     struct safetensors weights = {0};
     enum status status = open_checked(folder, &config, &weights, err);
-    if (!status) status = gguf_write(folder, &config, &weights, path, type, bytes, err);
+    if (!status) status = gguf_write(folder, &config, &weights, path, type, progress, bytes, err);
     safetensors_close(&weights);
     return status;
 }
 
-enum status checkpoint_import(const char *folder, const char *to, int64_t *bytes, struct err *err)
+enum status checkpoint_import(const char *folder, const char *to, const struct progress *progress,
+                              int64_t *bytes, struct err *err)
 {
     struct model_config config;
     struct safetensors weights = {0};
     enum status status = open_checked(folder, &config, &weights, err);
     safetensors_close(&weights);
-    return status ? status : checkpoint_export(folder, to, bytes, err);
+    return status ? status : checkpoint_export(folder, to, progress, bytes, err);
 }
 
 /* ---- loading ---- */

@@ -42,6 +42,7 @@ struct writing {
     struct entry *entries;
     size_t count;
     uint64_t data_bytes;
+    const struct progress *progress;
     struct err *err;
 };
 
@@ -278,7 +279,8 @@ static bool encode_row(enum gguf_type type, const float *x, int n, unsigned char
     return fits;
 }
 
-static enum status write_data(FILE *stream, const struct writing *w, const struct entry *e)
+static enum status write_data(FILE *stream, const struct writing *w, const struct entry *e,
+                              struct progress_meter *meter)
 {
     static const unsigned char zeros[ALIGNMENT];
     size_t bytes = (size_t)row_bytes(e->type, e->cols);
@@ -293,6 +295,8 @@ static enum status write_data(FILE *stream, const struct writing *w, const struc
                              e->from->path, e->from->name);
         else if (fwrite(encoded, 1, bytes, stream) != bytes)
             status = STATUS_IO;
+        else if (!progress_advance(meter, bytes))
+            status = err_set(w->err, STATUS_INTERRUPTED, "interrupted while writing %s", w->path);
     }
     free(row);
     free(encoded);
@@ -336,11 +340,13 @@ static enum status write_file(const struct writing *w, const char *path, int64_t
     char *head = NULL;
     size_t size = 0;
     struct file_out out;
+    struct progress_meter meter = {w->progress, "writing", w->data_bytes, 0, 0};
     enum status status = make_head(w, &head, &size);
     if (!status && !(status = file_out_open(&out, path, w->err))) {
         int error = 0;
         if (fwrite(head, 1, size, out.stream) != size) status = STATUS_IO;
-        for (size_t i = 0; !status && i < w->count; i++) status = write_data(out.stream, w, &w->entries[i]);
+        for (size_t i = 0; !status && i < w->count; i++)
+            status = write_data(out.stream, w, &w->entries[i], &meter);
         if (status == STATUS_IO) error = errno ? errno : EIO;
         status = file_out_close(&out, error ? STATUS_OK : status, error, w->err);
         *bytes = (int64_t)(size + w->data_bytes);
@@ -351,9 +357,10 @@ static enum status write_file(const struct writing *w, const char *path, int64_t
 
 enum status gguf_write(const char *folder, const struct model_config *config,
                        const struct safetensors *weights, const char *path, enum gguf_type type,
-                       int64_t *bytes, struct err *err)
+                       const struct progress *progress, int64_t *bytes, struct err *err)
 {
-    struct writing w = {.folder = folder, .path = path, .type = type, .weights = weights, .err = err};
+    struct writing w = {
+        .folder = folder, .path = path, .type = type, .weights = weights, .progress = progress, .err = err};
     enum status status = model_init(&w.model, config, err);
     if (!status) status = check_model(&w);
     if (!status) status = lay_out(&w);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/text.h"
 
@@ -193,15 +194,25 @@ enum status safetensors_open(const char *path, struct safetensors *out, struct e
     return open_path(path, NULL, out, err);
 }
 
+/* Also a link to a file that is missing: opening it says so. */
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
 enum status safetensors_open_folder(const char *folder, struct safetensors *out, struct err *err)
 {
     char path[PATH_MAX];
     enum status status = file_format_path(path, sizeof path, err, "%s/model.safetensors", folder);
-    if (status || file_exists(path)) return status ? status : safetensors_open(path, out, err);
+    if (status || is_there(path)) return status ? status : safetensors_open(path, out, err);
     status = file_format_path(path, sizeof path, err, "%s/model.safetensors.index.json", folder);
-    if (status || file_exists(path)) return status ? status : open_path(path, folder, out, err);
-    return err_set(err, STATUS_NOT_FOUND,
-                   "%s: has neither model.safetensors nor model.safetensors.index.json", folder);
+    if (status || is_there(path)) return status ? status : open_path(path, folder, out, err);
+    bool pickled =
+        !file_format_path(path, sizeof path, NULL, "%s/pytorch_model.bin", folder) && is_there(path);
+    return err_set(
+        err, STATUS_NOT_FOUND, "%s: has neither model.safetensors nor model.safetensors.index.json%s", folder,
+        pickled ? " (pytorch_model.bin is not read: save_pretrained of transformers writes it anew)" : "");
 }
 
 void safetensors_close(struct safetensors *file)

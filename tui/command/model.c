@@ -15,11 +15,13 @@
 #include "runs/run.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
+#include "tui/command/progress_bar.h"
 #include "tui/session/recorded_run.h"
 
 struct options {
     const char *output, *name;
     int gguf; /* an enum gguf_type; -1: a folder */
+    int progress;
     int64_t step;
     bool best, json;
 };
@@ -199,12 +201,26 @@ static enum status refuse_stdout(const struct options *o, struct err *err)
                    "-o -: a model is a folder, so it cannot go to standard output (give -o FOLDER)");
 }
 
-static enum status export_gguf(const struct options *o, const char *folder, int64_t *bytes, struct err *err)
+/* Exporting again may replace what an export wrote, but nothing else. */
+static bool is_other_file(const char *path)
+{
+    struct file_map map;
+    if (file_map_open(path, &map, NULL)) return false; /* creating it says what is wrong */
+    bool other = map.size && (map.size < 4 || memcmp(map.data, "GGUF", 4) != 0);
+    file_map_close(&map);
+    return other;
+}
+
+static enum status export_gguf(const struct options *o, const char *folder, const struct progress *progress,
+                               int64_t *bytes, struct err *err)
 {
     if (file_is_folder(o->output))
         return err_set(err, STATUS_USAGE, "-o %s: is a folder, but GGUF is one file (-o %s/model.gguf)",
                        o->output, o->output);
-    return checkpoint_export_gguf(folder, o->output, (enum gguf_type)o->gguf, bytes, err);
+    if (is_other_file(o->output))
+        return err_set(err, STATUS_USAGE,
+                       "-o %s: exists already and is not a GGUF file (choose another name)", o->output);
+    return checkpoint_export_gguf(folder, o->output, (enum gguf_type)o->gguf, progress, bytes, err);
 }
 
 static enum status run_export(const void *options, const struct words *words, struct err *err)
@@ -213,11 +229,14 @@ static enum status run_export(const void *options, const struct words *words, st
     struct model_choice model = {"exporting", words->words[0], o->step, o->best};
     char folder[PATH_MAX];
     int64_t bytes;
+    struct progress_bar bar;
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     enum status status = refuse_stdout(o, err);
     if (!status) status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status)
-        status = o->gguf >= 0 ? export_gguf(o, folder, &bytes, err)
-                              : checkpoint_export(folder, o->output, &bytes, err);
+        status = o->gguf >= 0 ? export_gguf(o, folder, &progress, &bytes, err)
+                              : checkpoint_export(folder, o->output, &progress, &bytes, err);
+    progress_bar_clear(&bar);
     if (status) return status;
     printf("%s: %s, from %s\n", CLEAN_LINE(o->output), TEXT_BYTES(bytes),
            strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder);
@@ -231,6 +250,7 @@ static const struct option_spec export_options[] = {
            "one GGUF file for llama.cpp and Ollama instead, with matrices of this type"),
     STEP_OPTION,
     BEST_OPTION,
+    PROGRESS_OPTION,
     {0},
 };
 
@@ -286,6 +306,9 @@ static enum status choose_place(const struct options *o, const char *source, cha
     if (!status) status = run_name_check(name, err);
     if (!status && (strchr(name, '/') || *name == '.' || !*name))
         status = err_set(err, STATUS_USAGE, "--name \"%.80s\": must be a plain name, not a path", name);
+    if (!status && strcmp(CLEAN_LINE(name), name) != 0)
+        status = err_set(err, STATUS_USAGE, "--name \"%.80s\": has a control character or is not valid UTF-8",
+                         name);
     if (!status) status = imported_model_folder(name, to, PATH_MAX, err);
     if (!status && file_exists(to))
         status = err_set(err, STATUS_USAGE,
@@ -297,8 +320,7 @@ static enum status choose_place(const struct options *o, const char *source, cha
 
 static void print_import(const struct description *m, const char *name, int64_t bytes)
 {
-    const char *shown = CLEAN_LINE(name);
-    char path[PATH_MAX];
+    char path[PATH_MAX], word[PATH_MAX + 8];
     struct tokenizer *tokenizer;
     struct err problem = {0};
     int vocabulary = 0;
@@ -308,12 +330,14 @@ static void print_import(const struct description *m, const char *name, int64_t 
         vocabulary = tokenizer_vocab_size(tokenizer);
         tokenizer_close(tokenizer);
     }
-    printf("%s: %zu tensors, %s, in %s\n", shown, m->weights.count, TEXT_BYTES(bytes), CLEAN_LINE(m->folder));
+    printf("%s: %zu tensors, %s, in %s\n", CLEAN_LINE(name), m->weights.count, TEXT_BYTES(bytes),
+           CLEAN_LINE(m->folder));
     if (vocabulary)
         printf("  tokenizer   a vocabulary of %d (the model's has %d)\n", vocabulary,
                m->config.model.sizes.vocab_size);
-    printf("  train       %s train --model.from=%s --data.train=...\n", TEXT_PROGRAM, shown);
-    if (vocabulary) printf("  write       %s generate %s --prompt ...\n", TEXT_PROGRAM, shown);
+    text_quote(CLEAN_LINE(name), word, sizeof word);
+    printf("  train       %s train --model.from=%s --data.train=...\n", TEXT_PROGRAM, word);
+    if (vocabulary) printf("  write       %s generate %s --prompt ...\n", TEXT_PROGRAM, word);
     if (problem.status)
         output_warn("%s (the model cannot read or write text with it)", problem.text);
     else if (!there)
@@ -329,10 +353,13 @@ static enum status run_import(const void *options, const struct words *words, st
     char name[PATH_MAX], to[PATH_MAX];
     struct description m = {0};
     int64_t bytes;
+    struct progress_bar bar;
     if (o->name && o->output) return err_set(err, STATUS_USAGE, "give --name or -o, not both");
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     enum status status = refuse_stdout(o, err);
     if (!status) status = choose_place(o, source, name, to, err);
-    if (!status) status = checkpoint_import(source, to, &bytes, err);
+    if (!status) status = checkpoint_import(source, to, &progress, &bytes, err);
+    progress_bar_clear(&bar);
     if (!status) status = open_description(&m, to, err);
     if (!status) print_import(&m, name, bytes);
     safetensors_close(&m.weights);
@@ -343,6 +370,7 @@ static const struct option_spec import_options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
            "what to call the imported model (default: the folder's name); it is kept in $ANNEAL_HOME/models"),
     OPTION("output", OPTION_TEXT, AT(output), "FOLDER", "write a new folder instead", .letter = 'o'),
+    PROGRESS_OPTION,
     {0},
 };
 

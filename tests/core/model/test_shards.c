@@ -119,7 +119,7 @@ static void an_import_joins_the_shards_and_computes_the_same(void **state)
         struct err err = {0};
         snprintf(from, sizeof from, FIXTURES "%s", fixtures[i]);
         assert_int_equal(file_remove_tree(to, &err), STATUS_OK);
-        if (checkpoint_import(from, to, &bytes, &err)) fail_msg("%s", err.text);
+        if (checkpoint_import(from, to, NULL, &bytes, &err)) fail_msg("%s", err.text);
         assert_true(file_exists(path_of(to, "model.safetensors")));
         assert_false(file_exists(path_of(to, INDEX)));
         double worst = worst_logit(fixtures[i], to);
@@ -127,6 +127,56 @@ static void an_import_joins_the_shards_and_computes_the_same(void **state)
             fail_msg("%s: a logit is %g of the largest beside the oracle's", fixtures[i], worst);
         free(to);
     }
+}
+
+/* ---- work that is stopped ---- */
+
+static bool stop_at_second(void *context, const char *what, const char *unit, uint64_t done, uint64_t total)
+{
+    int *reports = context;
+    (void)what;
+    assert_string_equal(unit, "bytes");
+    assert_true(done > 0 && done <= total);
+    return ++*reports < 2;
+}
+
+/* The entries of the folder that holds `path` whose names begin with the name of `path`. */
+static int count_beginning_with(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    char parent[PATH_MAX];
+    int count = 0;
+    snprintf(parent, sizeof parent, "%.*s", (int)(name - path), path);
+    DIR *folder = opendir(parent);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count += strncmp(entry->d_name, name, strlen(name)) == 0;
+    closedir(folder);
+    return count;
+}
+
+static void a_copy_that_is_stopped_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    static const char *const places[] = {"stopped-shards", "stopped-file", "stopped.gguf"};
+    char *joined = rig_path("to-stop");
+    int64_t bytes;
+    struct err err = {0};
+    assert_int_equal(file_remove_tree(joined, &err), STATUS_OK);
+    if (checkpoint_import(FIXTURES "llama_bf16", joined, NULL, &bytes, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < 3; i++) {
+        char *to = rig_path(places[i]);
+        int reports = i == 1; /* one file is one piece: it stops at the first report */
+        struct progress progress = {.report = stop_at_second, .context = &reports};
+        enum status status =
+            i == 2 ? checkpoint_export_gguf(joined, to, GGUF_F16, &progress, &bytes, &err)
+                   : checkpoint_import(i ? joined : FIXTURES "llama_bf16", to, &progress, &bytes, &err);
+        assert_int_equal(status, STATUS_INTERRUPTED);
+        assert_int_equal(reports, 2);
+        assert_int_equal(count_beginning_with(to), 0);
+        free(to);
+    }
+    free(joined);
 }
 
 /* ---- what cannot be trusted ---- */
@@ -143,7 +193,7 @@ static void expect_refused(const char *folder, enum status status, const char *p
     assert_int_equal(checkpoint_load_weights(folder, &rig.network, &err), status);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
     assert_non_null(strstr(err.text, folder));
-    assert_int_equal(checkpoint_import(folder, to, &bytes, &err), status);
+    assert_int_equal(checkpoint_import(folder, to, NULL, &bytes, &err), status);
     assert_false(file_exists(to));
     rig_close(&rig);
     free(to);
@@ -162,6 +212,25 @@ static char *with_place(const char *tensor, const char *shard)
     assert_int_equal(json_dump_file(index, path_of(folder, INDEX), 0), 0);
     json_decref(index);
     return folder;
+}
+
+static void a_folder_without_its_weights_says_what_is_there_instead(void **state)
+{
+    (void)state;
+    static const char pointer[] =
+        "version https://git-lfs.github.com/spec/v1\n"
+        "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
+        "size 12345\n";
+    char *folder = copy_of("llama_bf16");
+    rig_write(path_of(folder, FIRST), pointer, sizeof pointer - 1);
+    expect_refused(folder, STATUS_CORRUPT, FIRST ": is a pointer of Git LFS, not the file itself");
+    remove(path_of(folder, INDEX));
+    expect_refused(folder, STATUS_NOT_FOUND, "has neither model.safetensors nor " INDEX);
+    rig_write(path_of(folder, "pytorch_model.bin"), "PK", 2);
+    expect_refused(folder, STATUS_NOT_FOUND, "(pytorch_model.bin is not read: ");
+    assert_int_equal(symlink("../../blobs/0123", path_of(folder, "model.safetensors")), 0);
+    expect_refused(folder, STATUS_NOT_FOUND, "model.safetensors: cannot open: No such file");
+    free(folder);
 }
 
 static void a_shard_is_a_plain_name_in_the_same_folder(void **state)
@@ -304,6 +373,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_in_shards_computes_what_transformers_computes),
         cmocka_unit_test(an_import_joins_the_shards_and_computes_the_same),
+        cmocka_unit_test(a_copy_that_is_stopped_leaves_nothing_behind),
+        cmocka_unit_test(a_folder_without_its_weights_says_what_is_there_instead),
         cmocka_unit_test(a_shard_is_a_plain_name_in_the_same_folder),
         cmocka_unit_test(an_index_that_disagrees_with_its_shards_is_refused),
         cmocka_unit_test(shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused),

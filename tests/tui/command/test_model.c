@@ -163,8 +163,14 @@ static void an_exported_model_stands_on_its_own(void **state)
     process_expect_sentence(process_run(2, "model", NULL), "no command given: info|export|import");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.folder, NULL),
                             "is a folder, but GGUF is one file (-o ");
+    process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.corpus, NULL),
+                            "text.txt: exists already and is not a GGUF file");
+    snprintf(path, sizeof path, "%s/%0300d", s.folder, 0);
+    process_expect_sentence(process_run(1, "model", "export", "base", "-o", path, NULL),
+                            "File name too long");
     snprintf(path, sizeof path, "%s/mine.gguf", s.folder);
-    free(process_output("model", "export", "base", "--gguf", "q8_0", "-o", path, NULL));
+    for (int i = 0; i < 2; i++) /* the second time over the first one's */
+        free(process_output("model", "export", "base", "--gguf", "q8_0", "-o", path, NULL));
     assert_int_equal(stat(path, &st), 0);
     assert_true(st.st_size < original.st_size / 2);
     snprintf(path, sizeof path, "%s/best/", s.folder); /* a slash at the end names the same folder */
@@ -409,6 +415,11 @@ static void an_imported_model_goes_by_its_name(void **state)
     process_expect_sentence(process_run(1, "model", "import", s.folder, NULL), "config.json: cannot open");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=a/b", NULL),
                             "--name \"a/b\": must be a plain name, not a path");
+    process_expect_sentence(process_run(2, "model", "import", path, "--name=a\nb", NULL),
+                            "has a control character");
+    said = process_output("model", "import", path, "--name=two words", NULL);
+    assert_non_null(strstr(said, "anneal generate 'two words' --prompt"));
+    free(said);
     process_expect_sentence(process_run(2, "model", "import", path, "--name=latest", NULL),
                             "--name latest: in every command this word means the newest run");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=base", NULL),
