@@ -18,10 +18,10 @@
 enum gguf_type { GGUF_F32, GGUF_F16, GGUF_BF16, GGUF_Q8_0, GGUF_TYPES };
 #define GGUF_WORDS "f32|f16|bf16|q8_0" /* in the order of the enum */
 
-/* Writes a model to `path`, atomically, and reports to `progress` (may be NULL), which may stop it: `config`, `weights`, which must match it (checkpoint_check_weights),
- * and the tokenizer, special tokens and chat template in `folder`. *bytes is the size of the file.
- * STATUS_USAGE: llama.cpp cannot compute this model or split text as its tokenizer does, or a weight is too
- * large for F16. */
+/* Writes a model to `path`, atomically, and reports to `progress` (may be NULL), which may stop it: `config`,
+ * `weights`, which must match it (checkpoint_check_weights), and the tokenizer, special tokens and chat
+ * template in `folder`. *bytes is the size of the file. STATUS_USAGE: llama.cpp cannot compute this model or
+ * split text as its tokenizer does, or a weight is too large for F16. */
 enum status gguf_write(const char *folder, const struct model_config *config,
                        const struct safetensors *weights, const char *path, enum gguf_type type,
                        const struct progress *progress, int64_t *bytes, struct err *err);
