@@ -24,7 +24,8 @@ enum metric {
     METRIC_STEP_MS,
     METRIC_MFU,
     METRIC_VAL_LOSS,
-    METRIC_COUNT
+    METRIC_COUNT,
+    METRIC_MEASURE = METRIC_COUNT /* of `measures`, by its name: not one metric, so it is not counted */
 };
 
 const struct column_info *metric_column(enum metric metric);

@@ -64,21 +64,36 @@ static enum status no_memory(sqlite3_stmt *select, struct err *err)
 
 /* ---- reading ---- */
 
+/* Evaluations are few: all their values are read, and coarsened afterwards. */
+static bool is_of_evaluations(enum metric metric)
+{
+    return metric >= METRIC_VAL_LOSS;
+}
+
 /* Reads the rows of steps first..last that count (table.h). */
 static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
 {
-    const struct column_info *column = metric_column(reader->series->metric);
+    enum metric metric = reader->series->metric;
+    bool measure = metric == METRIC_MEASURE;
+    const struct column_info *column =
+        measure ? &store_columns[COLUMN_MEASURES_value] : metric_column(metric);
     char sql[TABLE_HISTORY_MAX + 240], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
     bool row;
     /* with the list of segments SQLite can look up each one's steps by number */
     snprintf(sql, sizeof sql,
              "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
-             " run_id = ?1) and t.step between ?2 and ?3 order by t.segment, t.step",
+             " run_id = ?1) and t.step between ?2 and ?3 %s order by t.segment, t.step",
              column->name, column->null,
-             table_history(reader->series->metric == METRIC_VAL_LOSS ? TABLE_EVALS : TABLE_STEPS, from));
+             table_history(measure                     ? TABLE_MEASURES
+                           : metric == METRIC_VAL_LOSS ? TABLE_EVALS
+                                                       : TABLE_STEPS,
+                           from),
+             measure ? "and t.name = ?4" : "");
     enum status status =
-        store_query(reader->store, &select, reader->err, sql, "sii", reader->run_id, first, last);
+        measure ? store_query(reader->store, &select, reader->err, sql, "siis", reader->run_id, first, last,
+                              reader->series->measure)
+                : store_query(reader->store, &select, reader->err, sql, "sii", reader->run_id, first, last);
     while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
         int64_t step = sqlite3_column_int64(select, 0);
         if (step > reader->series->cursor) reader->series->cursor = step;
@@ -138,7 +153,7 @@ static enum status read_from(struct reader *reader, int64_t first)
 {
     struct series *series = reader->series;
     int64_t last = series->last_step < 0 ? LAST_STEP : series->last_step;
-    if (series->metric == METRIC_VAL_LOSS) return read_raw(reader, first, last); /* few: all are read */
+    if (is_of_evaluations(series->metric)) return read_raw(reader, first, last);
     int level = ROLLUP_LEVELS - 1;
     while (level >= 0 && rollup_level[level] > series->level) level--;
     return read_range(reader, level, first, last);
@@ -172,7 +187,7 @@ static void choose_level(struct reader *reader)
     int64_t last = series->last_step, level = 1;
     size_t most = series->max_points;
     series->level = 1;
-    if (series->metric == METRIC_VAL_LOSS) return; /* few; coarsened after reading */
+    if (is_of_evaluations(series->metric)) return;
     if (last < 0 || last > reader->newest_step) last = reader->newest_step;
     int64_t steps = last < series->first_step ? 0 : last - series->first_step + 1;
     for (int i = 0; i < ROLLUP_LEVELS && (size_t)(steps / level / ROWS_PER_POINT) > most; i++)
@@ -189,6 +204,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     *series = (struct series){.points = series->points,
                               .capacity = series->capacity,
                               .metric = metric,
+                              .measure = series->measure,
                               .level = 1,
                               .first_step = first_step,
                               .last_step = last_step > LAST_STEP ? LAST_STEP : last_step,
@@ -205,7 +221,7 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
     store_read_end(store);
     if (status)
         series->count = 0;
-    else if (metric == METRIC_VAL_LOSS)
+    else if (is_of_evaluations(metric))
         coarsen(series, series->max_points);
     return status;
 }

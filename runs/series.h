@@ -11,6 +11,7 @@ struct series {
     struct series_point *points; /* in step order; owned by the series; grows in series_update */
     size_t count, capacity;
     enum metric metric;
+    const char *measure; /* the name of a METRIC_MEASURE, set before series_read; borrowed */
     int level; /* steps per point, a power of two; point k·level covers steps [k·level, (k+1)·level) */
     int64_t first_step, last_step; /* requested range; last_step -1: to the end */
     size_t max_points;             /* requested */

@@ -2,14 +2,16 @@
 #include "tui/view/run_model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 64 /* in each list */ };
 
 static const enum metric metrics[TRACE_COUNT] = {
-    [TRACE_LOSS] = METRIC_LOSS,      [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
-    [TRACE_GRAD] = METRIC_GRAD_NORM, [TRACE_SPEED] = METRIC_TOKENS_PER_SEC, [TRACE_OTHER] = METRIC_LOSS,
+    [TRACE_LOSS] = METRIC_LOSS,       [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
+    [TRACE_GRAD] = METRIC_GRAD_NORM,  [TRACE_SPEED] = METRIC_TOKENS_PER_SEC, [TRACE_OTHER] = METRIC_LOSS,
+    [TRACE_MEASURE] = METRIC_MEASURE,
 };
 
 void smooth_points(const struct series_point *points, size_t count, double decay, double *out)
@@ -53,7 +55,7 @@ static enum status smooth_all(struct run_model *model, struct err *err)
     arena_release(&model->smooth_arena);
     memset(model->smoothed, 0, sizeof model->smoothed);
     for (int t = 0; t < TRACE_COUNT && model->decay > 0 && !status; t++)
-        if (t != TRACE_VAL && t != TRACE_LR) status = smooth_trace(model, t, err);
+        if (t != TRACE_VAL && t != TRACE_LR && t != TRACE_MEASURE) status = smooth_trace(model, t, err);
     return status;
 }
 
@@ -97,6 +99,7 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
 /* The id of the run of a trace; "" for none. */
 static const char *run_of(const struct run_model *model, int t)
 {
+    if (t == TRACE_MEASURE && !*model->measure) return "";
     return t == TRACE_OTHER ? model->other.id : model->info.id;
 }
 
@@ -117,6 +120,7 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
     size_t points = end - first_step <= MODEL_SHORT_RUN ? MODEL_SHORT_RUN : MODEL_POINTS;
     if (decay > 0) points = MODEL_RAW_POINTS;
     enum status status = STATUS_OK;
+    model->series[TRACE_MEASURE].measure = model->measure;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
         if (run_of(model, t)[0])
             status = series_read(store, run_of(model, t), metrics[t], first_step,
@@ -136,6 +140,18 @@ enum status run_model_compare(struct run_model *model, struct store *store, cons
     model->other = (struct run_info){0};
     if (strcmp(run_id, model->info.id) == 0) return STATUS_OK;
     if (run_find(store, run_id, &model->other, err)) return err->status;
+    return run_model_set_range(model, store, model->first_step, model->last_step, model->decay, err);
+}
+
+enum status run_model_next_measure(struct run_model *model, struct store *store, struct err *err)
+{
+    const struct run_history *h = &model->history; /* newest first, and of a step the last name first */
+    const char *next = "";
+    for (size_t i = 0; i < h->measure_count && h->measures[i].step == h->measures[0].step; i++)
+        if (strncmp(h->measures[i].name, model->measure, sizeof model->measure - 1) > 0)
+            next = h->measures[i].name;
+    series_release(&model->series[TRACE_MEASURE]);
+    snprintf(model->measure, sizeof model->measure, "%s", next);
     return run_model_set_range(model, store, model->first_step, model->last_step, model->decay, err);
 }
 

@@ -10,8 +10,17 @@
 #include "runs/series.h"
 #include "tui/widget/chart.h"
 
-/* TRACE_OTHER is the loss of the other run in a comparison. */
-enum model_trace { TRACE_LOSS, TRACE_VAL, TRACE_LR, TRACE_GRAD, TRACE_SPEED, TRACE_OTHER, TRACE_COUNT };
+/* TRACE_OTHER is the loss of the other run in a comparison, TRACE_MEASURE a measure of the evaluations. */
+enum model_trace {
+    TRACE_LOSS,
+    TRACE_VAL,
+    TRACE_LR,
+    TRACE_GRAD,
+    TRACE_SPEED,
+    TRACE_OTHER,
+    TRACE_MEASURE,
+    TRACE_COUNT
+};
 
 enum {
     MODEL_SHORT_RUN = 4096,   /* runs up to this length keep every step: the cursor reads exact values */
@@ -26,6 +35,7 @@ struct run_model {
     struct chart_trace smoothed[TRACE_COUNT];
     struct arena smooth_arena;
     struct run_info other;         /* the run of TRACE_OTHER; its id is "" for none */
+    char measure[64];              /* the name of TRACE_MEASURE; "" for none */
     double decay;                  /* per step; 0: no smoothing */
     int64_t first_step, last_step; /* the range asked for; last -1: up to the newest step */
 
@@ -52,6 +62,10 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
 /* Makes TRACE_OTHER the loss of run_id; empties it if run_id is the run itself, and after a failure. */
 enum status run_model_compare(struct run_model *model, struct store *store, const char *run_id,
                               struct err *err);
+
+/* Makes TRACE_MEASURE the measure that comes after the present one, or the first, of those that the newest
+ * evaluation with any has; none after the last one, and where there is none. */
+enum status run_model_next_measure(struct run_model *model, struct store *store, struct err *err);
 
 /* An exponential moving average of the points as read, before any reduction to columns: out (count) holds
  * acc_t / (1 - decay^t) with acc_t = decay·acc + (1 - decay)·x_t. The division corrects the start, as Adam

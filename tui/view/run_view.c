@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tui/view/labels.h"
@@ -19,7 +18,7 @@ struct run_state {
     int focus; /* index of a chart */
     bool enlarged;
     bool log[CHART_COUNT];
-    bool perplexity; /* the chart of the loss shows exp(loss) */
+    bool perplexity; /* the chart of the loss shows exp(loss); else the model's measure, if any */
     int64_t cursor;  /* step; -1: none, follow the newest */
     int64_t span;    /* steps shown; 0: the whole run */
     int64_t end;     /* last step shown when zoomed; -1: the newest */
@@ -119,36 +118,14 @@ static struct chart_trace *add_trace(struct chart *chart, const struct run_model
     return added;
 }
 
-/* A copy of the trace with exp of its values, of which the caller frees points and smooth. Means become
- * geometric ones. Without memory it has no points. */
-static void to_perplexity(struct chart_trace *trace)
+/* Shows a measure of the evaluations instead of the loss. */
+static void show_measure(struct chart *chart, const struct run_model *model)
 {
-    size_t n = trace->count;
-    struct series_point *points = malloc(n * sizeof *points + 1);
-    double *smooth = trace->smooth ? malloc(n * sizeof *smooth + 1) : NULL;
-    for (size_t i = 0; points && i < n; i++) {
-        points[i] = trace->points[i];
-        points[i].min = exp(points[i].min);
-        points[i].max = exp(points[i].max);
-        points[i].mean = exp(points[i].mean);
-        points[i].last = exp(points[i].last);
-        if (smooth) smooth[i] = exp(trace->smooth[i]);
-    }
-    trace->points = points;
-    trace->smooth = smooth;
-    if (!points) trace->count = 0;
-}
-
-static void draw_perplexity(struct grid *grid, struct rect area, struct chart *chart)
-{
-    chart->title = "perplexity";
-    chart->best = exp(chart->best);
-    for (int i = 0; i < chart->trace_count; i++) to_perplexity(&chart->trace[i]);
-    chart_draw(grid, area, chart);
-    for (int i = 0; i < chart->trace_count; i++) {
-        free((void *)chart->trace[i].points);
-        free((void *)chart->trace[i].smooth);
-    }
+    chart->title = model->measure;
+    chart->decay = 0;
+    chart->best_step = -1;
+    chart->trace_count = 0;
+    add_trace(chart, model, TRACE_MEASURE, NULL, STYLE_VAL)->marks = true;
 }
 
 static void draw_chart(struct run_state *state, struct grid *grid, struct rect area, int which)
@@ -187,10 +164,10 @@ static void draw_chart(struct run_state *state, struct grid *grid, struct rect a
     if (loss && model->other.id[0])
         add_trace(&chart, model, TRACE_OTHER, model->other.name, STYLE_LR)->trend = true;
     if (which == state->focus) state->plot_w = chart_plot(area).w;
-    if (loss && state->perplexity)
-        draw_perplexity(grid, area, &chart);
-    else
-        chart_draw(grid, area, &chart);
+    if (loss && state->perplexity) chart.title = "perplexity";
+    chart.exponential = loss && state->perplexity;
+    if (loss && *model->measure) show_measure(&chart, model);
+    chart_draw(grid, area, &chart);
 }
 
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
@@ -278,6 +255,18 @@ static void cycle_smoothing(struct workbench *workbench, struct run_state *state
         workbench_say(workbench, "no smoothing");
 }
 
+/* The first chart shows the loss, then perplexity, then each measure of the evaluations, then the loss. */
+static void show_next_quantity(struct workbench *workbench, struct run_state *state)
+{
+    struct run_model *model = &state->model;
+    if (!state->perplexity && !*model->measure) {
+        state->perplexity = true;
+        return;
+    }
+    state->perplexity = false;
+    workbench_did(workbench, run_model_next_measure(model, workbench->store, &workbench->err));
+}
+
 static void go_back(struct workbench *workbench, struct run_state *state)
 {
     char name[RUN_NAME_MAX];
@@ -324,8 +313,8 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_LOG:
         state->log[state->focus] = !state->log[state->focus];
         break;
-    case ACTION_PERPLEXITY:
-        state->perplexity = !state->perplexity;
+    case ACTION_NEXT_QUANTITY:
+        show_next_quantity(workbench, state);
         break;
     case ACTION_SMOOTH:
         cycle_smoothing(workbench, state);

@@ -66,6 +66,12 @@ static double point_step(const struct series_point *point)
     return ((double)point->first_step + (double)point->last_step) / 2;
 }
 
+/* The value that the chart shows for one of a series. A mean then is a geometric one. */
+static double shown(const struct chart *chart, double value)
+{
+    return chart->exponential ? exp(value) : value;
+}
+
 /* The smallest and largest visible value; false when there is none. */
 static bool value_range(const struct chart *chart, bool log, double *lo, double *hi)
 {
@@ -75,11 +81,11 @@ static bool value_range(const struct chart *chart, bool log, double *lo, double 
         const struct chart_trace *trace = &chart->trace[t];
         size_t i, end = visible(chart, trace, &i);
         for (; i < end; i++) {
-            const struct series_point *p = &trace->points[i];
-            if (!isfinite(p->min) || !isfinite(p->max)) continue;
-            double low = log && p->min <= 0 ? p->max : p->min;
+            double min = shown(chart, trace->points[i].min), max = shown(chart, trace->points[i].max);
+            if (!isfinite(min) || !isfinite(max)) continue;
+            double low = log && min <= 0 ? max : min;
             if (low < *lo && !(log && low <= 0)) *lo = low;
-            if (p->max > *hi && !(log && p->max <= 0)) *hi = p->max;
+            if (max > *hi && !(log && max <= 0)) *hi = max;
         }
     }
     return *lo <= *hi;
@@ -174,8 +180,9 @@ static void reduce(const struct drawing *d, const struct chart_trace *trace, con
         const struct series_point *p = &trace->points[i];
         int x = dot_x(d, point_step(p));
         struct column *column = &d->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
-        double lo = values ? values[i] : p->min, hi = values ? values[i] : p->max,
-               mid = values ? values[i] : p->mean;
+        double lo = shown(d->chart, values ? values[i] : p->min),
+               hi = shown(d->chart, values ? values[i] : p->max),
+               mid = shown(d->chart, values ? values[i] : p->mean);
         column->non_finite += p->non_finite > 0;
         if (!isfinite(lo) || !isfinite(hi)) continue;
         if (!isfinite(mid)) mid = hi;
@@ -214,9 +221,10 @@ static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
         int x = cell_x(d, point_step(p));
         if (x >= d->plot.x + d->plot.w) continue;
         if (p->non_finite) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
-        if (!trace->marks || !isfinite(p->last) || x - last_x < 3) continue;
+        double last = shown(d->chart, p->last);
+        if (!trace->marks || !isfinite(last) || x - last_x < 3) continue;
         last_x = x;
-        grid_put(d->grid, x, cell_y(d, p->last), 0x25C6, trace->style, ATTR_NONE);
+        grid_put(d->grid, x, cell_y(d, last), 0x25C6, trace->style, ATTR_NONE);
     }
 }
 
@@ -298,10 +306,10 @@ static void draw_trace_value(struct pen *pen, const struct chart *chart, const s
     struct value value = {.name = trace->name, .style = trace->style, .more_style = STYLE_BAD, .text = "--"};
     if (trace->name) value.symbol = trace->marks ? 0x25C6 : trace->trend ? 0x00B7 : 0x2501;
     if (point && trace->smooth && chart->cursor < 0)
-        axis_format(trace->smooth[point - trace->points], value.text, sizeof value.text);
+        axis_format(shown(chart, trace->smooth[point - trace->points]), value.text, sizeof value.text);
     else if (point)
-        axis_format(point->non_finite == point->count && point->count ? NAN : point->last, value.text,
-                    sizeof value.text);
+        axis_format(point->non_finite == point->count && point->count ? NAN : shown(chart, point->last),
+                    value.text, sizeof value.text);
     /* some of the steps merged into one point may lack a number */
     if (point && chart->cursor >= 0 && point->non_finite && point->count > point->non_finite)
         snprintf(value.more, sizeof value.more, " %" PRId64 " NaN", point->non_finite);
@@ -322,7 +330,7 @@ static void draw_title(struct grid *grid, struct rect area, const struct chart *
     pen.end--;
     for (int t = 0; t < chart->trace_count; t++) draw_trace_value(&pen, chart, &chart->trace[t]);
     struct value best = {0x2605, "best", STYLE_BEST, STYLE_DIM, "", ""};
-    axis_format(chart->best, best.text, sizeof best.text);
+    axis_format(shown(chart, chart->best), best.text, sizeof best.text);
     snprintf(best.more, sizeof best.more, " @%" PRId64, chart->best_step);
     if (chart->best_step >= 0) draw_value(&pen, &best);
     grid_put(grid, pen.x, pen.y, ' ', STYLE_TEXT, 0);
@@ -413,9 +421,10 @@ static void draw_plot(struct drawing *d, bool any)
     draw_axes(d);
     mark_steps(d, false);
     draw_traces(d);
-    if (is_visible(d, d->chart->best_step) && isfinite(d->chart->best))
-        grid_put(d->grid, cell_x(d, (double)d->chart->best_step), cell_y(d, d->chart->best), 0x2605,
-                 STYLE_BEST, ATTR_BOLD);
+    double best = shown(d->chart, d->chart->best);
+    if (is_visible(d, d->chart->best_step) && isfinite(best))
+        grid_put(d->grid, cell_x(d, (double)d->chart->best_step), cell_y(d, best), 0x2605, STYLE_BEST,
+                 ATTR_BOLD);
     if (d->chart->events) mark_steps(d, true);
     if (d->chart->cursor >= 0) draw_cursor(d);
 }

@@ -37,6 +37,7 @@ struct chart {
     struct chart_trace trace[CHART_TRACES_MAX];
     int trace_count;
     int64_t first_step, last_step; /* the visible range */
+    bool exponential;              /* shows exp of the values, and of `best` */
     bool log;                      /* logarithmic values, where possible */
     bool zero;                     /* the values' axis begins at 0 (when not logarithmic) */
     double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:

@@ -62,6 +62,35 @@ static void the_chart_of_the_loss_shows_perplexity_on_request(void **state)
     workbench_close(workbench);
 }
 
+static void the_chart_of_the_loss_shows_each_measure_in_turn(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("measures", home, sizeof home);
+    store_fixture_sql(home, "insert into measures(run_id, segment, step, name, value)"
+                            " select id, 1, 100, 'quiz_acc', 0.25 from runs union all"
+                            " select id, 1, 100, 'arc_acc', 0.5 from runs union all"
+                            " select id, 1, 400, 'quiz_acc', 0.75 from runs union all"
+                            " select id, 1, 400, 'arc_acc', 0.625 from runs");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "▸perplexity");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "▸arc_acc 0.6250");
+    headless_expect_not(workbench, 120, 40, "★");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "▸quiz_acc 0.7500");
+    headless_type(workbench, "m");
+    headless_expect_not(workbench, 120, 40, "quiz_acc ema");
+    store_fixture_sql(home, "insert into measures(run_id, segment, step, name, value)"
+                            " select id, 1, 450, 'quiz_acc', 0.875 from runs");
+    workbench_tick(workbench, workbench->now + 1);
+    headless_expect(workbench, 120, 40, 120, "▸quiz_acc 0.8750");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 120, 40, 120, "▸loss ema 0.9");
+    workbench_close(workbench);
+}
+
 static void smoothing_goes_round_and_spares_the_learning_rate(void **state)
 {
     (void)state;
@@ -314,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
         cmocka_unit_test(the_chart_of_the_loss_shows_perplexity_on_request),
+        cmocka_unit_test(the_chart_of_the_loss_shows_each_measure_in_turn),
         cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
         cmocka_unit_test(sample_texts_are_leafed_through),
         cmocka_unit_test(keys_lead_to_every_event_that_has_a_step),
