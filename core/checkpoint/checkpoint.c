@@ -16,15 +16,23 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint/tokenizer_config.h"
+#include "core/model/adapter_file.h"
 
 enum { PIECE = 1 << 16, COPIED = 1 << 20, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
 /* All files except `checksums`. */
-enum { MODEL, OPTIMIZER, CONFIG, TRAINER, FILES = TRAINER + 1 + COMPANIONS };
-static const char *const files[FILES] = {
-    "model.safetensors",      "optimizer.safetensors",   "config.json",
-    "trainer.json",           "tokenizer.json",          "tokenizer_config.json",
-    "generation_config.json", "special_tokens_map.json", "chat_template.jinja"};
+enum { MODEL, ADAPTER, OPTIMIZER, ADAPTER_CONFIG, CONFIG, TRAINER, FILES = TRAINER + 1 + COMPANIONS };
+static const char *const files[FILES] = {"model.safetensors",
+                                         "adapter_model.safetensors",
+                                         "optimizer.safetensors",
+                                         "adapter_config.json",
+                                         "config.json",
+                                         "trainer.json",
+                                         "tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "generation_config.json",
+                                         "special_tokens_map.json",
+                                         "chat_template.jinja"};
 
 char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name)
 {
@@ -108,7 +116,12 @@ static enum status check_file(const char *folder, int which, uint64_t expected, 
  * `quick`: of files that are not large. */
 static enum status verify(const char *folder, bool quick, struct err *err)
 {
-    static const bool needed[FILES] = {[MODEL] = true, [CONFIG] = true, [TRAINER] = true};
+    bool adapter = adapter_file_exists(folder);
+    const bool needed[FILES] = {[MODEL] = !adapter,
+                                [ADAPTER] = adapter,
+                                [ADAPTER_CONFIG] = adapter,
+                                [CONFIG] = true,
+                                [TRAINER] = true};
     char path[CHECKPOINT_PATH], text[FILES * 64 + 1], name[48];
     struct file_map map;
     bool seen[FILES] = {false};
@@ -409,7 +422,8 @@ enum status checkpoint_export(const char *folder, const char *to, const struct p
     if (rmdir(to) != 0 && errno != ENOENT) return refuse_place(to, err);
     *bytes = 0;
     enum status status = file_make_folders(temporary, err);
-    if (!status) status = copy_weights(folder, temporary, progress, bytes, err);
+    if (!status && !adapter_file_exists(folder))
+        status = copy_weights(folder, temporary, progress, bytes, err);
     for (int i = 0; !status && i < FILES; i++)
         if (i != MODEL && i != OPTIMIZER && i != TRAINER)
             status = hand_over(folder, temporary, files[i], false, bytes, err);

@@ -1,8 +1,9 @@
 /* Checkpoints: the state of a training run in a folder "step-N" that Hugging Face opens directly:
  * model.safetensors, config.json, tokenizer.json and its companions, and trainer.json, the trainer's state. A
  * full checkpoint also has optimizer.safetensors, the optimizer's moments: only a full one can be resumed.
- * The file `checksums` (XXH64 of each file) is written last, in a temporary folder that is then renamed:
- * incomplete or damaged folders are never used. */
+ * With adapters adapter_model.safetensors and adapter_config.json stand in place of model.safetensors, and
+ * hold the trained parameters alone. The file `checksums` (XXH64 of each file) is written last, in a
+ * temporary folder that is then renamed: incomplete or damaged folders are never used. */
 #ifndef ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 #define ANNEAL_CORE_CHECKPOINT_CHECKPOINT_H
 
@@ -117,7 +118,9 @@ enum status checkpoint_freeze(const char *folder, struct model *model, const str
                               enum precision *precision, struct err *err);
 
 /* Uploads the weights that safetensors_open_folder finds in FOLDER: F32, BF16 or F16. A different model is an
- * error that names the field of its configuration or the tensor. Needs 1 MiB of host memory. */
+ * error that names the field of its configuration or the tensor. Needs 1 MiB of host memory. The adapters of
+ * the model keep their values. If FOLDER holds adapters, uploads them and the parameters saved beside them
+ * over those of the base, which must be loaded; adapters that were trained on another base are an error. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
 /* Reads the trainer's state. */
@@ -179,7 +182,10 @@ void save_start(struct save_job *job);
 /* Whether a started job has ended: returns true once per job. `wait`: waits for the end. */
 bool save_collect(struct save_job *job, bool wait);
 
-/* ---- the folder of a checkpoint, private to checkpoint*.c ---- */
+/* ---- the folder of a checkpoint, private to core/checkpoint/ ---- */
+
+/* Writes the trainer's state to a file. */
+enum status checkpoint_write_state(const struct train_state *state, const char *path, struct err *err);
 
 /* Room for more than the longest path: the system rejects a folder that is too long; it is never cut. */
 enum { CHECKPOINT_PATH = PATH_MAX + 64 };

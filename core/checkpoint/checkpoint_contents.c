@@ -1,5 +1,5 @@
 /* See checkpoint.h. Here: reading and writing the contents of a checkpoint: the numbers, piece by piece and
- * only if they match the model; and the trainer's state. */
+ * only if they match the model. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,14 @@
 #include "core/base/thread.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/tokenizer_config.h"
+#include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
+#include "core/model/storage.h"
 
-/* Kinds of numbers, by the prefix of their tensors' names: weights and both moments. */
-static const char *const prefixes[] = {"", "m.", "v."};
+/* Kinds of numbers, by the prefix of their tensors' names: weights, both moments, and weights in the file of
+ * adapters. */
+enum { WEIGHTS_KIND, ADAPTERS_KIND = 3 };
+static const char *const prefixes[] = {"", "m.", "v.", ADAPTER_FILE_PREFIX};
 
 /* ---- sources of numbers ---- */
 
@@ -63,7 +67,8 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
 {
     size_t bytes = net->model->elements * sizeof(float);
     source->weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, source->weights, bytes);
-    source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, net->model->frozen_bytes);
+    if (!net->model->adapter.rank)
+        source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, net->model->frozen_bytes);
     for (int i = 0; i < source->moment_count; i++)
         source->moments[i] =
             copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i], bytes);
@@ -71,96 +76,13 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
     return net->backend->stream_wait(net->stream, err);
 }
 
-/* ---- the trainer's state ---- */
-
-/* A member of trainer.json. Older files may lack optional ones; a real that is not finite is omitted. */
-static const struct member {
-    const char *name;
-    enum { COUNT, WHOLE, REAL } kind; /* a count is not negative */
-    bool optional;
-    size_t offset;
-} members[] = {
-#define AT(field) offsetof(struct train_state, field)
-    {"step", COUNT, false, AT(step)},
-    {"updates", COUNT, false, AT(updates)},
-    {"cursor", COUNT, false, AT(cursor)},
-    {"tokens", COUNT, false, AT(tokens)},
-    {"lr_factor", REAL, false, AT(lr_factor)},
-    {"skipped_in_a_row", COUNT, false, AT(skipped_in_a_row)},
-    {"best_step", WHOLE, false, AT(stopping.best_step)},
-    {"patience_used", COUNT, false, AT(stopping.used)},
-    {"patience", WHOLE, false, AT(stopping.patience)},
-    {"min_delta", REAL, false, AT(stopping.min_delta)},
-    {"corpus_tokens", WHOLE, false, AT(corpus.tokens)},
-    {"corpus_checksum", WHOLE, false, AT(corpus.checksum)},
-    {"tokenizer_checksum", WHOLE, false, AT(corpus.tokenizer)},
-    {"best_saved", WHOLE, true, AT(best_saved)},
-    {"best_val_loss", REAL, true, AT(stopping.best)},
-    {"patience_loss", REAL, true, AT(stopping.reference)},
-};
-
-static enum status write_state(const struct train_state *s, const char *path, struct err *err)
-{
-    json_t *json = json_object();
-    int failed = 0;
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        const char *field = (const char *)s + members[i].offset;
-        if (members[i].kind != REAL)
-            failed |= json_object_set_new(json, members[i].name, json_integer(*(const int64_t *)field));
-        else if (isfinite(*(const double *)field))
-            failed |= json_object_set_new(json, members[i].name, json_real(*(const double *)field));
-    }
-    if (*s->machine) failed |= json_object_set_new(json, "computed_with", json_string(s->machine));
-    char *text = failed ? NULL : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    enum status status =
-        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
-    free(text);
-    json_decref(json);
-    return status;
-}
-
-static bool read_member(const json_t *json, const struct member *m, struct train_state *s)
-{
-    const json_t *value = json_object_get(json, m->name);
-    char *field = (char *)s + m->offset;
-    if (!value) return m->optional;
-    if (m->kind == REAL)
-        *(double *)field = json_number_value(value);
-    else
-        *(int64_t *)field = json_integer_value(value);
-    return m->kind == REAL ? json_is_number(value)
-                           : json_is_integer(value) && (m->kind == WHOLE || json_integer_value(value) >= 0);
-}
-
-enum status checkpoint_load_state(const char *folder, struct train_state *out, struct err *err)
-{
-    struct train_state s = {.best_saved = INT64_MIN, .stopping = {.best = INFINITY, .reference = NAN}};
-    char path[CHECKPOINT_PATH];
-    json_error_t problem;
-    const char *bad = NULL;
-    json_t *json =
-        json_load_file(checkpoint_join(path, folder, "trainer.json"), JSON_REJECT_DUPLICATES, &problem);
-    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    for (size_t i = 0; !bad && i < sizeof members / sizeof *members; i++)
-        if (!read_member(json, &members[i], &s)) bad = members[i].name;
-    if (s.lr_factor < 0) bad = "lr_factor";
-    const char *machine = json_string_value(json_object_get(json, "computed_with"));
-    snprintf(s.machine, sizeof s.machine, "%s", machine ? machine : "");
-    json_decref(json);
-    if (bad) return err_set(err, STATUS_CORRUPT, "%s: %s is missing or not a valid number", path, bad);
-    if (isnan(s.stopping.reference)) s.stopping.reference = s.stopping.best;
-    if (s.best_saved == INT64_MIN)
-        s.best_saved = s.stopping.best_step; /* older versions assumed that every best was saved */
-    *out = s;
-    return STATUS_OK;
-}
-
 /* ---- saving ---- */
 
 static struct safetensor describe(const struct checkpoint_source *source, int kind, const struct param *p,
                                   const char *name)
 {
-    const float *base = kind ? source->moments[kind - 1] : source->weights;
+    bool moments = kind != WEIGHTS_KIND && kind != ADAPTERS_KIND;
+    const float *base = moments ? source->moments[kind - 1] : source->weights;
     return (struct safetensor){.name = name,
                                .dtype = p->element == ELEMENT_BF16 ? "BF16" : "F32",
                                .shape = {p->rows, p->cols},
@@ -170,7 +92,7 @@ static struct safetensor describe(const struct checkpoint_source *source, int ki
                                .bytes = param_bytes(p)};
 }
 
-/* Writes the kinds of numbers from `first` to `last`; moments only of trainable parameters. */
+/* Writes the kinds of numbers from `first` to `last`; all but whole weights only of trainable parameters. */
 static enum status write_numbers(const char *path, const struct checkpoint_source *source, int first,
                                  int last, struct err *err)
 {
@@ -186,8 +108,13 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
             tensors[count] = describe(source, kind, p, arena_printf(&arena, "%s%s", prefixes[kind], p->name));
             named = tensors[count++].name != NULL;
         }
-    enum status status = named ? safetensors_write(path, tensors, count, source->fetch, source->context, err)
-                               : err_no_memory(err, "writing %s", path);
+    char base[17];
+    snprintf(base, sizeof base, "%016" PRIx64, model->base.hash);
+    enum status status =
+        !named ? err_no_memory(err, "writing %s", path)
+               : safetensors_write_adapter(path, tensors, count,
+                                           model->base.hash && first == ADAPTERS_KIND ? base : NULL,
+                                           source->fetch, source->context, err);
     arena_release(&arena);
     return status;
 }
@@ -199,14 +126,20 @@ static enum status fill(const char *folder, const struct checkpoint_source *sour
     char path[CHECKPOINT_PATH];
     enum status status = file_remove_tree(folder, err);
     if (!status) status = file_make_folders(folder, err);
+    const struct model *model = source->model;
+    int kind = model->adapter.rank ? ADAPTERS_KIND : WEIGHTS_KIND;
     if (!status)
-        status = write_numbers(checkpoint_join(path, folder, "model.safetensors"), source, 0, 0, err);
+        status = write_numbers(
+            checkpoint_join(path, folder, kind ? "adapter_model.safetensors" : "model.safetensors"), source,
+            kind, kind, err);
+    checkpoint_join(path, folder, "adapter_config.json");
+    if (!status && kind) status = adapter_file_write(model, path, err);
     if (!status && source->moment_count)
         status = write_numbers(checkpoint_join(path, folder, "optimizer.safetensors"), source, 1,
                                source->moment_count, err);
     checkpoint_join(path, folder, "config.json");
-    if (!status) status = hugging_face_write_config(&source->model->config, path, err);
-    if (!status) status = write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
+    if (!status) status = hugging_face_write_config(&model->config, path, err);
+    if (!status) status = checkpoint_write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
     if (!status && tokenizer)
         status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
     if (!status && companions) status = companions_write(companions, folder, err);
@@ -316,14 +249,15 @@ static enum status find_tensor(const struct safetensors *file, int kind, const s
                                const struct safetensor **out, struct err *err)
 {
     char name[96];
+    bool moments = kind != WEIGHTS_KIND && kind != ADAPTERS_KIND;
     snprintf(name, sizeof name, "%s%s", prefixes[kind], p->name);
     const struct safetensor *t = *out = safetensors_find(file, name);
     if (!t)
         return err_set(err, STATUS_USAGE, "%s: has no tensor %s, which this model needs", file->path, name);
     bool shorter = strcmp(t->dtype, "BF16") == 0 || strcmp(t->dtype, "F16") == 0;
-    if (strcmp(t->dtype, "F32") != 0 && (kind || !shorter))
+    if (strcmp(t->dtype, "F32") != 0 && (moments || !shorter))
         return err_set(err, STATUS_USAGE, "%s: %s is %s, only %s", t->path, name, t->dtype,
-                       kind ? "F32 is read as a moment" : "F32, BF16 and F16 are read");
+                       moments ? "F32 is read as a moment" : "F32, BF16 and F16 are read");
     if (t->dims != (p->cols ? 2 : 1) || t->shape[0] != p->rows || (p->cols && t->shape[1] != p->cols))
         return err_set(err, STATUS_USAGE, "%s: %s is (%lld, %lld), this model needs (%d, %d)", t->path, name,
                        (long long)t->shape[0], (long long)(t->dims > 1 ? t->shape[1] : 0), p->rows, p->cols);
@@ -358,7 +292,32 @@ static enum status check_weights(const struct safetensors *file, const struct mo
             return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have",
                            file->tensors[i].path, file->tensors[i].name);
     for (size_t i = 0; !status && i < model->param_count; i++)
-        status = find_tensor(file, 0, &model->params[i], &t, err);
+        if (!param_is_adapter(&model->params[i]))
+            status = find_tensor(file, WEIGHTS_KIND, &model->params[i], &t, err);
+    return status;
+}
+
+/* Whether the parameter must be in a file of adapters; any other one may be. */
+static bool belongs_to_adapters(const struct param *p)
+{
+    return param_is_adapter(p) || !p->frozen;
+}
+
+/* The same for a file of adapters. */
+static enum status check_adapters(const struct safetensors *file, const struct model *model, struct err *err)
+{
+    const struct safetensor *t;
+    size_t prefix = strlen(ADAPTER_FILE_PREFIX);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].name;
+        if (strncmp(name, ADAPTER_FILE_PREFIX, prefix) != 0 || !model_find(model, name + prefix))
+            return err_set(err, STATUS_USAGE, "%s: has a tensor %.90s, for which this model has no matrix",
+                           file->path, name);
+    }
+    for (size_t i = 0; !status && i < model->param_count; i++)
+        if (belongs_to_adapters(&model->params[i]))
+            status = find_tensor(file, ADAPTERS_KIND, &model->params[i], &t, err);
     return status;
 }
 
@@ -467,22 +426,9 @@ static enum status upload_tensor(const struct safetensor *t, struct network *net
     return status;
 }
 
-static bool is_bf16_matrix(const struct safetensors *file, const struct param *p)
+static bool freeze(const void *storage, const struct param *p, enum element *element)
 {
-    const struct safetensor *t = p->cols ? safetensors_find(file, p->name) : NULL;
-    return t && strcmp(t->dtype, "BF16") == 0;
-}
-
-struct freezing {
-    const struct safetensors *file;
-    enum element computed;
-    bool mixed;
-};
-
-static bool freeze(const void *context, const struct param *p, enum element *element)
-{
-    const struct freezing *f = context;
-    *element = f->mixed && is_bf16_matrix(f->file, p) ? ELEMENT_BF16 : f->computed;
+    *element = storage_element(storage, p);
     return true;
 }
 
@@ -493,25 +439,55 @@ enum status checkpoint_freeze(const char *folder, struct model *model, const str
     bool bf16 = device->best == PRECISION_BF16;
     enum status status = safetensors_open_folder(folder, &file, err);
     for (size_t i = 0; bf16 && i < model->param_count; i++)
-        bf16 = !model->params[i].cols || is_bf16_matrix(&file, &model->params[i]);
+        bf16 = !model->params[i].cols || param_is_adapter(&model->params[i]) ||
+               storage_is_bf16(&file, &model->params[i]);
     *precision = bf16 ? PRECISION_BF16 : PRECISION_FP32;
-    struct freezing freezing = {&file, precision_element(*precision), device->mixes_elements};
-    if (!status) model_freeze(model, freeze, &freezing);
+    struct storage storage = {&file, precision_element(*precision), device->mixes_elements};
+    if (!status) model_freeze(model, freeze, &storage);
     safetensors_close(&file);
     return status;
+}
+
+static enum status check_base(const char *folder, const struct safetensors *file, const struct model *model,
+                              struct err *err)
+{
+    uint64_t hash = file->base ? strtoull(file->base, NULL, 16) : 0;
+    if (!hash || !model->base.hash || hash == model->base.hash) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: was trained on a base whose weights have the hash %016" PRIx64
+                   ", those of %.200s have %016" PRIx64 " (adapters fit only the model they were trained on)",
+                   folder, hash, model->base.folder, model->base.hash);
+}
+
+/* Opens the weights in the folder, or its adapters if it has them, and checks that they are this model's. */
+static enum status open_weights(const char *folder, const struct model *model, struct safetensors *file,
+                                struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    if (!adapter_file_exists(folder)) {
+        enum status status = check_model(folder, &model->config, err);
+        if (!status) status = safetensors_open_folder(folder, file, err);
+        return status ? status : check_weights(file, model, err);
+    }
+    enum status status =
+        safetensors_open(checkpoint_join(path, folder, "adapter_model.safetensors"), file, err);
+    if (!status) status = check_adapters(file, model, err);
+    return status ? status : check_base(folder, file, model, err);
 }
 
 enum status checkpoint_load_weights(const char *folder, struct network *net, struct err *err)
 {
     const struct model *model = net->model;
     struct safetensors file = {0};
-    const struct safetensor *t;
-    enum status status = check_model(folder, &model->config, err);
-    if (!status) status = safetensors_open_folder(folder, &file, err);
-    if (!status) status = check_weights(&file, model, err); /* checks all before copying any */
+    int kind = adapter_file_exists(folder) ? ADAPTERS_KIND : WEIGHTS_KIND;
+    enum status status = open_weights(folder, model, &file, err); /* checks all before copying any */
     for (size_t i = 0; !status && i < model->param_count; i++) {
-        status = find_tensor(&file, 0, &model->params[i], &t, err);
-        if (!status) status = upload_tensor(t, net, &model->params[i], NULL, err);
+        const struct param *p = &model->params[i];
+        const struct safetensor *t;
+        find_tensor(&file, kind, p, &t, NULL);
+        if (!t) continue; /* the base has no adapters, adapters come with few other parameters */
+        status = find_tensor(&file, kind, p, &t, err);
+        if (!status) status = upload_tensor(t, net, p, NULL, err);
     }
     if (!status) network_weights_written(net);
     safetensors_close(&file);

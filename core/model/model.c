@@ -58,28 +58,32 @@ static const char *next_range(const char *list, int range[2])
     return *list == ',' && list[1] ? list + 1 : *list ? NULL : list;
 }
 
-static bool is_full(const struct model_config *c, int layer)
+bool model_list_names(const char *list, int layer)
 {
     int range[2];
-    for (const char *list = c->full_attention_layers; list && *list;)
+    while (list && *list)
         if ((list = next_range(list, range)) && layer >= range[0] && layer <= range[1]) return true;
     return false;
 }
 
 int model_window(const struct model_config *c, int layer)
 {
-    return c->sliding_window && !is_full(c, layer) ? c->sliding_window : 0;
+    return c->sliding_window && !model_list_names(c->full_attention_layers, layer) ? c->sliding_window : 0;
+}
+
+bool model_list_is_valid(const char *list, int layers)
+{
+    int range[2] = {0, -1};
+    for (int before = -1; list && *list; before = range[1])
+        if ((list = next_range(list, range)) &&
+            (range[0] <= before || range[1] < range[0] || range[1] >= layers))
+            list = NULL;
+    return list != NULL;
 }
 
 static enum status check_window(const struct model_config *c, struct err *err)
 {
-    int range[2] = {0, -1};
-    const char *list = c->full_attention_layers;
-    for (int before = -1; list && *list; before = range[1])
-        if ((list = next_range(list, range)) &&
-            (range[0] <= before || range[1] < range[0] || range[1] >= c->num_layers))
-            list = NULL;
-    if (list) return STATUS_OK;
+    if (model_list_is_valid(c->full_attention_layers, c->num_layers)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
                    "model.full_attention_layers = %s: must be numbers and ranges of layers in ascending "
                    "order with commas between, such as 0-3,7, from 0 to model.num_layers - 1 = %d",
@@ -163,7 +167,7 @@ enum status model_config_check(const struct model_config *c, struct err *err)
         int value, max;
     } sizes[] = {{"vocab_size", c->vocab_size, 1 << 24},
                  {"hidden_dim", c->hidden_dim, 1 << 17},
-                 {"num_layers", c->num_layers, 1024},
+                 {"num_layers", c->num_layers, MODEL_LAYERS_MAX},
                  {"num_heads", c->num_heads, 1024},
                  {"num_kv_heads", c->num_kv_heads, 1024},
                  {"head_dim", c->head_dim, 1024},
@@ -228,9 +232,8 @@ double model_rotary_frequency(const struct model_config *c, int i)
 /* GROUP_ALIGN: elements of the trainable arena; FROZEN_ALIGN: bytes of the other one. */
 enum { GROUP_ALIGN = 64, FROZEN_ALIGN = 256 };
 
-/* Appends a tensor; `packed` puts it directly behind the previous one, if they may be adjacent. */
-static const struct param *append(struct model *model, bool packed, int place, int rows, int cols,
-                                  const char *format, int layer)
+const struct param *model_append(struct model *model, bool packed, int place, int rows, int cols,
+                                 const char *format, int layer)
 {
     struct param *param = &model->params[model->param_count++];
     *param = (struct param){.count = (size_t)rows * (size_t)(cols ? cols : 1),
@@ -316,57 +319,59 @@ enum status model_init(struct model *model, const struct model_config *config, s
     int q = config->num_heads * HS, kv = config->num_kv_heads * HS, V = config->vocab_size;
     *model = (struct model){.config = *config};
     model->layers = arena_alloc_array(&model->arena, (size_t)L, sizeof *model->layers);
-    size_t most = (size_t)L * 18 + 3; /* parameters */
+    size_t most = (size_t)L * (18 + 2 * MODEL_TARGETS) + 3; /* parameters, those of adapters included */
     model->params = arena_alloc_array(&model->arena, most, sizeof *model->params);
     if (!model->layers || !model->params) {
         model_release(model);
         return err_no_memory(err, "the description of %d layers", L);
     }
-    model->embed = append(model, false, PLACE_EMBEDDING, V, C, "model.embed_tokens.weight", 0);
-    if (!config->tie_weights) append(model, false, PLACE_HEAD, V, C, "lm_head.weight", L);
+    model->embed = model_append(model, false, PLACE_EMBEDDING, V, C, "model.embed_tokens.weight", 0);
+    if (!config->tie_weights) model_append(model, false, PLACE_HEAD, V, C, "lm_head.weight", L);
     model->head = pack(model, WEIGHT_HEAD, 1);
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
         p->window = model_window(config, l);
-        append(model, false, PLACE_QKV, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
-        append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
-        append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
+        model_append(model, false, PLACE_QKV, q, C, "model.layers.%d.self_attn.q_proj.weight", l);
+        model_append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.k_proj.weight", l);
+        model_append(model, true, PLACE_QKV, kv, C, "model.layers.%d.self_attn.v_proj.weight", l);
         p->qkv = pack(model, WEIGHT_QKV, 3);
-        append(model, false, PLACE_O, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
+        model_append(model, false, PLACE_O, C, q, "model.layers.%d.self_attn.o_proj.weight", l);
         p->o = pack(model, WEIGHT_O, 1);
-        append(model, false, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
-        append(model, true, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.up_proj.weight", l);
+        model_append(model, false, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.gate_proj.weight", l);
+        model_append(model, true, PLACE_GATE_UP, F, C, "model.layers.%d.mlp.up_proj.weight", l);
         p->gate_up = pack(model, WEIGHT_GATE_UP, 2);
-        append(model, false, PLACE_DOWN, C, F, "model.layers.%d.mlp.down_proj.weight", l);
+        model_append(model, false, PLACE_DOWN, C, F, "model.layers.%d.mlp.down_proj.weight", l);
         p->down = pack(model, WEIGHT_DOWN, 1);
     }
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
-        p->attn_norm =
-            append(model, false, PLACE_ATTENTION_NORM, C, 0, "model.layers.%d.input_layernorm.weight", l);
-        p->mlp_norm = append(model, false, PLACE_FEED_FORWARD_NORM, C, 0,
-                             "model.layers.%d.post_attention_layernorm.weight", l);
+        p->attn_norm = model_append(model, false, PLACE_ATTENTION_NORM, C, 0,
+                                    "model.layers.%d.input_layernorm.weight", l);
+        p->mlp_norm = model_append(model, false, PLACE_FEED_FORWARD_NORM, C, 0,
+                                   "model.layers.%d.post_attention_layernorm.weight", l);
         if (config->qkv_bias) {
-            p->qkv_bias = append(model, false, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
-            append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
-            append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+            p->qkv_bias =
+                model_append(model, false, PLACE_QKV, q, 0, "model.layers.%d.self_attn.q_proj.bias", l);
+            model_append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.k_proj.bias", l);
+            model_append(model, true, PLACE_QKV, kv, 0, "model.layers.%d.self_attn.v_proj.bias", l);
         }
         if (config->o_bias)
-            p->o_bias = append(model, false, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+            p->o_bias = model_append(model, false, PLACE_O, C, 0, "model.layers.%d.self_attn.o_proj.bias", l);
         if (config->mlp_bias) {
             p->gate_up_bias =
-                append(model, false, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.gate_proj.bias", l);
-            append(model, true, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.up_proj.bias", l);
-            p->down_bias = append(model, false, PLACE_DOWN, C, 0, "model.layers.%d.mlp.down_proj.bias", l);
+                model_append(model, false, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.gate_proj.bias", l);
+            model_append(model, true, PLACE_GATE_UP, F, 0, "model.layers.%d.mlp.up_proj.bias", l);
+            p->down_bias =
+                model_append(model, false, PLACE_DOWN, C, 0, "model.layers.%d.mlp.down_proj.bias", l);
         }
         if (config->qk_norm) {
-            p->q_norm =
-                append(model, false, PLACE_QK_NORM, HS, 0, "model.layers.%d.self_attn.q_norm.weight", l);
-            p->k_norm =
-                append(model, false, PLACE_QK_NORM, HS, 0, "model.layers.%d.self_attn.k_norm.weight", l);
+            p->q_norm = model_append(model, false, PLACE_QK_NORM, HS, 0,
+                                     "model.layers.%d.self_attn.q_norm.weight", l);
+            p->k_norm = model_append(model, false, PLACE_QK_NORM, HS, 0,
+                                     "model.layers.%d.self_attn.k_norm.weight", l);
         }
     }
-    model->final_norm = append(model, false, PLACE_FINAL_NORM, C, 0, "model.norm.weight", L);
+    model->final_norm = model_append(model, false, PLACE_FINAL_NORM, C, 0, "model.norm.weight", L);
     assert(model->param_count <= most);
     lay(model);
     return STATUS_OK;
@@ -385,10 +390,33 @@ const struct param *model_find(const struct model *model, const char *name)
     return NULL;
 }
 
+bool param_is_adapter(const struct param *param)
+{
+    return text_ends_with(param->name, ".lora_A.weight") || text_ends_with(param->name, ".lora_B.weight");
+}
+
+/* Kaiming's uniform distribution with a = sqrt(5), as peft and torch's linear layers have it: within
+ * ±1/sqrt(columns). */
+static void initialise_adapter(const struct param *param, uint32_t which, uint64_t seed, size_t from,
+                               size_t to, float *w)
+{
+    bool zero = text_ends_with(param->name, ".lora_B.weight");
+    double bound = 1 / sqrt(param->cols);
+    for (size_t j = from; j < to; j++) {
+        struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), which,
+                                              0x6C6F7261u, (uint32_t)seed, (uint32_t)(seed >> 32));
+        w[j - from] = zero ? 0 : (float)(bound * (2 * (r.word[j % 4] + 0.5) / 4294967296.0 - 1));
+    }
+}
+
 void model_initialise_param(const struct model *model, const struct param *param, uint64_t seed, size_t from,
                             size_t to, float *w)
 {
     uint32_t which = (uint32_t)(param - model->params);
+    if (param_is_adapter(param)) {
+        initialise_adapter(param, which, seed, from, to, w);
+        return;
+    }
     if (!param->cols) {
         bool norm = !text_ends_with(param->name, ".bias");
         for (size_t j = from; j < to; j++) w[j - from] = norm;

@@ -16,7 +16,8 @@
 #include "core/model/choices.h"
 #include "kernels/device/backend.h"
 
-enum { MODEL_LAYER_LIST = 256 }; /* bytes of a list of layers as text, its end included */
+enum { MODEL_LAYER_LIST = 256 };                     /* bytes of a list of layers as text, its end included */
+enum { MODEL_LAYERS_MAX = 1024, MODEL_TARGETS = 7 }; /* matrices of a layer that may have adapters */
 
 struct model_config {
     int vocab_size;       /* V */
@@ -48,12 +49,33 @@ struct model_config {
     enum model_kind kind;                         /* see model_kind_of */
 };
 
+/* Low-rank matrices beside the weights: see core/model/adapter.h. */
+struct adapter_config {
+    int rank; /* 0: the model has none, and the rest does not matter */
+    double alpha;
+    double dropout;                    /* of the adapters' input, while training */
+    bool rslora;                       /* the scale is alpha / sqrt(rank) instead of alpha / rank */
+    bool train_norms, train_head;      /* beside the adapters */
+    uint8_t targets[MODEL_LAYERS_MAX]; /* of each layer: a bit for each enum adapter_target */
+};
+
+/* The model whose weights a model with adapters has. */
+struct adapter_base {
+    char folder[1024];
+    uint64_t hash; /* adapter_base_hash; 0: unknown */
+};
+
 /* The sizes of a preset. */
 struct model_config model_preset(enum preset preset);
 
 /* The model_type that config.json has for these sizes: what `kind` says, or the one that computes them.
  * MODEL_AUTO: none does. */
 enum model_kind model_kind_of(const struct model_config *config);
+
+/* Whether a list of layers such as "0-3,7" names this one, and whether it is a list of numbers and ranges in
+ * ascending order below `layers`. */
+bool model_list_names(const char *list, int layer);
+bool model_list_is_valid(const char *list, int layers);
 
 /* The window of a layer's attention; 0: none. */
 int model_window(const struct model_config *config, int layer);
@@ -111,6 +133,9 @@ struct param {
 
 enum weight { WEIGHT_HEAD, WEIGHT_QKV, WEIGHT_O, WEIGHT_GATE_UP, WEIGHT_DOWN, WEIGHTS };
 
+/* Whether it is A or B of an adapter. */
+bool param_is_adapter(const struct param *param);
+
 /* The bytes of a parameter in its arena. */
 static inline size_t param_bytes(const struct param *param)
 {
@@ -127,6 +152,16 @@ struct linear {
     enum weight weight;        /* for profiles */
     const struct param *parts; /* (count) */
     int count, rows, cols;
+    const struct adapter *adapter; /* NULL: none */
+};
+
+/* The adapters of a projection: of all its parts or of some. */
+struct adapter {
+    struct linear a;          /* (count · rank, cols): their matrices A, in the order of the parts */
+    const struct param *b[3]; /* (count): B of each, (rows of its part, rank) */
+    int first_row[3];         /* (count): of its part in the projection */
+    int rank, count;
+    float scale, dropout;
 };
 
 struct layer_params {
@@ -153,6 +188,9 @@ struct model {
     const struct param *embed;      /* (V, C) */
     struct linear head;             /* (V, C); the embedding when tied */
     const struct param *final_norm; /* (C) */
+    struct adapter_config adapter;  /* rank 0: none */
+    struct adapter_base base;       /* with adapters */
+    int adapter_rows;               /* of A, packed, at most: the width of x Aᵀ; 0: no adapters */
     size_t elements;     /* of the trainable arena; packs start at multiples of 64, gaps stay zero */
     size_t frozen_bytes; /* of the frozen arena; parts start at multiples of 256; 0: nothing is frozen */
     size_t nf4_largest;  /* elements of the largest NF4 parameter */
@@ -164,6 +202,12 @@ struct model {
 
 /* Makes all parameters trainable. */
 enum status model_init(struct model *model, const struct model_config *config, struct err *err);
+
+/* For core/model/adapter.c: adds a parameter, whose offset model_freeze sets; `packed` puts it directly
+ * behind the previous one if they may be adjacent. The format takes the layer. */
+const struct param *model_append(struct model *model, bool packed, int place, int rows, int cols,
+                                 const char *format, int layer);
+
 /* Decides whether a parameter is frozen, and if so sets the type to store it in. The CPU computes with
  * matrices of fp32 or bf16; every device with vectors, and CUDA with matrices, of its stream's precision. */
 typedef bool param_freezer(const void *context, const struct param *param, enum element *element);
@@ -174,7 +218,8 @@ void model_release(struct model *model); /* harmless on a zeroed struct */
 const struct param *model_find(const struct model *model, const char *name);
 
 /* Writes elements [from, to) of a parameter's fresh weights to w: normal(0, 0.02), residual projections times
- * 1/sqrt(2L), norms 1, biases 0. A pure function of (seed, tensor, element). */
+ * 1/sqrt(2L), norms 1, biases 0; of an adapter, A uniform within ±1/sqrt(its columns), B 0. A pure function
+ * of (seed, tensor, element). */
 void model_initialise_param(const struct model *model, const struct param *param, uint64_t seed, size_t from,
                             size_t to, float *w);
 

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/model/adapter.h"
+
 /* The index of the group that applies to a parameter; -1: none. */
 static int find_group(const struct param_groups *groups, const char *param)
 {
@@ -33,14 +35,19 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
         const struct param *param = &model->params[i];
         int which = find_group(groups, param->name);
         const struct param_group *group = which < 0 ? NULL : &groups->at[which];
+        bool base = param->frozen && !(group && group->lr_scale == 0);
         bool decays = group && !isnan(group->weight_decay), vector = !param->cols && !decays;
-        struct param_share *share = &shares[2 * (which < 0 ? groups->count : which) + vector];
-        share->name = group ? group->name : vector ? "other vectors" : "other matrices";
-        share->match = group ? group->match : "";
+        struct param_share *share =
+            &shares[base ? PARAM_SHARES_MAX - 1 : 2 * (which < 0 ? groups->count : which) + vector];
+        share->name = base     ? "frozen base"
+                      : group  ? group->name
+                      : vector ? "other vectors"
+                               : "other matrices";
+        share->match = group && !base ? group->match : "";
         share->tensors++;
         share->parameters += (int64_t)param->count;
-        share->lr_scale = group ? group->lr_scale : 1;
-        share->weight_decay = decays ? group->weight_decay : vector ? 0 : weight_decay;
+        share->lr_scale = base ? 0 : group ? group->lr_scale : 1;
+        share->weight_decay = base ? 0 : decays ? group->weight_decay : vector ? 0 : weight_decay;
     }
     for (int i = 0; i < PARAM_SHARES_MAX; i++)
         if (shares[i].name) out[count++] = shares[i];
@@ -64,7 +71,8 @@ static enum status check_used(const struct param_groups *groups, const struct mo
 
 struct freezing {
     const struct param_groups *groups;
-    enum element element;
+    const struct model *model;
+    const struct storage *storage;
 };
 
 static bool is_frozen(const void *context, const struct param *param, enum element *element)
@@ -72,16 +80,17 @@ static bool is_frozen(const void *context, const struct param *param, enum eleme
     const struct freezing *f = context;
     int which = find_group(f->groups, param->name);
     bool frozen = which >= 0 && f->groups->at[which].lr_scale == 0;
-    if (frozen) *element = f->element;
+    frozen = frozen || (f->model->adapter.rank && !adapter_trains(f->model, param));
+    if (frozen) *element = storage_element(f->storage, param);
     return frozen;
 }
 
-enum status param_groups_freeze(const struct param_groups *groups, struct model *model, enum element element,
-                                struct err *err)
+enum status param_groups_freeze(const struct param_groups *groups, struct model *model,
+                                const struct storage *storage, struct err *err)
 {
     enum status status = check_used(groups, model, err);
     if (status) return status;
-    model_freeze(model, is_frozen, &(struct freezing){groups, element});
+    model_freeze(model, is_frozen, &(struct freezing){groups, model, storage});
     if (model->frozen_parameters < model->parameters) return STATUS_OK;
     return err_set(
         err, STATUS_USAGE,

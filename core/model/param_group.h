@@ -14,6 +14,7 @@
 
 #include "core/base/err.h"
 #include "core/model/model.h"
+#include "core/model/storage.h"
 #include "kernels/device/backend.h"
 
 enum { PARAM_GROUPS_MAX = 32 };
@@ -37,17 +38,19 @@ struct param_share {
     int64_t tensors, parameters;
     double weight_decay, lr_scale;
 };
-enum { PARAM_SHARES_MAX = PARAM_GROUPS_MAX * 2 + 2 };
+enum { PARAM_SHARES_MAX = PARAM_GROUPS_MAX * 2 + 3 };
 
-/* Lists how parameters are updated: groups in their order, then the rest. A group that inherits its decay and
- * has both matrices and vectors gives two entries. Returns the number of entries. */
+/* Lists how parameters are updated: groups in their order, then the rest, last the frozen base of adapters. A
+ * group that inherits its decay and has both matrices and vectors gives two entries. Returns the number of
+ * entries. */
 int param_groups_share(const struct param_groups *groups, const struct model *model, double weight_decay,
                        struct param_share out[PARAM_SHARES_MAX]);
 
-/* Freezes the parameters of groups whose lr_scale is 0. STATUS_USAGE: a group applies to no parameter,
- * because no name matches or earlier groups match them all; or nothing is left to train. */
-enum status param_groups_freeze(const struct param_groups *groups, struct model *model, enum element element,
-                                struct err *err);
+/* Freezes the parameters of groups whose lr_scale is 0, and of a model with adapters its base. STATUS_USAGE:
+ * a group applies to no parameter, because no name matches or earlier groups match them all; or nothing is
+ * left to train. */
+enum status param_groups_freeze(const struct param_groups *groups, struct model *model,
+                                const struct storage *storage, struct err *err);
 
 /* The model's trainable arena as ranges that are updated alike, equal neighbours merged. Fills `out`, which
  * has room for model->param_count entries; the last one ends at model->elements. Returns the number of

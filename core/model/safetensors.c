@@ -60,6 +60,8 @@ static enum status read_entry(struct safetensors *file, const struct shard *shar
     return out->name && out->dtype ? STATUS_OK : err_no_memory(err, "reading %s", path);
 }
 
+static const char base_key[] = "base_model_xxh64";
+
 static int by_data(const void *a, const void *b)
 {
     const struct safetensor *x = a, *y = b;
@@ -80,7 +82,12 @@ static enum status read_header(struct safetensors *file, const struct shard *sha
     file->tensors = grown;
     json_object_foreach(header, name, entry)
     {
-        if (strcmp(name, "__metadata__") == 0) continue;
+        if (strcmp(name, "__metadata__") == 0) {
+            const char *base = json_string_value(json_object_get(entry, base_key));
+            if (base && !(file->base = arena_printf(&file->arena, "%s", base)))
+                return err_no_memory(err, "reading %s", path);
+            continue;
+        }
         enum status status = read_entry(file, shard, name, entry, data_start, &grown[file->count++], err);
         if (status) return status;
     }
@@ -240,9 +247,9 @@ enum status safetensors_fetch_host(void *context, void *host, const void *data, 
     return STATUS_OK;
 }
 
-static json_t *header_of(const struct safetensor *tensors, size_t count)
+static json_t *header_of(const struct safetensor *tensors, size_t count, const char *base)
 {
-    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    json_t *header = json_pack("{s:{s:s, s:s*}}", "__metadata__", "format", "pt", base_key, base);
     size_t offset = 0;
     for (size_t i = 0; header && i < count; i++) {
         json_t *shape = json_array();
@@ -288,10 +295,11 @@ static enum status write_file(int fd, const char *path, const char *header, cons
     return status;
 }
 
-enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
-                              safetensors_fetch *fetch, void *context, struct err *err)
+enum status safetensors_write_adapter(const char *path, const struct safetensor *tensors, size_t count,
+                                      const char *base, safetensors_fetch *fetch, void *context,
+                                      struct err *err)
 {
-    json_t *header = header_of(tensors, count);
+    json_t *header = header_of(tensors, count, base);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
     if (!text) return err_no_memory(err, "writing %s", path);
@@ -303,4 +311,10 @@ enum status safetensors_write(const char *path, const struct safetensor *tensors
     }
     free(text);
     return status;
+}
+
+enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
+                              safetensors_fetch *fetch, void *context, struct err *err)
+{
+    return safetensors_write_adapter(path, tensors, count, NULL, fetch, context, err);
 }

@@ -38,6 +38,7 @@ struct safetensors {
     } * shards;
     struct safetensor *tensors; /* shard by shard, in the order of their data */
     size_t shard_count, count;
+    const char *base; /* of an adapter's file that anneal wrote: see safetensors_write_adapter; NULL: none */
     struct arena arena; /* owns names and shards */
 };
 
@@ -60,5 +61,10 @@ enum status safetensors_fetch_host(void *context, void *host, const void *data, 
  * of 1 MiB, so that no second copy of device memory is needed. __metadata__ is {"format":"pt"}. */
 enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
                               safetensors_fetch *fetch, void *context, struct err *err);
+
+/* The same with a note in __metadata__, "base_model_xxh64": what the adapters in the file belong to. */
+enum status safetensors_write_adapter(const char *path, const struct safetensor *tensors, size_t count,
+                                      const char *base, safetensors_fetch *fetch, void *context,
+                                      struct err *err);
 
 #endif

@@ -6,6 +6,11 @@ static struct matrix activation(const struct network *net, const void *at, int c
     return matrix_view(at, precision_element(net->plan->input.precision), columns);
 }
 
+static size_t activation_bytes(const struct network *net)
+{
+    return precision_bytes(net->plan->input.precision);
+}
+
 /* The matrix without the columns before `first`. */
 static struct matrix columns_from(struct matrix m, int first)
 {
@@ -45,9 +50,9 @@ static struct linear run_of(const struct linear *w, int from, int *next)
     return run;
 }
 
-void linear_forward(struct network *net, void *out, const void *x, int N, const struct linear *w)
+/* out (N, rows) = x (N, cols) Wᵀ without adapters. */
+static void forward_parts(struct network *net, void *out, const void *x, int N, const struct linear *w)
 {
-    net->where.weight = w->weight;
     for (int i = 0, row = 0; i < w->count;) {
         struct linear run = run_of(w, i, &i);
         struct matrix y = columns_from(activation(net, out, w->rows), row), a = activation(net, x, w->cols),
@@ -60,9 +65,139 @@ void linear_forward(struct network *net, void *out, const void *x, int N, const 
     }
 }
 
+/* The gradient of W += doutᵀ x. */
+static void weight_gradients(struct network *net, struct matrix dout, const void *x, int N,
+                             const struct linear *w)
+{
+    for (int i = 0, row = 0; i < w->count;) {
+        struct linear run = run_of(w, i, &i);
+        struct matrix dy = columns_from(dout, row);
+        row += run.rows;
+        if (run.parts->frozen) continue;
+        net->table->gemm(matrix_view(gradient(net, run.parts), ELEMENT_FP32, w->cols), dy,
+                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, true, 1, net->calls);
+    }
+}
+
+/* dx (N, cols) = dout W, or += */
+static void backward_parts(struct network *net, void *dx, struct matrix dout, int N, const struct linear *w,
+                           bool add)
+{
+    for (int i = 0, row = 0; i < w->count;) {
+        struct linear run = run_of(w, i, &i);
+        net->table->gemm(activation(net, dx, w->cols), columns_from(dout, row), operand(net, &run), N,
+                         w->cols, run.rows, false, false, add || row > 0, 1, net->calls);
+        row += run.rows;
+    }
+}
+
+/* ---- adapters ---- */
+
+/* Sites of adapters' dropout: this one and the projection. Those of the passes are below. */
+enum { SITE_ADAPTER = 16 };
+
+static void *buffer_of(const struct network *net, enum buffer buffer)
+{
+    return network_at(net, buffer, 0);
+}
+
+static bool drops(const struct network *net, const struct adapter *adapter)
+{
+    return net->where.trains && adapter->dropout > 0;
+}
+
+/* x (N, cols) in place: drops elements, or with the same mask those of its gradient. */
+static void drop(struct network *net, void *x, int N, const struct adapter *adapter)
+{
+    struct dropout_site site = {buffer_of(net, BUFFER_CONTROL), (uint16_t)net->where.layer,
+                                (uint16_t)(SITE_ADAPTER + adapter->a.weight)};
+    net->table->dropout(x, (size_t)N * (size_t)adapter->a.cols, adapter->dropout, site, net->calls);
+}
+
+/* What the adapters multiply: x (N, cols), or a copy of it after dropout. */
+static const void *adapter_input(struct network *net, const void *x, int N, const struct adapter *adapter)
+{
+    net->where.part = PART_ADAPTER_A;
+    if (!drops(net, adapter)) return x;
+    void *copy = buffer_of(net, BUFFER_ADAPTER_INPUT);
+    net->table->mem_copy(copy, x, (size_t)N * (size_t)adapter->a.cols * activation_bytes(net), net->calls);
+    drop(net, copy, N, adapter);
+    return copy;
+}
+
+/* u (N, rows of A) = x Aᵀ, in BUFFER_ADAPTED. */
+static struct matrix adapted(struct network *net, const void *x, int N, const struct adapter *adapter)
+{
+    struct matrix u = activation(net, buffer_of(net, BUFFER_ADAPTED), adapter->a.rows);
+    forward_parts(net, buffer_of(net, BUFFER_ADAPTED), x, N, &adapter->a);
+    return u;
+}
+
+/* out (N, rows) += scale · u Bᵀ, for each adapter in its part's columns. */
+static void adapter_forward(struct network *net, struct matrix out, const void *x, int N,
+                            const struct adapter *adapter)
+{
+    struct matrix u = adapted(net, adapter_input(net, x, N, adapter), N, adapter);
+    net->where.part = PART_ADAPTER_B;
+    for (int i = 0, r = adapter->rank; i < adapter->count; i++)
+        net->table->gemm(columns_from(out, adapter->first_row[i]), columns_from(u, i * r),
+                         parameter_view(net, adapter->b[i]), N, adapter->b[i]->rows, r, false, true, true,
+                         adapter->scale, net->calls);
+}
+
+/* The gradients of A and B +=; leaves du (N, rows of A) in BUFFER_ADAPTED. */
+static struct matrix adapter_gradients(struct network *net, struct matrix dout, const void *x, int N,
+                                       const struct adapter *adapter, bool frozen)
+{
+    const void *input = frozen ? NULL : adapter_input(net, x, N, adapter);
+    struct matrix u = activation(net, buffer_of(net, BUFFER_ADAPTED), adapter->a.rows);
+    int r = adapter->rank;
+    if (!frozen) adapted(net, input, N, adapter);
+    net->where.part = PART_ADAPTER_B;
+    for (int i = 0; i < adapter->count; i++) {
+        const struct param *b = adapter->b[i];
+        if (b->frozen) continue;
+        net->table->gemm(matrix_view(gradient(net, b), ELEMENT_FP32, r),
+                         columns_from(dout, adapter->first_row[i]), columns_from(u, i * r), b->rows, r, N,
+                         true, false, true, adapter->scale, net->calls);
+    }
+    for (int i = 0; i < adapter->count; i++) /* u is not needed any more */
+        net->table->gemm(columns_from(u, i * r), columns_from(dout, adapter->first_row[i]),
+                         parameter_view(net, adapter->b[i]), N, r, adapter->b[i]->rows, false, false, false,
+                         adapter->scale, net->calls);
+    net->where.part = PART_ADAPTER_A;
+    if (!frozen) weight_gradients(net, u, input, N, &adapter->a);
+    return u;
+}
+
+/* dx (N, cols) += du A */
+static void adapter_backward(struct network *net, void *dx, struct matrix du, int N,
+                             const struct adapter *adapter)
+{
+    const struct linear *a = &adapter->a;
+    bool dropping = drops(net, adapter);
+    void *to = dropping ? buffer_of(net, BUFFER_ADAPTER_INPUT) : dx;
+    net->where.part = PART_ADAPTER_A;
+    backward_parts(net, to, du, N, a, !dropping);
+    if (!dropping) return;
+    drop(net, to, N, adapter);
+    net->table->add(dx, to, (size_t)N * (size_t)a->cols, net->calls);
+}
+
+/* ---- projections ---- */
+
+void linear_forward(struct network *net, void *out, const void *x, int N, const struct linear *w)
+{
+    net->where.weight = w->weight;
+    forward_parts(net, out, x, N, w);
+    if (w->adapter) adapter_forward(net, activation(net, out, w->rows), x, N, w->adapter);
+    net->where.part = PART_BASE;
+}
+
 bool linear_is_frozen(const struct linear *w)
 {
-    bool frozen = true;
+    bool frozen = !w->adapter || linear_is_frozen(&w->adapter->a);
+    for (int i = 0; w->adapter && i < w->adapter->count; i++) frozen = frozen && w->adapter->b[i]->frozen;
     for (int i = 0; i < w->count; i++) frozen = frozen && w->parts[i].frozen;
     return frozen;
 }
@@ -70,21 +205,15 @@ bool linear_is_frozen(const struct linear *w)
 void linear_backward(struct network *net, void *dx, const void *dout, const void *x, int N,
                      const struct linear *w)
 {
+    struct matrix dy = activation(net, dout, w->rows), du = {0};
     net->where.weight = w->weight;
-    for (int i = 0, row = 0; i < w->count;) {
-        struct linear run = run_of(w, i, &i);
-        struct matrix dy = columns_from(activation(net, dout, w->rows), row);
-        row += run.rows;
-        if (run.parts->frozen) continue;
-        net->table->gemm(matrix_view(gradient(net, run.parts), ELEMENT_FP32, w->cols), dy,
-                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, true, 1, net->calls);
-    }
-    for (int i = 0, row = 0; dx && i < w->count;) {
-        struct linear run = run_of(w, i, &i);
-        net->table->gemm(activation(net, dx, w->cols), columns_from(activation(net, dout, w->rows), row),
-                         operand(net, &run), N, w->cols, run.rows, false, false, row > 0, 1, net->calls);
-        row += run.rows;
-    }
+    if (w->adapter && (dx || !linear_is_frozen(w)))
+        du = adapter_gradients(net, dy, x, N, w->adapter, linear_is_frozen(w));
+    net->where.part = PART_BASE;
+    weight_gradients(net, dy, x, N, w);
+    if (dx) backward_parts(net, dx, dy, N, w, false);
+    if (dx && w->adapter) adapter_backward(net, dx, du, N, w->adapter);
+    net->where.part = PART_BASE;
 }
 
 /* ---- biases, packed like the weights ---- */

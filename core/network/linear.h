@@ -1,15 +1,22 @@
 /* Projections: every matrix product with a layer's weight goes through here. A weight may be packed from
  * several matrices. Adjacent ones are computed as one product; if some are frozen, products read and write
- * ranges of columns. No gradient is computed for a frozen weight. */
+ * ranges of columns. No gradient is computed for a frozen weight. Adapters (core/model/adapter.h) belong to
+ * their projection: with u = x Aᵀ of all of them in one product,
+ *
+ *     out += scale · u Bᵀ        dB += scale · doutᵀ u, du = scale · dout B, dA += duᵀ x, dx += du A
+ *
+ * where B and u are of one part and `out` is its columns. With dropout x is replaced by a masked copy, which
+ * is one for all parts of a projection. */
 #ifndef ANNEAL_CORE_NETWORK_LINEAR_H
 #define ANNEAL_CORE_NETWORK_LINEAR_H
 
 #include "core/network/network.h"
 
-/* out (N, rows) = x (N, cols) Wᵀ */
+/* out (N, rows) = x (N, cols) Wᵀ and adapters */
 void linear_forward(struct network *network, void *out, const void *x, int N, const struct linear *w);
 
-/* The gradient of W += doutᵀ x, and dx (N, cols) = dout W. dx may alias x; NULL if dx is not needed. */
+/* The gradients of W and its adapters, W's += doutᵀ x, and dx (N, cols) = dout W and adapters. dx may alias
+ * x; NULL if dx is not needed. */
 void linear_backward(struct network *network, void *dx, const void *dout, const void *x, int N,
                      const struct linear *w);
 
@@ -47,7 +54,7 @@ static inline bool needed(const struct network *net, int layer, int place)
     return net->model->lowest <= param_place(layer, place);
 }
 
-/* Whether all parts are frozen. */
+/* Whether all parts and adapters are frozen. */
 bool linear_is_frozen(const struct linear *w);
 
 /* A weight of one part as an operand, (rows, cols). */

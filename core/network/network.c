@@ -178,6 +178,7 @@ enum status network_initialise(struct network *net, uint64_t seed, struct err *e
     enum status status = STATUS_OK;
     for (size_t i = 0; i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
+        if (*net->model->base.folder && !param_is_adapter(p)) continue;
         for (size_t first = 0; !status && first < p->count; first += most) {
             size_t count = p->count - first < most ? p->count - first : most;
             model_initialise_param(net->model, p, seed, first, first + count, piece);

@@ -23,11 +23,16 @@ enum phase {
 };
 const char *phase_name(enum phase phase); /* "data", "forward", … */
 
+/* The matrices of a projection that a product multiplies with. */
+enum weight_part { PART_BASE, PART_ADAPTER_A, PART_ADAPTER_B, WEIGHT_PARTS };
+
 struct pass_place {
     enum phase phase;
     int layer;          /* -1: not part of any layer */
     enum weight weight; /* of the last matrix product */
-    bool infers;        /* the results are for generating: products of few rows may round differently */
+    enum weight_part part;
+    bool trains; /* a micro-batch: adapters drop elements of their input */
+    bool infers; /* the results are for generating: products of few rows may round differently */
 };
 
 struct network {
@@ -103,7 +108,7 @@ enum status network_write_parameter(struct network *network, const struct param 
 enum status network_store_parameter(struct network *network, const struct param *param, size_t first,
                                     const void *stored, size_t count, struct err *err);
 
-/* Fresh weights, see model_initialise_param. Waits. */
+/* Fresh weights, see model_initialise_param; of a model with a base only of the adapters. Waits. */
 enum status network_initialise(struct network *network, uint64_t seed, struct err *err);
 
 /* Call after writing `weights` outside of the optimizer: updates the weights for computing. */

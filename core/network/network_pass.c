@@ -35,13 +35,20 @@ void network_observe(struct network *net, struct observer *observer)
 
 const char *network_label(const struct network *net, const struct operation_call *call)
 {
-    static const char *const products[WEIGHTS][3] = {
-        [WEIGHT_HEAD] = {"gemm head", "gemm head dx", "gemm head dW"},
-        [WEIGHT_QKV] = {"gemm qkv", "gemm qkv dx", "gemm qkv dW"},
-        [WEIGHT_O] = {"gemm o", "gemm o dx", "gemm o dW"},
-        [WEIGHT_GATE_UP] = {"gemm gate_up", "gemm gate_up dx", "gemm gate_up dW"},
-        [WEIGHT_DOWN] = {"gemm down", "gemm down dx", "gemm down dW"},
+#define PRODUCTS(name)                                                                                       \
+    {                                                                                                        \
+        "gemm " name, "gemm " name " dx", "gemm " name " dW"                                                 \
+    }
+#define PARTS(name)                                                                                          \
+    {                                                                                                        \
+        PRODUCTS(name), PRODUCTS(name " lora A"), PRODUCTS(name " lora B")                                   \
+    }
+    static const char *const products[WEIGHTS][WEIGHT_PARTS][3] = {
+        [WEIGHT_HEAD] = PARTS("head"),       [WEIGHT_QKV] = PARTS("qkv"),   [WEIGHT_O] = PARTS("o"),
+        [WEIGHT_GATE_UP] = PARTS("gate_up"), [WEIGHT_DOWN] = PARTS("down"),
     };
+#undef PARTS
+#undef PRODUCTS
     static const char *const biases[WEIGHTS] = {[WEIGHT_QKV] = "bias qkv",
                                                 [WEIGHT_O] = "bias o",
                                                 [WEIGHT_GATE_UP] = "bias gate_up",
@@ -53,12 +60,15 @@ const char *network_label(const struct network *net, const struct operation_call
     bool backward = net->where.phase == PHASE_BACKWARD;
     if (call->operation == OPERATION_gemm) {
         struct gemm_shape shape = operation_product(call);
-        return products[net->where.weight][shape.transpose_a ? 2 : shape.transpose_b ? 0 : 1];
+        return products[net->where.weight][net->where.part][shape.transpose_a   ? 2
+                                                            : shape.transpose_b ? 0
+                                                                                : 1];
     }
     if (call->operation == OPERATION_nf4_dequantise) return weights[net->where.weight];
-    if (call->operation == OPERATION_gemm_few_rows) return products[net->where.weight][0];
+    if (call->operation == OPERATION_gemm_few_rows) return products[net->where.weight][net->where.part][0];
     if (call->operation == OPERATION_bias_forward || call->operation == OPERATION_bias_backward)
         return biases[net->where.weight];
+    if (call->operation == OPERATION_mem_copy && net->where.part) return "copy lora input";
     if (call->operation == OPERATION_swiglu_forward && backward) return "swiglu again";
     if (call->operation == OPERATION_mem_zero) return backward ? "zero dx" : "zero gradients";
     return call->label;
@@ -76,7 +86,7 @@ void network_control(struct network *net, struct step_control control)
 
 /* ---- operations ---- */
 
-enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD };
+enum { SITE_EMBEDDING, SITE_ATTENTION, SITE_FEED_FORWARD }; /* adapters have others: linear.c */
 
 /* The sizes, table and stream that every operation of a pass over (B,T) tokens uses. */
 struct pass {
@@ -343,8 +353,10 @@ static struct batch_view device_batch(struct network *net, int slot, int B, int 
 static void micro_batch(struct network *net, struct batch_view batch, float dropout)
 {
     struct pass pass = pass_of(net, batch.B, batch.T, batch.positions, dropout);
+    net->where.trains = true;
     forward(&pass, batch.inputs);
     backward(&pass, batch.inputs, batch.labels);
+    net->where.trains = false;
 }
 
 void network_micro_batch(struct network *net, int slot, float dropout)
@@ -360,10 +372,12 @@ void network_walk(struct network *net, float dropout)
     struct batch_view batch = device_batch(net, 0, in->B, in->T, in->packed);
     struct pass pass = pass_of(net, in->B, in->T, batch.positions, dropout);
     if (training) network_clear(net);
+    net->where.trains = training;
     forward(&pass, batch.inputs);
     loss(&pass, batch.labels);
     if (!training) return;
     backward(&pass, batch.inputs, batch.labels);
+    net->where.trains = false;
     network_gradient_squares(net);
     network_clip(net, 1);
 }

@@ -77,6 +77,7 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     int moments = in->moments, host_batches = plan->host_batch_count, parts = plan_batch_parts(in);
     size_t largest = in->model->nf4_largest;
     bool training = moments > 0, qk_norm = c->qk_norm;
+    wide inner = NH * HS > F ? NH * HS : F, widest = C > inner ? C : inner; /* inputs of a projection */
     const wide sizes[BUFFERS] = {
 #define BUFFER(id, name, kind, category, bytes) (wide)(bytes),
 #include "core/network/buffers.def"

@@ -10,6 +10,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
+#include "core/model/trainable.h"
 
 /* ---- opening ---- */
 
@@ -101,6 +102,7 @@ static enum status open_tasks(struct trainer *t, int *cache_length, struct err *
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     struct config *c = setup->config;
+    const char *weights = c->lora.rank ? c->model.from : setup->weights;
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return err_no_memory(err, "a trainer");
     t->setup = *setup;
@@ -121,8 +123,14 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     setup->backend->device_describe(setup->device, &t->device);
     snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
     enum element computed = precision_element(plan_precision(c->train.precision, t->device.best));
-    enum status status = model_init(&t->model, &c->model.sizes, err);
-    if (!status) status = param_groups_freeze(&c->groups, &t->model, computed, err);
+    enum status status = STATUS_OK;
+    if (c->lora.rank && !*c->model.from)
+        status = err_set(err, STATUS_USAGE,
+                         "lora.rank = %" PRId64
+                         ": adapters are trained beside the weights of a model (set model.from)",
+                         c->lora.rank);
+    if (!status) status = model_init(&t->model, &c->model.sizes, err);
+    if (!status) status = trainable_choose(&t->model, c, computed, t->device.mixes_elements, err);
     if (!status) status = t->task->open(c, setup->corpus, &t->data, err);
     t->health.limits = c->health;
     if (!status) t->health.guess = t->task->guess(t->data);
@@ -141,10 +149,10 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
-    if (!status && setup->weights) status = take_companions(t, setup->weights, err);
-    if (!status)
-        status = setup->weights ? checkpoint_load_weights(setup->weights, &t->network, err)
-                                : network_initialise(&t->network, (uint64_t)c->train.seed, err);
+    if (!status && weights) status = take_companions(t, weights, err);
+    if (!status && (!weights || c->lora.rank))
+        status = network_initialise(&t->network, (uint64_t)c->train.seed, err);
+    if (!status && weights) status = checkpoint_load_weights(weights, &t->network, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
     if (!status) status = trainer_open_steps(t, err);

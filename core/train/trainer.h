@@ -63,13 +63,14 @@ enum train_outcome {
 
 struct train_setup {
     struct config *config; /* finished; borrowed; trainer_open sets train.total_steps from train.epochs */
-    const struct backend *backend;   /* borrowed */
-    struct device *device;           /* borrowed */
-    const struct corpus *corpus;     /* borrowed */
-    const char *checkpoints;         /* folder; made when needed; borrowed */
-    const char *weights;             /* a model's folder to start from; NULL: initialise; borrowed */
-    const char *traces;              /* folder; made when needed; borrowed */
-    const char *warm_folder;         /* where a GPU's tuning is kept between runs; NULL: nowhere; borrowed */
+    const struct backend *backend; /* borrowed */
+    struct device *device;         /* borrowed */
+    const struct corpus *corpus;   /* borrowed */
+    const char *checkpoints;       /* folder; made when needed; borrowed */
+    const char *weights;     /* a model's folder to start from; NULL: initialise; borrowed; with adapters
+                              * model.from is loaded in any case */
+    const char *traces;      /* folder; made when needed; borrowed */
+    const char *warm_folder; /* where a GPU's tuning is kept between runs; NULL: nowhere; borrowed */
     const struct progress *progress; /* of opening; NULL: none; borrowed until trainer_open returns */
     struct allocator_listener full;  /* receives the table of allocations when the device is full, while it
                                         opens or  when a step fails for that */

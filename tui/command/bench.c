@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/philox.h"
 #include "core/model/config.h"
+#include "core/model/trainable.h"
 #include "core/train/optimizer.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
@@ -37,7 +38,7 @@ static enum status open_bench(struct bench *b, struct err *err)
     size_t n = (size_t)GEMM_SIZE * GEMM_SIZE, N = (size_t)(c->train.batch_size * c->train.seq_len);
     enum status status = model_init(&b->model, &c->model.sizes, err);
     struct plan_input input = {0};
-    if (!status) status = param_groups_freeze(&c->groups, &b->model, ELEMENT_FP32, err);
+    if (!status) status = trainable_choose(&b->model, c, ELEMENT_FP32, true, err);
     if (!status) status = backend->device_open(DEVICE_FIRST, (int)c->train.threads, &b->device, err);
     if (!status) input = plan_input_of(c, &b->model, backend, b->device);
     input.micro_batches = 1;

@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
+#include "core/model/trainable.h"
 #include "core/train/eval_tasks.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
@@ -73,7 +74,7 @@ static enum status make_plan(struct estimate *e, struct err *err)
     enum status status = model_init(&e->model, &c->model.sizes, err);
     if (!status) status = ask_device(e, err);
     enum element computed = precision_element(e->input.precision);
-    if (!status) status = param_groups_freeze(&c->groups, &e->model, computed, err);
+    if (!status) status = trainable_choose(&e->model, c, computed, e->info.mixes_elements, err);
     if (!status) status = plan_init(&e->plan, &e->input, err);
     if (!status) status = plan_reserved(&e->plan, &e->reserved, err);
     for (int i = 0; !status && i < TRADES && intervals[i] <= c->model.sizes.num_layers; i++)

@@ -69,7 +69,8 @@ static void the_ranges_say_of_every_element_what_its_group_says(void **state)
         add(&groups, "rest-of-0", "*.layers.0.*", "0.2", "3");
         struct update_range *ranges = calloc(model.param_count, sizeof *ranges);
         struct err err = {0};
-        if (param_groups_freeze(&groups, &model, ELEMENT_FP32, &err)) fail_msg("%s", err.text);
+        if (param_groups_freeze(&groups, &model, &(struct storage){.computed = ELEMENT_FP32}, &err))
+            fail_msg("%s", err.text);
         int count = param_groups_ranges(&groups, &model, 0.1, ranges);
         assert_int_equal(ranges[count - 1].end, model.elements);
         for (int i = 1; i < count; i++) {
@@ -105,7 +106,8 @@ static void without_groups_there_are_two_ranges_matrices_and_vectors(void **stat
     struct param_groups none = {.count = 0};
     struct update_range ranges[64];
     assert_true(model.param_count <= 64);
-    assert_int_equal(param_groups_freeze(&none, &model, ELEMENT_FP32, NULL), STATUS_OK);
+    assert_int_equal(param_groups_freeze(&none, &model, &(struct storage){.computed = ELEMENT_FP32}, NULL),
+                     STATUS_OK);
     assert_int_equal(param_groups_ranges(&none, &model, 0.1, ranges), 2);
     assert_int_equal(ranges[0].end, model.layers[0].attn_norm->offset);
     assert_true(ranges[0].weight_decay == 0.1f && ranges[1].weight_decay == 0);
@@ -139,7 +141,8 @@ static void expect_refused_by_model(const struct param_groups *groups, const cha
 {
     struct model model = open_model(0);
     struct err err = {0};
-    assert_int_equal(param_groups_freeze(groups, &model, ELEMENT_FP32, &err), STATUS_USAGE);
+    assert_int_equal(param_groups_freeze(groups, &model, &(struct storage){.computed = ELEMENT_FP32}, &err),
+                     STATUS_USAGE);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
     model_release(&model);
 }
@@ -169,7 +172,8 @@ static void freezing_everything_is_refused(void **state)
     expect_refused_by_model(&parts, "nothing is left to train");
     parts.at[1].lr_scale = 1;
     struct model model = open_model(0);
-    assert_int_equal(param_groups_freeze(&parts, &model, ELEMENT_FP32, NULL), STATUS_OK);
+    assert_int_equal(param_groups_freeze(&parts, &model, &(struct storage){.computed = ELEMENT_FP32}, NULL),
+                     STATUS_OK);
     model_release(&model);
 }
 

@@ -1,0 +1,93 @@
+/* See checkpoint.h. Here: trainer.json, the trainer's state. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/checkpoint/checkpoint.h"
+
+/* A member of trainer.json. Older files may lack optional ones; a real that is not finite is omitted. */
+static const struct member {
+    const char *name;
+    enum { COUNT, WHOLE, REAL } kind; /* a count is not negative */
+    bool optional;
+    size_t offset;
+} members[] = {
+#define AT(field) offsetof(struct train_state, field)
+    {"step", COUNT, false, AT(step)},
+    {"updates", COUNT, false, AT(updates)},
+    {"cursor", COUNT, false, AT(cursor)},
+    {"tokens", COUNT, false, AT(tokens)},
+    {"lr_factor", REAL, false, AT(lr_factor)},
+    {"skipped_in_a_row", COUNT, false, AT(skipped_in_a_row)},
+    {"best_step", WHOLE, false, AT(stopping.best_step)},
+    {"patience_used", COUNT, false, AT(stopping.used)},
+    {"patience", WHOLE, false, AT(stopping.patience)},
+    {"min_delta", REAL, false, AT(stopping.min_delta)},
+    {"corpus_tokens", WHOLE, false, AT(corpus.tokens)},
+    {"corpus_checksum", WHOLE, false, AT(corpus.checksum)},
+    {"tokenizer_checksum", WHOLE, false, AT(corpus.tokenizer)},
+    {"best_saved", WHOLE, true, AT(best_saved)},
+    {"best_val_loss", REAL, true, AT(stopping.best)},
+    {"patience_loss", REAL, true, AT(stopping.reference)},
+};
+
+enum status checkpoint_write_state(const struct train_state *s, const char *path, struct err *err)
+{
+    json_t *json = json_object();
+    int failed = 0;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const char *field = (const char *)s + members[i].offset;
+        if (members[i].kind != REAL)
+            failed |= json_object_set_new(json, members[i].name, json_integer(*(const int64_t *)field));
+        else if (isfinite(*(const double *)field))
+            failed |= json_object_set_new(json, members[i].name, json_real(*(const double *)field));
+    }
+    if (*s->machine) failed |= json_object_set_new(json, "computed_with", json_string(s->machine));
+    char *text = failed ? NULL : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    enum status status =
+        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
+    free(text);
+    json_decref(json);
+    return status;
+}
+
+static bool read_member(const json_t *json, const struct member *m, struct train_state *s)
+{
+    const json_t *value = json_object_get(json, m->name);
+    char *field = (char *)s + m->offset;
+    if (!value) return m->optional;
+    if (m->kind == REAL)
+        *(double *)field = json_number_value(value);
+    else
+        *(int64_t *)field = json_integer_value(value);
+    return m->kind == REAL ? json_is_number(value)
+                           : json_is_integer(value) && (m->kind == WHOLE || json_integer_value(value) >= 0);
+}
+
+enum status checkpoint_load_state(const char *folder, struct train_state *out, struct err *err)
+{
+    struct train_state s = {.best_saved = INT64_MIN, .stopping = {.best = INFINITY, .reference = NAN}};
+    char path[CHECKPOINT_PATH];
+    json_error_t problem;
+    const char *bad = NULL;
+    json_t *json =
+        json_load_file(checkpoint_join(path, folder, "trainer.json"), JSON_REJECT_DUPLICATES, &problem);
+    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    for (size_t i = 0; !bad && i < sizeof members / sizeof *members; i++)
+        if (!read_member(json, &members[i], &s)) bad = members[i].name;
+    if (s.lr_factor < 0) bad = "lr_factor";
+    const char *machine = json_string_value(json_object_get(json, "computed_with"));
+    snprintf(s.machine, sizeof s.machine, "%s", machine ? machine : "");
+    json_decref(json);
+    if (bad) return err_set(err, STATUS_CORRUPT, "%s: %s is missing or not a valid number", path, bad);
+    if (isnan(s.stopping.reference)) s.stopping.reference = s.stopping.best;
+    if (s.best_saved == INT64_MIN)
+        s.best_saved = s.stopping.best_step; /* older versions assumed that every best was saved */
+    *out = s;
+    return STATUS_OK;
+}

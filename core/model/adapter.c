@@ -1,0 +1,134 @@
+/* See adapter.h. */
+#include "core/model/adapter.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+static const struct {
+    const char *word, *module, *block;
+} targets[] = {
+#define TARGET_NAMES(name, word, module, block) [ADAPTER_##name] = {word, module, block},
+    ADAPTER_TARGETS(TARGET_NAMES)
+#undef TARGET_NAMES
+};
+_Static_assert(sizeof targets / sizeof *targets == MODEL_TARGETS, "a bit for each in adapter_config.targets");
+
+const char *adapter_module(enum adapter_target target)
+{
+    return targets[target].module;
+}
+
+enum status adapter_targets_read(const char *list, unsigned *out, struct err *err)
+{
+    unsigned all = (1u << MODEL_TARGETS) - 1;
+    *out = 0;
+    for (size_t length; *list; list += length) {
+        list += strspn(list, ", ");
+        length = strcspn(list, ", ");
+        unsigned found = length == 3 && strncmp(list, "all", 3) == 0 ? all : 0;
+        for (int i = 0; i < MODEL_TARGETS; i++)
+            if ((strlen(targets[i].word) == length && strncmp(list, targets[i].word, length) == 0) ||
+                (strlen(targets[i].module) == length && strncmp(list, targets[i].module, length) == 0))
+                found = 1u << i;
+        if (length && !found)
+            return err_set(err, STATUS_USAGE,
+                           "lora.targets: this model has no matrix %.*s (it has q, k, v, o, gate, up and "
+                           "down; all means all of them)",
+                           (int)length, list);
+        *out |= found;
+    }
+    if (*out) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "lora.targets names no matrix (choose some of q, k, v, o, gate, up and down, or all)");
+}
+
+double adapter_scale(const struct adapter_config *c)
+{
+    return c->alpha / (c->rslora ? sqrt(c->rank) : c->rank);
+}
+
+/* ---- attaching ---- */
+
+static enum status check_rank(const struct param *p, int rank, struct err *err)
+{
+    int least = p->rows < p->cols ? p->rows : p->cols;
+    if (rank <= least) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "lora.rank = %d: %s is %d x %d, so its adapter's rank is at most %d",
+                   rank, p->name, p->rows, p->cols, least);
+}
+
+/* Adds the adapters of one projection, whose parts are `first` and the following targets. */
+static enum status attach(struct model *model, struct linear *w, int layer, enum adapter_target first,
+                          struct err *err)
+{
+    const struct adapter_config *c = &model->adapter;
+    unsigned wanted = c->targets[layer] >> first & ((1u << w->count) - 1);
+    if (!wanted) return STATUS_OK;
+    struct adapter *adapter = arena_alloc_array(&model->arena, 1, sizeof *adapter);
+    if (!adapter) return err_no_memory(err, "the adapters of layer %d", layer);
+    *adapter =
+        (struct adapter){.rank = c->rank, .scale = (float)adapter_scale(c), .dropout = (float)c->dropout};
+    char name[80];
+    int place = w->parts->place - param_place(layer, 0), row = 0;
+    enum status status = STATUS_OK;
+    for (int i = 0; i < w->count && !status; row += w->parts[i++].rows) {
+        if (!(wanted >> i & 1)) continue;
+        status = check_rank(&w->parts[i], c->rank, err);
+        snprintf(name, sizeof name, "model.layers.%%d.%s.%s.lora_A.weight", targets[first + i].block,
+                 targets[first + i].module);
+        const struct param *a = model_append(model, adapter->count > 0, place, c->rank, w->cols, name, layer);
+        if (!adapter->count) adapter->a = (struct linear){.weight = w->weight, .parts = a, .cols = w->cols};
+        adapter->first_row[adapter->count++] = row;
+        adapter->a.count = adapter->count;
+        adapter->a.rows = adapter->count * c->rank;
+    }
+    for (int i = 0, k = 0; i < w->count && !status; i++) {
+        if (!(wanted >> i & 1)) continue;
+        snprintf(name, sizeof name, "model.layers.%%d.%s.%s.lora_B.weight", targets[first + i].block,
+                 targets[first + i].module);
+        adapter->b[k++] = model_append(model, false, place, w->parts[i].rows, c->rank, name, layer);
+    }
+    if (adapter->a.rows > model->adapter_rows) model->adapter_rows = adapter->a.rows;
+    w->adapter = adapter;
+    return status;
+}
+
+bool adapter_trains(const struct model *model, const struct param *p)
+{
+    bool norm = !p->cols && !text_ends_with(p->name, ".bias");
+    return param_is_adapter(p) || (norm && model->adapter.train_norms) ||
+           (p == model->head.parts && model->adapter.train_head);
+}
+
+static bool is_base(const void *model, const struct param *param, enum element *element)
+{
+    *element = ELEMENT_FP32;
+    return !adapter_trains(model, param);
+}
+
+enum status adapter_attach(struct model *model, const struct adapter_config *config, struct err *err)
+{
+    enum status status = STATUS_OK;
+    model->adapter = *config;
+    if (config->train_head && model->config.tie_weights)
+        return err_set(err, STATUS_USAGE,
+                       "lora.train_head: this model's head is its embedding (tie_weights), and training that "
+                       "would change both (leave lora.train_head out)");
+    for (int l = 0; l < model->config.num_layers && !status; l++) {
+        struct layer_params *p = &model->layers[l];
+        status = attach(model, &p->qkv, l, ADAPTER_Q, err);
+        if (!status) status = attach(model, &p->o, l, ADAPTER_O, err);
+        if (!status) status = attach(model, &p->gate_up, l, ADAPTER_GATE, err);
+        if (!status) status = attach(model, &p->down, l, ADAPTER_DOWN, err);
+    }
+    if (!status && !model->adapter_rows)
+        status = err_set(err, STATUS_USAGE,
+                         "lora.layers: no layer of this model has an adapter (it has layers "
+                         "0 to %d)",
+                         model->config.num_layers - 1);
+    if (!status) model_freeze(model, is_base, model);
+    return status;
+}

@@ -1,0 +1,318 @@
+/* See adapter_file.h. */
+#include "core/model/adapter_file.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/model/adapter.h"
+#include "core/model/hugging_face.h"
+
+enum { SAMPLE_BYTES = 4096, PATH_SIZE = PATH_MAX + 64 };
+
+/* ---- the base ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct safetensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static void hash_tensor(XXH64_state_t *state, const struct safetensor *t)
+{
+    const unsigned char *data = t->data;
+    size_t middle = t->bytes / 2, most = SAMPLE_BYTES;
+    XXH64_update(state, t->name, strlen(t->name) + 1);
+    XXH64_update(state, t->dtype, strlen(t->dtype) + 1);
+    XXH64_update(state, t->shape, (size_t)t->dims * sizeof *t->shape);
+    XXH64_update(state, data, t->bytes < most ? t->bytes : most);
+    XXH64_update(state, data + middle, t->bytes - middle < most ? t->bytes - middle : most);
+}
+
+uint64_t adapter_base_hash(const struct safetensors *file)
+{
+    const struct safetensor **order = calloc(file->count + 1, sizeof *order);
+    XXH64_state_t *state = order ? XXH64_createState() : NULL;
+    uint64_t hash = 0;
+    if (state) {
+        for (size_t i = 0; i < file->count; i++) order[i] = &file->tensors[i];
+        qsort(order, file->count, sizeof(struct safetensor *), by_name);
+        XXH64_reset(state, 0);
+        for (size_t i = 0; i < file->count; i++) hash_tensor(state, order[i]);
+        hash = XXH64_digest(state);
+    }
+    XXH64_freeState(state);
+    free(order);
+    return hash ? hash : 1;
+}
+
+/* ---- writing ---- */
+
+/* Appends the words of the targets that any layer has. */
+static json_t *target_modules(const struct model *model)
+{
+    unsigned any = 0;
+    json_t *list = json_array();
+    for (int l = 0; l < model->config.num_layers; l++) any |= model->adapter.targets[l];
+    for (int i = 0; i < MODEL_TARGETS; i++)
+        if (any >> i & 1) json_array_append_new(list, json_string(adapter_module((enum adapter_target)i)));
+    return list;
+}
+
+/* The layers with adapters; null if all have them. */
+static json_t *layers_to_transform(const struct model *model)
+{
+    json_t *list = json_array();
+    int layers = model->config.num_layers;
+    for (int l = 0; l < layers; l++)
+        if (model->adapter.targets[l]) json_array_append_new(list, json_integer(l));
+    if ((int)json_array_size(list) < layers) return list;
+    json_decref(list);
+    return json_null();
+}
+
+/* The modules that are trained beside the adapters, in peft's words; null if there are none. */
+static json_t *modules_to_save(const struct model *model)
+{
+    const struct model_config *c = &model->config;
+    json_t *list = json_array();
+    if (model->adapter.train_norms) {
+        json_array_append_new(list, json_string("input_layernorm"));
+        json_array_append_new(list, json_string("post_attention_layernorm"));
+        if (c->qk_norm) json_array_append_new(list, json_string("q_norm"));
+        if (c->qk_norm) json_array_append_new(list, json_string("k_norm"));
+        json_array_append_new(list, json_string("norm"));
+    }
+    if (model->adapter.train_head) json_array_append_new(list, json_string("lm_head"));
+    if (json_array_size(list)) return list;
+    json_decref(list);
+    return json_null();
+}
+
+enum status adapter_file_write(const struct model *model, const char *path, struct err *err)
+{
+    const struct adapter_config *a = &model->adapter;
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:n}", "peft_type",
+                  "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", model->base.folder, "r",
+                  a->rank, "lora_alpha", a->alpha, "lora_dropout", a->dropout, "use_rslora", a->rslora,
+                  "bias", "none", "target_modules", target_modules(model), "layers_to_transform",
+                  layers_to_transform(model), "modules_to_save", modules_to_save(model), "fan_in_fan_out",
+                  false, "inference_mode", true, "init_lora_weights", true, "layers_pattern");
+    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    enum status status =
+        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
+    free(text);
+    json_decref(json);
+    return status;
+}
+
+/* ---- reading ---- */
+
+bool adapter_file_exists(const char *folder)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
+    return file_exists(path);
+}
+
+/* Keys that change what adapters compute, with the only value that anneal computes, as JSON. null and no key
+ * are the same as that value. */
+static const struct {
+    const char *key, *only;
+} fixed[] = {
+    {"peft_type", "\"LORA\""},
+    {"bias", "\"none\""},
+    {"lora_bias", "false"},
+    {"use_dora", "false"},
+    {"fan_in_fan_out", "false"},
+    {"use_qalora", "false"},
+    {"rank_pattern", "{}"},
+    {"alpha_pattern", "{}"},
+    {"layer_replication", "[]"},
+    {"target_parameters", "[]"},
+    {"trainable_token_indices", "[]"},
+    {"alora_invocation_tokens", "[]"},
+    {"arrow_config", "{}"},
+    {"use_bdlora", "false"},
+    {"velora_config", "{}"},
+    {"kasa_config", "{}"},
+    {"monteclora_config", "{}"},
+};
+
+/* Keys that the reader understands, or that change nothing in a trained adapter: how the matrices began, what
+ * was given to choose the modules, and notes. */
+static const char *const known[] = {"r",
+                                    "lora_alpha",
+                                    "lora_dropout",
+                                    "use_rslora",
+                                    "base_model_name_or_path",
+                                    "target_modules",
+                                    "exclude_modules",
+                                    "layers_to_transform",
+                                    "layers_pattern",
+                                    "modules_to_save",
+                                    "task_type",
+                                    "inference_mode",
+                                    "init_lora_weights",
+                                    "revision",
+                                    "auto_mapping",
+                                    "peft_version",
+                                    "megatron_config",
+                                    "megatron_core",
+                                    "loftq_config",
+                                    "eva_config",
+                                    "corda_config",
+                                    "lora_ga_config",
+                                    "qalora_group_size",
+                                    "runtime_config",
+                                    "ensure_weight_tying"};
+
+/* The methods of init_lora_weights that also change the base's weights: the adapters belong to that model. */
+static bool changes_base(const char *method)
+{
+    static const char *const words[] = {"pissa", "olora", "loftq", "corda", "lora_ga"};
+    for (size_t i = 0; method && i < sizeof words / sizeof *words; i++)
+        if (strncmp(method, words[i], strlen(words[i])) == 0) return true;
+    return false;
+}
+
+static enum status check_key(const char *path, const char *key, const json_t *value, struct err *err)
+{
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        if (strcmp(key, fixed[i].key) != 0) continue;
+        json_t *only = json_loads(fixed[i].only, JSON_DECODE_ANY, NULL);
+        bool empty = (json_is_object(value) && !json_object_size(value)) ||
+                     (json_is_array(value) && !json_array_size(value));
+        bool same = json_is_null(value) || json_equal(value, only) ||
+                    (empty && (json_is_object(only) || json_is_array(only)));
+        json_decref(only);
+        if (same) return STATUS_OK;
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        err_set(err, STATUS_USAGE, "%s: %s is %.80s, only %s is supported", path, key, text ? text : "?",
+                fixed[i].only);
+        free(text);
+        return STATUS_USAGE;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(key, known[i]) == 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: %.60s is not a key that anneal knows, so it cannot tell what these adapters compute",
+                   path, key);
+}
+
+/* A number of the file, or `otherwise`; NaN if it is no number. */
+static double number(const json_t *json, const char *key, double otherwise)
+{
+    const json_t *value = json_object_get(json, key);
+    if (!value || json_is_null(value)) return otherwise;
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static enum status read_numbers(const char *path, const json_t *json, struct adapter_config *out,
+                                struct err *err)
+{
+    double rank = number(json, "r", 8), alpha = number(json, "lora_alpha", 8),
+           dropout = number(json, "lora_dropout", 0);
+    const json_t *rslora = json_object_get(json, "use_rslora");
+    if (!(rank >= 1 && rank <= 4096) || rank != floor(rank))
+        return err_set(err, STATUS_USAGE, "%s: r is %g, must be a whole number from 1 to 4096", path, rank);
+    if (!(alpha > 0) || isinf(alpha))
+        return err_set(err, STATUS_USAGE, "%s: lora_alpha is %g, must be a positive number", path, alpha);
+    if (!(dropout >= 0 && dropout < 1))
+        return err_set(err, STATUS_USAGE, "%s: lora_dropout is %g, must be at least 0 and below 1", path,
+                       dropout);
+    if (rslora && !json_is_boolean(rslora) && !json_is_null(rslora))
+        return err_set(err, STATUS_USAGE, "%s: use_rslora must be true or false", path);
+    const char *method = json_string_value(json_object_get(json, "init_lora_weights"));
+    if (changes_base(method))
+        return err_set(
+            err, STATUS_USAGE,
+            "%s: init_lora_weights is \"%.20s\", which changed the base, too: save the adapters with "
+            "peft's path_initial_model_for_weight_conversion first",
+            path, method);
+    out->rank = (int)rank;
+    out->alpha = alpha;
+    out->dropout = dropout;
+    out->rslora = json_is_true(rslora);
+    return STATUS_OK;
+}
+
+static enum status read_config(const char *path, struct adapter_config *out, struct adapter_base *base,
+                               struct err *err)
+{
+    json_error_t problem;
+    const char *key, *name;
+    json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &problem), *value;
+    enum status status = STATUS_OK;
+    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    if (!json_is_object(json)) status = err_set(err, STATUS_CORRUPT, "%s: is not a JSON object", path);
+    json_object_foreach(json, key, value) if (!status) status = check_key(path, key, value, err);
+    if (!status) status = read_numbers(path, json, out, err);
+    name = json_string_value(json_object_get(json, "base_model_name_or_path"));
+    if (!status && name && strlen(name) >= sizeof base->folder)
+        status = err_set(err, STATUS_USAGE, "%s: base_model_name_or_path is longer than %zu bytes", path,
+                         sizeof base->folder - 1);
+    if (!status && name && !imported_model_find(name, base->folder, sizeof base->folder))
+        snprintf(base->folder, sizeof base->folder, "%s", name);
+    json_decref(json);
+    return status;
+}
+
+/* The adapted matrix of a tensor "…model.layers.3.self_attn.q_proj.lora_A.weight". */
+static bool read_name(const char *name, int *layer, enum adapter_target *target)
+{
+    char block[16], module[16], which;
+    int used = 0;
+    if (sscanf(name, ADAPTER_FILE_PREFIX "model.layers.%4d.%15[a-z_].%15[a-z_].lora_%c.weight%n", layer,
+               block, module, &which, &used) != 4 ||
+        !used || name[used] || *layer < 0 || *layer >= MODEL_LAYERS_MAX || (which != 'A' && which != 'B'))
+        return false;
+    for (int i = 0; i < MODEL_TARGETS; i++)
+        if (strcmp(module, adapter_module((enum adapter_target)i)) == 0) {
+            *target = (enum adapter_target)i;
+            return strcmp(block, i < ADAPTER_GATE ? "self_attn" : "mlp") == 0;
+        }
+    return false;
+}
+
+static enum status read_names(const struct safetensors *file, struct adapter_config *out, struct err *err)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = file->tensors[i].name;
+        int layer;
+        enum adapter_target target;
+        if (read_name(name, &layer, &target))
+            out->targets[layer] |= (uint8_t)(1u << target);
+        else if (strstr(name, "lora_"))
+            return err_set(err, STATUS_USAGE,
+                           "%s: has adapters %.90s, but anneal has them only beside q, k, v, o, gate, up and "
+                           "down of a layer",
+                           file->path, name);
+    }
+    return STATUS_OK;
+}
+
+enum status adapter_file_read(const char *folder, struct adapter_config *out, struct adapter_base *base,
+                              struct err *err)
+{
+    char path[PATH_SIZE];
+    struct safetensors file = {0};
+    *out = (struct adapter_config){0};
+    *base = (struct adapter_base){0};
+    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
+    enum status status = read_config(path, out, base, err);
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
+    if (!status) status = safetensors_open(path, &file, err);
+    if (!status) status = read_names(&file, out, err);
+    if (!status && file.base) base->hash = strtoull(file.base, NULL, 16);
+    safetensors_close(&file);
+    return status;
+}

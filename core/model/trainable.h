@@ -1,0 +1,18 @@
+/* Chooses what a run trains: all parameters, those of the parameter groups with a learning rate, or with
+ * [lora] the adapters beside a frozen model. */
+#ifndef ANNEAL_CORE_MODEL_TRAINABLE_H
+#define ANNEAL_CORE_MODEL_TRAINABLE_H
+
+#include "core/base/err.h"
+#include "core/model/config.h"
+#include "core/model/storage.h"
+
+/* After model_init: adds the adapters that the configuration asks for and freezes what is not trained. The
+ * matrices of a base that is BF16 in model.from stay bf16 if the device mixes elements; everything else that
+ * is frozen is stored in `computed`. Sets model->base. STATUS_USAGE: nothing is left to train, a group
+ * applies to no parameter, an adapter does not fit (adapter_attach), or a key of [lora] is set while
+ * lora.rank is 0. Other errors: the files of model.from cannot be read; with lora.rank 0 they are not. */
+enum status trainable_choose(struct model *model, const struct config *config, enum element computed,
+                             bool mixes, struct err *err);
+
+#endif

@@ -1,0 +1,198 @@
+/* Adapters: against peft (fixtures made by tests/fixtures/peft/make_peft.py), and in training. The keys
+ * lora.rank, lora.alpha, lora.rslora, lora.dropout, lora.targets, lora.layers, lora.train_norms and
+ * lora.train_head. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/adapter.h"
+#include "core/model/adapter_file.h"
+#include "core/model/hugging_face.h"
+#include "core/train/optimizer.h"
+#include "tests/core/network/rig.h"
+#include "tests/core/train/story.h"
+
+#define FIXTURES   "tests/fixtures/peft/"
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+enum { BATCH = 2, LENGTH = 40, STEPS = 10, LABELS = BATCH * (LENGTH - 1) };
+
+/* ---- a model of the fixtures with its adapters ---- */
+
+static const struct fixture {
+    const char *name;
+    bool norms, head; /* trained beside the adapters */
+    int parameters;
+} fixtures[] = {{"llama", false, false, 12},
+                {"llama_rslora", false, false, 28},
+                {"qwen2", true, true, 32},
+                {"qwen3", true, false, 37}};
+enum { FIXTURES_COUNT = sizeof fixtures / sizeof *fixtures };
+
+struct adapted {
+    struct rig rig;
+    struct safetensors expected;
+    int32_t tokens[BATCH * LENGTH], targets[BATCH * LENGTH];
+};
+
+static const char *path_of(const struct fixture *f, const char *file)
+{
+    static char paths[8][256];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], FIXTURES "%s%s%s", f->name, *file ? "/" : "", file);
+    return path;
+}
+
+static const float *expected(const struct adapted *a, const char *kind, const char *name)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s", kind, name);
+    const struct safetensor *t = safetensors_find(&a->expected, full);
+    if (!t) fail_msg("the fixture has no %s", full);
+    return t->data;
+}
+
+/* For training with `moments`, or 0 for forward passes alone, from the adapters in `folder`. */
+static void open_adapted(struct adapted *a, const struct fixture *f, const char *folder, int moments,
+                         int interval)
+{
+    struct err err = {0};
+    struct model_config config;
+    struct adapter_config adapters;
+    struct adapter_base base;
+    struct safetensors weights;
+    struct rig *rig = &a->rig;
+    *a = (struct adapted){.rig.backend = cpu_backend()};
+    if (hugging_face_read_config(path_of(f, "config.json"), &config, &err) ||
+        adapter_file_read(folder, &adapters, &base, &err))
+        fail_msg("%s", err.text);
+    adapters.train_norms = f->norms, adapters.train_head = f->head;
+    if (model_init(&rig->model, &config, &err) || adapter_attach(&rig->model, &adapters, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(safetensors_open_folder(path_of(f, ""), &weights, NULL), STATUS_OK);
+    rig->model.base.hash = adapter_base_hash(&weights);
+    safetensors_close(&weights);
+    if (rig->backend->device_open(DEVICE_FIRST, 1, &rig->device, &err)) fail_msg("%s", err.text);
+    struct plan_input input = {
+        .model = &rig->model, .B = BATCH, .T = LENGTH, .moments = moments, .activation_interval = interval};
+    if (plan_init(&rig->plan, &input, &err) ||
+        network_open(&rig->network, rig->backend, rig->device, &rig->model, &rig->plan, &err) ||
+        checkpoint_load_weights(path_of(f, ""), &rig->network, &err) ||
+        checkpoint_load_weights(folder, &rig->network, &err))
+        fail_msg("%s: %s", f->name, err.text);
+    if (safetensors_open(path_of(f, "expected.safetensors"), &a->expected, &err)) fail_msg("%s", err.text);
+    memcpy(a->tokens, expected(a, "", "tokens"), sizeof a->tokens);
+    for (int i = 0; i < BATCH * LENGTH; i++)
+        a->targets[i] = i % LENGTH == LENGTH - 1 ? -100 : a->tokens[i + 1];
+}
+
+static void close_adapted(struct adapted *a)
+{
+    rig_close(&a->rig);
+    safetensors_close(&a->expected);
+}
+
+/* Relative L2 distance of an arena from the fixture's numbers of this kind, over all trained parameters. */
+static double distance(const struct adapted *a, const float *arena, const char *kind)
+{
+    double square = 0, norm = 0;
+    for (size_t i = 0; i < a->rig.model.param_count; i++) {
+        const struct param *p = &a->rig.model.params[i];
+        if (p->frozen) continue;
+        const float *want = expected(a, kind, p->name);
+        for (size_t j = 0; j < p->count; j++) {
+            double d = (double)arena[p->offset + j] - (double)want[j];
+            square += d * d, norm += (double)want[j] * (double)want[j];
+        }
+    }
+    return sqrt(square / norm);
+}
+
+static double train_step(struct adapted *a)
+{
+    struct network *net = &a->rig.network;
+    struct step_result result;
+    network_clear(net);
+    rig_train(net, a->tokens, a->targets, BATCH, LENGTH, 1.0f / LABELS, (struct rig_dropout){0});
+    network_result(net, &result);
+    return result.loss_sum / LABELS;
+}
+
+/* ---- against peft ---- */
+
+static void loss_logits_and_gradients_are_those_of_peft(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FIXTURES_COUNT; i++)
+        for (int interval = 0; interval < 2; interval++) {
+            const struct fixture *f = &fixtures[i];
+            struct adapted a;
+            open_adapted(&a, f, path_of(f, "adapter"), 2, interval);
+            int trained = 0, V = a.rig.model.config.vocab_size;
+            for (size_t k = 0; k < a.rig.model.param_count; k++) trained += !a.rig.model.params[k].frozen;
+            assert_int_equal(trained, f->parameters);
+            double want = (double)expected(&a, "", "losses")[0], got = train_step(&a);
+            if (!(fabs(got - want) <= 3e-6 * want)) fail_msg("%s: loss %.9f, not %.9f", f->name, got, want);
+            double away = distance(&a, a.rig.network.gradients, "grad.");
+            if (!(away <= 1e-5)) fail_msg("%s: the gradients are %.2e away", f->name, away);
+            float logits[64];
+            network_forward(&a.rig.network, (struct batch_view){.inputs = a.tokens, .B = BATCH, .T = LENGTH});
+            for (int b = 0; b < BATCH; b++) {
+                network_logits(&a.rig.network, LENGTH * (b + 1) - 1, 1, logits);
+                for (int v = 0; v < V; v++)
+                    if (!(fabsf(logits[v] - expected(&a, "", "logits")[b * V + v]) < 1e-4f))
+                        fail_msg("%s: logit %d is %f", f->name, v, (double)logits[v]);
+            }
+            close_adapted(&a);
+        }
+}
+
+/* The bounds are a small multiple of what peft's own run in fp32 differs from its run in double precision,
+ * which is in the fixtures' metadata: at most 1e-4. */
+static void ten_steps_of_adamw_end_where_those_of_peft_end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FIXTURES_COUNT; i++) {
+        const struct fixture *f = &fixtures[i];
+        struct adapted a;
+        struct err err = {0};
+        open_adapted(&a, f, path_of(f, "adapter"), 2, 0);
+        struct optimizer o = {.world = world_of_one(),
+                              .kind = OPTIMIZER_ADAMW,
+                              .beta1 = 0.9,
+                              .beta2 = 0.95,
+                              .eps = 1e-6,
+                              .max_grad_norm = 1};
+        if (optimizer_lay_ranges(&o, &a.rig.network, NULL, 0.1, &err)) fail_msg("%s", err.text);
+        for (int step = 0; step < STEPS; step++) {
+            double want = (double)expected(&a, "", "losses")[step], got = train_step(&a);
+            if (!(fabs(got - want) <= 1e-4 * want))
+                fail_msg("%s: the loss of step %d is %.9f, not %.9f", f->name, step, got, want);
+            struct step_control control = {.lr = 0.01f};
+            network_control(&a.rig.network, control);
+            optimizer_step(&o, &a.rig.network);
+        }
+        double away = distance(&a, a.rig.network.weights, "after.");
+        if (!(away <= 3e-4)) fail_msg("%s: the parameters are %.2e away", f->name, away);
+        close_adapted(&a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loss_logits_and_gradients_are_those_of_peft),
+        cmocka_unit_test(ten_steps_of_adamw_end_where_those_of_peft_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
