@@ -54,7 +54,8 @@ static enum status draw(struct writing *w, int slot, const float *logits, struct
     struct growing_text *text = &b->texts[lane->text].text;
     lane->token = sampler_draw(&lane->sampler, &b->sampling, logits, text->tokens);
     sampler_note(&lane->sampler, lane->token, SEEN_IN_TEXT);
-    enum status status = growing_text_add(text, &b->ending, b->tokenizer, lane->token, err);
+    enum status status = sampler_check(&lane->sampler, err);
+    if (!status) status = growing_text_add(text, &b->ending, b->tokenizer, lane->token, err);
     if (!status && !text->end && network_cached(b->network, slot) == b->network->plan->input.cache_length) {
         text->end = END_LENGTH;
         text->final = text->n;

@@ -153,7 +153,17 @@ uint32_t sampler_draw(struct sampler *s, const struct sampling *p, const float *
     struct philox_block r = philox4x32_10((uint32_t)step, (uint32_t)(step >> 32), 0, 0x73616D70u,
                                           (uint32_t)p->seed, (uint32_t)(p->seed >> 32));
     int count = gather(s, p, logits);
+    s->lost = !count;
     if (!count) return 0;
     return p->temperature > 0 ? draw(s->candidates, count, p, (r.word[0] + 0.5) / 4294967296.0)
                               : likeliest(s->candidates, count);
+}
+
+enum status sampler_check(const struct sampler *s, struct err *err)
+{
+    if (!s->lost) return STATUS_OK;
+    return err_set(
+        err, STATUS_CORRUPT,
+        "the model computes no finite number for any next token (its weights are damaged: they hold "
+        "NaN or infinity, or are far too large)");
 }

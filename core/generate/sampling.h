@@ -2,6 +2,7 @@
 #ifndef ANNEAL_CORE_GENERATE_SAMPLING_H
 #define ANNEAL_CORE_GENERATE_SAMPLING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -25,6 +26,7 @@ struct sampler {
     int V;
     struct candidate *candidates; /* (V), owned */
     unsigned char *seen;          /* (V), owned: enum seen */
+    bool lost;                    /* the last draw had no finite logit */
 };
 
 enum seen { SEEN_NEVER, SEEN_IN_PROMPT, SEEN_IN_TEXT };
@@ -42,5 +44,7 @@ void sampler_note(struct sampler *sampler, uint32_t token, enum seen where);
  * ones the lowest token counts as the likeliest. */
 uint32_t sampler_draw(struct sampler *sampler, const struct sampling *sampling, const float *logits,
                       int64_t index);
+/* STATUS_CORRUPT if no logit of the last draw was finite: its token says nothing of the model. */
+enum status sampler_check(const struct sampler *sampler, struct err *err);
 
 #endif

@@ -130,6 +130,7 @@ static enum status draw_answer(struct chat *c, struct growing_text *text, struct
     while (!status && !text->end && g->length < g->most && !interrupt_requested() && !ferror(stdout)) {
         uint32_t token = generator_next(g, &sampling, c->draws++);
         status = c->loaded.network.backend->stream_wait(c->loaded.network.stream, err);
+        if (!status) status = sampler_check(&g->sampler, err);
         if (!status) status = inference_token(&c->inference, err);
         if (!status) status = growing_text_add(text, &ending, c->tokenizer, token, err);
         if (!done && text->n) done = tokenizer_added_start(c->tokenizer, text->bytes, text->n);

@@ -78,6 +78,11 @@ static void close_voice(struct voice *v)
     loaded_model_close(&v->loaded);
 }
 
+static const char *end_word(const struct growing_text *text)
+{
+    return text->end ? end_reason_words[text->end] : "interrupted";
+}
+
 /* JSON keeps control characters, as escapes. */
 static enum status print_json(const struct options *o, const struct growing_text *text,
                               const struct inference_record *r, struct err *err)
@@ -86,7 +91,7 @@ static enum status print_json(const struct options *o, const struct growing_text
     output_begin(&output, true);
     output_text(&output, "prompt", o->prompt);
     json_out_bytes(&output.out, "text", text->bytes ? text->bytes : "", text->n);
-    output_text(&output, "end", end_reason_words[text->end]);
+    output_text(&output, "end", end_word(text));
     OUTPUT_MEMBERS(&output, "prompt_tokens", r->prompt_tokens, "new_tokens", r->new_tokens,
                    "time_to_first_token_ms", r->time_to_first_token_ms, "latency_median_ms",
                    r->latency_median_ms, "latency_p95_ms", r->latency_p95_ms);
@@ -106,6 +111,7 @@ static enum status draw_text(struct voice *v, const struct options *o, struct gr
     while (!status && !text->end && !interrupt_requested() && !ferror(stdout)) {
         uint32_t token = generator_next(&v->generator, &sampling, text->tokens);
         status = v->loaded.network.backend->stream_wait(v->loaded.network.stream, err);
+        if (!status) status = sampler_check(&v->generator.sampler, err);
         if (status) break; /* a failed device returns no valid token */
         status = inference_token(&v->inference, err);
         if (!status) status = growing_text_add(text, &ending, v->tokenizer, token, err);
@@ -113,7 +119,7 @@ static enum status draw_text(struct voice *v, const struct options *o, struct gr
     }
     text->final = text->n;
     if (!o->json) writing_show(text, &done);
-    if (!o->json && (done > 0 || !status)) putchar('\n'); /* before an error, too */
+    if (!o->json) putchar('\n'); /* before an error, too */
     return status;
 }
 
@@ -253,6 +259,20 @@ static bool on_stop(void *context)
     return interrupt_requested() || ferror(stdout);
 }
 
+static void print_batch_speed(const struct prompt_file *f, double seconds)
+{
+    int64_t read = 0, written = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        if (!f->texts[i].text.tokens) continue;
+        read += (int64_t)f->texts[i].prompt.count;
+        written += f->texts[i].text.tokens;
+    }
+    fprintf(stderr,
+            "%zu texts: %" PRId64 " token%s read and %" PRId64 " written in %s, %.3g tokens/s written\n",
+            f->ended, read, text_plural(read), written, CLOCK_DURATION(seconds),
+            seconds > 0 ? (double)written / seconds : 0);
+}
+
 static enum status generate_batch(struct voice *v, const struct options *o, const char *folder,
                                   enum allocator_kind allocator, struct err *err)
 {
@@ -271,15 +291,19 @@ static enum status generate_batch(struct voice *v, const struct options *o, cons
         .context = &f,
         .stop = on_stop,
         .ended = on_ended};
+    double start = clock_monotonic();
     if (!status) status = batch_write(&batch, err);
     progress_bar_clear(&f.bar);
     print_ended(&f, true);
+    if (!status && o->verbose) print_batch_speed(&f, clock_monotonic() - start);
     if (!status && interrupt_requested())
         status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted after %zu of %zu texts", f.ended,
                          f.count);
     close_prompts(&f);
     return status;
 }
+
+static const char default_prompt[] = "\n";
 
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
@@ -288,6 +312,8 @@ static enum status run(const void *options, const struct words *words, struct er
     struct voice voice = {0};
     char folder[PATH_MAX];
     enum allocator_kind allocator;
+    if (o->batch && o->prompt != default_prompt)
+        return err_set(err, STATUS_USAGE, "generate: give --prompt or --batch, not both");
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (!status) status = open_tokenizer(&voice, folder, err);
@@ -296,7 +322,7 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {.prompt = "\n",
+static const struct options defaults = {.prompt = default_prompt,
                                         .stop = "",
                                         .max_tokens = 200,
                                         .step = -1,
@@ -305,9 +331,9 @@ static const struct options defaults = {.prompt = "\n",
 
 static const struct option_spec options[] = {
     OPTION("prompt", OPTION_ANY_TEXT, AT(prompt), "TEXT", "the text to continue (default: a new line)"),
-    OPTION(
-        "batch", OPTION_TEXT, AT(batch), "FILE",
-        "continue every line of FILE, several at a time; prints one JSON object a line, in the same order"),
+    OPTION("batch", OPTION_TEXT, AT(batch), "FILE",
+           "continue every line of FILE that is not empty, several at a time; prints one JSON object a line, "
+           "in the same order"),
     BEST_OPTION,
     STEP_OPTION,
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "number of tokens to add (default 200)",
@@ -319,7 +345,8 @@ static const struct option_spec options[] = {
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
            "where to compute (default cpu): in fp32, or on a GPU in bf16 if all matrices are stored in bf16"),
     OPTION("verbose", OPTION_FLAG, AT(verbose), NULL,
-           "also print, on standard error, how fast the prompt was read and the text written"),
+           "also print, on standard error, how fast the prompt was read and the text written (with --batch, "
+           "all texts together)"),
     JSON_OPTION,
     PROGRESS_OPTION,
     {0},

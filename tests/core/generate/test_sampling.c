@@ -200,9 +200,11 @@ static void logits_that_are_not_finite_are_never_drawn(void **state)
     for (int i = 0; i < 50; i++) {
         uint32_t token = sampler_draw(&sampler, i % 2 ? &plain : &greedy, logits, i);
         assert_true(token == 5 || token == 9);
+        assert_int_equal(sampler_check(&sampler, NULL), STATUS_OK);
     }
     logits[5] = logits[9] = NAN;
     assert_int_equal(sampler_draw(&sampler, &plain, logits, 0), 0);
+    assert_int_equal(sampler_check(&sampler, NULL), STATUS_CORRUPT);
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "core/base/file.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -164,6 +165,53 @@ static void a_batch_prints_an_object_for_each_line_in_the_order_of_the_file(void
     process_expect_sentence(process_run(1, "generate", folder, "--batch", "/nowhere", NULL), "/nowhere: ");
 }
 
+static void a_model_of_numbers_that_are_not_finite_writes_nothing(void **state)
+{
+    (void)state;
+    static const char sentence[] = "the model computes no finite number for any next token";
+    struct stage s;
+    char folder[600], path[640], batch[640];
+    struct file_map map;
+    open_model(&s, "not-finite", folder);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    assert_int_equal(file_map_open(path, &map, NULL), STATUS_OK);
+    unsigned char *bytes = malloc(map.size);
+    assert_non_null(bytes);
+    memcpy(bytes, map.data, map.size);
+    memset(bytes + map.size - 32 * sizeof(float), 0xff, 32 * sizeof(float)); /* NaN in all of the last norm */
+    size_t size = map.size;
+    file_map_close(&map);
+    stage_write(path, bytes, size);
+    free(bytes);
+    struct process *p = process_run(1, "generate", folder, "--prompt=the", NULL);
+    process_expect_sentence(p, sentence);
+    assert_string_equal(process_stdout(p), "the\n");
+    p = process_run(1, "generate", folder, "--json", NULL);
+    process_expect_sentence(p, sentence);
+    assert_string_equal(process_stdout(p), "");
+    snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
+    stage_write(path, "the\nand\n", 8);
+    snprintf(batch, sizeof batch, "--batch=%s", path);
+    p = process_run(1, "generate", folder, batch, NULL);
+    process_expect_sentence(p, sentence);
+    assert_string_equal(process_stdout(p), "");
+}
+
+static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
+{
+    (void)state;
+    struct stage s;
+    char folder[600], path[640], batch[640];
+    open_model(&s, "batch-speed", folder);
+    snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
+    stage_write(path, "the\n\nand\n", 9);
+    snprintf(batch, sizeof batch, "--batch=%s", path);
+    struct process *p = process_run(0, "generate", folder, batch, "--max-tokens=5", "--verbose", NULL);
+    assert_non_null(strstr(process_stderr(p), "2 texts: 6 tokens read and 10 written in "));
+    process_expect_sentence(process_run(2, "generate", folder, batch, "--prompt=the", NULL),
+                            "give --prompt or --batch, not both");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -172,6 +220,8 @@ int main(void)
         TEST(its_speed_is_reported_apart_from_the_text),
         TEST(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file),
         TEST(a_prompt_begins_as_the_tokenizer_says),
+        TEST(a_model_of_numbers_that_are_not_finite_writes_nothing),
+        TEST(a_batch_says_how_fast_it_was_and_takes_no_other_prompt),
     };
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }
