@@ -79,6 +79,7 @@ static const char *find_spaces(const struct bpe *bpe)
 
 /* ---- special tokens ---- */
 
+/* GGUF has no list of end tokens, but names for three: of a text, a turn and a message. */
 static void put_special_tokens(struct gguf_metadata *m, const struct special_tokens *tokens,
                                const struct bpe *bpe)
 {
@@ -89,6 +90,7 @@ static void put_special_tokens(struct gguf_metadata *m, const struct special_tok
     if (eos >= 0) gguf_put_u32(m, "tokenizer.ggml.eos_token_id", eos);
     if (tokens->pad >= 0) gguf_put_u32(m, "tokenizer.ggml.padding_token_id", tokens->pad);
     if (tokens->eos_count > 1) gguf_put_u32(m, "tokenizer.ggml.eot_token_id", tokens->eos[1]);
+    if (tokens->eos_count > 2) gguf_put_u32(m, "tokenizer.ggml.eom_token_id", tokens->eos[2]);
     gguf_put_bool(m, "tokenizer.ggml.add_bos_token", bpe->before_count > 0);
     gguf_put_bool(m, "tokenizer.ggml.add_eos_token", bpe->after_count > 0);
 }
