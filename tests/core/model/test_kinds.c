@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "core/checkpoint/checkpoint.h"
+#include "core/generate/generate.h"
 #include "core/model/hugging_face.h"
 #include "tests/core/network/rig.h"
 
@@ -151,6 +152,49 @@ static void greedy_text_is_that_of_transformers(void **state)
         }
 }
 
+/* Some tokenizers put a token before a prompt (BOS), some do not. */
+static const char *const tokenizers[] = {"with_bos", "without_bos"};
+
+/* From a text on, as `anneal generate` does it. */
+static void a_prompt_with_and_without_bos_continues_as_transformers_generate_does(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int t = 0; t < 2; t++) {
+            struct checkout c;
+            struct generator g;
+            struct tokenizer *tokenizer;
+            struct err err = {0};
+            const struct sampling greedy = {.top_p = 1, .repetition_penalty = 1};
+            char path[PATH_MAX];
+            int32_t ids[40], want[22];
+            open_checkout(&c, kind);
+            snprintf(path, sizeof path, FIXTURES "%s.json", tokenizers[t]);
+            if (tokenizer_open_json(path, &tokenizer, &err)) fail_msg("%s", err.text);
+            json_t *texts = json_load_file(path_of(kind, "texts.json"), 0, NULL);
+            const json_t *of = json_object_get(texts, tokenizers[t]), *list = json_object_get(of, "ids");
+            const char *prompt = json_string_value(json_object_get(texts, "prompt"));
+            int count = (int)json_array_size(list);
+            read_tokens(list, ids, count);
+            read_tokens(json_object_get(of, "greedy"), want, 22);
+            if (generator_open(&g, &c.rig.network, tokenizer, &err) || generator_start(&g, prompt, &err))
+                fail_msg("%s", err.text);
+            assert_int_equal(g.length, count);
+            assert_memory_equal(g.context, ids, (size_t)count * sizeof *ids);
+            assert_int_equal(ids[0] == 1, t == 0);
+            for (int n = 0; n < 22; n++) {
+                uint32_t token = generator_next(&g, &greedy, n);
+                if (token != (uint32_t)want[n])
+                    fail_msg("%s, %s: token %d is %u, not %d", kinds[kind].name, tokenizers[t], n, token,
+                             want[n]);
+            }
+            generator_close(&g);
+            tokenizer_close(tokenizer);
+            json_decref(texts);
+            close_checkout(&c);
+        }
+}
+
 static void a_checkout_says_which_kind_and_windows_it_has(void **state)
 {
     (void)state;
@@ -195,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_is_that_of_transformers),
         cmocka_unit_test(greedy_text_is_that_of_transformers),
+        cmocka_unit_test(a_prompt_with_and_without_bos_continues_as_transformers_generate_does),
         cmocka_unit_test(a_checkout_says_which_kind_and_windows_it_has),
         cmocka_unit_test(a_checkout_is_written_as_it_was_read),
     };

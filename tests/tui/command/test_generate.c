@@ -212,6 +212,58 @@ static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
                             "give --prompt or --batch, not both");
 }
 
+/* Copies the fixture's file `from` to `to` in the folder. */
+static void copy_fixture(const char *from, const char *folder, const char *to)
+{
+    char source[200], target[800];
+    struct err err = {0};
+    snprintf(source, sizeof source, "tests/fixtures/kinds/%s", from);
+    snprintf(target, sizeof target, "%s/%s", folder, to);
+    if (file_copy(source, target, &err)) fail_msg("%s", err.text);
+}
+
+/* The tokens, one by one: tests/core/model/test_kinds.c. */
+static void a_downloaded_model_writes_what_transformers_writes_with_bos_and_without(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"llama_biases", "llama_yarn", "mistral_window", "qwen2_sliding",
+                                        "qwen3_layer_types"};
+    static const char *const tokenizers[] = {"with_bos", "without_bos"};
+    struct stage s;
+    char path[200], option[200], prompts[700];
+    stage_open(&s, "kinds");
+    snprintf(prompts, sizeof prompts, "%s/prompts.txt", s.folder);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        snprintf(path, sizeof path, "%s/config.json", kinds[k]);
+        copy_fixture(path, s.folder, "config.json");
+        snprintf(path, sizeof path, "%s/model.safetensors", kinds[k]);
+        copy_fixture(path, s.folder, "model.safetensors");
+        snprintf(path, sizeof path, "tests/fixtures/kinds/%s/texts.json", kinds[k]);
+        json_t *texts = json_load_file(path, 0, NULL);
+        const char *prompt = stage_text(texts, "prompt");
+        snprintf(option, sizeof option, "--prompt=%s", prompt);
+        stage_write(prompts, prompt, strlen(prompt));
+        for (int t = 0; t < 2; t++) {
+            const json_t *want = json_object_get(texts, tokenizers[t]);
+            snprintf(path, sizeof path, "%s.json", tokenizers[t]);
+            copy_fixture(path, s.folder, "tokenizer.json");
+            for (int batch = 0; batch < 2; batch++) {
+                char *out =
+                    process_output("generate", s.folder, "--temperature=0", "--max-tokens=22", "--json",
+                                   batch ? "--batch" : option, batch ? prompts : NULL, NULL);
+                json_t *json = json_loads(out, 0, NULL);
+                assert_non_null(json);
+                assert_string_equal(stage_text(json, "text"), stage_text(want, "text"));
+                assert_int_equal(stage_int(json, "prompt_tokens"),
+                                 json_array_size(json_object_get(want, "ids")));
+                json_decref(json);
+                free(out);
+            }
+        }
+        json_decref(texts);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -222,6 +274,6 @@ int main(void)
         TEST(a_prompt_begins_as_the_tokenizer_says),
         TEST(a_model_of_numbers_that_are_not_finite_writes_nothing),
         TEST(a_batch_says_how_fast_it_was_and_takes_no_other_prompt),
-    };
+        TEST(a_downloaded_model_writes_what_transformers_writes_with_bos_and_without)};
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }
