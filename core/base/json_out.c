@@ -48,7 +48,7 @@ static void put_string(struct json_out *out, const char *text, size_t n)
         uint32_t point;
         size_t length = utf8_character(text + at, n - at, &point);
         const char *instead = length ? escape(point, buf) : "\xEF\xBF\xBD";
-        size_t next = at + (length ? length : 1);
+        size_t next = at + (length ? length : utf8_malformed_bytes(text + at, n - at));
         if (*instead) {
             put(out, text + start, at - start);
             put_word(out, instead);

@@ -99,7 +99,11 @@ static enum status take_number(const struct parser *p, const struct option_spec 
             *(double *)(p->record + o->offset) = number;
         return STATUS_OK;
     }
-    if (o->most != 0) snprintf(most, sizeof most, " to %.10g", o->most);
+    bool too_large = is_whole && !good && *value && !value[strspn(value, "0123456789")];
+    if (o->most != 0)
+        snprintf(most, sizeof most, " to %.10g", o->most);
+    else if (too_large)
+        snprintf(most, sizeof most, " to %" PRId64, INT64_MAX);
     return err_set(p->err, STATUS_USAGE, "--%s %.60s: must be a %snumber from %.10g%s", o->name,
                    *value ? value : "\"\"", is_whole ? "whole " : "", o->least, most);
 }

@@ -280,6 +280,14 @@ char *text_format_number(uint64_t number, char *buf, size_t size)
 
 /* ---- UTF-8 ---- */
 
+/* Whether the second byte may follow the first one. */
+static inline bool is_second(const unsigned char *c)
+{
+    unsigned char low = c[0] == 0xE0 ? 0xA0 : c[0] == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = c[0] == 0xED ? 0x9F : c[0] == 0xF4 ? 0x8F : 0xBF;
+    return c[1] >= low && c[1] <= high;
+}
+
 /* Inline, so that callers that need no code point do not pay for it. */
 static inline size_t character(const char *text, size_t n, uint32_t *point)
 {
@@ -289,10 +297,7 @@ static inline size_t character(const char *text, size_t n, uint32_t *point)
     if (lead < 0x80) return 1;
     if (lead < 0xC2 || lead > 0xF4) return 0;
     size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (n < length) return 0;
-    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (c[1] < low || c[1] > high) return 0;
+    if (n < length || !is_second(c)) return 0;
     *point = lead & (0x7Fu >> length);
     for (size_t i = 1; i < length; i++) {
         if ((c[i] & 0xC0) != 0x80) return 0;
@@ -304,6 +309,15 @@ static inline size_t character(const char *text, size_t n, uint32_t *point)
 size_t utf8_character(const char *text, size_t n, uint32_t *point)
 {
     return character(text, n, point);
+}
+
+size_t utf8_malformed_bytes(const char *text, size_t n)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    if (n < 2 || c[0] < 0xC2 || c[0] > 0xF4 || !is_second(c)) return 1;
+    size_t length = c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : 4, i = 2;
+    while (i < n && i < length && (c[i] & 0xC0) == 0x80) i++;
+    return i;
 }
 
 size_t utf8_valid_bytes(const char *text, size_t n)
@@ -366,7 +380,7 @@ size_t clean_block(char *out, size_t size, const char *bytes, size_t n)
         if (used + m + 1 > size) break;
         memcpy(out + used, piece, m);
         used += m;
-        at += length ? length : 1;
+        at += length ? length : utf8_malformed_bytes(bytes + at, n - at);
     }
     out[used] = '\0';
     return used;

@@ -74,6 +74,11 @@ char *text_format_loss(double loss, char *buf, size_t size);
  * none (surrogates, overlong forms and code points beyond U+10FFFF are malformed). A NUL is a character. */
 size_t utf8_character(const char *text, size_t n, uint32_t *point);
 
+/* How many bytes at the start of text[0..n), where there is no well-formed character, one U+FFFD stands for:
+ * the longest beginning of a character, else one byte (The Unicode Standard, 3.9: "maximal subparts"; Python,
+ * Hugging Face's tokenizers and browsers do the same). */
+size_t utf8_malformed_bytes(const char *text, size_t n);
+
 /* How many of the first bytes of text[0..n) are whole, well-formed characters. ASCII passes eight bytes at a
  * time. */
 size_t utf8_valid_bytes(const char *text, size_t n);

@@ -197,11 +197,8 @@ enum status conversation_fit(struct conversation *c, size_t most, struct token_l
         bool last = conversation_count(c) < first + 2;
         if (status || out->count <= wanted || (last && out->count <= most)) break;
         if (last) {
-            status =
-                err_set(err, STATUS_FAILED,
-                        "the message has %zu tokens, and there is room for %zu (shorten it, or make more "
-                        "room with --context)",
-                        out->count, most);
+            status = err_set(err, STATUS_FAILED, "the message%s has %zu tokens, and there is room for %zu",
+                             first ? " with the system message" : "", out->count, most);
             break;
         }
         do { /* up to the next question */

@@ -78,8 +78,7 @@ static enum status read_line(struct input *in, char **line, size_t *n, struct er
             return STATUS_OK;
         }
         if (in->ended) return STATUS_NOT_FOUND;
-        if (in->n > LINE_MAX_)
-            return err_set(err, STATUS_USAGE, "chat: a line of the input is longer than 1 MiB");
+        if (in->n > LINE_MAX_) return err_set(err, STATUS_USAGE, "a line of the input is longer than 1 MiB");
         if (!list_reserve(&in->bytes, in->n, 4097, &in->capacity, 1))
             return err_no_memory(err, "a line of the input");
         struct pollfd fd = {STDIN_FILENO, POLLIN, 0};
@@ -102,12 +101,22 @@ static size_t room_for_messages(const struct chat *c)
     return (size_t)(most - room);
 }
 
+/* Says what helps against a conversation that is too long. */
+static void name_remedy(const struct chat *c, struct err *err)
+{
+    size_t n = strlen(err->text);
+    bool all = c->generator.most >= c->loaded.model.config.max_seq_len;
+    snprintf(err->text + n, sizeof err->text - n, " (%s)",
+             all ? "the model cannot read more: shorten it" : "shorten it, or make more room with --context");
+}
+
 /* Gives the model the conversation: only what the cache does not have yet is computed. */
 static enum status give_messages(struct chat *c, struct err *err)
 {
     struct token_list list = {0};
     int dropped = 0, kept = 0;
     enum status status = conversation_fit(&c->conversation, room_for_messages(c), &list, &dropped, err);
+    if (status == STATUS_FAILED && list.count > room_for_messages(c)) name_remedy(c, err);
     if (!status) status = generator_set(&c->generator, list.ids, list.count, &kept, err);
     if (!status && dropped)
         output_say("the conversation no longer fits into %d tokens: its %d oldest message%s forgotten",

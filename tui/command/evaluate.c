@@ -69,11 +69,9 @@ static enum status evaluate(struct evaluation *e, const struct evaluation_kind *
 static enum status check_options(const struct evaluate_options *o, struct err *err)
 {
     if (!o->data == !o->tasks)
-        return err_set(err, STATUS_USAGE, "evaluate: needs --data DATA or --tasks FILE%s",
-                       o->data ? ", not both" : "");
+        return err_set(err, STATUS_USAGE, "needs --data DATA or --tasks FILE%s", o->data ? ", not both" : "");
     if (o->tasks && (o->length || o->batches || o->padding >= 0))
-        return err_set(err, STATUS_USAGE,
-                       "evaluate: --seq-len, --batches and --padding do not go with --tasks");
+        return err_set(err, STATUS_USAGE, "--seq-len, --batches and --padding do not go with --tasks");
     return STATUS_OK;
 }
 

@@ -313,7 +313,7 @@ static enum status run(const void *options, const struct words *words, struct er
     char folder[PATH_MAX];
     enum allocator_kind allocator;
     if (o->batch && o->prompt != default_prompt)
-        return err_set(err, STATUS_USAGE, "generate: give --prompt or --batch, not both");
+        return err_set(err, STATUS_USAGE, "give --prompt or --batch, not both");
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (!status) status = open_tokenizer(&voice, folder, err);

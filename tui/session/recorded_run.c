@@ -200,6 +200,10 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
         else if (status == STATUS_NOT_FOUND && file_is_folder(c->source))
             err_set(err, status, "%s: there is no run of this name, and the folder holds no config.json",
                     c->source);
+        else if (status == STATUS_NOT_FOUND && file_exists(c->source))
+            err_set(err, status, "%s: is neither a run nor the folder of a model", c->source);
+        else if (status == STATUS_NOT_FOUND && strchr(c->source, '/'))
+            err_set(err, status, "%s: there is no such folder", c->source);
     }
     if (allocator) *allocator = run.config.memory.allocator;
     store_close(store);

@@ -69,7 +69,9 @@ static void good_text_passes_and_bad_bytes_are_replaced(void **state)
     expect_clean("a\xFFz", "a" BAD "z");
     expect_clean("a\x80z", "a" BAD "z");
     expect_clean("\xC3z", BAD "z");
-    expect_clean("\xE2\x98z", BAD BAD "z");
+    expect_clean("\xE2\x98z", BAD "z"); /* one for each beginning of a character */
+    expect_clean("\xF0\x9F\x98\xE2\x98\xC3z", BAD BAD BAD "z");
+    expect_clean("\xE2\x98\x98\x98z", "\xE2\x98\x98" BAD "z");
     expect_clean("\xC0\x80z", BAD BAD "z");         /* an overlong NUL */
     expect_clean("\xED\xA0\x80z", BAD BAD BAD "z"); /* a surrogate */
     expect_clean("\xF4\x90\x80\x80z", BAD BAD BAD BAD "z");

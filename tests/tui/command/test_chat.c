@@ -150,8 +150,18 @@ static void a_conversation_that_no_longer_fits_loses_its_oldest_messages(void **
     assert_non_null(strstr(process_stderr(p), "no longer fits into 64 tokens: its"));
     process_close(p);
     p = chat(&s, 1, "the lord said that this is a line of more than fifty-six letters, and it was\n", words);
-    assert_non_null(strstr(process_stderr(p), "the message has 77 tokens, and there is room for 56"));
+    assert_non_null(strstr(process_stderr(p),
+                           "the message has 77 tokens, and there is room for 56 (shorten it, "
+                           "or make more room with --context)"));
     assert_string_equal(process_stdout(p), "");
+    process_close(p);
+    char line[602];
+    memset(line, 'a', 600);
+    strcpy(line + 600, "\n");
+    p = chat(&s, 1, line, (const char *const[]){"chat", folder, "--system=the lord", NULL});
+    assert_non_null(strstr(process_stderr(p),
+                           "the message with the system message has 610 tokens, and there is "
+                           "room for 384 (the model cannot read more: shorten it)"));
     process_close(p);
     p = chat(&s, 0, "the lord\n", (const char *const[]){"chat", folder, "--context=32", NULL});
     assert_non_null(strstr(process_stderr(p), "the context of 32 tokens is full"));

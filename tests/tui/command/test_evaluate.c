@@ -163,7 +163,8 @@ static void what_does_not_fit_is_a_sentence(void **state)
         process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
     snprintf(wide, sizeof wide, "%s/wide.tok", s.folder);
     stage_write(wide, ids, sizeof ids);
-    process_expect_sentence(process_run(2, "evaluate", "mine", NULL), "needs --data DATA or --tasks FILE");
+    process_expect_sentence(process_run(2, "evaluate", "mine", NULL),
+                            "anneal: evaluate: needs --data DATA or --tasks FILE");
     process_expect_sentence(process_run(2, "evaluate", "--data=x", NULL), "needs RUN|FOLDER");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--bets", NULL),
                             "did you mean --best?");

@@ -209,7 +209,13 @@ static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
     struct process *p = process_run(0, "generate", folder, batch, "--max-tokens=5", "--verbose", NULL);
     assert_non_null(strstr(process_stderr(p), "2 texts: 6 tokens read and 10 written in "));
     process_expect_sentence(process_run(2, "generate", folder, batch, "--prompt=the", NULL),
-                            "give --prompt or --batch, not both");
+                            "generate: give --prompt or --batch, not both");
+    process_expect_sentence(process_run(1, "generate", path, NULL),
+                            "prompts.txt: is neither a run nor the folder of a model");
+    process_expect_sentence(process_run(1, "generate", "no/such/folder", NULL),
+                            "no/such/folder: there is no such folder");
+    process_expect_sentence(process_run(2, "generate", folder, "--seed=18446744073709551615", NULL),
+                            "must be a whole number from 0 to 9223372036854775807");
 }
 
 /* Copies the fixture's file `from` to `to` in the folder. */
