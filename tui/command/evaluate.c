@@ -24,6 +24,7 @@ static enum status measure(struct evaluation *e, const struct evaluation_kind *k
     char units[32], suffix[48] = "";
     double start = clock_monotonic();
     snprintf(units, sizeof units, "%ss", kind->unit);
+    progress_bar_update(bar, kind->doing, units, 0, e->total, NULL); /* the first step may take long */
     while (e->done < e->total && !interrupt_requested()) {
         enum status status = kind->next(e, state, suffix, err);
         if (status) return status;

@@ -149,6 +149,10 @@ static enum status read_on(struct evaluation *e, void *state, char *suffix, stru
     double nats = network_loss(net, batch);
     enum status status = net->backend->stream_wait(net->stream, err);
     if (status) return status; /* a failed device returns no valid loss */
+    if (!isfinite(nats))
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: the loss of its data is not a finite number (are the model's weights finite?)",
+                       e->folder);
     r->nats += nats;
     for (uint64_t i = 0; i < (uint64_t)b * (uint64_t)r->T; i++) {
         size_t bytes = 0;

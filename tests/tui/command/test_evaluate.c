@@ -96,7 +96,7 @@ static void padding_and_fewer_batches_leave_tokens_out(void **state)
 static bool has_begun(struct process *p, void *context)
 {
     (void)context;
-    return strstr(process_stderr(p), "evaluating") != NULL;
+    return strstr(process_stderr(p), "evaluating") && strstr(process_stderr(p), "loss ");
 }
 
 /* The text is long enough to last, and what is printed is marked as a part. */

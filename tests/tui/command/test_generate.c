@@ -165,7 +165,7 @@ static void a_batch_prints_an_object_for_each_line_in_the_order_of_the_file(void
     process_expect_sentence(process_run(1, "generate", folder, "--batch", "/nowhere", NULL), "/nowhere: ");
 }
 
-static void a_model_of_numbers_that_are_not_finite_writes_nothing(void **state)
+static void a_model_of_numbers_that_are_not_finite_is_reported(void **state)
 {
     (void)state;
     static const char sentence[] = "the model computes no finite number for any next token";
@@ -188,6 +188,9 @@ static void a_model_of_numbers_that_are_not_finite_writes_nothing(void **state)
     assert_string_equal(process_stdout(p), "the\n");
     p = process_run(1, "generate", folder, "--json", NULL);
     process_expect_sentence(p, sentence);
+    assert_string_equal(process_stdout(p), "");
+    p = process_run(1, "evaluate", folder, "--data", s.corpus, "--batches=1", NULL);
+    process_expect_sentence(p, "the loss of its data is not a finite number");
     assert_string_equal(process_stdout(p), "");
     snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
     stage_write(path, "the\nand\n", 8);
@@ -278,7 +281,7 @@ int main(void)
         TEST(its_speed_is_reported_apart_from_the_text),
         TEST(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file),
         TEST(a_prompt_begins_as_the_tokenizer_says),
-        TEST(a_model_of_numbers_that_are_not_finite_writes_nothing),
+        TEST(a_model_of_numbers_that_are_not_finite_is_reported),
         TEST(a_batch_says_how_fast_it_was_and_takes_no_other_prompt),
         TEST(a_downloaded_model_writes_what_transformers_writes_with_bos_and_without)};
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
