@@ -442,7 +442,8 @@ enum status checkpoint_freeze(const char *folder, struct model *model, const str
         bf16 = !model->params[i].cols || param_is_adapter(&model->params[i]) ||
                storage_is_bf16(&file, &model->params[i]);
     *precision = bf16 ? PRECISION_BF16 : PRECISION_FP32;
-    struct storage storage = {&file, precision_element(*precision), device->mixes_elements};
+    struct storage storage = {
+        .file = &file, .computed = precision_element(*precision), .mixes = device->mixes_elements};
     if (!status) model_freeze(model, freeze, &storage);
     safetensors_close(&file);
     return status;

@@ -15,6 +15,7 @@ static const char *idle_key(const struct config *c)
     if (*c->lora.layers) return "layers";
     if (c->lora.dropout > 0) return "dropout";
     if (c->lora.rslora) return "rslora";
+    if (c->lora.base != LORA_BASE_AUTO) return "base";
     if (c->lora.train_norms) return "train_norms";
     if (c->lora.train_head) return "train_head";
     return c->lora.alpha != 16 ? "alpha" : NULL;
@@ -43,6 +44,18 @@ static enum status read_lora(const struct config *c, struct adapter_config *out,
     return STATUS_OK;
 }
 
+/* Notes the base and opens its weights; a folder with config.json alone is enough for an estimate. */
+static enum status read_base(struct model *model, const char *folder, struct safetensors *file,
+                             struct storage *storage, struct err *err)
+{
+    snprintf(model->base.folder, sizeof model->base.folder, "%s", folder);
+    enum status status = safetensors_open_folder(folder, file, err);
+    if (status) return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    storage->file = file;
+    model->base.hash = adapter_base_hash(file);
+    return STATUS_OK;
+}
+
 enum status trainable_choose(struct model *model, const struct config *c, enum element computed, bool mixes,
                              struct err *err)
 {
@@ -60,13 +73,9 @@ enum status trainable_choose(struct model *model, const struct config *c, enum e
     if (c->lora.rank) {
         status = read_lora(c, &lora, err);
         if (!status) status = adapter_attach(model, &lora, err);
-        if (!status && *c->model.from) {
-            status = safetensors_open_folder(c->model.from, &file, err);
-            storage.file = &file;
-            storage.mixes = mixes;
-            snprintf(model->base.folder, sizeof model->base.folder, "%s", c->model.from);
-            if (!status) model->base.hash = adapter_base_hash(&file);
-        }
+        storage = (struct storage){NULL, computed, mixes, c->lora.base, c->lora.double_quant};
+        if (!status) status = storage_check(&storage, err);
+        if (!status && *c->model.from) status = read_base(model, c->model.from, &file, &storage, err);
     }
     if (!status) status = param_groups_freeze(&c->groups, model, &storage, err);
     safetensors_close(&file);
