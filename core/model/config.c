@@ -423,11 +423,9 @@ static enum status derive(struct config *config, struct err *err)
 #define BETA2(KIND, name, moments, beta2, flops) [OPTIMIZER_##KIND] = beta2,
     static const double beta2_of[OPTIMIZERS] = {OPTIMIZER_LIST(BETA2)};
     struct model_config *sizes = &config->model.sizes;
-    bool from = *config->model.from;
+    bool from = *config->model.from, nf4 = config->lora.rank && config->lora.base == LORA_BASE_NF4;
     if (!*is_set(config, "train.beta2")) config->train.beta2 = beta2_of[config->train.optimizer];
-    if (config->lora.rank && config->lora.base == LORA_BASE_NF4 &&
-        !*is_set(config, "checkpoint.activation_interval"))
-        config->checkpoint.activation_interval = 1;
+    if (!*is_set(config, "checkpoint.activation_interval")) config->checkpoint.activation_interval = nf4;
     follow_tokenizer(config);
     if (*is_set(config, "model.num_heads") && !*is_set(config, "model.num_kv_heads"))
         sizes->num_kv_heads = sizes->num_heads;
