@@ -143,6 +143,52 @@ static void a_blank_between_belongs_to_the_choice_wherever_it_is_written(void **
     close_scene(&s);
 }
 
+/* BOS comes before the context, so that even an empty one has a token that predicts the first of the choice.
+ */
+static void texts_begin_with_the_tokens_that_the_tokenizer_puts_before_them(void **state)
+{
+    (void)state;
+    static const struct question asked[] = {{"the ark", {" and", " of the Lord"}, 2, 0},
+                                            {"", {"the ark", "Noah"}, 2, 0}};
+    struct rig rig;
+    struct tokenizer *tokenizer;
+    struct choice_scorer scorer;
+    struct err err = {0};
+    if (tokenizer_open("tests/fixtures/tokenizer/llama2_style.json", &tokenizer, &err))
+        fail_msg("%s", err.text);
+    struct model_config config = rig_config();
+    struct plan_input input = {.B = 1, .T = LONGEST, .cache_slots = 1, .cache_length = LONGEST};
+    config.vocab_size = tokenizer_vocab_size(tokenizer);
+    rig_open_input(&rig, NULL, &config, input, "");
+    assert_int_equal(choice_scorer_open(&scorer, &rig.network, tokenizer, &err), STATUS_OK);
+    double *weights = malloc(rig.model.elements * sizeof *weights);
+    for (size_t i = 0; i < rig.model.elements; i++) weights[i] = rig.network.weights[i];
+    for (int q = 0; q < 2; q++)
+        for (int c = 0; c < 2; c++) {
+            int32_t targets[LONGEST];
+            double got[2];
+            struct choice_answer out;
+            struct token_list list = {0}, context = {0};
+            char text[LONGEST];
+            snprintf(text, sizeof text, "%s%s", asked[q].context, asked[q].choices[c]);
+            tokenizer_encode_prompt(tokenizer, text, strlen(text), &list, &err);
+            tokenizer_encode_prompt(tokenizer, asked[q].context, strlen(asked[q].context), &context, &err);
+            assert_int_equal(list.ids[0], 1); /* <s> */
+            for (size_t i = 0; i + 1 < list.count; i++)
+                targets[i] = i + 1 < context.count ? -100 : (int32_t)list.ids[i + 1];
+            double want = -reference_loss(&rig.model, weights, (const int32_t *)list.ids, targets, 1,
+                                          (int)list.count - 1, (struct rig_dropout){0}, NULL);
+            assert_int_equal(choice_scorer_answer(&scorer, &asked[q], &out, got, &err), STATUS_OK);
+            if (!(fabs(got[c] - want) < 1e-4)) fail_msg("%s: %.9g, not %.9g", text, got[c], want);
+            token_list_release(&list);
+            token_list_release(&context);
+        }
+    free(weights);
+    choice_scorer_close(&scorer);
+    tokenizer_close(tokenizer);
+    rig_close(&rig);
+}
+
 static void a_context_that_is_too_long_loses_its_beginning(void **state)
 {
     (void)state;
@@ -204,6 +250,7 @@ int main(void)
         cmocka_unit_test(likelihoods_are_those_of_the_reference_in_passes_of_any_size),
         cmocka_unit_test(a_longer_choice_can_win_per_byte),
         cmocka_unit_test(a_blank_between_belongs_to_the_choice_wherever_it_is_written),
+        cmocka_unit_test(texts_begin_with_the_tokens_that_the_tokenizer_puts_before_them),
         cmocka_unit_test(a_context_that_is_too_long_loses_its_beginning),
         cmocka_unit_test(what_cannot_be_scored_is_named),
         cmocka_unit_test(weights_that_are_not_numbers_are_no_answer),

@@ -267,6 +267,53 @@ static void every_tensor_has_its_values_in_every_type(void **state)
         }
 }
 
+static void open_export(struct gguf *g, const char *folder, enum gguf_type type)
+{
+    char *path = rig_path("export.gguf");
+    int64_t bytes;
+    struct err err = {0};
+    if (checkpoint_export_gguf(folder, path, type, NULL, &bytes, &err)) fail_msg("%s", err.text);
+    open_gguf(g, path);
+    assert_int_equal(g->map.size, bytes);
+    free(path);
+}
+
+static double real(struct gguf *g, const char *key)
+{
+    uint32_t bits;
+    if (!find_key(g, key, 6)) fail_msg("there is no %s", key);
+    bits = (uint32_t)take(g, 4);
+    return float_of_bits(bits);
+}
+
+/* llama.cpp divides the frequencies of the base by a tensor of factors for llama3, and computes yarn itself.
+ */
+static void rotary_scaling_is_written_as_llama_cpp_reads_it(void **state)
+{
+    (void)state;
+    struct gguf g;
+    struct model_config config;
+    double step;
+    open_export(&g, "tests/fixtures/kinds/llama_llama3", GGUF_F32);
+    assert_int_equal(hugging_face_read_config("tests/fixtures/kinds/llama_llama3/config.json", &config, NULL),
+                     STATUS_OK);
+    assert_true(real(&g, "llama.rope.freq_base") == 100);
+    assert_false(find_key(&g, "llama.rope.scaling.type", 8));
+    struct tensor t = find_tensor(&g, "rope_freqs.weight");
+    assert_true(t.dims == 1 && t.shape[0] == (uint64_t)config.head_dim / 2);
+    for (int i = 0; i < config.head_dim / 2; i++) {
+        double base = pow(config.rope_base, -2.0 * i / config.head_dim),
+               got = base / element(&g, &t, 0, (size_t)i, &step), wanted = model_rotary_frequency(&config, i);
+        if (!(fabs(got - wanted) < 1e-6 * wanted)) fail_msg("pair %d turns by %g, not %g", i, got, wanted);
+    }
+    file_map_close(&g.map);
+    open_export(&g, "tests/fixtures/kinds/llama_yarn", GGUF_F32);
+    expect_key(&g, "llama.rope.scaling.type", "yarn");
+    assert_true(real(&g, "llama.rope.scaling.factor") == 4);
+    assert_int_equal(number(&g, "llama.rope.scaling.original_context_length"), 16);
+    file_map_close(&g.map);
+}
+
 static void a_matrix_whose_rows_are_no_blocks_stays_in_16_bits(void **state)
 {
     (void)state;
@@ -310,17 +357,6 @@ static void put(const char *folder, const char *name, const char *text)
     rig_write(path, text, strlen(text));
 }
 
-static void open_export(struct gguf *g, const char *folder, enum gguf_type type)
-{
-    char *path = rig_path("export.gguf");
-    int64_t bytes;
-    struct err err = {0};
-    if (checkpoint_export_gguf(folder, path, type, NULL, &bytes, &err)) fail_msg("%s", err.text);
-    open_gguf(g, path);
-    assert_int_equal(g->map.size, bytes);
-    free(path);
-}
-
 static void split_patterns_have_llama_cpps_names(void **state)
 {
     (void)state;
@@ -337,6 +373,7 @@ static void split_patterns_have_llama_cpps_names(void **state)
         open_export(&g, folder, GGUF_F16);
         expect_key(&g, "tokenizer.ggml.model", "gpt2");
         expect_key(&g, "tokenizer.ggml.pre", cases[i][1]);
+        assert_true(find_key(&g, "tokenizer.ggml.add_bos_token", 7) && !take(&g, 1));
         file_map_close(&g.map);
         free(folder);
     }
@@ -521,6 +558,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tensor_has_its_values_in_every_type),
+        cmocka_unit_test(rotary_scaling_is_written_as_llama_cpp_reads_it),
         cmocka_unit_test(a_matrix_whose_rows_are_no_blocks_stays_in_16_bits),
         cmocka_unit_test(split_patterns_have_llama_cpps_names),
         cmocka_unit_test(tokens_merges_special_tokens_and_the_chat_template_are_written),
