@@ -9,7 +9,7 @@
  * the 16 threads of a row. Backward: two passes, so that no sum needs atomics: a block per key tile and
  * key/value head computes dk and dv over the group's query heads, and a block per query tile and head
  * computes dq: 7 products instead of 5. */
-#include "kernels/attention.cuh"
+#include "kernels/attention_cached.cuh"
 
 enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
 
@@ -74,40 +74,42 @@ __device__ static inline void tile_accumulate(float (&sum)[R][D], shared_pointer
     }
 }
 
+/* The state of the online softmax of a tile after its keys: of row y + 16·i the sum's columns x + 16·j, and
+ * the maximum and the total of the scores. */
+template <int R, int D> struct tile_state {
+    float sum[R][D], max[R], total[R];
+};
+
+/* b: the batch row, for p.first_seen. */
 template <int R, int D>
-__global__ void __launch_bounds__(BLOCK, 1)
-    attention_tile_forward(float *__restrict__ out, float *__restrict__ lse, const float *__restrict__ qkv,
-                           struct attention_shape p)
+__device__ static inline void tile_attend(struct tile_state<R, D> &state, shared_pointer<float> shared,
+                                          const struct attention_tile<float> &tile, int b,
+                                          const struct attention_shape &p)
 {
     enum { TILE = SIDE * R };
-    SHARED_DYNAMIC(float, shared);
-    int stride = padded(p.HS);
+    int stride = padded(p.HS), y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
     shared_pointer<float> queries = shared, keys = shared + TILE * stride,
                           scores = shared + 2 * TILE * stride;
-    int y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
-    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* longest tiles first */
-    int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV), t0 = tile * TILE;
-    size_t step = p.qkv_step();
-    float sum[R][D], max[R], total[R];
 #pragma unroll
     for (int i = 0; i < R; i++) {
-        max[i] = SCORE_LEAST;
-        total[i] = 0;
+        state.max[i] = SCORE_LEAST;
+        state.total[i] = 0;
 #pragma unroll
-        for (int j = 0; j < D; j++) sum[i][j] = 0;
+        for (int j = 0; j < D; j++) state.sum[i][j] = 0;
     }
-    tile_load<TILE>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p.HS, stride, p.scale);
-    for (int u0 = p.first_key<TILE>(b, t0); u0 <= t0; u0 += TILE) {
+    tile_load<TILE>(queries, tile.queries, tile.query_step, tile.rows, p.HS, stride, p.scale);
+    for (int u0 = tile.from; u0 < tile.end; u0 += TILE) {
         float s[R][R];
-        tile_load<TILE>(keys, qkv + p.qkv(b, u0, kv), step, p.T - u0, p.HS, stride, 1.0f);
+        size_t at = (size_t)u0 * tile.key_step;
+        tile_load<TILE>(keys, tile.keys + at, tile.key_step, tile.known - u0, p.HS, stride, 1.0f);
         __syncthreads();
         tile_scores<R>(s, queries, keys, p.HS, stride, y, x);
         __syncthreads();
-        tile_load<TILE>(keys, qkv + p.qkv(b, u0, kv + p.NKV), step, p.T - u0, p.HS, stride, 1.0f);
+        tile_load<TILE>(keys, tile.values + at, tile.key_step, tile.known - u0, p.HS, stride, 1.0f);
 #pragma unroll
         for (int i = 0; i < R; i++) {
-            int t = t0 + y + SIDE * i, first = p.first_seen(b, t);
-            float top = max[i], more = 0;
+            int t = tile.t0 + y + SIDE * i, first = p.first_seen(b, t);
+            float top = state.max[i], more = 0;
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 int u = u0 + x + SIDE * j;
@@ -121,25 +123,70 @@ __global__ void __launch_bounds__(BLOCK, 1)
                 more += s[i][j];
                 scores[(y + SIDE * i) * (TILE + 1) + x + SIDE * j] = s[i][j];
             }
-            float keep = expf(max[i] - top);
-            max[i] = top;
-            total[i] = total[i] * keep + warp_sum<SIDE>(more);
+            float keep = expf(state.max[i] - top);
+            state.max[i] = top;
+            state.total[i] = state.total[i] * keep + warp_sum<SIDE>(more);
 #pragma unroll
-            for (int j = 0; j < D; j++) sum[i][j] *= keep;
+            for (int j = 0; j < D; j++) state.sum[i][j] *= keep;
         }
         __syncthreads();
-        tile_accumulate<R, D, false>(sum, scores, keys, p.HS, stride, y, x);
+        tile_accumulate<R, D, false>(state.sum, scores, keys, p.HS, stride, y, x);
         __syncthreads();
     }
+}
+
+template <int R, int D>
+__global__ void __launch_bounds__(BLOCK, 1)
+    attention_tile_forward(float *__restrict__ out, float *__restrict__ lse, const float *__restrict__ qkv,
+                           struct attention_shape p)
+{
+    enum { TILE = SIDE * R };
+    SHARED_DYNAMIC(float, shared);
+    int y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE;
+    int h = (int)blockIdx.y, b = (int)blockIdx.z;
+    int t0 = (int)(gridDim.x - 1 - blockIdx.x) * TILE; /* longest tiles first */
+    struct tile_state<R, D> state;
+    tile_attend<R, D>(state, shared, attention_tile_of<TILE, TILE>(qkv, b, h, t0, p), b, p);
 #pragma unroll
     for (int i = 0; i < R; i++) {
         int t = t0 + y + SIDE * i;
         if (t >= p.T) continue;
-        float inverse = 1.0f / total[i];
+        float inverse = 1.0f / state.total[i];
 #pragma unroll
         for (int j = 0; j < D; j++)
-            if (x + SIDE * j < p.HS) out[p.out(b, t, h) + (unsigned)(x + SIDE * j)] = sum[i][j] * inverse;
-        if (x == 0) lse[p.lse(b, h) + (unsigned)t] = max[i] + logf(total[i]);
+            if (x + SIDE * j < p.HS)
+                out[p.out(b, t, h) + (unsigned)(x + SIDE * j)] = state.sum[i][j] * inverse;
+        if (x == 0) lse[p.lse(b, h) + (unsigned)t] = state.max[i] + logf(state.total[i]);
+    }
+}
+
+/* The tile of rows that are together, of range and head: see attention_cached.cuh. */
+template <int R, int D>
+__global__ void __launch_bounds__(BLOCK, 1)
+    attention_cached_tile(float *__restrict__ out, float *__restrict__ partial, const float *__restrict__ qkv,
+                          const float *__restrict__ keys, const float *__restrict__ values,
+                          const int32_t *__restrict__ slots, const int32_t *__restrict__ positions,
+                          struct attention_shape p, struct cached_shape c)
+{
+    SHARED_DYNAMIC(float, shared);
+    int y = (int)threadIdx.x / SIDE, x = (int)threadIdx.x % SIDE, h = (int)blockIdx.y;
+    int n0 = (int)(blockIdx.x / (unsigned)c.ranges) * c.together,
+        range = (int)(blockIdx.x % (unsigned)c.ranges), rows = c.rows_together(n0, slots, positions);
+    if (rows == 0) return;
+    struct tile_state<R, D> state;
+    tile_attend<R, D>(state, shared,
+                      cached_tile_of(qkv, keys, values, n0, rows, h, range, slots, positions, p, c), 0, p);
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        int n = n0 + y + SIDE * i;
+        if (n >= n0 + rows) continue;
+        bool whole = c.ranges == 1;
+        float *to = whole ? out + c.out(n, h) : partial + c.partial(n, h, range);
+        float factor = whole ? 1.0f / state.total[i] : 1.0f;
+#pragma unroll
+        for (int j = 0; j < D; j++)
+            if (x + SIDE * j < p.HS) to[x + SIDE * j] = state.sum[i][j] * factor;
+        if (x == 0 && !whole) to[p.HS] = state.max[i], to[p.HS + 1] = state.total[i];
     }
 }
 
@@ -273,7 +320,17 @@ static constexpr size_t shared_bytes(int tiles, int tile, int stride)
     return (size_t)(tiles * tile * stride + tile * (tile + 1)) * sizeof(float);
 }
 
-/* For heads up to 16·D wide, by tiles of 16·R. */
+/* Heads up to 16·D wide are computed in tiles of 16·R; the most that fits. */
+template <typename Launch> static void by_width(int HS, Launch launch)
+{
+    if (HS <= 64)
+        launch.template operator()<4, 4>();
+    else if (HS <= 128)
+        launch.template operator()<4, 8>();
+    else
+        launch.template operator()<2, 16>();
+}
+
 template <int R, int D>
 static void forward_launch(float *out, float *lse, const float *qkv, struct attention_shape p,
                            struct stream *stream)
@@ -284,6 +341,32 @@ static void forward_launch(float *out, float *lse, const float *qkv, struct atte
     dim3 grid(block_count((size_t)p.T, TILE), (unsigned)p.NH, (unsigned)p.B);
     allow_shared(stream, attention_tile_forward<R, D>, bytes);
     LAUNCH((attention_tile_forward<R, D>), grid, BLOCK, bytes, stream, out, lse, qkv, p);
+}
+
+int attention_tile_rows(int HS, struct stream *stream)
+{
+    int rows = 0;
+    if (stream->precision == PRECISION_BF16) return ATTENTION_BF16_CACHED_ROWS;
+    by_width(HS, [&]<int R, int D>() { rows = SIDE * R; });
+    return rows;
+}
+
+void attention_cached_tiles(void *out, float *partial, const void *qkv, const void *keys, const void *values,
+                            const int32_t *slots, const int32_t *positions, struct cached_shape c,
+                            struct stream *stream)
+{
+    if (stream->precision == PRECISION_BF16) {
+        attention_bf16_cached_tiles(out, partial, qkv, keys, values, slots, positions, c, stream);
+        return;
+    }
+    struct attention_shape p = attention_shape_of(NULL, 1, c.S, c.NH, c.NKV, c.HS, c.window);
+    dim3 grid(block_count((size_t)c.N, (unsigned)c.together) * (unsigned)c.ranges, (unsigned)c.NH);
+    by_width(c.HS, [&]<int R, int D>() {
+        size_t bytes = shared_bytes(2, SIDE * R, padded(p.HS));
+        allow_shared(stream, attention_cached_tile<R, D>, bytes);
+        LAUNCH((attention_cached_tile<R, D>), grid, BLOCK, bytes, stream, (float *)out, partial,
+               (const float *)qkv, (const float *)keys, (const float *)values, slots, positions, p, c);
+    });
 }
 
 template <int R, int D>
@@ -318,12 +401,8 @@ void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *
     if (!head_width_ok(HS, stream)) return;
     if (stream->precision == PRECISION_BF16)
         attention_bf16_forward(out_, lse, qkv_, positions, B, T, NH, NKV, HS, window, stream);
-    else if (HS <= 64)
-        forward_launch<4, 4>(out, lse, qkv, p, stream);
-    else if (HS <= 128)
-        forward_launch<4, 8>(out, lse, qkv, p, stream);
     else
-        forward_launch<2, 16>(out, lse, qkv, p, stream);
+        by_width(HS, [&]<int R, int D>() { forward_launch<R, D>(out, lse, qkv, p, stream); });
 }
 
 void attention_backward(void *dqkv_, const void *dout_, const void *out, const float *lse, const void *qkv_,

@@ -62,12 +62,38 @@ struct attention_shape {
     }
 };
 
+/* What a block of the forward pass works on: a tile of queries of one head, which have the positions t0, t0 +
+ * 1, …, and the keys and values of their sequence from position `from`, a multiple of the tile of keys, up to
+ * `end`. Queries from `rows` on and keys from `known` on do not exist. */
+template <typename T> struct attention_tile {
+    const T *queries, *keys, *values; /* of the first query; of position 0 */
+    size_t query_step, key_step;      /* from a row to the next */
+    int t0, from, end, rows, known;
+};
+
+/* The queries from t0 on of a head in qkv. */
+template <int QUERIES, int KEYS, typename T>
+__device__ static inline struct attention_tile<T> attention_tile_of(const T *qkv, int b, int h, int t0,
+                                                                    const struct attention_shape &p) {
+    int kv = p.NH + h / (p.NH / p.NKV);
+    return {qkv + p.qkv(b, t0, h),
+            qkv + p.qkv(b, 0, kv),
+            qkv + p.qkv(b, 0, kv + p.NKV),
+            p.qkv_step(),
+            p.qkv_step(),
+            t0,
+            p.template first_key<KEYS>(b, t0),
+            t0 + QUERIES < p.T ? t0 + QUERIES : p.T,
+            p.T - t0,
+            p.T};
+}
+
 /* Where an online softmax begins: below every score, and finite, because a query may see no key of the first
  * tile. */
 #define SCORE_LEAST (-1e38f)
 
-static inline struct attention_shape attention_shape_of(const int32_t *positions, int B, int T, int NH,
-                                                        int NKV, int HS, int window)
+static inline struct attention_shape
+attention_shape_of(const int32_t *positions, int B, int T, int NH, int NKV, int HS, int window)
 {
     return {B, T, NH, NKV, HS, attention_window(window, T), positions, (float)(1.0 / sqrt((double)HS))};
 }

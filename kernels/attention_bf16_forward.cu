@@ -10,33 +10,56 @@
  * and leaves room for two blocks per multiprocessor of compute capability 8.0. The queries stay in registers
  * up to D 64. Not used yet: wgmma and TMA on sm_90a. */
 #include "kernels/attention_bf16.cuh"
+#include "kernels/attention_cached.cuh"
 
+/* The state of the online softmax of a warp's rows after its keys; totals are over the thread's columns. */
+template <int D, int MT> struct rows_state {
+    float sum[MT][D / 8][4], top[MT][2], total[MT][2];
+};
+
+/* The row in the tile of sum[m][…][2·i] and [2·i + 1]. */
+template <int MT> __device__ static inline int state_row(int m, int i)
+{
+    return (int)threadIdx.x / 32 * 16 * MT + 16 * m + 8 * i + (int)threadIdx.x % 32 / 4;
+}
+
+/* A row of partial results, see partition.h. */
+template <int DT>
+__device__ static inline void partial_store(float *to, const float (&sum)[DT][4], int half, float max,
+                                            float total, int HS)
+{
+    int lane = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int d = 0; d < 2 * DT; d++) {
+        int column = lane * 2 + 8 * (d / 2) + d % 2;
+        if (column < HS) to[column] = sum[d / 2][2 * half + d % 2];
+    }
+    if (lane == 0) to[HS] = max, to[HS + 1] = total;
+}
+
+/* b: the batch row, for p.first_seen. */
 template <int D, int MT, int BN>
-__global__ void __launch_bounds__(THREADS)
-    attention_bf16_tile_forward(bf16 *__restrict__ out, float *__restrict__ lse, const bf16 *__restrict__ qkv,
-                                struct attention_bf16_shape p)
+__device__ static inline void tile_attend(struct rows_state<D, MT> &state, shared_pointer<bf16> shared,
+                                          const struct attention_tile<bf16> &tile, int b,
+                                          const struct attention_bf16_shape &p)
 {
     enum { BM = 16 * MT * WARPS, NT = BN / 8, DT = D / 8, IN_REGISTERS = MT * D <= 128 };
-    SHARED_DYNAMIC(bf16, shared);
     shared_pointer<bf16> queries = shared, keys = shared + BM * D, values = keys + 2 * BN * D;
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int tile = (int)(gridDim.x - 1 - blockIdx.x); /* longest tiles first */
-    int h = (int)blockIdx.y, b = (int)blockIdx.z, kv = p.NH + h / (p.NH / p.NKV), t0 = tile * BM;
-    int end = t0 + BM < p.T ? t0 + BM : p.T, row = t0 + warp * 16 * MT; /* the warp's first row */
-    size_t step = p.qkv_step();
+    int ahead = (int)threadIdx.x / 32 * 16 * MT, row = tile.t0 + ahead; /* the warp's first row */
+    size_t step = tile.key_step;
     float scale = p.scale * LOG2_E; /* scores in powers of two */
-    float sum[MT][DT][4], top[MT][2], total[MT][2];
-    zero(sum);
+    zero(state.sum);
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
-        for (int i = 0; i < 2; i++) top[m][i] = SCORE_LEAST, total[m][i] = 0;
+        for (int i = 0; i < 2; i++) state.top[m][i] = SCORE_LEAST, state.total[m][i] = 0;
+    if (tile.from >= tile.end) return;
 
-    tile_copy<D, BM>(queries, qkv + p.qkv(b, t0, h), step, p.T - t0, p);
-    int first = p.first_key<BN>(b, t0);
+    tile_copy<D, BM>(queries, tile.queries, tile.query_step, tile.rows, p);
     int seen = p.first_seen(b, row), seen_by_last = p.first_seen(b, row + 16 * MT - 1);
-    tile_copy<D, BN>(keys, qkv + p.qkv(b, first, kv), step, p.T - first, p);
-    tile_copy<D, BN>(values, qkv + p.qkv(b, first, kv + p.NKV), step, p.T - first, p);
+    size_t first = (size_t)tile.from * step;
+    tile_copy<D, BN>(keys, tile.keys + first, step, tile.known - tile.from, p);
+    tile_copy<D, BN>(values, tile.values + first, step, tile.known - tile.from, p);
     copy_commit();
     copy_wait<0>();
     __syncthreads();
@@ -45,15 +68,15 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int k = 0; k < D / 16; k++)
 #pragma unroll
-            for (int m = 0; m < MT; m++) fragment_load<D, LEFT>(q[k][m], queries, row - t0 + 16 * m, 16 * k);
+            for (int m = 0; m < MT; m++) fragment_load<D, LEFT>(q[k][m], queries, ahead + 16 * m, 16 * k);
     }
 
-    for (int u0 = first, stage = 0; u0 < end; u0 += BN, stage ^= 1) {
+    for (int u0 = tile.from, stage = 0; u0 < tile.end; u0 += BN, stage ^= 1) {
         int next = u0 + BN;
-        if (next < end) {
-            tile_copy<D, BN>(keys + (stage ^ 1) * BN * D, qkv + p.qkv(b, next, kv), step, p.T - next, p);
-            tile_copy<D, BN>(values + (stage ^ 1) * BN * D, qkv + p.qkv(b, next, kv + p.NKV), step,
-                             p.T - next, p);
+        if (next < tile.end) {
+            size_t at = (size_t)next * step;
+            tile_copy<D, BN>(keys + (stage ^ 1) * BN * D, tile.keys + at, step, tile.known - next, p);
+            tile_copy<D, BN>(values + (stage ^ 1) * BN * D, tile.values + at, step, tile.known - next, p);
             copy_commit();
         }
         if (u0 < row + 16 * MT && u0 + BN > seen) { /* else no row of the warp sees a key of the tile */
@@ -62,19 +85,20 @@ __global__ void __launch_bounds__(THREADS)
             if constexpr (IN_REGISTERS)
                 rows_product<D, MT, NT>(s, q, keys + stage * BN * D);
             else
-                rows_product<D, D / 16, MT, NT>(s, queries, row - t0, keys + stage * BN * D);
+                rows_product<D, D / 16, MT, NT>(s, queries, ahead, keys + stage * BN * D);
             if (u0 + BN > row + 1) causal_mask<false, MT, NT>(s, row - u0);
             if (u0 < seen_by_last) first_mask<false, MT, NT>(s, row, u0, b, p);
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    float most = top[m][i];
+                    float most = state.top[m][i];
 #pragma unroll
                     for (int n = 0; n < NT; n++)
                         most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
                     most = warp_max<4>(most); /* finite, as it begins finite */
-                    float keep = exp2_approx((top[m][i] - most) * scale), shift = most * scale, more = 0;
+                    float keep = exp2_approx((state.top[m][i] - most) * scale), shift = most * scale,
+                          more = 0;
 #pragma unroll
                     for (int n = 0; n < NT; n++)
 #pragma unroll
@@ -83,26 +107,70 @@ __global__ void __launch_bounds__(THREADS)
                             s[m][n][2 * i + j] = weight;
                             more += weight;
                         }
-                    top[m][i] = most;
-                    total[m][i] = total[m][i] * keep + more; /* over the thread's columns */
+                    state.top[m][i] = most;
+                    state.total[m][i] = state.total[m][i] * keep + more;
 #pragma unroll
-                    for (int d = 0; d < DT; d++) sum[m][d][2 * i] *= keep, sum[m][d][2 * i + 1] *= keep;
+                    for (int d = 0; d < DT; d++)
+                        state.sum[m][d][2 * i] *= keep, state.sum[m][d][2 * i + 1] *= keep;
                 }
-            weighted_sum<D, MT, NT, DT>(sum, s, values + stage * BN * D, 0);
+            weighted_sum<D, MT, NT, DT>(state.sum, s, values + stage * BN * D, 0);
         }
         copy_wait<0>();
         __syncthreads();
     }
+}
 
+template <int D, int MT, int BN>
+__global__ void __launch_bounds__(THREADS)
+    attention_bf16_tile_forward(bf16 *__restrict__ out, float *__restrict__ lse, const bf16 *__restrict__ qkv,
+                                struct attention_bf16_shape p)
+{
+    enum { BM = 16 * MT * WARPS };
+    SHARED_DYNAMIC(bf16, shared);
+    int h = (int)blockIdx.y, b = (int)blockIdx.z;
+    int t0 = (int)(gridDim.x - 1 - blockIdx.x) * BM; /* longest tiles first */
+    struct rows_state<D, MT> state;
+    tile_attend<D, MT, BN>(state, shared, attention_tile_of<BM, BN>(qkv, b, h, t0, p), b, p);
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            int t = row + 16 * m + 8 * i + lane / 4;
-            float all = warp_sum<4>(total[m][i]);
+            int t = t0 + state_row<MT>(m, i);
+            float all = warp_sum<4>(state.total[m][i]);
             if (t >= p.T) continue;
-            row_store<DT>(out + p.out(b, t, h), sum[m], i, 0, 1.0f / all, p);
-            if (lane % 4 == 0) lse[p.lse(b, h) + (unsigned)t] = top[m][i] * p.scale + logf(all);
+            row_store<D / 8>(out + p.out(b, t, h), state.sum[m], i, 0, 1.0f / all, p);
+            if (threadIdx.x % 4 == 0) lse[p.lse(b, h) + (unsigned)t] = state.top[m][i] * p.scale + logf(all);
+        }
+}
+
+/* The tile of rows that are together, of range and head: see attention_cached.cuh. */
+template <int D, int MT, int BN>
+__global__ void __launch_bounds__(THREADS)
+    attention_bf16_cached_tile(bf16 *__restrict__ out, float *__restrict__ partial,
+                               const bf16 *__restrict__ qkv, const bf16 *__restrict__ keys,
+                               const bf16 *__restrict__ values, const int32_t *__restrict__ slots,
+                               const int32_t *__restrict__ positions, struct attention_bf16_shape p,
+                               struct cached_shape c)
+{
+    SHARED_DYNAMIC(bf16, shared);
+    int h = (int)blockIdx.y, n0 = (int)(blockIdx.x / (unsigned)c.ranges) * c.together,
+        range = (int)(blockIdx.x % (unsigned)c.ranges), rows = c.rows_together(n0, slots, positions);
+    if (rows == 0) return;
+    struct rows_state<D, MT> state;
+    tile_attend<D, MT, BN>(
+        state, shared, cached_tile_of(qkv, keys, values, n0, rows, h, range, slots, positions, p, c), 0, p);
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int row = state_row<MT>(m, i);
+            float all = warp_sum<4>(state.total[m][i]);
+            if (row >= rows) continue;
+            if (c.ranges == 1)
+                row_store<D / 8>(out + c.out(n0 + row, h), state.sum[m], i, 0, 1.0f / all, p);
+            else
+                partial_store<D / 8>(partial + c.partial(n0 + row, h, range), state.sum[m], i,
+                                     state.top[m][i] * p.scale, all, p.HS);
         }
 }
 
@@ -127,5 +195,22 @@ void attention_bf16_forward(void *out_, float *lse, const void *qkv_, const int3
         attention_bf16_shape_of(positions, B, T, NH, NKV, HS, window, {out, qkv, qkv, qkv});
     by_width(HS, [&]<int D>() {
         forward_launch<D, D <= 128 ? 2 : 1, D <= 64 ? 64 : 32>(out, lse, qkv, p, stream);
+    });
+}
+
+void attention_bf16_cached_tiles(void *out, float *partial, const void *qkv, const void *keys,
+                                 const void *values, const int32_t *slots, const int32_t *positions,
+                                 struct cached_shape c, struct stream *stream)
+{
+    struct attention_bf16_shape p =
+        attention_bf16_shape_of(NULL, 1, c.S, c.NH, c.NKV, c.HS, c.window, {out, qkv, keys, values});
+    dim3 grid(block_count((size_t)c.N, (unsigned)c.together) * (unsigned)c.ranges, (unsigned)c.NH);
+    by_width(c.HS, [&]<int D>() {
+        constexpr int MT = 1, BM = 16 * MT * WARPS, BN = D <= 64 ? 64 : 32;
+        constexpr size_t bytes = (size_t)(BM + 4 * BN) * D * sizeof(bf16);
+        static_assert(bytes <= SHARED_MOST && BM == ATTENTION_BF16_CACHED_ROWS);
+        allow_shared(stream, attention_bf16_cached_tile<D, MT, BN>, bytes);
+        LAUNCH((attention_bf16_cached_tile<D, MT, BN>), grid, THREADS, bytes, stream, (bf16 *)out, partial,
+               (const bf16 *)qkv, (const bf16 *)keys, (const bf16 *)values, slots, positions, p, c);
     });
 }

@@ -5,31 +5,11 @@
  * threads has an online softmax of its own, in registers; they are merged at the end, first in the warp, then
  * in shared memory. With more than one range the results are partial, and a second kernel combines them.
  *
- * Rows of one sequence do not share what they read here: chunks of a prompt rely on the second-level cache.
- */
-#include "kernels/attention.cuh"
+ * Many rows that follow each other in one sequence, the later pieces of a prompt, are left to the tiles of
+ * attention.cu and attention_bf16_forward.cu. */
+#include "kernels/attention_cached.cuh"
 
 enum { WARPS = 4, THREADS = 32 * WARPS, EACH = 8, HEAD_MAX = 256, COPY_BLOCK = 256, COMBINE_BLOCK = 64 };
-
-struct cached_shape {
-    int N, longest, window, S, NH, NKV, HS, ranges, range_keys;
-    int lanes; /* threads per key: a power of two up to 32, with EACH elements each */
-    float scale;
-    __device__ size_t query(int n, int head) const
-    {
-        return ((size_t)n * (unsigned)(NH + 2 * NKV) + (unsigned)head) * (unsigned)HS;
-    }
-    /* position 0 of a key/value head in the cache */
-    __device__ size_t head(int slot, int kv) const
-    {
-        return ((size_t)slot * (unsigned)NKV + (unsigned)kv) * (unsigned)S * (unsigned)HS;
-    }
-    __device__ size_t partial(int n, int head, int range) const
-    {
-        return (((size_t)n * (unsigned)NH + (unsigned)head) * (unsigned)ranges + (unsigned)range) *
-               (unsigned)(HS + 2);
-    }
-};
 
 template <typename T, int W>
 __global__ void cache_store_rows(T *__restrict__ keys, T *__restrict__ values, const T *__restrict__ qkv,
@@ -86,6 +66,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     SHARED_DYNAMIC(float, shared); /* (WARPS, G, HS+2) */
     int n = (int)(blockIdx.x / (unsigned)p.ranges), range = (int)(blockIdx.x % (unsigned)p.ranges);
+    if (p.together > 0 && p.rows_together(n / p.together * p.together, slots, positions) > 0) return;
     int group = p.NH / p.NKV, parts = (group + G - 1) / G, kv = (int)blockIdx.y / parts;
     int first = (int)blockIdx.y % parts * G, heads = group - first < G ? group - first : G;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % p.lanes, together = THREADS / p.lanes;
@@ -157,8 +138,7 @@ __global__ void __launch_bounds__(THREADS)
             sum += weight * shared[mine + c];
         }
         if (p.ranges == 1) {
-            element_store(out + ((size_t)n * (unsigned)p.NH + (unsigned)of) * (unsigned)p.HS + (unsigned)c,
-                          sum / total);
+            element_store(out + p.out(n, of) + (unsigned)c, sum / total);
             continue;
         }
         float *result = partial + p.partial(n, of, range);
@@ -194,17 +174,10 @@ static struct cached_shape shape_of(int N, int longest, int S, int NH, int NKV, 
 {
     int ranges = attention_ranges(N, longest, NKV), lanes = 1;
     while (lanes * EACH < HS) lanes *= 2;
-    return {N,
-            longest,
-            window,
-            S,
-            NH,
-            NKV,
-            HS,
-            ranges,
-            attention_range_keys(ranges, longest),
-            lanes,
-            (float)(1.0 / sqrt((double)HS))};
+    return {N,     longest, window,
+            S,     NH,      NKV,
+            HS,    ranges,  attention_range_keys(ranges, longest),
+            lanes, 0,       (float)(1.0 / sqrt((double)HS))};
 }
 
 void cache_store(void *keys, void *values, const void *qkv, const int32_t *slots, const int32_t *positions,
@@ -241,6 +214,7 @@ void attention_cached(void *out, const void *qkv, const void *keys, const void *
         stream_decline(stream, "attention", "the GPU's kernel takes model.head_dim up to 256", false);
         return;
     }
+    if (N >= ATTENTION_TOGETHER_LEAST) p.together = attention_tile_rows(HS, stream);
     dispatch(stream, HS, {qkv, keys, values}, [&]<typename T, int W>() {
         auto launch = group == 1   ? range_launch<T, W, 1>
                       : group == 2 ? range_launch<T, W, 2>
@@ -248,6 +222,7 @@ void attention_cached(void *out, const void *qkv, const void *keys, const void *
                                    : range_launch<T, W, 8>;
         launch(out, partial, qkv, keys, values, slots, positions, p, stream);
     });
+    if (p.together > 0) attention_cached_tiles(out, partial, qkv, keys, values, slots, positions, p, stream);
     if (p.ranges == 1) return;
     dispatch_scalar(stream, [&]<typename T>() {
         LAUNCH(attention_cached_combine<T>, (unsigned)N * (unsigned)NH, COMBINE_BLOCK, 0, stream, (T *)out,

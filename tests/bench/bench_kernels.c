@@ -15,7 +15,8 @@
 
 enum { B = 16, T = 256, N = B * T, C = 256, NH = 4, HS = 64, F = 512, V = 32000, QKV = 3 * C, CHUNK = 512 };
 enum { PARAMETERS = 10815744 };
-enum { CACHED = 4000, GROUP = 4 }; /* tokens of a cached sequence; query heads that share a key head */
+/* tokens of a cached sequence; query heads that share a key head; keys that a query sees through a window */
+enum { CACHED = 4000, GROUP = 4, WINDOW = 256 };
 
 struct bench {
     const struct backend *k;
@@ -135,25 +136,39 @@ static void attention_backward_long_body(struct bench *b)
     b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS,
                              0, b->stream);
 }
+static void attention_forward_window_body(struct bench *b)
+{
+    b->k->attention_forward(b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS, WINDOW,
+                            b->stream);
+}
+static void attention_backward_window_body(struct bench *b)
+{
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS,
+                             WINDOW, b->stream);
+}
 /* The last token of `rows` cached sequences. */
-static void decode(struct bench *b, int rows, int heads)
+static void decode(struct bench *b, int rows, int heads, int window)
 {
     int32_t slots[B], positions[B];
     for (int i = 0; i < rows; i++) slots[i] = i, positions[i] = CACHED - 1;
     b->k->attention_cached(b->y, b->x, b->big, b->big2, slots, positions, b->workspace, rows, CACHED, CACHED,
-                           heads, NH, HS, 0, b->stream);
+                           heads, NH, HS, window, b->stream);
 }
 static void decode_one_body(struct bench *b)
 {
-    decode(b, 1, NH);
+    decode(b, 1, NH, 0);
 }
 static void decode_all_body(struct bench *b)
 {
-    decode(b, B, NH);
+    decode(b, B, NH, 0);
 }
 static void decode_group_body(struct bench *b)
 {
-    decode(b, B, GROUP * NH);
+    decode(b, B, GROUP * NH, 0);
+}
+static void decode_window_body(struct bench *b)
+{
+    decode(b, B, NH, WINDOW);
 }
 /* The second CHUNK tokens of a prompt. */
 static void prompt_body(struct bench *b)
@@ -324,10 +339,14 @@ int main(int argc, char **argv)
     report(&b, "attention_backward", attention_backward_body, 2.5 * attention, 0);
     report(&b, "attention_forward_T1024", attention_forward_long_body, attention_long, 0);
     report(&b, "attention_backward_T1024", attention_backward_long_body, 2.5 * attention_long, 0);
+    double attention_window = 4.0 * HS * NH * (B / 4) * (double)attention_pairs(4 * T, WINDOW);
+    report(&b, "attention_forward_T1024_window", attention_forward_window_body, attention_window, 0);
+    report(&b, "attention_backward_T1024_window", attention_backward_window_body, 2.5 * attention_window, 0);
     double cache = 2.0 * 4 * CACHED * NH * HS; /* bytes of a sequence's keys and values */
     report(&b, "attention_cached", decode_one_body, 0, cache);
     report(&b, "attention_cached_16", decode_all_body, 0, B * cache);
     report(&b, "attention_cached_16_group_4", decode_group_body, 0, B * cache);
+    report(&b, "attention_cached_16_window", decode_window_body, 0, B * cache * WINDOW / CACHED);
     report(&b, "attention_cached_prompt", prompt_body, 4.0 * HS * NH * (1.5 * CHUNK * CHUNK), 0);
     report(&b, "swiglu_forward", swiglu_forward_body, 0, 3.0 * 4 * N * F);
     report(&b, "swiglu_backward", swiglu_backward_body, 0, 5.0 * 4 * N * F);

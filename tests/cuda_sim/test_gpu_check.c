@@ -100,6 +100,10 @@ static void the_work_is_what_the_contract_moves(void **state)
     assert_true(work_of("gemm: down", &little).bytes == 4 * (18 * 48 + 48 * 64 + 18 * 64));
     /* two products of each of the T (T+1) / 2 pairs of 2 sequences and 4 heads */
     assert_true(work_of("attention_forward", &little).flops == 2 * 2.0 * 2 * 4 * 45 * 16);
+    assert_true(work_of("attention_forward: window", &little).flops == 2 * 2.0 * 2 * 4 * 17 * 16);
+    assert_true(work_of("attention_cached: window", &little).bytes == 4 * 2 * (2 * 2 * 2 * 16 + 2 * 4 * 16));
+    /* rows 4 to 8 of one sequence see 5 to 9 keys */
+    assert_true(work_of("attention_cached: prompt", &little).flops == 2 * 2.0 * 4 * 35 * 16);
 }
 
 static void a_fault_is_the_sentence_not_a_speed(void **state)

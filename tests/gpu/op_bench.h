@@ -22,7 +22,8 @@ struct op_bench {
     float *rstd, *lse; /* (N, NH+NKV), (B, NH, T) */
     float *losses, *small, *cos_sin;
     int32_t *tokens;
-    int32_t *rows; /* (2, N): slots and positions of all tokens of B cached sequences, the last ones first */
+    int32_t *rows; /* (2, N): slots and positions of all tokens of B cached sequences, the last ones first;
+                    * then (2, T): of the tokens of one sequence */
     void *workspace;
     struct clip_state *clip;
     struct step_control *control;

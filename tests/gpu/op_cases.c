@@ -221,16 +221,19 @@ static void attention_case(const struct op_side *side, struct op_shape s, struct
     desk_close(&d, out);
 }
 
-/* Rows of three sequences of different length, alone and in runs of four, as in decoding and in prompts. */
+/* Rows of three sequences of different length: in runs of four, as in decoding; and in longer ones, as in
+ * prompts, of which some begin within a tile. */
 static void attention_cached_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
-    enum { SLOTS = 3, RUN = 4, ROWS_MAX = 19 };
+    enum { SLOTS = 3, ROWS_MAX = 150 };
+    static const int runs[] = {4, 4, 4, 20, 70, ROWS_MAX};
     struct desk d = desk_open(side, s, out);
     int32_t slots[ROWS_MAX], positions[ROWS_MAX], lengths[SLOTS];
-    int N = 1 + (int)(s.seed % 7) * 3, longest = 1, window = s.seed % 3 ? 0 : 1 + s.T / 2;
+    int run = runs[s.seed % 6], N = run == 4 ? 1 + (int)(s.seed % 7) * 3 : 16 + (int)(s.seed % 135),
+        longest = 1, window = s.seed / 6 % 3 ? 0 : 1 + s.T / 2;
     for (int i = 0; i < SLOTS; i++) lengths[i] = (int)((s.seed + (uint32_t)i * 7) % (uint32_t)(2 * s.T));
     for (int i = 0; i < N; i++) {
-        slots[i] = i / RUN % SLOTS;
+        slots[i] = i / run % SLOTS;
         positions[i] = lengths[slots[i]]++;
         if (positions[i] >= longest) longest = positions[i] + 1;
     }

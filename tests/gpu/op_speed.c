@@ -70,12 +70,17 @@ static void fill(struct op_bench *b, void *memory, size_t bytes, bool fp32, cons
                              bytes - filled < filled ? bytes - filled : filled, b->stream);
 }
 
+static size_t row_count(const struct op_bench *b)
+{
+    return 2 * (size_t)b->N + 2 * (size_t)b->s.T;
+}
+
 static enum status fill_all(struct op_bench *b, struct err *err)
 {
     enum { BLOCK = 1 << 17 };
     enum status status = STATUS_OK;
     float *noise = malloc(BLOCK * sizeof *noise);
-    int32_t *tokens = malloc((size_t)b->N * sizeof *tokens), *rows = malloc(2 * (size_t)b->N * sizeof *rows);
+    int32_t *tokens = malloc((size_t)b->N * sizeof *tokens), *rows = malloc(row_count(b) * sizeof *rows);
     float *angles = malloc((size_t)b->s.T * (size_t)b->s.HS * sizeof *angles);
     if (!noise || !tokens || !angles || !rows) {
         status = err_set(err, STATUS_NO_MEMORY, "no memory for the operands of the timed operations");
@@ -93,7 +98,11 @@ static enum status fill_all(struct op_bench *b, struct err *err)
         rows[i] = i % b->s.B;
         rows[b->N + i] = b->s.T - 1 - i / b->s.B;
     }
-    b->backend->mem_upload(b->rows, rows, 2 * (size_t)b->N * sizeof *rows, b->stream);
+    for (int t = 0; t < b->s.T; t++) {
+        rows[2 * b->N + t] = 0;
+        rows[2 * b->N + b->s.T + t] = t;
+    }
+    b->backend->mem_upload(b->rows, rows, row_count(b) * sizeof *rows, b->stream);
     struct update_range ranges[] = {{b->s.n / 10 * 9, 1, 0.1f}, {b->s.n, 1, 0}};
     b->backend->mem_upload(b->ranges, ranges, sizeof ranges, b->stream);
     b->backend->mem_upload(b->tokens, tokens, (size_t)b->N * sizeof *tokens, b->stream);
@@ -124,7 +133,7 @@ static enum status take_all(struct op_bench *b, struct err *err)
     work = row_chunk_workspace(b->N, s->C);
     work = larger(work, row_chunk_workspace(b->N, 2 * s->HS));
     work = larger(work, attention_workspace(s->B, s->T, s->NH, s->NKV, s->HS));
-    work = larger(work, attention_cached_workspace(s->B, s->T, s->NH, s->NKV, s->HS));
+    work = larger(work, attention_cached_workspace(s->B > s->T ? s->B : s->T, s->T, s->NH, s->NKV, s->HS));
     work = larger(work, larger(row_chunk_workspace(b->N, b->Q), reduce_workspace(s->n)));
     b->x = take(b, b->bytes, &status, err);
     b->y = take(b, b->bytes, &status, err);
@@ -138,7 +147,7 @@ static enum status take_all(struct op_bench *b, struct err *err)
     b->small = take(b, larger((size_t)b->Q, (size_t)(s->C + 2 * s->HS)) * sizeof(float), &status, err);
     b->cos_sin = take(b, (size_t)s->T * (size_t)s->HS * sizeof(float), &status, err);
     b->tokens = take(b, N * sizeof(int32_t), &status, err);
-    b->rows = take(b, 2 * N * sizeof(int32_t), &status, err);
+    b->rows = take(b, row_count(b) * sizeof(int32_t), &status, err);
     b->workspace = take(b, larger(work, 256), &status, err);
     b->clip = take(b, sizeof *b->clip, &status, err);
     b->ranges = take(b, 2 * sizeof *b->ranges, &status, err);

@@ -24,6 +24,12 @@ static double stream_size(const struct op_bench *b)
     return (double)b->N * b->s.C;
 }
 
+/* Keys that a query sees through the window of the cases that have one. */
+static int window_of(const struct op_bench *b)
+{
+    return 1 + b->s.T / 8;
+}
+
 /* ---- the calls ---- */
 
 static struct op_work copy(struct op_bench *b)
@@ -114,24 +120,44 @@ static struct op_work few_rows_head(struct op_bench *b)
 }
 
 /* A step of decoding of this many sequences, at their last token. */
-static struct op_work attention_cached(struct op_bench *b, int sequences)
+/* The last rows of these sequences, of which each sees `seen` keys. */
+static struct op_work attention_cached(struct op_bench *b, int sequences, int seen)
 {
     const struct op_speed_sizes *s = &b->s;
     b->backend->attention_cached(b->a, b->x, b->y, b->c, b->rows, b->rows + b->N, b->workspace, sequences,
-                                 s->T, s->T, s->NH, s->NKV, s->HS, 0, b->stream);
-    return (struct op_work){.bytes = elements(b, 2.0 * sequences * s->NKV * ((double)s->T * s->HS) +
+                                 s->T, s->T, s->NH, s->NKV, s->HS, seen < s->T ? seen : 0, b->stream);
+    return (struct op_work){.bytes = elements(b, 2.0 * sequences * s->NKV * ((double)seen * s->HS) +
                                                      2.0 * sequences * s->NH * s->HS),
-                            .flops = 4.0 * sequences * s->NH * ((double)s->T * s->HS)};
+                            .flops = 4.0 * sequences * s->NH * ((double)seen * s->HS)};
 }
 
 static struct op_work decode_one(struct op_bench *b)
 {
-    return attention_cached(b, 1);
+    return attention_cached(b, 1, b->s.T);
 }
 
 static struct op_work decode_all(struct op_bench *b)
 {
-    return attention_cached(b, b->s.B);
+    return attention_cached(b, b->s.B, b->s.T);
+}
+
+static struct op_work decode_window(struct op_bench *b)
+{
+    return attention_cached(b, b->s.B, window_of(b));
+}
+
+/* The second half of a prompt. */
+static struct op_work cached_prompt(struct op_bench *b)
+{
+    const struct op_speed_sizes *s = &b->s;
+    int first = s->T / 2, rows = s->T - first;
+    const int32_t *slots = b->rows + 2 * b->N + first, *positions = slots + s->T;
+    b->backend->attention_cached(b->a, b->x, b->y, b->c, slots, positions, b->workspace, rows, s->T, s->T,
+                                 s->NH, s->NKV, s->HS, 0, b->stream);
+    double pairs = (double)(attention_pairs(s->T, 0) - attention_pairs(first, 0));
+    return (struct op_work){
+        .bytes = elements(b, 2.0 * s->NKV * ((double)s->T * s->HS) + 2.0 * rows * s->NH * s->HS),
+        .flops = 4.0 * s->NH * s->HS * pairs};
 }
 
 static struct op_work cache_store(struct op_bench *b)
@@ -212,31 +238,51 @@ static struct op_work qk_norm_rope_backward(struct op_bench *b)
 }
 
 /* Products of (T,HS) and (T,T), of which the causal half counts: q kᵀ and p v forward, five backward. */
-static double attention_flops(const struct op_bench *b, int products)
+static double attention_flops(const struct op_bench *b, int products, int window)
 {
     const struct op_speed_sizes *s = &b->s;
-    return products * 2.0 * s->B * s->NH * (s->T * (s->T + 1.0) / 2) * s->HS;
+    return products * 2.0 * s->B * s->NH * (double)attention_pairs(s->T, window) * s->HS;
+}
+
+static struct op_work attend(struct op_bench *b, int window)
+{
+    const struct op_speed_sizes *s = &b->s;
+    b->backend->attention_forward(b->a, b->lse, b->x, NULL, b->workspace, s->B, s->T, s->NH, s->NKV, s->HS,
+                                  window, b->stream);
+    return (struct op_work){.bytes = floats((double)b->N * s->NH) +
+                                     elements(b, (double)b->N * (b->Q + s->NH * s->HS)),
+                            .flops = attention_flops(b, 2, window)};
+}
+
+static struct op_work attend_backward(struct op_bench *b, int window)
+{
+    const struct op_speed_sizes *s = &b->s;
+    if (b->first) attend(b, window);
+    b->backend->attention_backward(b->b, b->y, b->a, b->lse, b->x, NULL, b->workspace, s->B, s->T, s->NH,
+                                   s->NKV, s->HS, window, b->stream);
+    return (struct op_work){.bytes = floats((double)b->N * s->NH) +
+                                     elements(b, 2.0 * b->N * (b->Q + s->NH * s->HS)),
+                            .flops = attention_flops(b, 5, window)};
 }
 
 static struct op_work attention_forward(struct op_bench *b)
 {
-    const struct op_speed_sizes *s = &b->s;
-    b->backend->attention_forward(b->a, b->lse, b->x, NULL, b->workspace, s->B, s->T, s->NH, s->NKV, s->HS, 0,
-                                  b->stream);
-    return (struct op_work){.bytes = floats((double)b->N * s->NH) +
-                                     elements(b, (double)b->N * (b->Q + s->NH * s->HS)),
-                            .flops = attention_flops(b, 2)};
+    return attend(b, 0);
 }
 
 static struct op_work attention_backward(struct op_bench *b)
 {
-    const struct op_speed_sizes *s = &b->s;
-    if (b->first) attention_forward(b);
-    b->backend->attention_backward(b->b, b->y, b->a, b->lse, b->x, NULL, b->workspace, s->B, s->T, s->NH,
-                                   s->NKV, s->HS, 0, b->stream);
-    return (struct op_work){.bytes = floats((double)b->N * s->NH) +
-                                     elements(b, 2.0 * b->N * (b->Q + s->NH * s->HS)),
-                            .flops = attention_flops(b, 5)};
+    return attend_backward(b, 0);
+}
+
+static struct op_work window_forward(struct op_bench *b)
+{
+    return attend(b, window_of(b));
+}
+
+static struct op_work window_backward(struct op_bench *b)
+{
+    return attend_backward(b, window_of(b));
 }
 
 static struct op_work swiglu_forward(struct op_bench *b)
@@ -364,9 +410,13 @@ const struct op_speed_case op_speed_cases[] = {
     {"gemm_few_rows: head, 16 rows", few_rows_head},
     {"attention_forward", attention_forward},
     {"attention_backward", attention_backward},
+    {"attention_forward: window", window_forward},
+    {"attention_backward: window", window_backward},
     {"cache_store", cache_store},
     {"attention_cached: 1 sequence", decode_one},
     {"attention_cached: all sequences", decode_all},
+    {"attention_cached: window", decode_window},
+    {"attention_cached: prompt", cached_prompt},
     {"embedding_forward", embedding_forward},
     {"embedding_backward", embedding_backward},
     {"rmsnorm_forward", rmsnorm_forward},
