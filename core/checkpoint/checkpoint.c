@@ -390,18 +390,14 @@ static enum status copy_file(const char *from, const char *to, struct progress_m
     return status;
 }
 
-static enum status copy_weights(const char *folder, const char *temporary, const struct progress *progress,
-                                int64_t *bytes, struct err *err)
+/* One file is copied as it is, shards are joined, and adapters have files of their own. */
+static enum status copy_weights(void *progress, const char *folder, const char *path, struct err *err)
 {
-    char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
-    struct stat st;
+    char from[CHECKPOINT_PATH];
     struct progress_meter meter = {progress, "copying", 0, 0, 0};
+    if (adapter_file_exists(folder)) return STATUS_OK;
     checkpoint_join(from, folder, files[MODEL]);
-    checkpoint_join(to, temporary, files[MODEL]);
-    enum status status =
-        file_exists(from) ? copy_file(from, to, &meter, err) : join_shards(folder, to, &meter, err);
-    if (!status && stat(to, &st) == 0) *bytes += st.st_size;
-    return status;
+    return file_exists(from) ? copy_file(from, path, &meter, err) : join_shards(folder, path, &meter, err);
 }
 
 static enum status refuse_place(const char *to, struct err *err)
@@ -412,21 +408,23 @@ static enum status refuse_place(const char *to, struct err *err)
 }
 
 /* Copies instead of linking, so that changes to the copy cannot reach the run. */
-enum status checkpoint_export(const char *folder, const char *to, const struct progress *progress,
-                              int64_t *bytes, struct err *err)
+enum status checkpoint_export_with(const char *folder, const char *words, const char *to,
+                                   checkpoint_writer *write, void *context, int64_t *bytes, struct err *err)
 {
     char temporary[CHECKPOINT_PATH], path[CHECKPOINT_PATH];
+    struct stat st;
     int length = (int)strlen(to);
     while (length > 1 && to[length - 1] == '/') length--;
     snprintf(temporary, sizeof temporary, "%.*s.tmp-%ld", length, to, (long)getpid());
     if (rmdir(to) != 0 && errno != ENOENT) return refuse_place(to, err);
     *bytes = 0;
     enum status status = file_make_folders(temporary, err);
-    if (!status && !adapter_file_exists(folder))
-        status = copy_weights(folder, temporary, progress, bytes, err);
-    for (int i = 0; !status && i < FILES; i++)
-        if (i != MODEL && i != OPTIMIZER && i != TRAINER)
-            status = hand_over(folder, temporary, files[i], false, bytes, err);
+    if (!status) status = write(context, folder, checkpoint_join(path, temporary, files[MODEL]), err);
+    bool alone = !status && stat(path, &st) != 0;
+    if (!status && !alone) *bytes += st.st_size;
+    for (int i = 0; !status && i < FILES; i++) /* weights are written already */
+        if (i >= CONFIG ? i != TRAINER : alone && (i == ADAPTER || i == ADAPTER_CONFIG))
+            status = hand_over(i > TRAINER ? words : folder, temporary, files[i], false, bytes, err);
     if (!status && file_exists(checkpoint_join(path, temporary, "tokenizer.json")))
         status = tokenizer_config_settle(temporary, err);
     if (!status && rename(temporary, to) != 0) status = refuse_place(to, err);
@@ -435,4 +433,10 @@ enum status checkpoint_export(const char *folder, const char *to, const struct p
     else
         file_sync_folder_of(to);
     return status;
+}
+
+enum status checkpoint_export(const char *folder, const char *to, const struct progress *progress,
+                              int64_t *bytes, struct err *err)
+{
+    return checkpoint_export_with(folder, folder, to, copy_weights, (void *)progress, bytes, err);
 }

@@ -184,6 +184,17 @@ bool save_collect(struct save_job *job, bool wait);
 
 /* ---- the folder of a checkpoint, private to core/checkpoint/ ---- */
 
+/* Opens the weights in the folder, or its adapters if it has them, and checks that they are this model's.
+ * Close `file` also after a failure. */
+enum status checkpoint_open_weights(const char *folder, const struct model *model, struct safetensors *file,
+                                    struct err *err);
+
+/* Writes the weights of the model in FOLDER to `path`; nothing if it holds adapters, which are copied. */
+typedef enum status checkpoint_writer(void *context, const char *folder, const char *path, struct err *err);
+/* checkpoint_export with another writer, and with the tokenizer of the folder `words`. */
+enum status checkpoint_export_with(const char *folder, const char *words, const char *to,
+                                   checkpoint_writer *write, void *context, int64_t *bytes, struct err *err);
+
 /* Writes the trainer's state to a file. */
 enum status checkpoint_write_state(const struct train_state *state, const char *path, struct err *err);
 

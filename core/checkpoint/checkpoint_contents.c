@@ -460,9 +460,8 @@ static enum status check_base(const char *folder, const struct safetensors *file
                    folder, hash, model->base.folder, model->base.hash);
 }
 
-/* Opens the weights in the folder, or its adapters if it has them, and checks that they are this model's. */
-static enum status open_weights(const char *folder, const struct model *model, struct safetensors *file,
-                                struct err *err)
+enum status checkpoint_open_weights(const char *folder, const struct model *model, struct safetensors *file,
+                                    struct err *err)
 {
     char path[CHECKPOINT_PATH];
     if (!adapter_file_exists(folder)) {
@@ -481,7 +480,8 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     const struct model *model = net->model;
     struct safetensors file = {0};
     int kind = adapter_file_exists(folder) ? ADAPTERS_KIND : WEIGHTS_KIND;
-    enum status status = open_weights(folder, model, &file, err); /* checks all before copying any */
+    enum status status =
+        checkpoint_open_weights(folder, model, &file, err); /* checks all before copying any */
     for (size_t i = 0; !status && i < model->param_count; i++) {
         const struct param *p = &model->params[i];
         const struct safetensor *t;

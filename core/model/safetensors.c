@@ -215,6 +215,11 @@ enum status safetensors_open_folder(const char *folder, struct safetensors *out,
     if (status || is_there(path)) return status ? status : safetensors_open(path, out, err);
     status = file_format_path(path, sizeof path, err, "%s/model.safetensors.index.json", folder);
     if (status || is_there(path)) return status ? status : open_path(path, folder, out, err);
+    if (!file_format_path(path, sizeof path, NULL, "%s/adapter_config.json", folder) && is_there(path))
+        return err_set(err, STATUS_USAGE,
+                       "%s: holds adapters alone, not a model (`anneal model merge` writes them into a copy "
+                       "of their base)",
+                       folder);
     bool pickled =
         !file_format_path(path, sizeof path, NULL, "%s/pytorch_model.bin", folder) && is_there(path);
     return err_set(

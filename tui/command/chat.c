@@ -27,7 +27,7 @@ enum {
 };
 
 struct options {
-    const char *system, *template, *device;
+    const char *system, *template, *device, *adapter;
     int64_t max_tokens, context, step;
     struct sampling_options sampling;
     bool best, verbose;
@@ -308,12 +308,13 @@ static enum status open_chat(struct chat *c, const char *folder, enum allocator_
 {
     const struct options *o = c->options;
     struct loaded_wish wish = loaded_wish_cached(1, (int)o->context, allocator);
-    enum status status = loaded_model_describe(&c->loaded, folder, err);
-    if (!status) status = loaded_model_tokenizer(folder, &c->tokenizer, err);
-    if (!status) status = conversation_open(&c->conversation, folder, o->template, c->tokenizer, err);
+    enum status status = loaded_model_describe(&c->loaded, folder, o->adapter, err);
+    const char *words = c->loaded.words;
+    if (!status) status = loaded_model_tokenizer(words, &c->tokenizer, err);
+    if (!status) status = conversation_open(&c->conversation, words, o->template, c->tokenizer, err);
     if (!status) status = conversation_restart(&c->conversation, o->system, err);
-    if (!status) status = special_tokens_read(folder, &c->specials, err);
-    if (!status) status = loaded_model_load(&c->loaded, folder, o->device, wish, "chatting", err);
+    if (!status) status = special_tokens_read(words, &c->specials, err);
+    if (!status) status = loaded_model_load(&c->loaded, o->device, wish, "chatting", err);
     return status ? status : generator_open(&c->generator, &c->loaded.network, c->tokenizer, err);
 }
 
@@ -356,6 +357,7 @@ static const struct option_spec options[] = {
            "the system message, which comes before all others"),
     OPTION("template", OPTION_TEXT, AT(template), "FILE",
            "a chat template (Jinja) instead of the model's own one"),
+    ADAPTER_OPTION,
     BEST_OPTION,
     STEP_OPTION,
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N",

@@ -47,6 +47,9 @@ struct command {
 #define BEST_OPTION                                                                                          \
     OPTION("best", OPTION_FLAG, AT(best), NULL,                                                              \
            "RUN's checkpoint with the lowest validation loss (default: its newest)")
+#define ADAPTER_OPTION                                                                                       \
+    OPTION("adapter", OPTION_TEXT, AT(adapter), "RUN|FOLDER",                                                \
+           "load these adapters (LoRA) beside the model; a run or folder of adapters alone finds its base")
 #define STEP_OPTION OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N")
 #define PROGRESS_OPTION                                                                                      \
     OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|none",                                   \

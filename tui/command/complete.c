@@ -130,6 +130,8 @@ static const struct source {
 } sources[] = {
     {"RUN", {offer_runs}},
     {"RUN|FOLDER", {offer_runs, offer_models, offer_folders}},
+    {"BASE", {offer_runs, offer_models, offer_folders}},
+    {"ADAPTERS", {offer_runs, offer_folders}},
     {"VERB", {offer_verbs}},
     {"RECIPE", {offer_recipes}},
     {"KEY", {offer_columns}},

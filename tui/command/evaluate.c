@@ -50,10 +50,9 @@ static enum status print_result(const struct evaluation *e, const struct evaluat
 static enum status evaluate(struct evaluation *e, const struct evaluation_kind *kind, void *state,
                             struct progress_bar *bar, struct err *err)
 {
-    enum status status = loaded_model_describe(&e->loaded, e->folder, err);
+    enum status status = loaded_model_describe(&e->loaded, e->folder, e->options->adapter, err);
     if (!status) status = kind->open(e, state, err);
-    if (!status)
-        status = loaded_model_load(&e->loaded, e->folder, e->options->device, e->wish, "evaluating", err);
+    if (!status) status = loaded_model_load(&e->loaded, e->options->device, e->wish, "evaluating", err);
     if (!status && kind->ready) status = kind->ready(e, state, err);
     if (!status) status = measure(e, kind, state, bar, err);
     progress_bar_clear(bar);
@@ -103,6 +102,7 @@ static const struct option_spec options[] = {
     OPTION("data", OPTION_TEXT, AT(data), "DATA", "the text or the tokens to predict"),
     OPTION("tasks", OPTION_TEXT, AT(tasks), "FILE",
            "instead of DATA: multiple-choice questions to answer, one JSON object per line"),
+    ADAPTER_OPTION,
     BEST_OPTION,
     STEP_OPTION,
     OPTION("seq-len", OPTION_WHOLE, AT(length), "T",

@@ -58,7 +58,7 @@ static enum status open_text(const struct evaluation *e, struct reading *r, stru
     int V = e->loaded.model.config.vocab_size;
     enum status status = file_anneal_home(home, sizeof home, err);
     if (status) return status;
-    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", e->folder);
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", e->loaded.words);
     bool known = file_exists(tokenizer);
     status = open_corpus(r, e->options->data, known ? tokenizer : "", home, e->progress, err);
     if (status) return status;

@@ -15,7 +15,7 @@ static enum status open_answers(struct evaluation *e, void *state, struct err *e
 {
     struct answers *a = state;
     const struct model_config *c = &e->loaded.model.config;
-    enum status status = loaded_model_tokenizer(e->folder, &a->tokenizer, err);
+    enum status status = loaded_model_tokenizer(e->loaded.words, &a->tokenizer, err);
     if (!status)
         status = examination_open(&a->examination, e->options->tasks, a->tokenizer, c->vocab_size,
                                   c->max_seq_len, e->progress, err);

@@ -12,7 +12,7 @@
 #include "tui/session/loaded_model.h"
 
 struct evaluate_options {
-    const char *data, *tasks;
+    const char *data, *tasks, *adapter;
     const char *device;
     int progress;
     int64_t step, length, batches, padding; /* 0: the default, all; -1: none */

@@ -23,7 +23,7 @@
 #include "tui/session/recorded_run.h"
 
 struct options {
-    const char *prompt, *batch, *stop;
+    const char *prompt, *batch, *stop, *adapter;
     int64_t max_tokens, step;
     struct sampling_options sampling;
     const char *device;
@@ -56,18 +56,18 @@ static enum status count_tokens(const struct voice *v, const struct options *o, 
 }
 
 /* Opens what comes before the size of the cache is known. */
-static enum status open_tokenizer(struct voice *v, const char *folder, struct err *err)
+static enum status open_tokenizer(struct voice *v, const char *folder, const char *adapter, struct err *err)
 {
-    enum status status = loaded_model_describe(&v->loaded, folder, err);
-    if (!status) status = loaded_model_tokenizer(folder, &v->tokenizer, err);
-    return status ? status : special_tokens_read(folder, &v->special, err);
+    enum status status = loaded_model_describe(&v->loaded, folder, adapter, err);
+    if (!status) status = loaded_model_tokenizer(v->loaded.words, &v->tokenizer, err);
+    return status ? status : special_tokens_read(v->loaded.words, &v->special, err);
 }
 
-static enum status load(struct voice *v, const char *folder, const struct options *o, int slots, int length,
+static enum status load(struct voice *v, const struct options *o, int slots, int length,
                         enum allocator_kind allocator, struct err *err)
 {
     struct loaded_wish wish = loaded_wish_cached(slots, length, allocator);
-    return loaded_model_load(&v->loaded, folder, o->device, wish, "generating", err);
+    return loaded_model_load(&v->loaded, o->device, wish, "generating", err);
 }
 
 static void close_voice(struct voice *v)
@@ -144,7 +144,7 @@ static enum status generate_one(struct voice *v, const struct options *o, const 
 {
     int length = 0;
     enum status status = count_tokens(v, o, &length, err);
-    if (!status) status = load(v, folder, o, 1, length, allocator, err);
+    if (!status) status = load(v, o, 1, length, allocator, err);
     if (!status) status = generator_open(&v->generator, &v->loaded.network, v->tokenizer, err);
     return status ? status : write_text(v, o, folder, err);
 }
@@ -276,11 +276,12 @@ static void print_batch_speed(const struct prompt_file *f, double seconds)
 static enum status generate_batch(struct voice *v, const struct options *o, const char *folder,
                                   enum allocator_kind allocator, struct err *err)
 {
+    (void)folder;
     struct prompt_file f = {.options = o};
     progress_bar_init(&f.bar, stderr, (enum progress_style)o->progress);
     enum status status = read_prompts(&f, v, err);
     int slots = f.count < BATCH_SLOTS ? (int)f.count : BATCH_SLOTS;
-    if (!status) status = load(v, folder, o, slots, f.longest + (int)o->max_tokens, allocator, err);
+    if (!status) status = load(v, o, slots, f.longest + (int)o->max_tokens, allocator, err);
     const struct batch batch = {
         .network = &v->loaded.network,
         .tokenizer = v->tokenizer,
@@ -316,7 +317,7 @@ static enum status run(const void *options, const struct words *words, struct er
         return err_set(err, STATUS_USAGE, "give --prompt or --batch, not both");
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
-    if (!status) status = open_tokenizer(&voice, folder, err);
+    if (!status) status = open_tokenizer(&voice, folder, o->adapter, err);
     if (!status) status = (o->batch ? generate_batch : generate_one)(&voice, o, folder, allocator, err);
     close_voice(&voice);
     return status;
@@ -334,6 +335,7 @@ static const struct option_spec options[] = {
     OPTION("batch", OPTION_TEXT, AT(batch), "FILE",
            "continue every line of FILE that is not empty, several at a time; prints one JSON object a line, "
            "in the same order"),
+    ADAPTER_OPTION,
     BEST_OPTION,
     STEP_OPTION,
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N", "number of tokens to add (default 200)",

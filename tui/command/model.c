@@ -9,6 +9,9 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/merge.h"
+#include "core/model/adapter.h"
+#include "core/model/adapter_file.h"
 #include "core/model/config.h"
 #include "core/model/hugging_face.h"
 #include "core/model/safetensors.h"
@@ -38,7 +41,9 @@ struct description {
     struct config config;      /* only the sizes of the model are meaningful */
     struct err config_problem; /* status 0: none */
     struct train_state state;  /* of one of our checkpoints */
-    bool trained_here;
+    struct adapter_config adapter;
+    struct adapter_base base; /* of adapters */
+    bool trained_here, adapters;
     uint64_t parameters, bytes;
 };
 
@@ -46,7 +51,14 @@ static enum status open_description(struct description *m, const char *folder, s
 {
     char path[PATH_MAX];
     m->folder = folder;
-    enum status status = safetensors_open_folder(folder, &m->weights, err);
+    enum status status = STATUS_OK;
+    m->adapters = adapter_file_exists(folder);
+    if (m->adapters) {
+        status = file_format_path(path, sizeof path, err, "%s/adapter_model.safetensors", folder);
+        if (!status) status = safetensors_open(path, &m->weights, err);
+        if (!status) status = adapter_file_read(folder, &m->adapter, &m->base, err);
+    } else
+        status = safetensors_open_folder(folder, &m->weights, err);
     if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
     if (status) return status;
     for (size_t i = 0; i < m->weights.count; i++) {
@@ -168,10 +180,13 @@ static enum status run_info(const void *options, const struct words *words, stru
         OUTPUT_MEMBERS(&out, "folder", d.folder, "step", d.trained_here ? d.state.step : -1, "optimizer",
                        (bool)checkpoint_is_full(d.folder), "parameters", (int64_t)d.parameters, "bytes",
                        (int64_t)d.bytes);
+        if (d.adapters)
+            OUTPUT_MEMBERS(&out, "base", d.base.folder, "lora_rank", (int64_t)d.adapter.rank, "lora_alpha",
+                           d.adapter.alpha, "lora_scale", adapter_scale(&d.adapter));
         show_config(&out, &d);
         show_tensors(&out, &d);
         status = output_end(&out, err);
-        if (!d.config_problem.status &&
+        if (!d.config_problem.status && !d.adapters &&
             checkpoint_check_weights(&d.weights, &d.config.model.sizes, &d.config_problem))
             output_warn("config.json and the tensors contradict each other: %s", d.config_problem.text);
     }
@@ -383,17 +398,53 @@ static const struct command model_import = COMMAND(
              "model info accept by its NAME, or with -o a new FOLDER. NAME must not be the name of a run; a "
              "later run of that name is found before the model.");
 
-static const struct command *const subcommands[] = {&model_info, &model_export, &model_import, NULL};
+/* ---- merge ---- */
+
+static enum status run_merge(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct model_choice base = {"merging", words->words[0], -1, false},
+                        adapters = {"merging", words->words[1], -1, false};
+    const char *to = words->words[2];
+    char folders[2][PATH_MAX];
+    int64_t bytes;
+    struct progress_bar bar;
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    enum status status = model_choice_find(&base, folders[0], sizeof folders[0], NULL, err);
+    if (!status) status = model_choice_find(&adapters, folders[1], sizeof folders[1], NULL, err);
+    if (!status && !adapter_file_exists(folders[1]))
+        status =
+            err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folders[1]);
+    if (!status) status = checkpoint_merge(folders[0], folders[1], to, &progress, &bytes, err);
+    progress_bar_clear(&bar);
+    if (!status) printf("%s: %s\n", CLEAN_LINE(to), TEXT_BYTES(bytes));
+    return status;
+}
+
+static const struct option_spec merge_options[] = {PROGRESS_OPTION, {0}};
+
+static const struct command model_merge =
+    COMMAND("model merge", "BASE ADAPTERS FOLDER", 3, 3, merge_options,
+            "write adapters into a copy of their base", run_merge, defaults,
+            .about = "Adds what the adapters (LoRA) in ADAPTERS compute to the weights of BASE and writes "
+                     "the model into a new "
+                     "FOLDER, in the types of BASE. BASE and ADAPTERS are runs, folders or imported models; "
+                     "peft's folders are "
+                     "read as well. Adapters that were trained on other weights are refused.");
+
+static const struct command *const subcommands[] = {&model_info, &model_export, &model_import, &model_merge,
+                                                    NULL};
 
 const struct command command_model = {
     .line = {.name = "model",
-             .words = "info|export|import",
+             .words = "info|export|import|merge",
              .notes = "  anneal model info latest\n"
                       "  anneal model info Qwen3-0.6B/ --json\n"
                       "  anneal model export latest --best -o kjv-model\n"
                       "  anneal model export latest --gguf q8_0 -o kjv.gguf\n"
                       "  anneal model import Qwen3-0.6B/ --name qwen\n"
-                      "  anneal train --model.from=qwen --data.train=books/"},
-    .summary = "show what a model is made of; export models, import Hugging Face folders",
+                      "  anneal train --model.from=qwen --data.train=books/\n"
+                      "  anneal model merge qwen latest merged/"},
+    .summary = "show what a model is made of; export models, import Hugging Face folders, merge adapters",
     .subcommands = subcommands,
 };

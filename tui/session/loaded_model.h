@@ -1,7 +1,9 @@
-/* The model of a checkpoint, ready for forward passes, and its device. Shared by the commands that use models
- * without training them. */
+/* The model of a checkpoint, or a base and its adapters, ready for forward passes, and its device. Shared by
+ * the commands that use models without training them. */
 #ifndef ANNEAL_TUI_SESSION_LOADED_MODEL_H
 #define ANNEAL_TUI_SESSION_LOADED_MODEL_H
+
+#include <limits.h>
 
 #include "core/network/network.h"
 #include "tui/session/device_choice.h"
@@ -13,6 +15,8 @@ struct loaded_model {
     struct device_choice choice;
     struct network network;
     struct memory_share share;
+    char weights[PATH_MAX], adapter[PATH_MAX]; /* folders; "": no adapters */
+    const char *words; /* the one of them with the tokenizer: the adapters', if they come with one */
 };
 
 struct loaded_wish {
@@ -22,8 +26,11 @@ struct loaded_wish {
     enum allocator_kind allocator;
 };
 
-/* Reads FOLDER/config.json into loaded->model and zeroes the rest. Close it even after a failure. */
-enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, struct err *err);
+/* Reads FOLDER/config.json into loaded->model, with the adapters of the run or in the folder `adapter` (NULL:
+ * none), and zeroes the rest. If FOLDER itself holds adapters, they name their base. Close it even after a
+ * failure. */
+enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, const char *adapter,
+                                  struct err *err);
 
 /* Opens FOLDER/tokenizer.json. STATUS_NOT_FOUND, with a remedy: there is none. */
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err);
@@ -36,8 +43,8 @@ struct loaded_wish loaded_wish_cached(int slots, int length, enum allocator_kind
  * "auto" onto the CPU, with a warning, if the GPU fails. Weights are held once, as they are stored: F32 and
  * F16 as fp32, BF16 as bf16. A GPU computes in fp32 unless all matrices are BF16, then in bf16; the CPU
  * always in fp32. `doing` names the holder of the memory. */
-enum status loaded_model_load(struct loaded_model *loaded, const char *folder, const char *device,
-                              struct loaded_wish wish, const char *doing, struct err *err);
+enum status loaded_model_load(struct loaded_model *loaded, const char *device, struct loaded_wish wish,
+                              const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */
 
 #endif

@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
+#include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "runs/history.h"
 
@@ -188,7 +189,8 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
     config_init(&run.config);
     if (c->best && c->step >= 0) return err_set(err, STATUS_USAGE, "give --best or --step, not both");
     *folder = '\0';
-    if (snprintf(path, sizeof path, "%s/config.json", c->source) < (int)sizeof path && file_exists(path)) {
+    bool fits = snprintf(path, sizeof path, "%s/config.json", c->source) < (int)sizeof path;
+    if (fits && (file_exists(path) || adapter_file_exists(c->source))) {
         status = check_alone(c, "a checkpoint folder", err);
         if (!status) status = file_format_path(folder, size, err, "%s", c->source);
     } else {

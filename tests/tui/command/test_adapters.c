@@ -1,0 +1,284 @@
+/* Adapters (LoRA) on the command line: trained, resumed, evaluated beside their base, merged, and refused
+ * beside another one. The bases and peft's adapters are those of tests/fixtures/peft/make_peft.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+#define PEFT "tests/fixtures/peft/"
+
+enum { TOKENS = 400, VOCABULARY = 47 };
+
+static char tokens_path[700];
+
+/* The program ends with an error of one line that contains `sentence`. */
+static void refused(struct process *p, const char *sentence)
+{
+    if (process_wait_exit(p) == 0) fail_msg("it did not fail: %s", sentence);
+    process_expect_sentence(p, sentence);
+    process_close(p);
+}
+
+/* Opens the stage with a file of tokens below the vocabulary of the bases. */
+static void open_stage(struct stage *s, const char *name)
+{
+    struct {
+        uint64_t count;
+        uint32_t tokens[TOKENS];
+    } file = {.count = TOKENS};
+    stage_open(s, name);
+    for (uint32_t i = 0; i < TOKENS; i++) file.tokens[i] = (i * i + i / 7) % VOCABULARY;
+    snprintf(tokens_path, sizeof tokens_path, "%s/text.tok", s->folder);
+    stage_write(tokens_path, &file, sizeof file);
+}
+
+/* Trains adapters on the base NAME of the fixtures for `steps` steps. */
+static struct process *start_training(const char *base, const char *name, const char *steps,
+                                      const char *progress)
+{
+    char from[256], data[720], named[64], total[64];
+    snprintf(from, sizeof from, "--model.from=%s", base);
+    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    snprintf(named, sizeof named, "--name=%s", name);
+    snprintf(total, sizeof total, "--train.total_steps=%s", steps);
+    return process_start("train", from, data, named, total, "--lora.rank=3", "--lora.targets=all",
+                         "--lora.dropout=0.2", "--lora.train_norms=true", "--train.batch_size=2",
+                         "--train.seq_len=20", "--train.learning_rate=0.02", "--train.warmup_steps=0",
+                         "--data.val_fraction=0", "--sample.every=0", "--checkpoint.every=4",
+                         "--train.threads=1", progress, NULL);
+}
+
+static void train(const char *base, const char *name, const char *steps)
+{
+    process_close(process_expect(0, start_training(base, name, steps, "--progress=none")));
+}
+
+/* The loss of the tokens with a model and, unless NULL, adapters. */
+static double loss_of(const char *model, const char *adapter)
+{
+    char *out =
+        adapter ? process_output("evaluate", model, "--adapter", adapter, "--data", tokens_path,
+                                 "--seq-len=20", "--json", NULL)
+                : process_output("evaluate", model, "--data", tokens_path, "--seq-len=20", "--json", NULL);
+    json_t *json = json_loads(out, 0, NULL);
+    double loss = stage_real(json, "loss");
+    json_decref(json);
+    free(out);
+    return loss;
+}
+
+static char *path_in(const struct stage *s, const char *name)
+{
+    static char paths[4][700];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", s->folder, name);
+    return path;
+}
+
+static void adapters_beside_their_base_and_merged_give_the_same_loss(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "merged");
+    train(PEFT "qwen3", "tuned", "8");
+    double base = loss_of(PEFT "qwen3", NULL), alone = loss_of("tuned", NULL),
+           beside = loss_of(PEFT "qwen3", "tuned");
+    if (!(alone < 0.9 * base)) fail_msg("from %f to %f", base, alone);
+    assert_true(alone == beside);
+    const char *merged = path_in(&s, "merged"), *exported = path_in(&s, "exported");
+    process_close(process_run(0, "model", "merge", PEFT "qwen3", "tuned", merged, NULL));
+    process_close(process_run(0, "model", "export", "tuned", "-o", exported, NULL));
+    assert_true(fabs(loss_of(merged, NULL) - alone) < 1e-5);
+    assert_true(loss_of(exported, NULL) == alone);
+    assert_true(loss_of(PEFT "qwen3", exported) == alone);
+    process_close(process_run(0, "model", "merge", PEFT "qwen3", exported, path_in(&s, "again"), NULL));
+    refused(process_start("model", "merge", PEFT "qwen3", "tuned", merged, NULL), "exists already");
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+static void adapters_of_peft_find_their_base_and_change_its_loss(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "peft");
+    double base = loss_of(PEFT "llama", NULL), adapted = loss_of(PEFT "llama/adapter", NULL);
+    assert_true(fabs(base - adapted) > 0.01);
+    assert_true(adapted == loss_of(PEFT "llama", PEFT "llama/adapter"));
+}
+
+static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct stat model, adapters;
+    open_stage(&s, "small");
+    train(PEFT "llama", "tuned", "4");
+    char *out = process_output("model", "info", "tuned", "--json", NULL);
+    json_t *json = json_loads(out, 0, NULL);
+    /* 3 layers: A and B of rank 3 of q, k, v, o, gate, up, down, and the norms */
+    int q = 3 * (24 + 32), k = 3 * (24 + 16), o = 3 * (32 + 24), up = 3 * (24 + 28), down = 3 * (28 + 24);
+    assert_int_equal(stage_int(json, "parameters"), 3 * (q + 2 * k + o + 2 * up + down + 2 * 24) + 24);
+    assert_non_null(strstr(stage_text(json, "base"), PEFT "llama"));
+    char path[1024];
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", stage_text(json, "folder"));
+    assert_int_equal(stat(path, &adapters), 0);
+    snprintf(path, sizeof path, "%s/model.safetensors", stage_text(json, "folder"));
+    assert_int_not_equal(stat(path, &model), 0);
+    json_decref(json);
+    free(out);
+}
+
+static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history whole, resumed;
+    open_stage(&s, "resumed");
+    train(PEFT "qwen2", "whole", "400");
+    struct process *killed = start_training(PEFT "qwen2", "killed", "400", "--progress=plain");
+    process_wait_text(killed, "checkpoint");
+    process_signal(killed, SIGKILL);
+    process_wait_exit(killed);
+    process_close(killed);
+    process_close(process_run(0, "resume", "killed", "--progress=none", NULL));
+    history_read("whole", &whole);
+    history_read("killed", &resumed);
+    history_expect_equal(&whole, &resumed);
+    assert_int_equal(whole.count, 400);
+    assert_true(loss_of("whole", NULL) == loss_of("killed", NULL));
+    history_release(&whole);
+    history_release(&resumed);
+}
+
+/* Copies a fixture's adapter_config.json with `from` replaced by `to`, and its tensors. */
+static const char *changed_adapter(const struct stage *s, const char *from, const char *to)
+{
+    const char *folder = path_in(s, "changed");
+    char path[800], *text = stage_read(PEFT "llama/adapter/adapter_config.json"), *at = strstr(text, from),
+                    new[4096];
+    if (!at) fail_msg("no %s", from);
+    snprintf(new, sizeof new, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    mkdir(folder, 0700);
+    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
+    stage_write(path, new, strlen(new));
+    snprintf(path, sizeof path, "cp -f " PEFT "llama/adapter/adapter_model.safetensors %s/", folder);
+    assert_int_equal(system(path), 0);
+    free(text);
+    return folder;
+}
+
+static void what_peft_computes_otherwise_is_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *sentence;
+    } cases[] = {
+        {"\"use_dora\": false", "\"use_dora\": true", "use_dora is true, only false is supported"},
+        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias is \"all\""},
+        {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern is {\"q_proj\":2}"},
+        {"\"r\": 4", "\"r\": 0", "r is 0, must be a whole number from 1"},
+        {"\"r\": 4", "\"r\": 25", "self_attn.q_proj.weight is 32 x 24"},
+        {"\"r\": 4", "\"r\": 4.5", "r is 4.5"},
+        {"\"lora_alpha\": 8", "\"lora_alpha\": \"8\"", "lora_alpha is"},
+        {"\"lora_alpha\": 8", "\"lora_alpha\": 8, \"new_thing\": 1",
+         "new_thing is not a key that anneal knows"},
+        {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"", "which changed the base, too"},
+        {"\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "peft_type is \"LOHA\""},
+        {"{", "[", "adapter_config.json"},
+    };
+    struct stage s;
+    open_stage(&s, "config");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *folder = changed_adapter(&s, cases[i].from, cases[i].to);
+        refused(process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", tokens_path, NULL),
+                cases[i].sentence);
+    }
+}
+
+static void another_base_is_refused_in_a_sentence(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "another");
+    const char *data = tokens_path, *merged = path_in(&s, "merged");
+    train(PEFT "llama", "tuned", "4");
+    /* the same sizes and names, other weights */
+    process_close(process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", merged, NULL));
+    refused(process_start("evaluate", merged, "--adapter", "tuned", "--data", data, NULL),
+            "was trained on a base whose weights have the hash");
+    refused(process_start("model", "merge", merged, "tuned", path_in(&s, "never"), NULL),
+            "was trained on a base whose weights have the hash");
+    assert_int_equal(stage_count_leftovers(&s), 0);
+    /* other matrices; and another hidden size */
+    refused(process_start("evaluate", PEFT "llama", "--adapter", PEFT "qwen2/adapter", "--data", data, NULL),
+            "base_model.model.lm_head.weight");
+    process_close(
+        process_run(0, "train", s.config, "--name=wide", "--train.total_steps=1", "--progress=none", NULL));
+    refused(process_start("evaluate", "wide", "--adapter", PEFT "llama/adapter", "--data", data, NULL),
+            "lora_A");
+    /* none at all */
+    refused(process_start("evaluate", PEFT "llama", "--adapter", "wide", "--data", data, NULL),
+            "holds no adapters");
+    refused(process_start("model", "merge", "tuned", "tuned", path_in(&s, "never"), NULL),
+            "holds adapters alone");
+    refused(process_start("generate", PEFT "llama/adapter", "--adapter", "tuned", NULL),
+            "holds adapters itself");
+    refused(process_start("model", "export", "tuned", "--gguf", "f32", "-o", path_in(&s, "x.gguf"), NULL),
+            "holds adapters alone");
+}
+
+static void keys_that_fit_no_matrix_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *sentence;
+    } cases[] = {
+        {"--lora.targets=q,w",
+         "has no matrix w (it has q, k, v, o, gate, up and down; all means all of them)"},
+        {"--lora.targets=,", "names no matrix"},
+        {"--lora.rank=29", "q_proj.weight is 32 x 24, so its adapter's rank is at most 24"},
+        {"--lora.rank=0", "lora.targets has no effect with lora.rank = 0"},
+        {"--lora.layers=3", "from 0 to model.num_layers - 1 = 2"},
+        {"--lora.layers=x", "lora.layers = x"},
+        {"--lora.train_head=true", "head is its embedding"},
+        {"--model.from=", "set model.from"},
+    };
+    struct stage s;
+    char data[720];
+    open_stage(&s, "keys");
+    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(process_start("train", "--model.from=" PEFT "llama", data, "--train.seq_len=20",
+                              "--lora.rank=4", "--lora.targets=q,k", "--data.val_fraction=0", cases[i].key,
+                              NULL),
+                cases[i].sentence);
+    assert_int_equal(stage_count_runs(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(adapters_beside_their_base_and_merged_give_the_same_loss,
+                                  process_close_all),
+        cmocka_unit_test_teardown(adapters_of_peft_find_their_base_and_change_its_loss, process_close_all),
+        cmocka_unit_test_teardown(a_checkpoint_of_adapters_holds_no_weight_of_the_base, process_close_all),
+        cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
+        cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
+        cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
+        cmocka_unit_test_teardown(keys_that_fit_no_matrix_are_refused, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
