@@ -312,3 +312,20 @@ void split_announce(const struct split *split, uint64_t cursor, int B)
         madvise((void *)from, to - from, MADV_WILLNEED);
     }
 }
+
+static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
+                 int32_t *positions)
+{
+    (void)positions;
+    split_batch(context, cursor, B, inputs, targets);
+}
+
+static void announce(const void *context, uint64_t cursor, int B)
+{
+    split_announce(context, cursor, B);
+}
+
+struct batch_source split_source(const struct split *split)
+{
+    return (struct batch_source){.context = split, .T = split->seq_len, .fill = fill, .announce = announce};
+}

@@ -85,6 +85,19 @@ uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t seque
 /* Whether at least one target of the first `sequences` of an epoch counts; stops at the first one. */
 bool split_counts(const struct split *split, uint64_t sequences);
 
+/* Where batches come from. The functions may be called by any thread. */
+struct batch_source {
+    const void *context; /* borrowed */
+    int T;
+    bool packed; /* fill gets positions, else NULL for them */
+    /* fills (B,T) with the rows cursor, cursor + 1, … counted over all epochs */
+    void (*fill)(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
+                 int32_t *positions);
+    /* hints that these rows will be read; returns without waiting */
+    void (*announce)(const void *context, uint64_t cursor, int B);
+};
+struct batch_source split_source(const struct split *split);
+
 /* Hints to the system that these sequences will be read, so that it loads them all at once; returns without
  * waiting. It changes no result and cannot fail. */
 void split_announce(const struct split *split, uint64_t cursor, int B);

@@ -57,3 +57,10 @@ void chat_template_free(struct chat_template *chat)
     arena_release(&arena);
     free(chat);
 }
+
+void chat_format_release(struct chat_format *format)
+{
+    free(format->source);
+    json_decref(format->texts);
+    *format = (struct chat_format){0};
+}

@@ -20,6 +20,15 @@
 
 struct chat_template;
 
+/* What a model's conversations look like: its chat template, which is not read yet. */
+struct chat_format {
+    char *source; /* of the template, n bytes; owned */
+    size_t n;
+    char name[4096]; /* of the template, for messages */
+    json_t *texts;   /* of special tokens, such as "bos_token", an object; owned */
+};
+void chat_format_release(struct chat_format *format); /* harmless on a zeroed struct */
+
 /* `source` is n bytes; `name` is for messages. STATUS_CORRUPT: no Jinja; STATUS_FAILED: an unsupported part.
  * Parts that only show when they are reached, such as filters, fail in chat_template_render. */
 enum status chat_template_parse(const char *source, size_t n, const char *name, struct chat_template **out,

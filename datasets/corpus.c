@@ -7,6 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "datasets/examples.h"
 #include "datasets/inputs.h"
 #include "datasets/preparation.h"
 
@@ -144,6 +145,18 @@ static enum status open_tokens(char *const *paths, size_t count, const char *wor
     return status;
 }
 
+/* Opens the runs in a folder of the cache. */
+static enum status open_runs(const char *folder, struct corpus *corpus, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/runs.tok", folder);
+    corpus->runs = calloc(1, sizeof *corpus->runs);
+    if (!corpus->runs) return err_no_memory(err, "the examples");
+    enum status status = token_file_open(path, corpus->runs, err);
+    if (!status) status = token_file_measure(corpus->runs, err);
+    return status ? status : examples_check(corpus, err);
+}
+
 /* Opens a folder of the cache. */
 static enum status open_folder(const char *folder, struct corpus *out, struct err *err)
 {
@@ -155,6 +168,14 @@ static enum status open_folder(const char *folder, struct corpus *out, struct er
     return err_set(err, STATUS_CORRUPT, "%s: its tokenizer.json is missing", path);
 }
 
+/* Opens a folder of conversations. */
+static enum status open_examples(const char *folder, struct corpus *out, struct err *err)
+{
+    enum status status = open_folder(folder, out, err);
+    if (!status && (status = open_runs(folder, out, err))) corpus_close(out);
+    return status;
+}
+
 static bool is_good_folder(const char *folder)
 {
     struct corpus corpus;
@@ -163,18 +184,29 @@ static bool is_good_folder(const char *folder)
     return good;
 }
 
-/* Prepares the texts again if the folder is missing or damaged. */
-static enum status open_text(const struct inputs *texts, const char *word, const char *cache,
-                             const struct progress *progress, struct corpus *out, struct err *err)
+static bool is_good_folder_of_examples(const char *folder)
 {
+    struct corpus corpus;
+    bool good = open_examples(folder, &corpus, NULL) == STATUS_OK;
+    if (good) corpus_close(&corpus);
+    return good;
+}
+
+/* Prepares the texts again if the folder is missing or damaged. */
+static enum status open_text(const struct inputs *texts, const char *word, const struct chat_format *format,
+                             const char *cache, const struct progress *progress, struct corpus *out,
+                             struct err *err)
+{
+    enum status (*open)(const char *, struct corpus *, struct err *) = format ? open_examples : open_folder;
+    bool (*is_good)(const char *) = format ? is_good_folder_of_examples : is_good_folder;
     struct tokenizer *opened = NULL;
     char folder[PATH_MAX];
     enum status status = preparation_open_tokenizer(word, &opened, err);
     if (!status) inputs_note(texts, progress);
-    if (!status) status = corpus_cache_find(texts, word, opened, cache, progress, folder, err);
-    if (!status && open_folder(folder, out, NULL)) {
-        status = corpus_cache_make(texts, word, opened, folder, is_good_folder, progress, err);
-        if (!status) status = open_folder(folder, out, err);
+    if (!status) status = corpus_cache_find(texts, word, opened, format, cache, progress, folder, err);
+    if (!status && open(folder, out, NULL)) {
+        status = corpus_cache_make(texts, word, opened, format, folder, is_good, progress, err);
+        if (!status) status = open(folder, out, err);
     }
     if (!status) out->learned = tokenizer_learned_size(word) > 0;
     tokenizer_close(opened);
@@ -196,7 +228,28 @@ enum status corpus_open(const char *train, const char *tokenizer, const char *ca
                          train);
     if (!status)
         status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
-                               : open_text(&inputs, tokenizer, cache, progress, out, err);
+                               : open_text(&inputs, tokenizer, NULL, cache, progress, out, err);
+    inputs_close(&inputs);
+    return status;
+}
+
+enum status corpus_open_instructions(const char *train, const char *tokenizer,
+                                     const struct chat_format *format, const char *cache,
+                                     const struct progress *progress, struct corpus *out, struct err *err)
+{
+    struct inputs inputs = {0};
+    if (!*train) return err_set(err, STATUS_USAGE, "data.train is empty: name a file of JSONL, or a folder");
+    if (tokenizer_learned_size(tokenizer))
+        return err_set(err, STATUS_USAGE,
+                       "data.tokenizer = %s: conversations need the tokenizer of the model that their chat "
+                       "template belongs to (name its tokenizer.json)",
+                       tokenizer);
+    enum status status = inputs_open(train, cache, progress, &inputs, err);
+    if (!status && inputs.tokens)
+        status = err_set(err, STATUS_USAGE,
+                         "%.200s: is a token file, and instruction tuning needs conversations as JSONL",
+                         inputs.paths[0]);
+    if (!status) status = open_text(&inputs, tokenizer, format, cache, progress, out, err);
     inputs_close(&inputs);
     return status;
 }
@@ -235,14 +288,16 @@ int64_t corpus_vocabulary(const char *train, const char *tokenizer)
     return size;
 }
 
-enum status corpus_open_validation(struct corpus *corpus, const char *word, const char *cache,
-                                   const struct progress *progress, struct err *err)
+enum status corpus_open_validation(struct corpus *corpus, const char *word, const struct chat_format *format,
+                                   const char *cache, const struct progress *progress, struct err *err)
 {
     struct corpus *other = calloc(1, sizeof *other);
     struct corpus_place place;
     if (!other) return err_no_memory(err, "the validation data");
     const char *tokenizer = corpus->tokenizer_word;
-    enum status status = corpus_open(word, tokenizer, *tokenizer ? cache : NULL, progress, other, err);
+    enum status status = format
+                             ? corpus_open_instructions(word, tokenizer, format, cache, progress, other, err)
+                             : corpus_open(word, tokenizer, *tokenizer ? cache : NULL, progress, other, err);
     uint64_t trained = checksum_of_tokenizer(corpus), own = status ? 0 : checksum_of_tokenizer(other);
     if (!status && trained && own && trained != own)
         status = err_set(
@@ -268,6 +323,8 @@ void corpus_close(struct corpus *corpus)
     free(corpus->validation);
     for (size_t i = 0; i < corpus->file_count; i++) token_file_close(&corpus->files[i]);
     free(corpus->files);
+    if (corpus->runs) token_file_close(corpus->runs);
+    free(corpus->runs);
     tokenizer_close(corpus->tokenizer);
     *corpus = (struct corpus){0};
 }
@@ -296,17 +353,19 @@ static uint64_t checksum_of(const unsigned char *bytes, uint64_t size, uint64_t 
 
 /* Each file continues the checksum of the previous ones. Files share the bytes that are read: enough to tell
  * corpora apart, and fast even for a thousand files. */
+static uint64_t mark_file(const struct token_file *file, uint64_t whole, uint64_t pieces, uint64_t sum)
+{
+    uint64_t size = file->count * (file->narrow ? sizeof *file->narrow : sizeof *file->tokens);
+    const void *ids = file->narrow ? (const void *)file->narrow : (const void *)file->tokens;
+    return checksum_of(size ? ids : "", size, whole, pieces, sum);
+}
+
 static uint64_t mark_files(const struct corpus *corpus, uint64_t sum)
 {
     uint64_t count = corpus->file_count, whole = WHOLE / count,
              pieces = PIECES / count > PIECES_LEAST ? PIECES / count : PIECES_LEAST;
-    for (size_t i = 0; i < count; i++) {
-        const struct token_file *file = &corpus->files[i];
-        uint64_t size = file->count * (file->narrow ? sizeof *file->narrow : sizeof *file->tokens);
-        const void *ids = file->narrow ? (const void *)file->narrow : (const void *)file->tokens;
-        sum = checksum_of(size ? ids : "", size, whole, pieces, sum);
-    }
-    return sum;
+    for (size_t i = 0; i < count; i++) sum = mark_file(&corpus->files[i], whole, pieces, sum);
+    return corpus->runs ? mark_file(corpus->runs, whole, pieces, sum) : sum;
 }
 
 struct corpus_mark corpus_mark_of(const struct corpus *corpus)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "core/base/err.h"
+#include "datasets/instructions.h"
 #include "datasets/progress.h"
 #include "datasets/token_file.h"
 #include "datasets/tokenizer.h"
@@ -25,7 +26,8 @@ struct corpus {
     struct tokenizer *tokenizer; /* NULL for token files whose sidecars name none that can be found */
     bool learned;                /* the tokenizer was learned from this text (bpe:N) */
     char tokenizer_word[4096];   /* what opens it again: "bytes", or a path; "" without one */
-    struct corpus *validation;   /* other data to validate on; NULL: a part of this corpus is held out */
+    struct token_file *runs;   /* where the tokens are examples, see examples.h; NULL: they are text; owned */
+    struct corpus *validation; /* other data to validate on; NULL: a part of this corpus is held out */
 };
 
 /* `cache` is a folder, created if missing (normally $ANNEAL_HOME/data); NULL: text is STATUS_USAGE. Token
@@ -34,6 +36,11 @@ struct corpus {
  * Afterwards every id is below out->vocab_size, also without a sidecar (then it is the largest id + 1). */
 enum status corpus_open(const char *train, const char *tokenizer, const char *cache,
                         const struct progress *progress, struct corpus *out, struct err *err);
+/* The same of conversations in JSONL (instructions.h), as examples with runs. STATUS_USAGE: token files, or a
+ * tokenizer that is to be learned. */
+enum status corpus_open_instructions(const char *train, const char *tokenizer,
+                                     const struct chat_format *format, const char *cache,
+                                     const struct progress *progress, struct corpus *out, struct err *err);
 void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
 
 /* The vocabulary size of such a corpus, from names and sidecars, without reading the corpus; 0: unknown. */
@@ -41,9 +48,9 @@ int64_t corpus_vocabulary(const char *train, const char *tokenizer);
 
 /* Opens `word` (like data.train) as validation data of `corpus`. Texts are encoded with the corpus's
  * tokenizer; token files of another tokenizer, or with an id outside the corpus's vocabulary, are an
- * error. */
-enum status corpus_open_validation(struct corpus *corpus, const char *word, const char *cache,
-                                   const struct progress *progress, struct err *err);
+ * error. `format`: of conversations, for a corpus of those; NULL: text. */
+enum status corpus_open_validation(struct corpus *corpus, const char *word, const struct chat_format *format,
+                                   const char *cache, const struct progress *progress, struct err *err);
 
 /* The first token with an id of `least` or more, in the corpus or its validation data; false: none. */
 struct corpus_place {

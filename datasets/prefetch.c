@@ -16,11 +16,11 @@
 enum { AHEAD = 2, SLOTS = AHEAD + 1 };
 
 struct slot {
-    int32_t *inputs, *targets; /* (B,T) */
+    int32_t *inputs, *targets, *positions; /* (B,T) */
 };
 
 struct prefetch {
-    const struct split *split;
+    struct batch_source source;
     int B;
     bool async;
     int32_t *memory; /* of all slots */
@@ -37,6 +37,11 @@ struct prefetch {
     bool started, stop;  /* no batch is expected before the first take */
 };
 
+static void fill(const struct prefetch *p, uint64_t cursor, int b, struct slot slot)
+{
+    p->source.fill(p->source.context, cursor, b, slot.inputs, slot.targets, slot.positions);
+}
+
 static void *run(void *context)
 {
     struct prefetch *p = context;
@@ -52,10 +57,10 @@ static void *run(void *context)
         pthread_mutex_unlock(&p->lock);
 
         uint64_t after = cursor + (uint64_t)p->B;
-        if (announced != cursor) split_announce(p->split, cursor, p->B);
-        split_announce(p->split, after, p->B);
+        if (announced != cursor) p->source.announce(p->source.context, cursor, p->B);
+        p->source.announce(p->source.context, after, p->B);
         announced = after;
-        split_batch(p->split, cursor, p->B, slot.inputs, slot.targets);
+        fill(p, cursor, p->B, slot);
 
         pthread_mutex_lock(&p->lock);
         if (generation != p->generation) continue;
@@ -76,12 +81,13 @@ static bool start(struct prefetch *p)
     return started;
 }
 
-enum status prefetch_open(const struct split *split, int B, bool async, struct prefetch **out,
+enum status prefetch_open(struct batch_source source, int B, bool async, struct prefetch **out,
                           struct err *err)
 {
-    assert(split->sequences > 0 && B > 0);
+    assert(B > 0);
     int slots = async ? SLOTS : 1;
-    size_t elements = (size_t)B * (size_t)split->seq_len, parts = 2 * (size_t)slots;
+    size_t elements = (size_t)B * (size_t)source.T, each = source.packed ? 3 : 2,
+           parts = each * (size_t)slots;
     struct prefetch *p = calloc(1, sizeof *p);
     if (p && elements <= SIZE_MAX / sizeof *p->memory / parts)
         p->memory = malloc(parts * elements * sizeof *p->memory);
@@ -89,11 +95,12 @@ enum status prefetch_open(const struct split *split, int B, bool async, struct p
         free(p);
         return err_no_memory(err, "%d batches of %zu tokens", slots, elements);
     }
-    p->split = split;
+    p->source = source;
     p->B = B;
-    for (int i = 0; i < slots; i++)
-        p->slots[i] =
-            (struct slot){p->memory + 2 * (size_t)i * elements, p->memory + (2 * (size_t)i + 1) * elements};
+    for (size_t i = 0; i < (size_t)slots; i++) {
+        int32_t *at = p->memory + each * i * elements;
+        p->slots[i] = (struct slot){at, at + elements, source.packed ? at + 2 * elements : NULL};
+    }
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->ready_changed, NULL);
     pthread_cond_init(&p->work_changed, NULL);
@@ -144,8 +151,7 @@ static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
     return slot;
 }
 
-void prefetch_take(struct prefetch *p, uint64_t cursor, int b, const int32_t **inputs,
-                   const int32_t **targets)
+struct prefetched prefetch_take(struct prefetch *p, uint64_t cursor, int b)
 {
     assert(b > 0 && b <= p->B);
     struct slot slot = p->slots[0];
@@ -153,11 +159,10 @@ void prefetch_take(struct prefetch *p, uint64_t cursor, int b, const int32_t **i
         slot = take_ahead(p, cursor);
     } else {
         double start = clock_monotonic();
-        split_batch(p->split, cursor, b, slot.inputs, slot.targets);
+        fill(p, cursor, b, slot);
         p->waited += clock_monotonic() - start;
     }
-    *inputs = slot.inputs;
-    *targets = slot.targets;
+    return (struct prefetched){slot.inputs, slot.targets, slot.positions};
 }
 
 double prefetch_waited(const struct prefetch *p)

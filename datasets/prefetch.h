@@ -2,7 +2,7 @@
  * announces the one after to the system: waiting for the disk, page faults and widening 16-bit ids happen
  * there, not in the step.
  *
- * A batch is exactly that of split_batch: the thread and the timing change no bit. Batches are expected in
+ * A batch is exactly that of its source: the thread and the timing change no bit. Batches are expected in
  * order, each beginning where the previous one ended; any other cursor also works, after a wait. No memory is
  * allocated after prefetch_open. */
 #ifndef ANNEAL_DATASETS_PREFETCH_H
@@ -16,16 +16,19 @@
 
 struct prefetch;
 
-/* Batches of at most B sequences of `split`, which must have sequences and outlive the prefetch. Without
- * `async`, or if no thread can be started, prefetch_take prepares each batch. */
-enum status prefetch_open(const struct split *split, int B, bool async, struct prefetch **out,
+/* Batches of at most B rows of `source`, whose context must outlive the prefetch. Without `async`, or if no
+ * thread can be started, prefetch_take prepares each batch. */
+enum status prefetch_open(struct batch_source source, int B, bool async, struct prefetch **out,
                           struct err *err);
 void prefetch_close(struct prefetch *prefetch); /* ends the thread; NULL is harmless */
 
-/* Sets *inputs and *targets (b,T) int32 to the batch of split_batch(split, cursor, b, ...), b <= B; borrowed
- * until the next take. Only one thread may take. */
-void prefetch_take(struct prefetch *prefetch, uint64_t cursor, int b, const int32_t **inputs,
-                   const int32_t **targets);
+/* (b,T) int32 each, borrowed until the next take. */
+struct prefetched {
+    const int32_t *inputs, *targets, *positions; /* positions NULL: the source is not packed */
+};
+
+/* The b <= B rows from `cursor` on. Only one thread may take. */
+struct prefetched prefetch_take(struct prefetch *prefetch, uint64_t cursor, int b);
 
 /* Seconds that training has waited for batches. Call it from the thread that takes. */
 double prefetch_waited(const struct prefetch *prefetch);

@@ -4,8 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -19,7 +22,8 @@
 #include "datasets/token_file.h"
 
 /* Part of every cache key: change it whenever text is turned into tokens differently. */
-#define CACHE_FORMAT "anneal corpus 1"
+#define CACHE_FORMAT        "anneal corpus 1"
+#define INSTRUCTIONS_FORMAT "instructions 1"
 
 enum { HASH_BYTES = 4 << 20, KEY_DIGITS = 32, STALE_SECONDS = 3600 };
 
@@ -72,21 +76,38 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
 
 struct encoding {
     const struct tokenizer *tokenizer;
-    struct token_writer writer;
+    struct token_writer writer, runs; /* the second of conversations */
+    char runs_path[PATH_MAX];
+    struct instruction_reader *reader; /* of conversations; NULL: plain texts */
     const struct progress *progress;
     uint64_t before, total, reported; /* bytes of text */
 };
+
+static enum status report_encoded(struct encoding *e, uint64_t done, struct err *err)
+{
+    uint64_t now = e->before + done, every = e->total / 2000;
+    if (now - e->reported < every && now < e->total) return STATUS_OK;
+    e->reported = now;
+    if (progress_report(e->progress, "encoding", "bytes", now, e->total)) return STATUS_OK;
+    return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding (nothing was saved)");
+}
 
 static enum status take_tokens(void *context, const uint32_t *ids, size_t count, uint64_t done,
                                struct err *err)
 {
     struct encoding *e = context;
     enum status status = token_writer_append(&e->writer, ids, count, err);
-    uint64_t now = e->before + done, every = e->total / 2000;
-    if (status || (now - e->reported < every && now < e->total)) return status;
-    e->reported = now;
-    if (progress_report(e->progress, "encoding", "bytes", now, e->total)) return STATUS_OK;
-    return err_set(err, STATUS_INTERRUPTED, "interrupted while encoding (nothing was saved)");
+    return status ? status : report_encoded(e, done, err);
+}
+
+static enum status take_example(void *context, const struct instruction_example *example, struct err *err)
+{
+    struct encoding *e = context;
+    uint32_t count = (uint32_t)example->run_count;
+    enum status status = token_writer_append(&e->writer, example->tokens, example->token_count, err);
+    if (!status) status = token_writer_append(&e->runs, &count, 1, err);
+    if (!status) status = token_writer_append(&e->runs, example->runs, example->run_count, err);
+    return status ? status : report_encoded(e, example->done, err);
 }
 
 static enum status encode_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
@@ -94,8 +115,10 @@ static enum status encode_text(void *context, const char *path, const char *text
 {
     struct encoding *e = context;
     struct token_sink sink = {take_tokens, e};
+    struct instruction_sink examples = {take_example, e};
     e->before = before;
     e->total = total;
+    if (e->reader) return instruction_reader_read(e->reader, path, text, n, &examples, err);
     enum status status = tokenizer_encode_stream(e->tokenizer, text, n, &sink, err);
     return status == STATUS_FAILED ? err_prefix(err, "%s", path) : status;
 }
@@ -109,11 +132,35 @@ static const char *sidecar_name(const char *word)
     return last && strlen(last + 1) < NAME_BYTES ? last + 1 : "tokenizer.json";
 }
 
-/* Writes path, path.json and summary->tokenizer_path. `opened` is the tokenizer; NULL: learns the one of
- * `word` from the text. */
+static enum status open_conversations(struct encoding *e, const struct chat_format *format, const char *path,
+                                      struct err *err)
+{
+    enum status status = instruction_reader_open(format, e->tokenizer, &e->reader, err);
+    if (!status)
+        status = file_format_path(e->runs_path, sizeof e->runs_path, err, "%.*s/runs.tok",
+                                  (int)(strrchr(path, '/') - path), path);
+    return status ? status : token_writer_open(&e->runs, e->runs_path, err);
+}
+
+static enum status close_conversations(struct encoding *e, struct err *err)
+{
+    struct token_sidecar sidecar = {.tokenizer = "lengths of what is not an answer and of answers"};
+    uint64_t divided = instruction_reader_divided(e->reader);
+    char sentence[200];
+    snprintf(sentence, sizeof sentence,
+             "in %" PRIu64
+             " conversation%s each answer is an example of its own, as the chat template writes "
+             "earlier turns differently",
+             divided, text_plural((int64_t)divided));
+    if (divided && e->progress && e->progress->note) e->progress->note(e->progress->context, false, sentence);
+    return token_writer_commit(&e->runs, &sidecar, err);
+}
+
+/* Writes path, path.json and summary->tokenizer_path, and for conversations runs.tok next to them. `opened`
+ * is the tokenizer; NULL: learns the one of `word` from the text. */
 static enum status encode(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                          const char *path, const struct progress *progress, struct corpus_summary *summary,
-                          struct err *err)
+                          const struct chat_format *format, const char *path, const struct progress *progress,
+                          struct corpus_summary *summary, struct err *err)
 {
     struct tokenizer *learned = NULL;
     struct encoding work = {.progress = progress};
@@ -130,7 +177,9 @@ static enum status encode(const struct inputs *texts, const char *word, const st
                                     .tokenizer_checksum = tokenizer_checksum(work.tokenizer)};
     bool replaced = file_exists(tokenizer_path);
     status = token_writer_open(&work.writer, path, err);
+    if (!status && format) status = open_conversations(&work, format, path, err);
     if (!status) status = inputs_each(texts, encode_text, &work, err);
+    if (!status && format) status = close_conversations(&work, err);
     if (!status) status = tokenizer_save_json(work.tokenizer, tokenizer_path, err);
     if (!status) {
         summary->text_bytes = work.total;
@@ -139,6 +188,8 @@ static enum status encode(const struct inputs *texts, const char *word, const st
         if (status && !replaced) unlink(tokenizer_path);
     }
     token_writer_abort(&work.writer);
+    token_writer_abort(&work.runs);
+    instruction_reader_close(work.reader);
     tokenizer_close(learned);
     return status;
 }
@@ -160,7 +211,7 @@ enum status corpus_prepare(const char *const *inputs, size_t count, const char *
     const char *outputs[] = {path, sidecar, out->tokenizer_path};
     for (int i = 0; !status && i < 3; i++) status = inputs_refuse_output(&texts, outputs[i], err);
     if (!status) inputs_note(&texts, progress);
-    if (!status) status = encode(&texts, tokenizer, opened, path, progress, out, err);
+    if (!status) status = encode(&texts, tokenizer, opened, NULL, path, progress, out, err);
     inputs_close(&texts);
     tokenizer_close(opened);
     return status;
@@ -189,9 +240,19 @@ static enum status hash_text(void *context, const char *path, const char *text, 
     return STATUS_OK;
 }
 
+/* Text encoded as conversations of this format differs from plain text. */
+static void hash_format(XXH3_state_t *state, const struct chat_format *format)
+{
+    char *texts = json_dumps(format->texts, JSON_SORT_KEYS | JSON_COMPACT);
+    XXH3_128bits_update(state, INSTRUCTIONS_FORMAT, sizeof INSTRUCTIONS_FORMAT);
+    XXH3_128bits_update(state, format->source, format->n);
+    if (texts) XXH3_128bits_update(state, texts, strlen(texts));
+    free(texts);
+}
+
 enum status corpus_cache_find(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const char *cache, const struct progress *progress, char folder[PATH_MAX],
-                              struct err *err)
+                              const struct chat_format *format, const char *cache,
+                              const struct progress *progress, char folder[PATH_MAX], struct err *err)
 {
     struct hashing work = {XXH3_createState(), progress};
     if (!work.state) return err_no_memory(err, "checking the corpus");
@@ -200,6 +261,7 @@ enum status corpus_cache_find(const struct inputs *texts, const char *word, cons
     XXH3_128bits_reset(work.state);
     XXH3_128bits_update(work.state, CACHE_FORMAT, sizeof CACHE_FORMAT);
     XXH3_128bits_update(work.state, made_with, sizeof made_with);
+    if (format) hash_format(work.state, format);
     enum status status = inputs_each(texts, hash_text, &work, err);
     XXH128_hash_t key = XXH3_128bits_digest(work.state);
     XXH3_freeState(work.state);
@@ -241,8 +303,9 @@ static int enter(const char *cache)
 }
 
 enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const char *folder, bool (*is_good)(const char *folder),
-                              const struct progress *progress, struct err *err)
+                              const struct chat_format *format, const char *folder,
+                              bool (*is_good)(const char *folder), const struct progress *progress,
+                              struct err *err)
 {
     struct corpus_summary summary;
     char cache[PATH_MAX], making[PATH_MAX], path[PATH_MAX];
@@ -257,7 +320,7 @@ enum status corpus_cache_make(const struct inputs *texts, const char *word, cons
         return status;
     int entered = enter(cache);
     status = file_make_folders(making, err);
-    if (!status) status = encode(texts, word, opened, path, progress, &summary, err);
+    if (!status) status = encode(texts, word, opened, format, path, progress, &summary, err);
     if (!status && rename(making, folder) != 0 &&
         !is_good(folder)) { /* is_good: another process was faster */
         status = file_remove_tree(folder, err);

@@ -2,8 +2,9 @@
  * other, and publishes the file with its sidecar and its tokenizer, complete or not at all.
  *
  * Texts encoded for training are kept in a cache, in a folder named by 32 hexadecimal digits, a hash of the
- * texts and their tokenizer: corpus.tok, corpus.tok.json, tokenizer.json. It is built as "KEY.tmp-PID" next
- * to its final place by a process that holds a shared lock on the cache, so that leftovers of killed
+ * texts and their tokenizer: corpus.tok, corpus.tok.json, tokenizer.json, and where the texts are
+ * conversations (instructions.h), runs.tok and runs.tok.json, see examples.h. It is built as "KEY.tmp-PID"
+ * next to its final place by a process that holds a shared lock on the cache, so that leftovers of killed
  * processes can be recognised. */
 #ifndef ANNEAL_DATASETS_PREPARATION_H
 #define ANNEAL_DATASETS_PREPARATION_H
@@ -13,6 +14,7 @@
 
 #include "core/base/err.h"
 #include "datasets/inputs.h"
+#include "datasets/instructions.h"
 #include "datasets/tokenizer.h"
 
 /* The result of a preparation. */
@@ -42,16 +44,17 @@ enum status corpus_train_tokenizer(const char *const *inputs, size_t count, int 
 /* ---- the cache ---- */
 
 /* The folder of these texts with the tokenizer `opened`, or for "bpe:N" with one to be learned. May not
- * exist. */
+ * exist. `format`: of conversations; NULL: plain texts. */
 enum status corpus_cache_find(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const char *cache, const struct progress *progress, char folder[PATH_MAX],
-                              struct err *err);
+                              const struct chat_format *format, const char *cache,
+                              const struct progress *progress, char folder[PATH_MAX], struct err *err);
 
 /* Encodes texts into that folder, and removes leftovers of killed processes unless another process is
  * writing. If another process has created the folder meanwhile, it is kept if `is_good` accepts it. */
 enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
-                              const char *folder, bool (*is_good)(const char *folder),
-                              const struct progress *progress, struct err *err);
+                              const struct chat_format *format, const char *folder,
+                              bool (*is_good)(const char *folder), const struct progress *progress,
+                              struct err *err);
 
 struct corpus_cache_entry {
     const char *path, *key;

@@ -39,6 +39,18 @@ static enum status read_file(const char *path, struct companion_file *out, struc
     return status;
 }
 
+enum status companions_set(struct companions *companions, enum companion which, const char *path,
+                           struct err *err)
+{
+    struct companion_file file = {0};
+    enum status status = read_file(path, &file, err);
+    if (!status && !file.bytes) status = err_set(err, STATUS_NOT_FOUND, "%s: there is no such file", path);
+    if (status) return status;
+    free(companions->files[which].bytes);
+    companions->files[which] = file;
+    return STATUS_OK;
+}
+
 /* The ids in config.json or, from checkpoints of older versions, in generation_config.json. */
 static enum status read_ids(const char *folder, json_t **out, struct err *err)
 {

@@ -36,6 +36,9 @@ struct companions {
  * STATUS_IO, STATUS_CORRUPT or STATUS_NO_MEMORY: a file cannot be read. */
 enum status companions_read(const char *folder, const struct tokenizer *tokenizer, struct companions *out,
                             struct err *err);
+/* Replaces one by the file `path`, which must exist. */
+enum status companions_set(struct companions *companions, enum companion which, const char *path,
+                           struct err *err);
 /* Writes them into `folder`, the ids into its config.json where that has none. */
 enum status companions_write(const struct companions *companions, const char *folder, struct err *err);
 void companions_release(struct companions *companions); /* harmless on a zeroed struct */

@@ -20,6 +20,9 @@ struct conversation {
  * STATUS_NOT_FOUND: it has none. Close it even after a failure. */
 enum status conversation_open(struct conversation *conversation, const char *folder, const char *path,
                               const struct tokenizer *tokenizer, struct err *err);
+/* The same for a format, which is not kept. */
+enum status conversation_begin(struct conversation *conversation, const struct chat_format *format,
+                               const struct tokenizer *tokenizer, struct err *err);
 void conversation_close(struct conversation *conversation); /* harmless on a zeroed struct */
 
 /* The messages, system message included. */

@@ -165,3 +165,51 @@ enum status chat_template_read(const char *folder, char **out, struct err *err)
     json_decref(json);
     return status;
 }
+
+static enum status read_template(const char *folder, const char *path, struct chat_format *f, struct err *err)
+{
+    struct file_map map;
+    snprintf(f->name, sizeof f->name, path ? "%s" : "the chat template of %s", path ? path : folder);
+    enum status status = path ? file_map_open(path, &map, err) : chat_template_read(folder, &f->source, err);
+    if (status) return status;
+    if (path) {
+        f->source = malloc(map.size + 1);
+        if (f->source)
+            memcpy(f->source, map.data, map.size), f->n = map.size;
+        else
+            status = err_no_memory(err, "the chat template %s", path);
+        file_map_close(&map);
+    } else if (f->source) {
+        f->n = strlen(f->source);
+    } else {
+        status = err_set(err, STATUS_NOT_FOUND, "%s: the model has no chat template", folder);
+    }
+    return status;
+}
+
+enum status chat_format_read(const char *folder, const char *path, struct chat_format *out, struct err *err)
+{
+    struct chat_format format = {0};
+    enum status status = read_template(folder, path, &format, err);
+    if (!status) status = special_texts_read(folder, &format.texts, err);
+    if (status)
+        chat_format_release(&format);
+    else
+        *out = format;
+    return status;
+}
+
+enum status chat_format_of_config(const struct config *c, struct chat_format *out, struct err *err)
+{
+    char folder[CONFIG_TEXT_MAX];
+    const char *slash = strrchr(c->data.tokenizer, '/');
+    if (*c->model.from)
+        snprintf(folder, sizeof folder, "%s", c->model.from);
+    else
+        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - c->data.tokenizer) : 1,
+                 slash ? c->data.tokenizer : ".");
+    enum status status = chat_format_read(folder, *c->data.template ? c->data.template : NULL, out, err);
+    if (status != STATUS_NOT_FOUND || *c->data.template) return status;
+    return err_set(err, status, "%s: the model has no chat template (name one: --data.template=FILE)",
+                   folder);
+}

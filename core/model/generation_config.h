@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/model/config.h"
+#include "datasets/chat_template.h"
 
 struct json_t; /* of Jansson */
 
@@ -29,6 +31,14 @@ enum status special_tokens_of_config(const char *folder, struct special_tokens *
  * there is none, "chat_template" of tokenizer_config.json, of several the one named "default". NULL: the
  * model has none. STATUS_CORRUPT: a file is not UTF-8, not JSON, or contains a NUL. */
 enum status chat_template_read(const char *folder, char **out, struct err *err);
+
+/* The format of conversations with the model in `folder`, with the chat template of the file `path`; NULL:
+ * the model's own. STATUS_NOT_FOUND: it has none. On failure there is nothing to release. */
+enum status chat_format_read(const char *folder, const char *path, struct chat_format *out, struct err *err);
+
+/* The same for a configuration: of model.from or, without one, of the folder of data.tokenizer, and with the
+ * chat template of data.template, if that is set. */
+enum status chat_format_of_config(const struct config *config, struct chat_format *out, struct err *err);
 
 /* The texts of the special tokens of the model in `folder`, as chat templates use them: an object of strings
  * such as "bos_token", from special_tokens_map.json and, before that, tokenizer_config.json. Empty: the model

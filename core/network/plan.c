@@ -309,6 +309,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
                                .micro_batches = (int)c->train.accumulation_steps,
+                               .packed = c->data.format != FORMAT_TEXT,
                                .moments = moments,
                                .cache_slots = 1,
                                .cache_length = plan_sample_length(c),

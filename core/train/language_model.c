@@ -13,7 +13,7 @@ struct language_model {
     struct prefetch *prefetch[2]; /* the second NULL without validation data */
 };
 
-static enum status check_vocabulary(const struct config *c, const struct corpus *corpus, struct err *err)
+enum status task_check_vocabulary(const struct config *c, const struct corpus *corpus, struct err *err)
 {
     int V = c->model.sizes.vocab_size;
     int needed = corpus->tokenizer ? tokenizer_vocab_size(corpus->tokenizer) : 0;
@@ -67,7 +67,7 @@ static enum status lm_open(const struct config *c, const struct corpus *corpus, 
     struct language_model *m = calloc(1, sizeof *m);
     if (!m) return err_no_memory(err, "the batches");
     m->config = c;
-    enum status status = check_vocabulary(c, corpus, err);
+    enum status status = task_check_vocabulary(c, corpus, err);
     if (!status)
         status = split_corpus(corpus, c->data.val_split, c->data.val_fraction, (int)c->train.seq_len,
                               (uint64_t)c->train.seed, c->data.shuffle, &m->splits[TASK_TRAINING],
@@ -76,7 +76,7 @@ static enum status lm_open(const struct config *c, const struct corpus *corpus, 
     if (!status && c->data.padding >= 0) status = check_labels(m, err);
     for (int part = 0; !status && part < 2; part++)
         if (m->splits[part].sequences)
-            status = prefetch_open(&m->splits[part], (int)c->train.batch_size, c->train.async,
+            status = prefetch_open(split_source(&m->splits[part]), (int)c->train.batch_size, c->train.async,
                                    &m->prefetch[part], err);
     if (status)
         lm_close(m);
@@ -98,9 +98,8 @@ static uint64_t lm_labels(const void *data, enum task_part part, uint64_t cursor
 static struct batch_view lm_batch(void *data, enum task_part part, uint64_t cursor, int count)
 {
     struct language_model *m = data;
-    struct batch_view batch = {.B = count, .T = m->splits[part].seq_len};
-    prefetch_take(m->prefetch[part], cursor, count, &batch.inputs, &batch.labels);
-    return batch;
+    struct prefetched taken = prefetch_take(m->prefetch[part], cursor, count);
+    return (struct batch_view){taken.inputs, taken.targets, NULL, count, m->splits[part].seq_len};
 }
 
 static double lm_waited(const void *data)
@@ -108,7 +107,7 @@ static double lm_waited(const void *data)
     return prefetch_waited(((const struct language_model *)data)->prefetch[TASK_TRAINING]);
 }
 
-static struct measures lm_measure(double sum, double labels)
+struct measures measures_of_loss(double sum, double labels)
 {
     double loss = sum / fmax(1, labels);
     return (struct measures){2, {{"val_loss", loss}, {"val_perplexity", exp(loss)}}};
@@ -117,6 +116,12 @@ static struct measures lm_measure(double sum, double labels)
 static double lm_guess(const void *data)
 {
     return log(((const struct language_model *)data)->config->model.sizes.vocab_size);
+}
+
+static void lm_note(const void *data, char *buf, size_t size)
+{
+    (void)data, (void)size;
+    *buf = '\0';
 }
 
 const struct task *language_modelling(void)
@@ -129,7 +134,8 @@ const struct task *language_modelling(void)
                                      .batch = lm_batch,
                                      .waited = lm_waited,
                                      .loss = network_loss,
-                                     .measure = lm_measure,
-                                     .guess = lm_guess};
+                                     .measure = measures_of_loss,
+                                     .guess = lm_guess,
+                                     .note = lm_note};
     return &task;
 }

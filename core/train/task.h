@@ -37,10 +37,23 @@ struct task {
      * stopping follow the first one: the lowest wins. */
     struct measures (*measure)(double sum, double labels);
     double (*guess)(const void *data); /* the loss of guessing */
+    /* Writes what the run's history should say about the data, "" for nothing. */
+    void (*note)(const void *data, char *buf, size_t size);
 };
 
 /* Predicting the next token. Labels are the inputs shifted by one, except data.padding; measures val_loss,
  * the mean cross-entropy in nats, and val_perplexity. */
 const struct task *language_modelling(void);
+
+/* Answering in conversations: a corpus of examples (datasets/examples.h), packed into rows of train.seq_len
+ * tokens, of which the answers are the labels. An example that the trainer counts is such a row. Measures as
+ * in language modelling. */
+const struct task *instruction_tuning(void);
+
+/* The measures of a mean cross-entropy: val_loss and val_perplexity. */
+struct measures measures_of_loss(double sum, double labels);
+
+/* STATUS_USAGE if the corpus has a token that a model of the configuration has no row for. */
+enum status task_check_vocabulary(const struct config *config, const struct corpus *corpus, struct err *err);
 
 #endif

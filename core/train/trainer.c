@@ -79,11 +79,16 @@ static enum status warm_up(struct trainer *t, struct err *err)
     return status;
 }
 
-/* The companions of the model in `folder` go into every checkpoint from now on. */
+/* The companions of the model in `folder`, or none, and data.template go into every checkpoint from now on.
+ */
 static enum status take_companions(struct trainer *t, const char *folder, struct err *err)
 {
+    const char *template = t->setup.config->data.template;
     companions_release(&t->companions);
-    return companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err);
+    enum status status =
+        folder ? companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err) : STATUS_OK;
+    return status || !*template ? status
+                                : companions_set(&t->companions, COMPANION_CHAT_TEMPLATE, template, err);
 }
 
 /* Checks eval.tasks, and raises the length of the cache to what it needs. */
@@ -106,7 +111,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return err_no_memory(err, "a trainer");
     t->setup = *setup;
-    t->task = language_modelling();
+    t->task = c->data.format == FORMAT_INSTRUCTIONS ? instruction_tuning() : language_modelling();
     t->world = world_of_one();
     t->optimizer = (struct optimizer){.world = t->world,
                                       .kind = c->train.optimizer,
@@ -149,7 +154,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
-    if (!status && weights) status = take_companions(t, weights, err);
+    if (!status && (weights || *c->data.template)) status = take_companions(t, weights, err);
     if (!status && (!weights || c->lora.rank))
         status = network_initialise(&t->network, (uint64_t)c->train.seed, err);
     if (!status && weights) status = checkpoint_load_weights(weights, &t->network, err);
@@ -250,6 +255,11 @@ const struct plan *trainer_plan(const struct trainer *t)
 const struct train_state *trainer_state(const struct trainer *t)
 {
     return &t->state;
+}
+
+void trainer_note(const struct trainer *t, char *buf, size_t size)
+{
+    t->task->note(t->data, buf, size);
 }
 
 uint64_t trainer_sequences(const struct trainer *t, enum task_part part)

@@ -124,10 +124,9 @@ static double measure_rate(struct source *s, bool async)
 {
     struct prefetch *prefetch;
     struct err err = {0};
-    const int32_t *inputs, *targets;
-    stop_on(prefetch_open(&s->train, B, async, &prefetch, &err), &err);
+    stop_on(prefetch_open(split_source(&s->train), B, async, &prefetch, &err), &err);
     double start = clock_monotonic();
-    for (uint64_t i = 0; i < BATCHES; i++) prefetch_take(prefetch, i * B, B, &inputs, &targets);
+    for (uint64_t i = 0; i < BATCHES; i++) prefetch_take(prefetch, i * B, B);
     double seconds = clock_monotonic() - start;
     prefetch_close(prefetch);
     return (double)BATCHES * B * T / seconds;
@@ -141,13 +140,12 @@ static void measure_waits(struct source *s, bool async, double *mean, double *wo
 {
     struct prefetch *prefetch;
     struct err err = {0};
-    const int32_t *inputs, *targets;
     struct timespec step = {.tv_nsec = (long)(1e9 * B * T / aim)};
-    stop_on(prefetch_open(&s->train, B, async, &prefetch, &err), &err);
+    stop_on(prefetch_open(split_source(&s->train), B, async, &prefetch, &err), &err);
     *mean = *worst = 0;
     for (uint64_t i = 0; i < STEPS; i++) {
         double start = clock_monotonic();
-        prefetch_take(prefetch, i * B, B, &inputs, &targets);
+        prefetch_take(prefetch, i * B, B);
         double waited = clock_monotonic() - start;
         nanosleep(&step, NULL);
         if (!i) continue; /* nothing is ahead of the first */

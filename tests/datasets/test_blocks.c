@@ -220,7 +220,6 @@ static void padding_and_prefetch_agree_with_what_is_read(void **state)
     for (int i = 0; i < FILES * MOST; i++) n->wide[i] = n->narrow[i] = (uint16_t)(i * i % 11);
     struct split splits[2];
     int32_t inputs[B * T], targets[B * T];
-    const int32_t *ahead_inputs, *ahead_targets;
     struct err err = {0};
     assert_ok(split_corpus(&n->corpus, VAL_BLOCKS, 0.2, T, 9, SHUFFLE_RANDOM, &splits[0], &splits[1], &err),
               &err);
@@ -228,16 +227,16 @@ static void padding_and_prefetch_agree_with_what_is_read(void **state)
         struct prefetch *prefetch;
         uint64_t least = 0;
         splits[part].padding = 4;
-        assert_ok(prefetch_open(&splits[part], B, true, &prefetch, &err), &err);
+        assert_ok(prefetch_open(split_source(&splits[part]), B, true, &prefetch, &err), &err);
         for (uint64_t cursor = 0; cursor < 2 * splits[part].sequences; cursor += B) {
             uint64_t counted = 0;
             split_batch(&splits[part], cursor, B, inputs, targets);
             for (int i = 0; i < B * T; i++) counted += targets[i] != LABEL_IGNORED;
             assert_int_equal(split_labels(&splits[part], cursor, B), counted);
             least += B * T - counted;
-            prefetch_take(prefetch, cursor, B, &ahead_inputs, &ahead_targets);
-            assert_memory_equal(inputs, ahead_inputs, sizeof inputs);
-            assert_memory_equal(targets, ahead_targets, sizeof targets);
+            struct prefetched ahead = prefetch_take(prefetch, cursor, B);
+            assert_memory_equal(inputs, ahead.inputs, sizeof inputs);
+            assert_memory_equal(targets, ahead.targets, sizeof targets);
         }
         assert_true(least > 0);
         prefetch_close(prefetch);

@@ -353,7 +353,7 @@ static void validation_text_speaks_the_tokenizer_of_training(void **state)
     for (int i = 0; i < 3; i++) {
         open_corpus(SAMPLE, words[i], &corpus);
         struct corpus_mark before = corpus_mark_of(&corpus);
-        assert_ok(corpus_open_validation(&corpus, text, cache, NULL, &err), &err);
+        assert_ok(corpus_open_validation(&corpus, text, NULL, cache, NULL, &err), &err);
         assert_int_equal(tokenizer_checksum(corpus.validation->tokenizer),
                          tokenizer_checksum(corpus.tokenizer));
         size_t back;
@@ -377,15 +377,15 @@ static void validation_tokens_must_fit_the_corpus(void **state)
     struct err err = {0};
     open_corpus(folder, "bpe:2048", &corpus);
     scratch_tok(val, (uint32_t[]){12, 0, 3}, 3);
-    assert_ok(corpus_open_validation(&corpus, val, cache, NULL, &err), &err);
+    assert_ok(corpus_open_validation(&corpus, val, NULL, cache, NULL, &err), &err);
     assert_int_equal(corpus.validation->tokens, 3);
     corpus_close(&corpus);
     open_corpus(folder, "bpe:2048", &corpus);
     scratch_tok(val, (uint32_t[]){12, 13, 3}, 3);
-    assert_int_equal(corpus_open_validation(&corpus, val, cache, NULL, &err), STATUS_USAGE);
+    assert_int_equal(corpus_open_validation(&corpus, val, NULL, cache, NULL, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "val.tok: token 1 has the id 13, but the vocabulary of"));
     assert_null(corpus.validation);
-    assert_int_equal(corpus_open_validation(&corpus, SAMPLE, cache, NULL, &err), STATUS_USAGE);
+    assert_int_equal(corpus_open_validation(&corpus, SAMPLE, NULL, cache, NULL, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "is text, which needs a tokenizer"));
     corpus_close(&corpus);
     assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, scratch_path("t300.tok"), NULL, &summary, &err),
@@ -393,10 +393,10 @@ static void validation_tokens_must_fit_the_corpus(void **state)
     assert_ok(corpus_prepare(&input, 1, "bpe:299", cache, scratch_path("t299.tok"), NULL, &summary, &err),
               &err);
     open_corpus(scratch_path("t300.tok"), "bpe:2048", &corpus);
-    assert_int_equal(corpus_open_validation(&corpus, scratch_path("t299.tok"), cache, NULL, &err),
+    assert_int_equal(corpus_open_validation(&corpus, scratch_path("t299.tok"), NULL, cache, NULL, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "t299.tok: was prepared with another tokenizer"));
-    assert_int_equal(corpus_open_validation(&corpus, scratch_path("absent.tok"), cache, NULL, &err),
+    assert_int_equal(corpus_open_validation(&corpus, scratch_path("absent.tok"), NULL, cache, NULL, &err),
                      STATUS_NOT_FOUND);
     assert_null(corpus.validation);
     corpus_close(&corpus);

@@ -51,18 +51,18 @@ static int close_data(void **state)
 static void assert_batch(struct prefetch *prefetch, const struct split *split, uint64_t cursor, int b)
 {
     int32_t inputs[B * T], targets[B * T];
-    const int32_t *got_inputs, *got_targets;
     split_batch(split, cursor, b, inputs, targets);
-    prefetch_take(prefetch, cursor, b, &got_inputs, &got_targets);
-    assert_memory_equal(got_inputs, inputs, (size_t)b * T * sizeof *inputs);
-    assert_memory_equal(got_targets, targets, (size_t)b * T * sizeof *targets);
+    struct prefetched got = prefetch_take(prefetch, cursor, b);
+    assert_memory_equal(got.inputs, inputs, (size_t)b * T * sizeof *inputs);
+    assert_memory_equal(got.targets, targets, (size_t)b * T * sizeof *targets);
+    assert_null(got.positions);
 }
 
 static struct prefetch *open_on(const struct split *split, bool async)
 {
     struct prefetch *prefetch;
     struct err err = {0};
-    assert_ok(prefetch_open(split, B, async, &prefetch, &err), &err);
+    assert_ok(prefetch_open(split_source(split), B, async, &prefetch, &err), &err);
     return prefetch;
 }
 
@@ -124,10 +124,9 @@ static void a_batch_stays_until_the_next_is_taken(void **state)
 {
     struct data *d = *state;
     struct prefetch *prefetch = open_on(&d->train, true);
-    const int32_t *inputs, *targets;
     int32_t copy[B * T];
     for (uint64_t cursor = 0; cursor < 500 * B; cursor += B) {
-        prefetch_take(prefetch, cursor, B, &inputs, &targets);
+        const int32_t *inputs = prefetch_take(prefetch, cursor, B).inputs;
         memcpy(copy, inputs, sizeof copy);
         struct prefetch *other = cursor % (50 * B) ? NULL : open_on(&d->train, true);
         if (other)
@@ -170,7 +169,7 @@ static void batches_that_no_memory_holds_are_an_error(void **state)
     struct prefetch *prefetch = (struct prefetch *)d; /* untouched */
     struct err err = {0};
     split.seq_len = INT_MAX;
-    assert_int_equal(prefetch_open(&split, INT_MAX, true, &prefetch, &err), STATUS_NO_MEMORY);
+    assert_int_equal(prefetch_open(split_source(&split), INT_MAX, true, &prefetch, &err), STATUS_NO_MEMORY);
     assert_ptr_equal(prefetch, d);
     assert_non_null(strstr(err.text, "no memory for 3 batches"));
 }

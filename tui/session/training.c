@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/generation_config.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
@@ -67,13 +68,19 @@ static enum status open_corpus(struct training_session *s, struct err *err)
     char cache[PATH_MAX];
     const struct progress *progress = s->watcher->progress;
     const char *moved = "data.train";
+    struct chat_format chat = {0}, *format = c->data.format == FORMAT_INSTRUCTIONS ? &chat : NULL;
     enum status status = file_format_path(cache, sizeof cache, err, "%s/data", s->home);
-    if (!status) status = corpus_open(c->data.train, c->data.tokenizer, cache, progress, &s->corpus, err);
+    if (!status && format && (status = chat_format_of_config(c, format, err))) moved = "data.template";
+    if (!status)
+        status = format ? corpus_open_instructions(c->data.train, c->data.tokenizer, format, cache, progress,
+                                                   &s->corpus, err)
+                        : corpus_open(c->data.train, c->data.tokenizer, cache, progress, &s->corpus, err);
     if (status && strchr(c->data.tokenizer, '/') && !file_exists(c->data.tokenizer)) moved = "data.tokenizer";
     if (!status && *c->data.val) {
-        status = corpus_open_validation(&s->corpus, c->data.val, cache, progress, err);
+        status = corpus_open_validation(&s->corpus, c->data.val, format, cache, progress, err);
         moved = "data.val";
     }
+    chat_format_release(&chat);
     s->watcher->prepared(s->watcher->context);
     return status ? add_hint_of_moved(s, moved, err) : STATUS_OK;
 }
@@ -203,9 +210,11 @@ static void introduce(struct training_session *s)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "
                                "model cannot write text");
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160];
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160], note[256];
     if (training_session_unlearned(s, unlearned, sizeof unlearned))
         training_session_event(s, -1, "warning", "%s", unlearned);
+    trainer_note(s->trainer, note, sizeof note);
+    if (*note) training_session_event(s, -1, "info", "%s", note);
     int idle_count = config_warnings(c, idle);
     for (int i = 0; i < idle_count; i++) training_session_event(s, -1, "warning", "%s", idle[i]);
     if (s->choice.why[0] == '\0') return;

@@ -1,0 +1,113 @@
+/* Instruction tuning, a task of task.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/text.h"
+#include "core/train/task.h"
+#include "datasets/examples.h"
+#include "datasets/prefetch.h"
+
+struct instructions {
+    const struct config *config;
+    struct example_rows rows[2];  /* by part */
+    struct prefetch *prefetch[2]; /* the second NULL without validation data */
+};
+
+static void it_close(void *data)
+{
+    struct instructions *m = data;
+    if (!m) return;
+    for (int part = 0; part < 2; part++) {
+        prefetch_close(m->prefetch[part]);
+        example_rows_close(&m->rows[part]);
+    }
+    free(m);
+}
+
+static enum status it_open(const struct config *c, const struct corpus *corpus, void **out, struct err *err)
+{
+    struct instructions *m = calloc(1, sizeof *m);
+    if (!m) return err_no_memory(err, "the batches");
+    m->config = c;
+    enum status status = task_check_vocabulary(c, corpus, err);
+    if (!status)
+        status =
+            example_rows_open(corpus, c->data.val_split, c->data.val_fraction, (int)c->train.seq_len,
+                              (uint64_t)c->train.seed, c->data.shuffle, c->data.too_long == TOO_LONG_REFUSE,
+                              &m->rows[TASK_TRAINING], &m->rows[TASK_VALIDATION], err);
+    for (int part = 0; !status && part < 2; part++)
+        if (m->rows[part].count)
+            status = prefetch_open(example_rows_source(&m->rows[part]), (int)c->train.batch_size,
+                                   c->train.async, &m->prefetch[part], err);
+    if (status)
+        it_close(m);
+    else
+        *out = m;
+    return status;
+}
+
+static const struct example_rows *rows_of(const void *data, enum task_part part)
+{
+    return &((const struct instructions *)data)->rows[part];
+}
+
+static uint64_t it_examples(const void *data, enum task_part part)
+{
+    return rows_of(data, part)->packing.rows;
+}
+
+static uint64_t it_labels(const void *data, enum task_part part, uint64_t cursor, uint64_t examples)
+{
+    return example_rows_labels(rows_of(data, part), cursor, examples);
+}
+
+static struct batch_view it_batch(void *data, enum task_part part, uint64_t cursor, int count)
+{
+    struct prefetched taken = prefetch_take(((struct instructions *)data)->prefetch[part], cursor, count);
+    return (struct batch_view){taken.inputs, taken.targets, taken.positions, count, rows_of(data, part)->T};
+}
+
+static double it_waited(const void *data)
+{
+    return prefetch_waited(((const struct instructions *)data)->prefetch[TASK_TRAINING]);
+}
+
+static double it_guess(const void *data)
+{
+    return log(((const struct instructions *)data)->config->model.sizes.vocab_size);
+}
+
+static void it_note(const void *data, char *buf, size_t size)
+{
+    const struct example_rows *train = rows_of(data, TASK_TRAINING), *held = rows_of(data, TASK_VALIDATION);
+    uint64_t cut = train->cut + held->cut, empty = train->empty + held->empty;
+    int used =
+        snprintf(buf, size, "%" PRIu64 " conversations in %" PRIu64 " rows, %" PRIu64 " to validate on",
+                 train->count, train->packing.rows, held->count);
+    if (cut && used > 0 && (size_t)used < size)
+        used +=
+            snprintf(buf + used, size - (size_t)used, "; %" PRIu64 " longer than train.seq_len = %d %s cut",
+                     cut, train->T, cut == 1 ? "is" : "are");
+    if (empty && used > 0 && (size_t)used < size)
+        snprintf(buf + used, size - (size_t)used,
+                 "; %" PRIu64 " %s left out, as no answer begins within that", empty,
+                 empty == 1 ? "is" : "are");
+}
+
+const struct task *instruction_tuning(void)
+{
+    static const struct task task = {.name = "instruction tuning",
+                                     .open = it_open,
+                                     .close = it_close,
+                                     .examples = it_examples,
+                                     .labels = it_labels,
+                                     .batch = it_batch,
+                                     .waited = it_waited,
+                                     .loss = network_loss,
+                                     .measure = measures_of_loss,
+                                     .guess = it_guess,
+                                     .note = it_note};
+    return &task;
+}

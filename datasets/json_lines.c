@@ -1,0 +1,43 @@
+/* See json_lines.h. */
+#include "datasets/json_lines.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool is_blank(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strchr(" \t\r", text[i]) || !text[i]) return false;
+    return true;
+}
+
+enum status json_lines_next(struct json_lines *lines, bool *more, struct err *err)
+{
+    const char *line;
+    size_t n;
+    json_error_t problem;
+    json_decref(lines->object);
+    lines->object = NULL;
+    *more = false;
+    do {
+        if (lines->at >= lines->n) return STATUS_OK;
+        line = lines->text + lines->at;
+        const char *end = memchr(line, '\n', lines->n - lines->at);
+        n = end ? (size_t)(end - line) : lines->n - lines->at;
+        lines->at += n + 1;
+        lines->line++;
+    } while (is_blank(line, n));
+    lines->object = json_loadb(line, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    if (!lines->object)
+        return err_set(err, STATUS_CORRUPT,
+                       "%s: line %" PRIu64 " column %d: %s (each line must be one JSON object)", lines->path,
+                       lines->line, problem.column, problem.text);
+    *more = true;
+    return STATUS_OK;
+}
+
+void json_lines_close(struct json_lines *lines)
+{
+    json_decref(lines->object);
+    *lines = (struct json_lines){0};
+}

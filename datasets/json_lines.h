@@ -1,0 +1,25 @@
+/* JSONL: a text with one JSON object a line. Blank lines are ignored. */
+#ifndef ANNEAL_DATASETS_JSON_LINES_H
+#define ANNEAL_DATASETS_JSON_LINES_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct json_lines {
+    const char *path; /* borrowed, for messages */
+    const char *text; /* n bytes, borrowed */
+    size_t n, at;     /* `at`: where the next line begins */
+    uint64_t line;    /* of the newest object, from 1 */
+    json_t *object;   /* the newest one; owned, any JSON value */
+};
+
+/* Reads the next value to `object`; *more is false after the last one. STATUS_CORRUPT names line and column.
+ */
+enum status json_lines_next(struct json_lines *lines, bool *more, struct err *err);
+void json_lines_close(struct json_lines *lines); /* harmless on a zeroed struct */
+
+#endif

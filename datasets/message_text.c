@@ -1,0 +1,47 @@
+/* See message_text.h. */
+#include "datasets/message_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "datasets/bpe.h"
+
+const struct added_token *message_special_at(const struct tokenizer *tokenizer, const char *text, size_t n)
+{
+    const struct bpe *bpe = tokenizer_bpe(tokenizer);
+    for (size_t i = 0; i < bpe->added_count; i++) {
+        const struct added_token *token = &bpe->added[i];
+        if (token->special && token->n <= n && memcmp(text, token->content, token->n) == 0) return token;
+    }
+    return NULL;
+}
+
+/* The length of what begins at text[0..n) and is not a character: the beginning of one, or a single byte. */
+static size_t broken_bytes(const char *text, size_t n)
+{
+    for (size_t length = n < 3 ? n : 3; length > 1; length--)
+        if (utf8_incomplete_tail(text, length) == length) return length;
+    return 1;
+}
+
+json_t *message_text_new(const struct tokenizer *tokenizer, const char *text, size_t n)
+{
+    char *copy = NULL;
+    size_t size = 0, length;
+    uint32_t point;
+    FILE *out = open_memstream(&copy, &size);
+    for (size_t at = 0; out && at < n; at += length) {
+        length = utf8_character(text + at, n - at, &point);
+        if (length)
+            fwrite(text + at, 1, length, out);
+        else
+            fputs("\uFFFD", out), length = broken_bytes(text + at, n - at);
+        if (tokenizer && message_special_at(tokenizer, text + at, n - at)) fputs("\u200B", out);
+    }
+    bool whole = out && fclose(out) == 0;
+    json_t *value = whole ? json_stringn(copy, size) : NULL;
+    free(copy);
+    return value;
+}

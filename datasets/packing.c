@@ -1,0 +1,92 @@
+/* See packing.h. */
+#include "datasets/packing.h"
+
+#include <stdlib.h>
+
+/* A window's examples, and the row that each is in. */
+struct window {
+    struct placed {
+        uint64_t example;
+        uint32_t length;
+        int row;
+    } placed[PACKING_WINDOW];
+    int count, rows;
+};
+
+/* Equal lengths keep the order of the examples, which are different numbers. */
+static int longest_first(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    if (x->length != y->length) return x->length < y->length ? 1 : -1;
+    return x->example < y->example ? -1 : 1;
+}
+
+static void fill_window(const struct packing *p, uint64_t number, struct window *w)
+{
+    uint64_t from = number * PACKING_WINDOW, left = p->count - from;
+    int64_t room[PACKING_WINDOW];
+    *w = (struct window){.count = left < PACKING_WINDOW ? (int)left : PACKING_WINDOW};
+    for (int i = 0; i < w->count; i++) {
+        uint64_t example = split_permute(&p->drawing, 0, from + (uint64_t)i);
+        w->placed[i] = (struct placed){example, p->lengths[example], 0};
+    }
+    qsort(w->placed, (size_t)w->count, sizeof *w->placed, longest_first);
+    for (int i = 0; i < w->count; i++) {
+        int64_t length = w->placed[i].length;
+        int best = w->rows;
+        for (int r = 0; r < w->rows; r++)
+            if (room[r] >= length && (best == w->rows || room[r] < room[best])) best = r;
+        if (best == w->rows) room[w->rows++] = p->T;
+        room[best] -= length;
+        w->placed[i].row = best;
+    }
+}
+
+enum status packing_open(const uint32_t *lengths, uint64_t count, int T, uint64_t seed, enum shuffle shuffle,
+                         struct packing *out, struct err *err)
+{
+    uint64_t windows = (count + PACKING_WINDOW - 1) / PACKING_WINDOW;
+    struct packing p = {.lengths = lengths, .count = count, .T = T};
+    struct window w;
+    enum shuffle drawn = shuffle == SHUFFLE_NONE ? SHUFFLE_NONE : SHUFFLE_RANDOM;
+    p.drawing = (struct split){.sequences = count, .seed = seed, .shuffle = drawn};
+    p.first = malloc((windows + 1) * sizeof *p.first);
+    if (!p.first) return err_no_memory(err, "packing the examples");
+    for (uint64_t i = 0; i < windows; i++) {
+        fill_window(&p, i, &w);
+        p.first[i] = p.rows;
+        p.rows += (uint64_t)w.rows;
+    }
+    p.first[windows] = p.rows;
+    p.order = (struct split){.sequences = p.rows, .seed = seed, .shuffle = shuffle};
+    *out = p;
+    return STATUS_OK;
+}
+
+void packing_close(struct packing *p)
+{
+    free(p->first);
+    *p = (struct packing){0};
+}
+
+/* The last window that begins at or before the row. */
+static uint64_t window_of(const struct packing *p, uint64_t row)
+{
+    uint64_t low = 0, high = (p->count + PACKING_WINDOW - 1) / PACKING_WINDOW;
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        *(p->first[middle] <= row ? &low : &high) = middle;
+    }
+    return low;
+}
+
+int packing_row(const struct packing *p, uint64_t number, uint64_t *examples)
+{
+    uint64_t row = split_permute(&p->order, number / p->rows, number % p->rows), window = window_of(p, row);
+    struct window w;
+    int count = 0;
+    fill_window(p, window, &w);
+    for (int i = 0; i < w.count; i++)
+        if (p->first[window] + (uint64_t)w.placed[i].row == row) examples[count++] = w.placed[i].example;
+    return count;
+}

@@ -1,0 +1,116 @@
+/* From JSONL to the loss: conversations packed into one row have the loss and the gradient that transformers
+ * computes with position_ids. Fixtures: tests/fixtures/instructions/make_instructions.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/hugging_face.h"
+#include "datasets/examples.h"
+#include "tests/core/network/rig.h"
+
+enum { T = 120 };
+
+/* The lines of the fixture as a corpus, prepared in a cache of the scratch folder. */
+static void open_corpus(const json_t *fixture, struct corpus *corpus)
+{
+    struct err err = {0};
+    size_t i;
+    const json_t *line;
+    char *path = rig_path("conversations.jsonl"), *cache = rig_path("cache"), *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+    json_array_foreach(json_object_get(fixture, "lines"), i, line)
+        fprintf(out, "%s\n", json_string_value(line));
+    fclose(out);
+    rig_write(path, text, n);
+    const char *template = json_string_value(json_object_get(fixture, "template"));
+    struct chat_format format = {.source = strdup(template),
+                                 .n = strlen(template),
+                                 .name = "the template",
+                                 .texts = json_incref(json_object_get(fixture, "texts"))};
+    for (int again = 0; again < 2; again++) { /* the second time it is found in the cache */
+        if (again) corpus_close(corpus);
+        if (corpus_open_instructions(path, "tests/fixtures/kinds/without_bos.json", &format, cache, NULL,
+                                     corpus, &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(corpus->tokens, json_integer_value(json_object_get(fixture, "tokens")));
+    chat_format_release(&format);
+    free(path), free(cache), free(text);
+}
+
+static double norm_of(const struct rig *rig)
+{
+    double sum = 0;
+    for (size_t i = 0; i < rig->model.elements; i++) sum += pow((double)rig->network.gradients[i], 2);
+    return sqrt(sum);
+}
+
+static void expect_near(const char *name, const char *what, double got, double want)
+{
+    if (!(fabs(got - want) <= 2e-5 * want)) fail_msg("%s: %s %.9g, transformers %.9g", name, what, got, want);
+}
+
+static void packed_conversations_have_the_loss_that_transformers_computes(void **state)
+{
+    (void)state;
+    json_t *fixture = json_load_file("tests/fixtures/instructions/packed.json", 0, NULL), *wanted;
+    struct corpus corpus = {0};
+    struct example_rows rows, none;
+    struct err err = {0};
+    const char *name;
+    int checkouts = 0;
+    assert_non_null(fixture);
+    open_corpus(fixture, &corpus);
+    if (example_rows_open(&corpus, VAL_BLOCKS, 0, T, 1, SHUFFLE_NONE, true, &rows, &none, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(rows.packing.rows, 1);
+    json_object_foreach(json_object_get(fixture, "checkouts"), name, wanted)
+    {
+        char folder[PATH_MAX], path[PATH_MAX + 32];
+        struct model_config config;
+        struct rig rig;
+        struct step_result result;
+        int32_t inputs[T], targets[T], positions[T];
+        double labels = (double)example_rows_labels(&rows, 0, 1);
+        snprintf(folder, sizeof folder, "tests/fixtures/kinds/%s", name);
+        snprintf(path, sizeof path, "%s/config.json", folder);
+        if (hugging_face_read_config(path, &config, &err)) fail_msg("%s", err.text);
+        rig_open_input(&rig, NULL, &config, (struct plan_input){.B = 1, .T = T, .packed = true, .moments = 2},
+                       "");
+        if (checkpoint_load_weights(folder, &rig.network, &err)) fail_msg("%s", err.text);
+        example_rows_fill(&rows, 0, 1, inputs, targets, positions);
+        struct batch_view batch = {inputs, targets, positions, 1, T};
+        network_clear(&rig.network);
+        network_train(&rig.network, batch, 0, (struct step_control){.loss_scale = (float)(1 / labels)});
+        network_result(&rig.network, &result);
+        assert_int_equal(labels, json_integer_value(json_object_get(wanted, "labels")));
+        expect_near(name, "loss", result.loss_sum, json_number_value(json_object_get(wanted, "loss_sum")));
+        expect_near(name, "gradient", norm_of(&rig),
+                    json_number_value(json_object_get(wanted, "gradient_norm")));
+        rig_close(&rig);
+        checkouts++;
+    }
+    assert_int_equal(checkouts, 4);
+    example_rows_close(&rows);
+    corpus_close(&corpus);
+    json_decref(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packed_conversations_have_the_loss_that_transformers_computes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+/* Conversations become the tokens that transformers makes of them, and the answers are those between its
+ * marks. Fixtures: tests/fixtures/instructions/make_instructions.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "datasets/examples.h"
+#include "datasets/instructions.h"
+#include "tests/datasets/datasets_help.h"
+
+#define FIXTURES "tests/fixtures/instructions/"
+#define TURNS                                                                                                \
+    "{% for m in messages %}<|pad|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"                       \
+    "{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}"
+
+struct seen {
+    int examples;
+    struct token_list tokens, mask; /* of all examples */
+};
+
+static enum status take(void *context, const struct instruction_example *e, struct err *err)
+{
+    struct seen *seen = context;
+    uint32_t part = 0;
+    seen->examples++;
+    assert_ok(token_list_append(&seen->tokens, e->tokens, e->token_count, err), err);
+    for (size_t i = 0; i < e->run_count; i++, part ^= 1)
+        for (uint32_t n = 0; n < e->runs[i]; n++)
+            assert_ok(token_list_append(&seen->mask, &part, 1, err), err);
+    assert_int_equal(seen->mask.count, seen->tokens.count);
+    return STATUS_OK;
+}
+
+static void release(struct seen *seen)
+{
+    token_list_release(&seen->tokens);
+    token_list_release(&seen->mask);
+    *seen = (struct seen){0};
+}
+
+static enum status read_text(const char *template, json_t *texts, const char *tokenizer_name,
+                             const char *text, struct seen *seen, struct err *err)
+{
+    char path[256];
+    struct tokenizer *tokenizer;
+    struct instruction_reader *reader;
+    struct chat_format format = {.source = strdup(template), .n = strlen(template), .name = "the template"};
+    struct instruction_sink sink = {take, seen};
+    snprintf(path, sizeof path, "tests/fixtures/%s.json", tokenizer_name);
+    format.texts = texts ? json_incref(texts) : json_object();
+    *seen = (struct seen){0};
+    assert_ok(tokenizer_open(path, &tokenizer, err), err);
+    assert_ok(instruction_reader_open(&format, tokenizer, &reader, err), err);
+    chat_format_release(&format);
+    enum status status = instruction_reader_read(reader, "x.jsonl", text, strlen(text), &sink, err);
+    instruction_reader_close(reader);
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+static json_t *load(const char *name)
+{
+    json_t *json = json_load_file(name, 0, NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static void assert_list(const char *what, const char *line, const struct token_list *got, const json_t *want)
+{
+    for (size_t i = 0; i < got->count && i < json_array_size(want); i++)
+        if (got->ids[i] != json_integer_value(json_array_get(want, i)))
+            fail_msg("%s: %s %zu is %u", line, what, i, got->ids[i]);
+    if (got->count != json_array_size(want)) fail_msg("%s: %zu %ss", line, got->count, what);
+}
+
+static void answers_are_those_that_transformers_marks(void **state)
+{
+    (void)state;
+    json_t *all = load(FIXTURES "cases.json"), *one;
+    size_t i, last_tokens = 0;
+    json_array_foreach(json_object_get(all, "cases"), i, one)
+    {
+        struct seen seen;
+        struct err err = {0};
+        char tokenizer[64];
+        const char *line = json_string_value(json_object_get(one, "line"));
+        const json_t *template = json_object_get(json_object_get(all, "templates"),
+                                                 json_string_value(json_object_get(one, "template"))),
+                     *mask = json_object_get(one, "mask");
+        snprintf(tokenizer, sizeof tokenizer, "tokenizer/%s",
+                 json_string_value(json_object_get(one, "tokenizer")));
+        assert_ok(read_text(json_string_value(json_object_get(template, "template")),
+                            json_object_get(template, "texts"), tokenizer, line, &seen, &err),
+                  &err);
+        assert_int_equal(seen.examples, 1);
+        assert_list("token", line, &seen.tokens, json_object_get(one, "ids"));
+        assert_list("mask", line, &seen.mask, mask);
+        last_tokens += json_array_size(mask);
+        release(&seen);
+    }
+    assert_true(i >= 15 && last_tokens > 500);
+    json_decref(all);
+}
+
+/* The complaint about models that never stop: their answers were learned without their end. */
+static void the_token_that_ends_a_turn_is_learned(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct err err = {0};
+    const uint32_t end = 440; /* <|end|> */
+    int ends = 0;
+    assert_ok(read_text(TURNS, NULL, "tokenizer/qwen_style",
+                        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                        "\"content\": \"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": "
+                        "\"assistant\", \"content\": \"d\"}]}\n",
+                        &seen, &err),
+              &err);
+    for (size_t i = 0; i < seen.tokens.count; i++) {
+        bool answers = seen.tokens.ids[i] == end && seen.mask.ids[i];
+        ends += answers;
+        if (answers) assert_true(seen.mask.ids[i - 1]); /* the answer itself */
+        if (answers && i + 1 < seen.mask.count)
+            assert_false(seen.mask.ids[i + 1]); /* and nothing behind it */
+    }
+    assert_int_equal(ends, 2);
+    release(&seen);
+}
+
+static void an_answer_without_weight_is_not_learned(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct err err = {0};
+    size_t learned = 0;
+    assert_ok(read_text(TURNS, NULL, "tokenizer/qwen_style",
+                        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                        "\"content\": \"a long wrong answer\", \"weight\": 0}, {\"role\": \"user\", "
+                        "\"content\": [{\"type\": \"text\", \"text\": \"c\"}]}, "
+                        "{\"role\": \"assistant\", \"content\": \"d\"}]}",
+                        &seen, &err),
+              &err);
+    for (size_t i = 0; i < seen.mask.count; i++) learned += seen.mask.ids[i];
+    assert_int_equal(learned, 2); /* "d" and <|end|> */
+    release(&seen);
+}
+
+/* Where the template leaves earlier answers out, each answer is learned in the text that asks for it. */
+static void answers_become_examples_where_the_template_changes_earlier_turns(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct err err = {0};
+    const char *last_turn = "{% for m in messages[-3:] %}<|pad|>{{ m.role }}\n{{ m.content }}<|end|>\n"
+                            "{% endfor %}{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}";
+    const char *text =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+        "\"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"d\"}]}";
+    assert_int_equal(read_text(last_turn, NULL, "tokenizer/qwen_style", text, &seen, &err), STATUS_FAILED);
+    assert_non_null(strstr(err.text, "line 1: message 4: the chat template writes the messages before the "
+                                     "answer differently"));
+    release(&seen);
+    /* an instruction before the last question, as some models have it */
+    const char *moving =
+        "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+        "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}<|pad|>{{ m.role }}\n"
+        "{% if loop.index0 == ns.last %}Be brief. {% endif %}{{ m.content }}<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}";
+    assert_ok(read_text(moving, NULL, "tokenizer/qwen_style", text, &seen, &err), &err);
+    assert_int_equal(seen.examples, 2);
+    size_t learned = 0;
+    for (size_t i = 0; i < seen.mask.count; i++) learned += seen.mask.ids[i];
+    assert_int_equal(learned, 4); /* "b", "d" and their ends */
+    release(&seen);
+}
+
+static void expect_problem(const char *template, const char *line, const char *problem)
+{
+    struct seen seen;
+    struct err err = {0};
+    char text[1024];
+    snprintf(text, sizeof text, "{\"prompt\": \"a\", \"completion\": \"b\"}\n\n%s\n", line);
+    enum status status = read_text(template, NULL, "tokenizer/qwen_style", text, &seen, &err);
+    assert_true(status == STATUS_CORRUPT || status == STATUS_FAILED);
+    if (!strstr(err.text, problem) || !strstr(err.text, "x.jsonl: line 3")) fail_msg("%s", err.text);
+    release(&seen);
+}
+
+static void bad_lines_are_named(void **state)
+{
+    (void)state;
+    static const char *const problems[][2] = {
+        {"{\"messages\": [", "column"},
+        {"[1]", "is not a JSON object"},
+        {"{\"question\": \"a\", \"answer\": \"b\"}",
+         "needs \"messages\", or \"prompt\" and \"completion\" (its members: \"question\", \"answer\")"},
+        {"{\"messages\": \"a\"}", "\"messages\" must be a list"},
+        {"{\"prompt\": 1, \"completion\": \"b\"}", "must be texts or lists of messages"},
+        {"{\"messages\": [{\"content\": \"a\"}]}", "message 1: needs \"role\""},
+        {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}]}", "unknown role \"human\""},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": 3}]}", "\"content\" must be a text"},
+        {"{\"prompt\": \"a\", \"completion\": \" \\n\"}", "message 2: the answer is empty"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "has no message of the role"},
+    };
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        expect_problem(TURNS, problems[i][0], problems[i][1]);
+    expect_problem("{% for m in messages %}{% if m.content == 'z' %}{{ raise_exception('no z') }}{% endif %}"
+                   "{{ m.role }}: {{ m.content }}<|end|>{% endfor %}",
+                   "{\"prompt\": \"z\", \"completion\": \"b\"}", "no z");
+}
+
+static void a_template_that_ends_no_answer_is_refused(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct err err = {0};
+    assert_int_equal(read_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", NULL,
+                               "tokenizer/qwen_style", "{\"prompt\": \"a\", \"completion\": \"b\"}", &seen,
+                               &err),
+                     STATUS_FAILED);
+    assert_non_null(strstr(err.text, "no special token ends the answer"));
+    release(&seen);
+}
+
+/* What a user types stays text. */
+static void a_special_token_in_a_question_stays_text(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct err err = {0};
+    size_t ends = 0;
+    assert_ok(read_text(TURNS, NULL, "tokenizer/qwen_style",
+                        "{\"prompt\": \"a<|end|>\", \"completion\": \"b\"}", &seen, &err),
+              &err);
+    for (size_t i = 0; i < seen.tokens.count; i++) ends += seen.tokens.ids[i] == 440;
+    assert_int_equal(ends, 2);
+    release(&seen);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_those_that_transformers_marks),
+        cmocka_unit_test(the_token_that_ends_a_turn_is_learned),
+        cmocka_unit_test(an_answer_without_weight_is_not_learned),
+        cmocka_unit_test(answers_become_examples_where_the_template_changes_earlier_turns),
+        cmocka_unit_test(bad_lines_are_named),
+        cmocka_unit_test(a_template_that_ends_no_answer_is_refused),
+        cmocka_unit_test(a_special_token_in_a_question_stays_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/* Rows of packed examples: each example once an epoch, whole, in few rows, always the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+
+#include "datasets/examples.h"
+#include "tests/datasets/datasets_help.h"
+
+enum { T = 100, COUNT = 3000, MOST = 150 };
+
+static uint32_t *lengths_new(uint64_t count)
+{
+    uint32_t *lengths = malloc(count * sizeof *lengths);
+    uint64_t state = 5;
+    for (uint64_t i = 0; i < count; i++) lengths[i] = 1 + (uint32_t)(noise_next(&state) % (i % 3 ? 30 : T));
+    return lengths;
+}
+
+static void every_epoch_has_each_example_once_in_rows_that_are_nearly_full(void **state)
+{
+    (void)state;
+    uint32_t *lengths = lengths_new(COUNT);
+    uint64_t places = 0, orders[2] = {0};
+    struct packing p;
+    struct err err = {0};
+    for (int i = 0; i < COUNT; i++) places += lengths[i];
+    assert_ok(packing_open(lengths, COUNT, T, 7, SHUFFLE_RANDOM, &p, &err), &err);
+    assert_true(p.rows * T < places * 103 / 100); /* at most 3 % stay empty */
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        bool seen[COUNT] = {false};
+        for (uint64_t row = 0; row < p.rows; row++) {
+            uint64_t examples[PACKING_WINDOW], used = 0;
+            int count = packing_row(&p, epoch * p.rows + row, examples);
+            for (int i = 0; i < count; i++) {
+                assert_false(seen[examples[i]]);
+                seen[examples[i]] = true;
+                used += lengths[examples[i]];
+                orders[epoch] = orders[epoch] * 31 + examples[i];
+            }
+            assert_true(used > 0 && used <= T);
+        }
+        for (int i = 0; i < COUNT; i++) assert_true(seen[i]);
+    }
+    assert_true(orders[0] != orders[1]);
+    packing_close(&p);
+    free(lengths);
+}
+
+static void rows_are_a_function_of_lengths_and_seed(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {1, 2, PACKING_WINDOW, PACKING_WINDOW + 1, 1000};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        uint32_t *lengths = lengths_new(counts[c]);
+        struct packing one, other;
+        struct err err = {0};
+        assert_ok(packing_open(lengths, counts[c], T, 7, SHUFFLE_STRIDE, &one, &err), &err);
+        assert_ok(packing_open(lengths, counts[c], T, 7, SHUFFLE_STRIDE, &other, &err), &err);
+        assert_int_equal(one.rows, other.rows);
+        for (uint64_t row = 2 * one.rows; row-- > 0;) { /* in any order of asking */
+            uint64_t a[PACKING_WINDOW], b[PACKING_WINDOW];
+            int n = packing_row(&one, row, a);
+            assert_int_equal(packing_row(&other, row, b), n);
+            assert_memory_equal(a, b, (size_t)n * sizeof *a);
+        }
+        packing_close(&one);
+        packing_close(&other);
+        free(lengths);
+    }
+}
+
+/* A corpus of examples: token i is i; of each example the first third is no answer. */
+struct data {
+    uint32_t *tokens, *runs;
+    struct token_file file, runs_file;
+    struct corpus corpus;
+    uint64_t examples, labels; /* labels: of examples cut to T places */
+};
+
+static void open_data(struct data *d)
+{
+    uint64_t state = 9, at = 0;
+    *d = (struct data){.tokens = malloc(COUNT * MOST * sizeof *d->tokens),
+                       .runs = malloc(COUNT * 3 * sizeof *d->runs)};
+    for (d->examples = 0; d->examples < COUNT / 3; d->examples++) {
+        uint32_t n = 4 + (uint32_t)(noise_next(&state) % (MOST - 4)), first = n / 3, last = n > 20 ? 2 : 0;
+        uint32_t runs[] = {2 + (last > 0), first, n - first - last, last};
+        uint32_t end = n - last - 1; /* one past the last target that counts */
+        for (uint32_t i = 0; i < 3 + (last > 0); i++) d->runs[d->runs_file.count++] = runs[i];
+        for (uint32_t i = 0; i < n; i++, at++) d->tokens[at] = (uint32_t)at;
+        if (end > T) end = T;
+        if (end > first - 1) d->labels += end - (first - 1);
+    }
+    d->file = (struct token_file){.path = "tokens", .tokens = d->tokens, .count = at};
+    d->runs_file.path = "runs";
+    d->runs_file.tokens = d->runs;
+    d->corpus = corpus_of(&d->file, 1);
+    d->corpus.runs = &d->runs_file;
+}
+
+static void close_data(struct data *d)
+{
+    free(d->tokens);
+    free(d->runs);
+}
+
+static void targets_are_the_answers_and_the_rest_does_not_count(void **state)
+{
+    (void)state;
+    struct data d;
+    struct example_rows train, held;
+    struct err err = {0};
+    enum { B = 3 };
+    int32_t inputs[B * T], targets[B * T], positions[B * T];
+    open_data(&d);
+    assert_ok(examples_check(&d.corpus, &err), &err);
+    assert_ok(example_rows_open(&d.corpus, VAL_BLOCKS, 0, T, 3, SHUFFLE_RANDOM, false, &train, &held, &err),
+              &err);
+    assert_int_equal(train.count, d.examples);
+    assert_int_equal(held.count, 0);
+    assert_true(train.cut > 100);
+    uint64_t counted = 0;
+    for (uint64_t cursor = 0; cursor < train.packing.rows; cursor += B) {
+        int b = train.packing.rows - cursor < B ? (int)(train.packing.rows - cursor) : B;
+        uint64_t here = 0;
+        example_rows_fill(&train, cursor, b, inputs, targets, positions);
+        for (int i = 0; i < b * T; i++) {
+            assert_int_equal(positions[i] == 0 || (i % T && positions[i] == positions[i - 1] + 1), 1);
+            if (targets[i] == LABEL_IGNORED) continue;
+            assert_int_equal(targets[i], inputs[i] + 1); /* the next token of the same example */
+            here++;
+        }
+        assert_int_equal(example_rows_labels(&train, cursor, (uint64_t)b), here);
+        counted += here;
+    }
+    assert_int_equal(counted, d.labels);
+    example_rows_close(&train);
+    close_data(&d);
+}
+
+static void parts_share_no_example(void **state)
+{
+    (void)state;
+    struct data d;
+    struct err err = {0};
+    open_data(&d);
+    for (enum val_split split = VAL_BLOCKS; split <= VAL_TAIL; split++) {
+        struct example_rows train, held;
+        assert_ok(example_rows_open(&d.corpus, split, 0.1, T, 3, SHUFFLE_STRIDE, false, &train, &held, &err),
+                  &err);
+        assert_int_equal(held.count, d.examples / 10);
+        assert_int_equal(train.count + held.count, d.examples);
+        uint64_t last = train.examples[train.count - 1].token;
+        assert_int_equal(held.examples[0].token > last, split == VAL_TAIL);
+        for (uint64_t i = 0, j = 0; i < held.count; i++) {
+            while (j < train.count && train.examples[j].token < held.examples[i].token) j++;
+            assert_true(j == train.count || train.examples[j].token != held.examples[i].token);
+        }
+        example_rows_close(&train);
+        example_rows_close(&held);
+    }
+    close_data(&d);
+}
+
+static void long_examples_are_refused_on_request(void **state)
+{
+    (void)state;
+    struct data d;
+    struct example_rows train, held;
+    struct err err = {0};
+    open_data(&d);
+    assert_int_equal(
+        example_rows_open(&d.corpus, VAL_BLOCKS, 0.1, T, 3, SHUFFLE_STRIDE, true, &train, &held, &err),
+        STATUS_USAGE);
+    assert_non_null(strstr(err.text, "but a row has room for 101 (raise train.seq_len"));
+    close_data(&d);
+}
+
+static void damaged_runs_are_refused(void **state)
+{
+    (void)state;
+    struct data d;
+    struct err err = {0};
+    open_data(&d);
+    static const uint32_t damage[] = {0, 5, UINT32_MAX};
+    for (int i = 0; i < 3; i++)
+        for (int at = 0; at < 4; at++) {
+            uint32_t kept = d.runs[at];
+            d.runs[at] = damage[i] == kept ? kept + 1 : damage[i];
+            assert_int_equal(examples_check(&d.corpus, &err), STATUS_CORRUPT);
+            d.runs[at] = kept;
+        }
+    d.runs_file.count--;
+    assert_int_equal(examples_check(&d.corpus, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "runs: does not match tokens"));
+    close_data(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_epoch_has_each_example_once_in_rows_that_are_nearly_full),
+        cmocka_unit_test(rows_are_a_function_of_lengths_and_seed),
+        cmocka_unit_test(targets_are_the_answers_and_the_rest_does_not_count),
+        cmocka_unit_test(parts_share_no_example),
+        cmocka_unit_test(long_examples_are_refused_on_request),
+        cmocka_unit_test(damaged_runs_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
