@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/generate/generate.h"
 #include "core/model/generation_config.h"
 #include "datasets/message_text.h"
 
@@ -90,8 +91,8 @@ enum status conversation_add(struct conversation *c, const char *role, const cha
                              struct err *err)
 {
     bool own = strcmp(role, "assistant") == 0;
-    if (!own && utf8_valid_bytes(text, n) < n)
-        return err_set(err, STATUS_FAILED, "the message is not valid UTF-8");
+    enum status status = own ? STATUS_OK : prompt_check("the message", text, n, err);
+    if (status) return status;
     json_t *content = message_text_new(own ? NULL : c->tokenizer, text, n);
     return content ? insert(c, conversation_count(c), role, content, err) : no_memory(err);
 }
@@ -105,8 +106,8 @@ void conversation_remove_last(struct conversation *c)
 enum status conversation_restart(struct conversation *c, const char *system, struct err *err)
 {
     bool had = conversation_count(c) && strcmp(role_of(c, 0), "system") == 0, keep = had && !system;
-    if (system && utf8_valid_bytes(system, strlen(system)) < strlen(system))
-        return err_set(err, STATUS_FAILED, "the system message is not valid UTF-8");
+    enum status status = system ? prompt_check("the system message", system, strlen(system), err) : STATUS_OK;
+    if (status) return status;
     while (conversation_count(c) > (size_t)keep) conversation_remove_last(c);
     if (!system || !*system) return STATUS_OK;
     json_t *content = message_text_new(c->tokenizer, system, strlen(system));

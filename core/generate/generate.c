@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 enum status generator_open(struct generator *g, struct network *network, const struct tokenizer *tokenizer,
                            struct err *err)
 {
@@ -26,12 +28,21 @@ void generator_close(struct generator *g)
     *g = (struct generator){0};
 }
 
+enum status prompt_check(const char *name, const char *text, size_t n, struct err *err)
+{
+    if (memchr(text, '\0', n))
+        return err_set(err, STATUS_FAILED, "%s holds a zero byte: it is not text", name);
+    if (utf8_valid_bytes(text, n) < n) return err_set(err, STATUS_FAILED, "%s is not valid UTF-8", name);
+    return STATUS_OK;
+}
+
 enum status generator_start(struct generator *g, const char *prompt, struct err *err)
 {
     struct token_list list = {0};
     int V = g->network->model->config.vocab_size;
-    if (!*prompt) prompt = "\n";
     enum status status = tokenizer_encode_prompt(g->tokenizer, prompt, strlen(prompt), &list, err);
+    if (!status && !*prompt && !list.count)
+        status = tokenizer_encode_prompt(g->tokenizer, "\n", 1, &list, err);
     size_t skip = list.count > (size_t)g->most ? list.count - (size_t)g->most : 0;
     g->length = 0;
     network_truncate(g->network, 0, 0);

@@ -19,13 +19,17 @@ struct generator {
     int length, most;                  /* tokens in context; as many as the cache has room for */
 };
 
+/* STATUS_FAILED if `text` cannot be a prompt, because it is not UTF-8 or holds a zero byte: it is not what
+ * was meant, for instance another file. `name` begins the sentence, such as "the prompt". */
+enum status prompt_check(const char *name, const char *text, size_t n, struct err *err);
+
 /* The network's plan has a cache. */
 enum status generator_open(struct generator *generator, struct network *network,
                            const struct tokenizer *tokenizer, struct err *err);
 void generator_close(struct generator *generator); /* harmless on a zeroed struct */
 
-/* Starts with a new `prompt`, of which the last `most` tokens count. An empty prompt starts from a newline.
- */
+/* Starts with a new `prompt`, of which the last `most` tokens count. An empty prompt starts from the tokens
+ * that the tokenizer puts before any (BOS), or without such from a newline. */
 enum status generator_start(struct generator *generator, const char *prompt, struct err *err);
 
 /* Starts with `count` tokens, from 1 to `most`, of which those stay cached that the cache has at the

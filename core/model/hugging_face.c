@@ -350,12 +350,26 @@ static enum status read_fields(const json_t *json, const char *path, struct mode
     return STATUS_OK;
 }
 
+/* Whether the folder of this config.json has adapters of peft. */
+static bool is_of_adapters(const char *path)
+{
+    char beside[PATH_MAX];
+    int n = (int)strlen(path) - (int)strlen("config.json");
+    return n >= 0 && !file_format_path(beside, sizeof beside, NULL, "%.*sadapter_config.json", n, path) &&
+           file_exists(beside);
+}
+
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err)
 {
     struct file_map map;
     struct model_config config = {0};
     json_error_t problem;
     enum status status = file_map_open(path, &map, err);
+    if (status == STATUS_NOT_FOUND && is_of_adapters(path))
+        return err_set(err, STATUS_USAGE,
+                       "%s: does not exist, but adapter_config.json does: the folder holds adapters, not the "
+                       "model that they were trained on (name that model)",
+                       path);
     if (status) return status;
     json_t *json = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &problem);
     file_map_close(&map);

@@ -27,7 +27,7 @@ enum {
 };
 
 struct options {
-    const char *system, *template, *device, *adapter;
+    const char *system, *template, *stop, *device, *adapter;
     int64_t max_tokens, context, step;
     struct sampling_options sampling;
     bool best, verbose;
@@ -132,7 +132,7 @@ static enum status draw_answer(struct chat *c, struct growing_text *text, struct
 {
     const struct options *o = c->options;
     const struct sampling sampling = sampling_of(&o->sampling);
-    const struct ending ending = {&c->specials, "", o->max_tokens ? o->max_tokens : INT64_MAX, true};
+    const struct ending ending = {&c->specials, o->stop, o->max_tokens ? o->max_tokens : INT64_MAX, true};
     struct generator *g = &c->generator;
     enum status status = STATUS_OK;
     size_t done = 0;
@@ -350,7 +350,7 @@ static enum status run(const void *options, const struct words *words, struct er
 }
 
 static const struct options defaults = {
-    .context = 4096, .step = -1, .sampling = SAMPLING_DEFAULTS, .device = "cpu"};
+    .stop = "", .context = 4096, .step = -1, .sampling = SAMPLING_DEFAULTS, .device = "cpu"};
 
 static const struct option_spec options[] = {
     OPTION("system", OPTION_ANY_TEXT, AT(system), "TEXT",
@@ -363,6 +363,8 @@ static const struct option_spec options[] = {
     OPTION("max-tokens", OPTION_WHOLE, AT(max_tokens), "N",
            "limit of tokens for an answer (default: as many as fit into the context)", .least = 1,
            .most = 999999),
+    OPTION("stop", OPTION_TEXT, AT(stop), "TEXT",
+           "end an answer before this text, too, as soon as the model writes it"),
     OPTION("context", OPTION_WHOLE, AT(context), "N",
            "limit of tokens for the conversation, at most what the model can read (default 4096)",
            .least = 16, .most = 1 << 24),

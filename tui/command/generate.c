@@ -44,7 +44,10 @@ struct voice {
 static enum status count_tokens(const struct voice *v, const struct options *o, int *out, struct err *err)
 {
     struct token_list list = {0};
-    enum status status = tokenizer_encode_prompt(v->tokenizer, o->prompt, strlen(o->prompt), &list, err);
+    enum status status = prompt_check("the prompt", o->prompt, strlen(o->prompt), err);
+    if (!status) status = tokenizer_encode_prompt(v->tokenizer, o->prompt, strlen(o->prompt), &list, err);
+    if (!status && !*o->prompt && !list.count)
+        output_warn("the prompt is empty: the text begins after a new line");
     int most = v->loaded.model.config.max_seq_len;
     if (!status && list.count > (size_t)most)
         output_warn("the prompt has %zu tokens and the model takes %d: it continues the last %d", list.count,
@@ -132,6 +135,9 @@ static enum status write_text(struct voice *v, const struct options *o, const ch
     if (!status) status = draw_text(v, o, &text, err);
     struct inference_record record = inference_measure(&v->inference);
     if (!status && o->json) status = print_json(o, &text, &record, err);
+    if (!status && *o->stop && text.end == END_LENGTH)
+        output_say("the text of --stop did not come: it ends after %" PRId64 " token%s", text.tokens,
+                   text_plural(text.tokens));
     if (!status && o->verbose) writing_print_measures(&record);
     if (!status) writing_record_measures(folder, &record);
     growing_text_release(&text);
@@ -190,7 +196,8 @@ static enum status add_prompt(struct prompt_file *f, const struct voice *v, cons
     f->lines[f->count] = line;
     f->lengths[f->count++] = n;
     *text = (struct batch_text){0};
-    enum status status = tokenizer_encode_prompt(v->tokenizer, line, n, &text->prompt, err);
+    enum status status = prompt_check("the prompt", line, n, err);
+    if (!status) status = tokenizer_encode_prompt(v->tokenizer, line, n, &text->prompt, err);
     for (size_t i = 0; !status && i < text->prompt.count; i++)
         if (text->prompt.ids[i] >= (uint32_t)V)
             status = err_set(err, STATUS_USAGE, "token %u is outside the model's vocabulary of %d",

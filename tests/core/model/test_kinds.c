@@ -188,6 +188,8 @@ static void a_prompt_with_and_without_bos_continues_as_transformers_generate_doe
                     fail_msg("%s, %s: token %d is %u, not %d", kinds[kind].name, tokenizers[t], n, token,
                              want[n]);
             }
+            if (generator_start(&g, "", &err)) fail_msg("%s", err.text);
+            if (t == 0) assert_true(g.length == 1 && g.context[0] == 1); /* BOS alone, as in transformers */
             generator_close(&g);
             tokenizer_close(tokenizer);
             json_decref(texts);
