@@ -91,6 +91,9 @@ start_run() {
 before_example() {
     suffix=''
     case $1 in
+        'anneal model merge '*)
+            anneal train --model.from=qwen --lora.rank=4 --data.train=books/ --train.total_steps=4 --train.batch_size=2 \
+                --train.seq_len=16 --progress none ;;
         'anneal train --model.from='*) suffix='--train.total_steps=4 --train.batch_size=2 --train.seq_len=16' ;;
         'anneal train' | 'anneal train '*)
             suffix='--train.total_steps=4 --train.batch_size=2 --train.seq_len=16 --model.hidden_dim=64 --model.num_layers=2'
