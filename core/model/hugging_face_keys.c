@@ -101,6 +101,7 @@ static const char *const harmless[] = {
     "attn_implementation",
     "use_flash_attention",
     "use_flash_attn",
+    "use_flash_attention_2",
     "gradient_checkpointing",
     "transformers.js_config",
     "unsloth_fixed",

@@ -69,7 +69,8 @@ static enum status open_description(struct description *m, const char *folder, s
         m->bytes += tensor->bytes;
     }
     config_init(&m->config);
-    hugging_face_read_config(path, &m->config.model.sizes, &m->config_problem);
+    struct model_config *sizes = &m->config.model.sizes;
+    if (!hugging_face_read_config(path, sizes, &m->config_problem)) sizes->kind = model_kind_of(sizes);
     m->trained_here = !checkpoint_load_state(folder, &m->state, NULL);
     return STATUS_OK;
 }
@@ -137,6 +138,8 @@ static void show_config(struct output *o, const struct description *m)
                                        "intermediate_dim",
                                        "max_seq_len",
                                        "rope_base",
+                                       "rope_scaling",
+                                       "rope_factor",
                                        "norm_eps",
                                        "tie_weights",
                                        "qk_norm",

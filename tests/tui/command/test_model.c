@@ -61,6 +61,25 @@ static void info_counts_what_training_counted(void **state)
     free(page);
 }
 
+static void info_names_the_kind_and_the_rotary_scaling_of_a_checkout(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "kinds");
+    json_t *yarn = info("tests/fixtures/kinds/llama_yarn", NULL),
+           *window = info("tests/fixtures/kinds/mistral_window", NULL);
+    const json_t *config = json_object_get(yarn, "config");
+    assert_string_equal(stage_text(config, "kind"), "llama");
+    assert_string_equal(stage_text(config, "rope_scaling"), "yarn");
+    assert_true(stage_real(config, "rope_factor") == 4);
+    config = json_object_get(window, "config");
+    assert_string_equal(stage_text(config, "kind"), "mistral");
+    assert_string_equal(stage_text(config, "rope_scaling"), "default");
+    assert_int_equal(stage_int(config, "sliding_window"), 7);
+    json_decref(yarn);
+    json_decref(window);
+}
+
 /* A safetensors file of zeros with this header. */
 static void write_tensors(const struct stage *s, const char *name, const char *header, size_t data)
 {
@@ -464,6 +483,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
         TEST(info_counts_what_training_counted),
+        TEST(info_names_the_kind_and_the_rotary_scaling_of_a_checkout),
         TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
         TEST(an_exported_model_stands_on_its_own),
         TEST(an_imported_model_goes_by_its_name),
