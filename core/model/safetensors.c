@@ -235,13 +235,6 @@ void safetensors_close(struct safetensors *file)
     *file = (struct safetensors){0};
 }
 
-const struct safetensor *safetensors_find(const struct safetensors *file, const char *name)
-{
-    for (size_t i = 0; i < file->count; i++)
-        if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
-    return NULL;
-}
-
 /* ---- writing ---- */
 
 enum status safetensors_fetch_host(void *context, void *host, const void *data, size_t bytes, struct err *err)

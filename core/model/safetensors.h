@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
@@ -47,8 +48,13 @@ enum status safetensors_open(const char *path, struct safetensors *out, struct e
 enum status safetensors_open_folder(const char *folder, struct safetensors *out, struct err *err);
 void safetensors_close(struct safetensors *file); /* harmless on a zeroed struct */
 
-/* NULL if absent. */
-const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
+/* NULL if absent. Here, because gpu-check links no Jansson, which safetensors.c needs. */
+static inline const struct safetensor *safetensors_find(const struct safetensors *file, const char *name)
+{
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
+    return NULL;
+}
 
 /* Copies `bytes` of a tensor's data, wherever it lives, to host memory. */
 typedef enum status safetensors_fetch(void *context, void *host, const void *data, size_t bytes,
