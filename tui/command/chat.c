@@ -1,8 +1,6 @@
 /* anneal chat: a conversation with a model in its own format, line by line, on a terminal or through a pipe.
  */
-#include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +14,12 @@
 #include "core/generate/generate.h"
 #include "core/generate/inference.h"
 #include "tui/command/command.h"
+#include "tui/command/line_input.h"
 #include "tui/command/output.h"
 #include "tui/command/writing.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
-
-enum {
-    LINE_MAX_ = 1 << 20, /* bytes of a message */
-};
 
 struct options {
     const char *system, *template, *stop, *device, *adapter;
@@ -33,20 +28,13 @@ struct options {
     bool best, verbose;
 };
 
-/* Lines of standard input. */
-struct input {
-    char *bytes;
-    size_t n, capacity, taken; /* taken: of the line that was returned last */
-    bool ended;
-};
-
 /* All that a conversation holds open. */
 struct chat {
     const struct options *options;
     const char *folder; /* of the model */
     bool terminal;      /* standard input is one */
     bool leave;
-    struct input input;
+    struct line_input *input;
     struct loaded_model loaded;
     struct tokenizer *tokenizer;
     struct generator generator;
@@ -57,39 +45,6 @@ struct chat {
     struct inference_record measures; /* of the last answer */
     int kept;                         /* tokens that were in the cache before it */
 };
-
-/* ---- input ---- */
-
-/* Returns the next line without its end. STATUS_NOT_FOUND: there is none; STATUS_INTERRUPTED: a signal came.
- */
-static enum status read_line(struct input *in, char **line, size_t *n, struct err *err)
-{
-    in->n -= in->taken;
-    if (in->n) memmove(in->bytes, in->bytes + in->taken, in->n);
-    in->taken = 0;
-    for (;;) {
-        char *end = in->n ? memchr(in->bytes, '\n', in->n) : NULL;
-        if (end || (in->ended && in->n)) {
-            *n = end ? (size_t)(end - in->bytes) : in->n;
-            in->taken = end ? *n + 1 : in->n;
-            in->bytes[*n] = '\0';
-            *line = in->bytes;
-            if (*n && in->bytes[*n - 1] == '\r') in->bytes[--*n] = '\0';
-            return STATUS_OK;
-        }
-        if (in->ended) return STATUS_NOT_FOUND;
-        if (in->n > LINE_MAX_) return err_set(err, STATUS_USAGE, "a line of the input is longer than 1 MiB");
-        if (!list_reserve(&in->bytes, in->n, 4097, &in->capacity, 1))
-            return err_no_memory(err, "a line of the input");
-        struct pollfd fd = {STDIN_FILENO, POLLIN, 0};
-        if (interrupt_requested() || poll(&fd, 1, -1) < 0) return STATUS_INTERRUPTED;
-        ssize_t got = read(STDIN_FILENO, in->bytes + in->n, 4096);
-        if (got < 0 && errno != EINTR)
-            return err_set(err, STATUS_IO, "chat: cannot read standard input: %s", strerror(errno));
-        if (got == 0) in->ended = true;
-        if (got > 0) in->n += (size_t)got;
-    }
-}
 
 /* ---- answers ---- */
 
@@ -238,6 +193,7 @@ static enum status run_help(struct chat *c, const char *argument, struct err *er
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(stderr, "  %-8s %s\n", commands[i].name, commands[i].help);
     fputs("  Ctrl-C   ends an answer; at the prompt it clears the line, twice it ends the program\n"
+          "Up and Down bring back earlier messages. A pasted text of several lines is one message.\n"
           "A message that begins with / needs a blank before it.\n",
           stderr);
     return STATUS_OK;
@@ -280,14 +236,17 @@ static enum status converse(struct chat *c, struct err *err)
     while (!c->leave && !status) {
         char *line = NULL;
         size_t n = 0;
-        if (c->terminal) fputs("> ", stdout), fflush(stdout);
-        status = read_line(&c->input, &line, &n, err);
+        status = line_input_next(c->input, &line, &n, err);
         if (c->terminal && status == STATUS_INTERRUPTED && interrupt_signal() == SIGINT) {
             interrupt_forget();
             putchar('\n');
             c->leave = warned;
             if (!warned) output_say("Ctrl-C once more, or Ctrl-D, ends the conversation");
             warned = true;
+            status = STATUS_OK;
+            continue;
+        }
+        if (status && survives(c, status, err)) {
             status = STATUS_OK;
             continue;
         }
@@ -308,7 +267,8 @@ static enum status open_chat(struct chat *c, const char *folder, enum allocator_
 {
     const struct options *o = c->options;
     struct loaded_wish wish = loaded_wish_cached(1, (int)o->context, allocator);
-    enum status status = loaded_model_describe(&c->loaded, folder, o->adapter, err);
+    enum status status = line_input_open("> ", &c->input, err);
+    if (!status) status = loaded_model_describe(&c->loaded, folder, o->adapter, err);
     const char *words = c->loaded.words;
     if (!status) status = loaded_model_tokenizer(words, &c->tokenizer, err);
     if (!status) status = conversation_open(&c->conversation, words, o->template, c->tokenizer, err);
@@ -325,7 +285,7 @@ static void close_chat(struct chat *c)
     conversation_close(&c->conversation);
     tokenizer_close(c->tokenizer);
     loaded_model_close(&c->loaded);
-    free(c->input.bytes);
+    line_input_close(c->input);
 }
 
 static enum status run(const void *options, const struct words *words, struct err *err)

@@ -35,12 +35,15 @@ static const char *time_text(double ms, char buf[32])
 void writing_print_measures(const struct inference_record *r)
 {
     char first[32], median[32], p95[32];
-    fprintf(stderr,
-            "prompt: %" PRId64 " token%s, the first new one after %s (%.3g tokens/s)\n"
-            "text: %" PRId64 " token%s, %.3g tokens/s after the first; between two: median %s, p95 %s\n",
+    fprintf(stderr, "prompt: %" PRId64 " token%s, the first new one after %s (%.3g tokens/s)\n",
             r->prompt_tokens, text_plural(r->prompt_tokens), time_text(r->time_to_first_token_ms, first),
-            r->prefill_tokens_per_sec, r->new_tokens, text_plural(r->new_tokens), r->decode_tokens_per_sec,
-            time_text(r->latency_median_ms, median), time_text(r->latency_p95_ms, p95));
+            r->prefill_tokens_per_sec);
+    fprintf(stderr, "text: %" PRId64 " token%s", r->new_tokens, text_plural(r->new_tokens));
+    if (r->new_tokens > 1)
+        fprintf(stderr, ", %.3g tokens/s after the first; between two: median %s, p95 %s",
+                r->decode_tokens_per_sec, time_text(r->latency_median_ms, median),
+                time_text(r->latency_p95_ms, p95));
+    putc('\n', stderr);
 }
 
 void writing_record_measures(const char *folder, struct inference_record *record)

@@ -8,6 +8,7 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "tests/tui/command/process.h"
@@ -233,6 +234,77 @@ static void ctrl_c_ends_the_answer_and_not_the_program(void **state)
     pty_close(pty);
 }
 
+/* On a terminal of this kind; a token is a byte, so the prompt's tokens count what the model was given. */
+static struct pty *open_terminal(const struct stage *s, const char *folder, const char *term)
+{
+    char home[700];
+    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s->home);
+    const char *const environment[] = {home, NULL};
+    const char *const words[] = {"chat", folder, "--context=65536", "--max-tokens=1", "--verbose", NULL};
+    struct pty *pty = pty_open(&(struct pty_options){
+        .rows = 24, .columns = 100, .term = term, .environment = environment, .arguments = words});
+    pty_wait_text(pty, "/help lists the commands");
+    pty_wait_text(pty, ">");
+    return pty;
+}
+
+static void send_letters(struct pty *pty, int count)
+{
+    char piece[101];
+    memset(piece, 'a', 100);
+    piece[100] = '\0';
+    for (int i = 0; i < count; i += 100) pty_send(pty, piece);
+}
+
+static void a_line_is_edited_and_earlier_ones_come_back(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct pty *pty = open_terminal(&s, open_poet(&s, "chat-edit", "100000"), NULL);
+    pty_send(pty, "/bxd\033[D\177c\033[H\033[C.a\033[D\033[D\033[3~\r"); /* arrows, Backspace, Home, Delete */
+    pty_wait_text(pty, "/abcd: there is no such command");
+    pty_send(pty, "/efg\r");
+    pty_wait_text(pty, "/efg: there is no such command");
+    pty_send(pty, "not sent\033[A\033[A\033[B\033OAz\r"); /* an earlier line, changed */
+    pty_wait_text(pty, "/abcdz: there is no such command");
+    pty_send(pty, "\033[A\027\025/h x\001\013/\303\244\177\303\266\r"); /* words, ends and UTF-8 */
+    pty_wait_text(pty, "/\303\266: there is no such command");
+    pty_send(pty, "\032");
+    pty_wait_stopped(pty);
+    assert_true(pty_modes_restored(pty));
+    pty_signal(pty, SIGCONT);
+    pty_send(pty, "/still here\r");
+    pty_wait_text(pty, "/still: there is no such command");
+    pty_send(pty, "\004");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    assert_true(pty_modes_restored(pty));
+    pty_close(pty);
+}
+
+static void a_long_pasted_text_is_one_whole_message(void **state)
+{
+    (void)state;
+    struct stage s;
+    const char *folder = open_poet(&s, "chat-paste", "100000");
+    struct pty *pty = open_terminal(&s, folder, NULL);
+    pty_send(pty, "\033[200~");
+    send_letters(pty, 6000);
+    pty_send(pty, "\r\033[Xsecond row\r\033[201~!\r");
+    pty_wait_text(pty, "prompt: 6014 tokens,"); /* with two newlines and the template's */
+    pty_wait_text(pty, "text: 1 token");
+    assert_false(pty_has_text(pty, "nan"));
+    pty_close(pty);
+
+    pty = open_terminal(&s, folder, "dumb"); /* the terminal itself keeps the line, but not all of it */
+    send_letters(pty, 6000);
+    pty_send(pty, "\r");
+    pty_wait_text(pty, "this terminal passes on at most 4094 bytes of a line");
+    pty_send(pty, "the lord\r");
+    pty_wait_text(pty, "prompt: 9 tokens,");
+    assert_null(strchr(pty_raw(pty), '\033'));
+    pty_close(pty);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -244,6 +316,8 @@ int main(void)
         TEST(a_conversation_that_no_longer_fits_loses_its_oldest_messages),
         TEST(what_cannot_be_a_conversation_is_one_sentence),
         TEST(ctrl_c_ends_the_answer_and_not_the_program),
+        TEST(a_line_is_edited_and_earlier_ones_come_back),
+        TEST(a_long_pasted_text_is_one_whole_message),
     };
     return cmocka_run_group_tests_name("chat", tests, NULL, NULL);
 }
