@@ -92,6 +92,41 @@ static void in_bf16_it_learns_almost_as_on_the_cpu(void **state)
     session_close(&cpu), session_close(&cuda);
 }
 
+/* Ten steps of adapters beside the model that ten steps have made; in fp32 and in bf16. */
+static void adapters_learn_as_on_the_cpu(void **state)
+{
+    (void)state;
+    struct session base;
+    char from[4200];
+    train(&base, "base", NULL, WORDS("train.total_steps=10"), false);
+    snprintf(from, sizeof from, "model.from=%s/step-10", base.folder);
+    for (int narrow = 0; narrow < 2; narrow++) {
+        struct session cpu, cuda;
+        const char *keys[] = {from,
+                              "lora.rank=4",
+                              "lora.targets=all",
+                              "lora.dropout=0.2",
+                              "lora.train_norms=true",
+                              "train.total_steps=10",
+                              "train.warmup_steps=0",
+                              NULL,
+                              NULL};
+        train(&cpu, "cpu", NULL, keys, false);
+        if (narrow) keys[7] = "train.precision=auto";
+        train(&cuda, "cuda", cuda_plugin.table, keys, false);
+        double largest = 0;
+        for (int i = 0; i < 10; i++) {
+            double got = cuda.story.steps[i].loss, want = cpu.story.steps[i].loss;
+            expect_within(narrow ? 3e-3 : LOSS_TOLERANCE, "loss", got, want);
+            largest = fmax(largest, fabs(got - want) / want);
+        }
+        assert_true((largest > 1e-6) == (narrow == 1)); /* or it was fp32 */
+        assert_true(cuda.story.steps[9].loss < cuda.story.steps[0].loss);
+        session_close(&cpu), session_close(&cuda);
+    }
+    session_close(&base);
+}
+
 /* Runs threads in another order, then again in the same: not one bit of the curve may differ. */
 static void two_runs_are_the_same_bits(void **state)
 {
@@ -277,6 +312,7 @@ int main(void)
         cmocka_unit_test(llama_with_adamw_learns_as_on_the_cpu),
         cmocka_unit_test(qwen_with_lion_and_everything_learns_as_on_the_cpu),
         cmocka_unit_test(in_bf16_it_learns_almost_as_on_the_cpu),
+        cmocka_unit_test(adapters_learn_as_on_the_cpu),
         cmocka_unit_test(two_runs_are_the_same_bits),
         cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
         cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),

@@ -9,6 +9,7 @@
 /* cmocka wants the first three above */
 #include <cmocka.h>
 
+#include "core/model/adapter.h"
 #include "core/model/config.h"
 #include "core/network/network.h"
 #include "core/train/optimizer.h"
@@ -60,16 +61,22 @@ void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *t)
     t->micro_batches = draw(&d, 1, 3);
     t->padding = draw(&d, 0, 1);
     t->two_groups = draw(&d, 0, 1);
+    t->adapters = (struct adapter_config){.rank = draw(&d, 0, 1) * draw(&d, 1, 2), .alpha = 3};
+    t->adapters.dropout = 0.25 * draw(&d, 0, 1);
+    t->adapters.train_norms = draw(&d, 0, 1);
+    for (int l = 0; l < t->config.num_layers; l++)
+        t->adapters.targets[l] = (uint8_t)draw(&d, l == 0, (1 << MODEL_TARGETS) - 1);
     const struct model_config *c = &t->config;
     snprintf(t->story, sizeof t->story,
              "V %d C %d L %d NH %d/%d HS %d F %d tie %d qk %d bias %d %d %d window %d, B %d T %d, moments "
              "%d, %s, interval %d, "
-             "loss %d, %s, snapshot %d, %d micro-batches, padding %d, groups %d",
+             "loss %d, %s, snapshot %d, %d micro-batches, padding %d, groups %d, adapters %d of %#x %#x",
              c->vocab_size, c->hidden_dim, c->num_layers, c->num_heads, c->num_kv_heads, c->head_dim,
              c->intermediate_dim, c->tie_weights, c->qk_norm, c->qkv_bias, c->o_bias, c->mlp_bias,
              c->sliding_window, in->B, in->T, in->moments, precision_name(in->precision),
              in->activation_interval, in->loss, allocator_kind_word(in->allocator), in->snapshot,
-             t->micro_batches, t->padding, t->two_groups);
+             t->micro_batches, t->padding, t->two_groups, t->adapters.rank, t->adapters.targets[0],
+             t->adapters.targets[1]);
 }
 
 /* ---- a backend that counts ---- */
@@ -233,6 +240,16 @@ static void infer(const struct plan_trial *t, struct network *net)
     }
 }
 
+void plan_trial_model(const struct plan_trial *t, struct model *out)
+{
+    struct err err = {0};
+    struct param_groups none = {.count = 0};
+    struct storage storage = {.computed = precision_element(t->input.precision)};
+    if (model_init(out, &t->config, &err) || (t->adapters.rank && adapter_attach(out, &t->adapters, &err)) ||
+        param_groups_freeze(&none, out, &storage, &err))
+        fail_msg("%s: %s", t->story, err.text);
+}
+
 void plan_trial_run(const struct backend *real, const struct plan_trial *t)
 {
     struct backend backend = counting(real);
@@ -243,7 +260,7 @@ void plan_trial_run(const struct backend *real, const struct plan_trial *t)
     struct network network;
     struct plan_input input = t->input;
     if (backend.device_open(DEVICE_FIRST, 1, &device, &err)) fail_msg("%s", err.text);
-    if (model_init(&model, &t->config, &err)) fail_msg("%s: %s", t->story, err.text);
+    plan_trial_model(t, &model);
     input.model = &model;
     input.gemm_workspace = backend.gemm_workspace(device);
     if (input.allocator == ALLOCATOR_POOL) input.pool_unit = backend.pool_unit(device);

@@ -10,11 +10,15 @@
 
 struct plan_trial {
     struct model_config config;
-    struct plan_input input;  /* its model is NULL */
-    int micro_batches;        /* of a step */
-    bool padding, two_groups; /* labels that do not count; two groups of parameters */
-    char story[200];          /* all of it, for the message of a failure */
+    struct plan_input input;        /* its model is NULL */
+    int micro_batches;              /* of a step */
+    bool padding, two_groups;       /* labels that do not count; two groups of parameters */
+    struct adapter_config adapters; /* rank 0: none */
+    char story[240];                /* all of it, for the message of a failure */
 };
+
+/* model_init and the adapters. Fails the running test if it cannot. */
+void plan_trial_model(const struct plan_trial *trial, struct model *out);
 
 /* Draws a small valid configuration. `host`: for a device that computes in the host's memory, in fp32; else
  * in any precision. */

@@ -102,11 +102,13 @@ static void walk_open(struct walk *w, const struct plan_trial *t)
     input.model = &w->model;
     input.micro_batches = 1;
     if (cpu_backend()->device_open(DEVICE_FIRST, 1, &w->device, &err)) fail_msg("%s", err.text);
-    if (model_init(&w->model, &t->config, &err)) fail_msg("%s: %s", t->story, err.text);
+    plan_trial_model(t, &w->model);
     if (plan_init(&w->plan, &input, &err)) fail_msg("%s: %s", t->story, err.text);
     if (network_open(&w->network, cpu_backend(), w->device, &w->model, &w->plan, &err))
         fail_msg("%s: %s", t->story, err.text);
     rig_weights(&w->model, 1, w->network.weights);
+    for (size_t i = 0; i < w->model.frozen_bytes / sizeof(float); i++) /* of adapters' base, in fp32 */
+        ((float *)w->network.frozen)[i] = 0.05f * (float)((int)(i % 17) - 8);
     rig_tokens(7, t->config.vocab_size, tokens, 2 * N);
     memcpy(network_batch(&w->network, 0), tokens, 2 * (size_t)N * sizeof *tokens);
     int32_t *positions = network_at(&w->network, BUFFER_ROW_POSITIONS, 0); /* all rows are of slot 0 */
@@ -122,6 +124,7 @@ static void walk_run(struct walk *w, struct observer *observer)
         network_walk_rows(&w->network);
         w->logit = *(float *)network_at(&w->network, BUFFER_LOGITS, 0);
     }
+    if (w->model.frozen_bytes) network_walk(&w->network, 0); /* as the record */
     network_walk(&w->network, w->network.plan->input.moments > 0 ? 0.5f : 0);
     network_observe(&w->network, NULL);
     if (w->plan.input.moments) network_result(&w->network, &w->result);

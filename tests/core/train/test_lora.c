@@ -63,8 +63,8 @@ static const float *expected(const struct adapted *a, const char *kind, const ch
 }
 
 /* For training with `moments`, or 0 for forward passes alone, from the adapters in `folder`. */
-static void open_adapted(struct adapted *a, const struct fixture *f, const char *folder, int moments,
-                         int interval)
+static void open_dropping(struct adapted *a, const struct fixture *f, const char *folder, int moments,
+                          int interval, double dropout)
 {
     struct err err = {0};
     struct model_config config;
@@ -77,6 +77,7 @@ static void open_adapted(struct adapted *a, const struct fixture *f, const char 
         adapter_file_read(folder, &adapters, &base, &err))
         fail_msg("%s", err.text);
     adapters.train_norms = f->norms, adapters.train_head = f->head;
+    adapters.dropout = dropout;
     if (model_init(&rig->model, &config, &err) || adapter_attach(&rig->model, &adapters, &err))
         fail_msg("%s", err.text);
     assert_int_equal(safetensors_open_folder(path_of(f, ""), &weights, NULL), STATUS_OK);
@@ -94,6 +95,12 @@ static void open_adapted(struct adapted *a, const struct fixture *f, const char 
     memcpy(a->tokens, expected(a, "", "tokens"), sizeof a->tokens);
     for (int i = 0; i < BATCH * LENGTH; i++)
         a->targets[i] = i % LENGTH == LENGTH - 1 ? -100 : a->tokens[i + 1];
+}
+
+static void open_adapted(struct adapted *a, const struct fixture *f, const char *folder, int moments,
+                         int interval)
+{
+    open_dropping(a, f, folder, moments, interval, 0);
 }
 
 static void close_adapted(struct adapted *a)
@@ -188,11 +195,134 @@ static void ten_steps_of_adamw_end_where_those_of_peft_end(void **state)
     }
 }
 
+/* ---- of their own ---- */
+
+static void the_base_has_no_gradient_no_moment_and_no_weight_product(void **state)
+{
+    (void)state;
+    struct adapted a;
+    open_adapted(&a, &fixtures[0], path_of(&fixtures[0], "adapter"), 2, 0);
+    const struct plan *plan = &a.rig.plan;
+    size_t trained = a.rig.model.elements * sizeof(float);
+    assert_int_equal(plan->bytes[BUFFER_GRADIENTS], trained);
+    assert_int_equal(plan->bytes[BUFFER_MOMENT1] + plan->bytes[BUFFER_MOMENT2], 2 * trained);
+    /* A and B of q and v in three layers: (4,24), (32,4), (4,24), (16,4) */
+    assert_int_equal(a.rig.model.parameters - a.rig.model.frozen_parameters, 3 * (96 + 128 + 96 + 64));
+    int products = 0;
+    for (int i = 0; i < plan->product_count; i++) {
+        const struct gemm_shape *p = &plan->products[i];
+        if (!p->transpose_a) continue; /* doutᵀ x */
+        bool of_a = p->M == 8 && p->N == 24 /* q and v in one */,
+             of_b = p->N == 4 && (p->M == 32 || p->M == 16);
+        if (!of_a && !of_b) fail_msg("a weight's gradient (%d,%d) is computed", p->M, p->N);
+        products++;
+    }
+    assert_int_equal(products, 3);
+    close_adapted(&a);
+}
+
+static void fresh_adapters_change_nothing_and_are_a_function_of_the_seed(void **state)
+{
+    (void)state;
+    struct adapted a;
+    const struct fixture *f = &fixtures[1];
+    open_adapted(&a, f, path_of(f, "adapter"), 2, 0);
+    struct network *net = &a.rig.network;
+    struct model *model = &a.rig.model;
+    struct batch_view batch = {a.tokens, a.targets, NULL, BATCH, LENGTH};
+    size_t bytes = model->elements * sizeof(float);
+    snprintf(model->base.folder, sizeof model->base.folder, "%s", "here"); /* its weights are not drawn */
+    float *first = malloc(bytes);
+    assert_non_null(first);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        assert_int_equal(network_initialise(net, seed == 3 ? 1 : seed, NULL), STATUS_OK);
+        if (seed == 1) memcpy(first, net->weights, bytes);
+        assert_int_equal(memcmp(first, net->weights, bytes) == 0, seed != 2);
+    }
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i];
+        if (p->frozen) continue;
+        bool b = strstr(p->name, "lora_B") != NULL;
+        double bound = 1 / sqrt(p->cols), largest = 0, sum = 0;
+        for (size_t j = 0; j < p->count; j++) {
+            largest = fmax(largest, fabs((double)first[p->offset + j]));
+            sum += (double)first[p->offset + j];
+        }
+        if (b ? largest != 0
+              : !(largest <= bound && largest > 0.8 * bound && fabs(sum) < 0.3 * bound * (double)p->count))
+            fail_msg("%s: up to %g, the bound is %g", p->name, largest, bound);
+    }
+    network_forward(net, batch);
+    double fresh = network_loss(net, batch);
+    for (int l = 0; l < model->config.num_layers; l++) {
+        model->layers[l].qkv.adapter = model->layers[l].o.adapter = NULL;
+        model->layers[l].gate_up.adapter = model->layers[l].down.adapter = NULL;
+    }
+    network_forward(net, batch);
+    assert_true(fresh == network_loss(net, batch));
+    free(first);
+    close_adapted(&a);
+}
+
+/* The loss of a step with dropout, which is the same at every call. */
+static double dropped_loss(struct adapted *a)
+{
+    network_weights_written(&a->rig.network);
+    return train_step(a);
+}
+
+static void with_dropout_gradients_are_those_of_the_dropped_loss(void **state)
+{
+    (void)state;
+    const struct fixture *f = &fixtures[1];
+    struct adapted kept, a;
+    open_adapted(&kept, f, path_of(f, "adapter"), 2, 0);
+    open_dropping(&a, f, path_of(f, "adapter"), 2, 0, 0.5);
+    const struct model *model = &a.rig.model;
+    struct batch_view batch = {a.tokens, a.targets, NULL, BATCH, LENGTH};
+    size_t bytes = model->elements * sizeof(float);
+    double plain = train_step(&kept), dropped = dropped_loss(&a);
+    assert_true(fabs(plain - dropped) > 1e-4);
+    float *gradients = malloc(bytes), *w = a.rig.network.weights;
+    assert_non_null(gradients);
+    memcpy(gradients, a.rig.network.gradients, bytes);
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i];
+        size_t most = p->offset;
+        if (p->frozen) continue;
+        for (size_t j = p->offset; j < p->offset + p->count; j++)
+            if (fabsf(gradients[j]) > fabsf(gradients[most])) most = j;
+        float was = w[most];
+        double losses[2], h = 0.002;
+        for (int side = 0; side < 2; side++) {
+            w[most] = was + (side ? 1 : -1) * (float)h;
+            losses[side] = dropped_loss(&a);
+        }
+        w[most] = was;
+        double slope = (losses[1] - losses[0]) / (2 * h), got = (double)gradients[most];
+        if (!(fabs(slope - got) <= 0.05 * fabs(got) + 5e-4)) /* the loss bends */
+            fail_msg("%s: the gradient is %g, the slope %g", p->name, got, slope);
+    }
+    /* what is recomputed has the same mask; and an evaluation drops nothing */
+    struct adapted again;
+    open_dropping(&again, f, path_of(f, "adapter"), 2, 1, 0.5);
+    assert_true(dropped_loss(&again) == dropped_loss(&a));
+    assert_memory_equal(again.rig.network.gradients, a.rig.network.gradients, bytes);
+    network_forward(&a.rig.network, batch);
+    network_forward(&kept.rig.network, batch);
+    assert_true(network_loss(&a.rig.network, batch) == network_loss(&kept.rig.network, batch));
+    free(gradients);
+    close_adapted(&kept), close_adapted(&a), close_adapted(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_logits_and_gradients_are_those_of_peft),
         cmocka_unit_test(ten_steps_of_adamw_end_where_those_of_peft_end),
+        cmocka_unit_test(the_base_has_no_gradient_no_moment_and_no_weight_product),
+        cmocka_unit_test(fresh_adapters_change_nothing_and_are_a_function_of_the_seed),
+        cmocka_unit_test(with_dropout_gradients_are_those_of_the_dropped_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
