@@ -2,9 +2,9 @@
  * (models/auto/tokenization_auto.py, version 5):
  *
  *   PreTrainedTokenizerFast uses tokenizer.json as it is, and for most architectures is used when it is
- * named; for Qwen2 it is overruled by Qwen2Tokenizer, which builds a tokenizer of its own from the
- * vocabulary. That class takes the file as it is if "trust_remote_code" is set; nothing remote is run. And it
- * adds
+ * named. For Qwen2 every class that could be named is overruled by Qwen2Tokenizer, which builds a tokenizer
+ * of its own from the vocabulary. If the file describes another tokenizer than that, the only key that makes
+ * the class take the file as it is is "trust_remote_code"; nothing remote is run. The class also adds
  *   "<|endoftext|>" to the vocabulary for every special token whose key is missing, unlike for null. */
 #include "core/checkpoint/tokenizer_config.h"
 
@@ -55,22 +55,58 @@ static json_t *with_integers(json_t *value)
     return json_incref(value);
 }
 
-static bool is_text(json_t *object, const char *key, const char *text)
+static bool is_text(const json_t *object, const char *key, const char *text)
 {
     const char *value = json_string_value(json_object_get(object, key));
     return value && strcmp(value, text) == 0;
 }
 
+/* Whether tokenizer.json describes what Qwen2Tokenizer builds from its vocabulary and merges, as that of
+ * every model of the Qwen2 family does. */
+static bool is_of_qwen2(const char *folder)
+{
+    static const char pattern[] =
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+        "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+    json_t *file = read_json(folder, "tokenizer.json");
+    const char *normalizer, *first, *regex, *behavior, *second, *model, *decoder;
+    int invert, space, use_regex;
+    bool same =
+        file &&
+        !json_unpack(file, "{s:{s:s}, s:{s:[{s:s, s:{s:s}, s:s, s:b}, {s:s, s:b, s:b}!]}, s:{s:s}, s:{s:s}}",
+                     "normalizer", "type", &normalizer, "pre_tokenizer", "pretokenizers", "type", &first,
+                     "pattern", "Regex", &regex, "behavior", &behavior, "invert", &invert, "type", &second,
+                     "add_prefix_space", &space, "use_regex", &use_regex, "model", "type", &model, "decoder",
+                     "type", &decoder) &&
+        !strcmp(normalizer, "NFC") && !strcmp(first, "Split") && !strcmp(regex, pattern) &&
+        !strcmp(behavior, "Isolated") && !invert && !strcmp(second, "ByteLevel") && !space && !use_regex &&
+        !strcmp(model, "BPE") && !strcmp(decoder, "ByteLevel");
+    const json_t *bpe = json_object_get(file, "model"), *after = json_object_get(file, "post_processor");
+    same = same && !json_is_true(json_object_get(bpe, "ignore_merges")) &&
+           !json_is_true(json_object_get(bpe, "byte_fallback")) &&
+           !json_is_string(json_object_get(bpe, "unk_token")) &&
+           (!json_is_object(after) || is_text(after, "type", "ByteLevel"));
+    json_decref(file);
+    return same;
+}
+
+/* Which of its rules a tokenizer_config.json has to satisfy. */
+struct rules {
+    bool qwen2, other; /* of a Qwen2 model; whose tokenizer is another than its class builds */
+};
+
 /* False if the object has all of it already. */
-static bool settle(json_t *object, bool qwen2)
+static bool settle(json_t *object, struct rules rules)
 {
     static const char *const tokens[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
     bool changed = !is_text(object, "tokenizer_class", class_name);
     json_object_set_new(object, "tokenizer_class", json_string(class_name));
     changed = json_object_del(object, "auto_map") == 0 || changed; /* the class of code that is not here */
-    if (!qwen2) return changed;
-    changed = !json_is_true(json_object_get(object, "trust_remote_code")) || changed;
-    json_object_set_new(object, "trust_remote_code", json_true());
+    if (!rules.qwen2) return changed;
+    if (rules.other) {
+        changed = !json_is_true(json_object_get(object, "trust_remote_code")) || changed;
+        json_object_set_new(object, "trust_remote_code", json_true());
+    }
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         if (json_object_get(object, tokens[i])) continue;
         json_object_set_new(object, tokens[i], json_null());
@@ -88,7 +124,9 @@ enum status tokenizer_config_settle(const char *folder, struct err *err)
         object = json_pack("{s:s, s:b}", "tokenizer_class", "", "clean_up_tokenization_spaces", 0);
         if (!object) status = err_no_memory(err, "writing %s", path);
     }
-    if (!status && object && settle(object, is_text(config, "model_type", "qwen2"))) {
+    struct rules rules = {.qwen2 = is_text(config, "model_type", "qwen2")};
+    rules.other = rules.qwen2 && !is_of_qwen2(folder);
+    if (!status && object && settle(object, rules)) {
         json_t *whole = with_integers(object);
         char *text = json_dumps(whole, JSON_INDENT(2));
         size_t n = text ? strlen(text) : 0;

@@ -81,6 +81,32 @@ static void another_class_is_replaced_and_every_other_key_kept(void **state)
            "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
 }
 
+/* Beside a tokenizer.json that Qwen2's own class builds from the vocabulary, no key has to make it read the
+ * file; tests/fixtures/tokenizer/check_autotokenizer.py compares the ids. */
+static void a_tokenizer_of_the_qwen2_family_needs_no_trust(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"qwen_style.json", "llama_style.json", "digits_style.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char folder[] = "/tmp/anneal-tokenizer-config-XXXXXX", path[200], from[100];
+        struct file_map map;
+        struct err err = {0};
+        assert_non_null(mkdtemp(folder));
+        snprintf(path, sizeof path, "%s/config.json", folder);
+        assert_int_equal(file_write_atomic(path, "{\"model_type\": \"qwen2\"}", 23, &err), STATUS_OK);
+        snprintf(from, sizeof from, "tests/fixtures/tokenizer/%s", files[i]);
+        snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+        if (file_copy(from, path, &err) || tokenizer_config_settle(folder, &err)) fail_msg("%s", err.text);
+        snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);
+        assert_int_equal(file_map_open(path, &map, &err), STATUS_OK);
+        bool trusts = memmem(map.data, map.size, "trust_remote_code", 17) != NULL;
+        if (trusts != (i > 0)) fail_msg("%s: %.*s", files[i], (int)map.size, (const char *)map.data);
+        assert_non_null(memmem(map.data, map.size, "\"unk_token\": null", 17));
+        file_map_close(&map);
+        file_remove_tree(folder, NULL);
+    }
+}
+
 static void a_file_that_needs_no_change_stays_word_for_word(void **state)
 {
     (void)state;
@@ -95,6 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_file_names_the_class_that_takes_the_tokenizer_as_it_is),
         cmocka_unit_test(another_class_is_replaced_and_every_other_key_kept),
+        cmocka_unit_test(a_tokenizer_of_the_qwen2_family_needs_no_trust),
         cmocka_unit_test(a_file_that_needs_no_change_stays_word_for_word),
     };
     return cmocka_run_group_tests_name("tokenizer_config", tests, NULL, NULL);
