@@ -31,11 +31,12 @@ static enum status read_object(const char *folder, const char *name, size_t flag
 
 /* ---- special tokens ---- */
 
+/* Older files write -1 for no token. */
 static enum status read_id(const json_t *value, const char *file, const char *key, int64_t *out,
                            struct err *err)
 {
     json_int_t id = json_integer_value(value);
-    if (!json_is_integer(value) || id < 0 || id > INT_MAX)
+    if (!json_is_integer(value) || id < -1 || id > INT_MAX)
         return err_set(err, STATUS_CORRUPT, "%s: %s must be the id of a token, a whole number from 0", file,
                        key);
     *out = id;
@@ -49,12 +50,14 @@ static enum status read_ids(const json_t *json, const char *file, const char *ke
     const json_t *value = json_object_get(json, key);
     size_t n = json_is_array(value) ? json_array_size(value) : value && !json_is_null(value);
     enum status status = STATUS_OK;
-    *count = 0;
+    int used = 0;
     if (n > (size_t)most)
         return err_set(err, STATUS_CORRUPT, "%s: %s lists more than %d tokens", file, key, most);
-    for (size_t i = 0; !status && i < n; i++)
-        status = read_id(json_is_array(value) ? json_array_get(value, i) : value, file, key, &out[i], err);
-    if (!status) *count = (int)n;
+    for (size_t i = 0; !status && i < n; i++) {
+        status = read_id(json_is_array(value) ? json_array_get(value, i) : value, file, key, &out[used], err);
+        used += !status && out[used] >= 0;
+    }
+    *count = status ? 0 : used;
     return status;
 }
 

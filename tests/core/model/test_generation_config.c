@@ -77,13 +77,25 @@ static void a_folder_without_the_files_names_no_tokens(void **state)
     expect_template(NULL);
 }
 
+static void minus_one_is_no_token(void **state)
+{
+    (void)state;
+    struct special_tokens tokens;
+    struct err err = {0};
+    put("config.json", "{\"bos_token_id\": -1, \"eos_token_id\": [-1, 2, -1, 3], \"pad_token_id\": -1}");
+    if (special_tokens_read(folder, &tokens, &err)) fail_msg("%s", err.text);
+    assert_true(tokens.bos == -1 && tokens.pad == -1);
+    assert_int_equal(tokens.eos_count, 2);
+    assert_true(tokens.eos[0] == 2 && tokens.eos[1] == 3);
+}
+
 static void bad_ids_are_one_sentence_each(void **state)
 {
     (void)state;
     static const struct {
         const char *text, *part;
     } cases[] = {
-        {"{\"eos_token_id\": -1}", "generation_config.json: eos_token_id must be the id of a token"},
+        {"{\"eos_token_id\": -2}", "generation_config.json: eos_token_id must be the id of a token"},
         {"{\"eos_token_id\": \"</s>\"}", "eos_token_id must be"},
         {"{\"eos_token_id\": [2, 3.5]}", "eos_token_id must be"},
         {"{\"bos_token_id\": [1, 2]}", "bos_token_id lists more than 1"},
@@ -151,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(generation_config_comes_before_config),
         TEST(a_folder_without_the_files_names_no_tokens),
+        TEST(minus_one_is_no_token),
         TEST(bad_ids_are_one_sentence_each),
         TEST(the_template_file_comes_before_the_tokenizers_configuration),
         TEST(texts_of_special_tokens_come_from_both_files),
