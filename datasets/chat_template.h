@@ -18,14 +18,16 @@
 
 #include "core/base/err.h"
 
+struct json_t; /* of Jansson */
+
 struct chat_template;
 
 /* What a model's conversations look like: its chat template, which is not read yet. */
 struct chat_format {
     char *source; /* of the template, n bytes; owned */
     size_t n;
-    char name[4096]; /* of the template, for messages */
-    json_t *texts;   /* of special tokens, such as "bos_token", an object; owned */
+    char name[4096];      /* of the template, for messages */
+    struct json_t *texts; /* of special tokens, such as "bos_token", an object; owned */
 };
 void chat_format_release(struct chat_format *format); /* harmless on a zeroed struct */
 
@@ -38,7 +40,7 @@ enum status chat_template_parse(const char *source, size_t n, const char *name, 
  * add_generation_prompt; bos_token, eos_token; tools and documents, null if there are none. *out is
  * NUL-terminated UTF-8, which the caller frees; *n is its length. STATUS_FAILED also when the template itself
  * refuses the conversation. */
-enum status chat_template_render(const struct chat_template *chat, const json_t *variables, char **out,
+enum status chat_template_render(const struct chat_template *chat, const struct json_t *variables, char **out,
                                  size_t *n, struct err *err);
 
 void chat_template_free(struct chat_template *chat);
