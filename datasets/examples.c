@@ -35,10 +35,16 @@ enum status examples_check(const struct corpus *corpus, struct err *err)
     struct walk w = {.corpus = corpus};
     struct example example;
     bool good = corpus->file_count == 1;
-    while (good && !ended(&w)) good = next_example(&w, &example);
-    if (good && w.token == corpus->files[0].count) return STATUS_OK;
+    while (good && !ended(&w)) good = next_example(&w, &example) && example.run_count >= 2;
+    if (good && w.token > 0 && w.token == corpus->files[0].count) return STATUS_OK;
     return err_set(err, STATUS_CORRUPT, "%s: does not match %s (remove their folder to prepare them again)",
                    corpus->runs->path, corpus->files[0].path);
+}
+
+uint32_t examples_end(const struct corpus *corpus)
+{
+    uint64_t before = (uint64_t)token_file_id(corpus->runs, 1) + token_file_id(corpus->runs, 2);
+    return before ? token_file_id(&corpus->files[0], before - 1) : 0;
 }
 
 /* ---- one example ---- */
@@ -189,33 +195,42 @@ void example_rows_close(struct example_rows *rows)
 
 /* ---- rows ---- */
 
-static void fill_row(const struct example_rows *rows, uint64_t number, int32_t *inputs, int32_t *targets,
-                     int32_t *positions)
+/* Fills a row with these examples. */
+static void fill_with(const struct example_rows *rows, const uint64_t *chosen, int count, int32_t *inputs,
+                      int32_t *targets, int32_t *positions)
 {
-    uint64_t chosen[PACKING_WINDOW], at = 0, T = (uint64_t)rows->T;
-    int count = packing_row(&rows->packing, number, chosen);
+    const struct token_file *tokens = &rows->corpus->files[0];
+    uint64_t at = 0, T = (uint64_t)rows->T;
     for (uint64_t t = 0; t < T; t++) targets[t] = LABEL_IGNORED;
     for (int i = 0; i < count; i++) {
         const struct example *e = &rows->examples[chosen[i]];
         uint64_t places = rows->lengths[chosen[i]];
+        struct answers a = answers_of(rows, e, places);
         for (uint64_t t = 0; t < places; t++) {
-            inputs[at + t] = (int32_t)token_file_id(&rows->corpus->files[0], e->token + t);
+            inputs[at + t] = (int32_t)token_file_id(tokens, e->token + t);
             positions[at + t] = (int32_t)t;
         }
-        struct answers a = answers_of(rows, e, places);
         while (next_answer(&a))
             for (uint64_t t = a.from; t < a.to; t++)
-                targets[at + t] = (int32_t)token_file_id(&rows->corpus->files[0], e->token + t + 1);
+                targets[at + t] = (int32_t)token_file_id(tokens, e->token + t + 1);
         at += places;
     }
     for (uint64_t t = at; t < T; t++) inputs[t] = 0, positions[t] = (int32_t)(t - at);
 }
 
+void example_rows_single(const struct example_rows *rows, uint64_t number, int32_t *inputs, int32_t *targets,
+                         int32_t *positions)
+{
+    fill_with(rows, &number, 1, inputs, targets, positions);
+}
+
 void example_rows_fill(const struct example_rows *rows, uint64_t cursor, int B, int32_t *inputs,
                        int32_t *targets, int32_t *positions)
 {
-    for (uint64_t b = 0, T = (uint64_t)rows->T; b < (uint64_t)B; b++)
-        fill_row(rows, cursor + b, inputs + b * T, targets + b * T, positions + b * T);
+    for (uint64_t b = 0, T = (uint64_t)rows->T, chosen[PACKING_WINDOW]; b < (uint64_t)B; b++) {
+        int count = packing_row(&rows->packing, cursor + b, chosen);
+        fill_with(rows, chosen, count, inputs + b * T, targets + b * T, positions + b * T);
+    }
 }
 
 uint64_t example_rows_labels(const struct example_rows *rows, uint64_t cursor, uint64_t count)

@@ -23,6 +23,9 @@ struct example {
     uint32_t run_count;
 };
 
+/* The token that ends the first answer of the corpus; there is one. */
+uint32_t examples_end(const struct corpus *corpus);
+
 /* One part of a corpus. */
 struct example_rows {
     const struct corpus *corpus; /* borrowed */
@@ -51,6 +54,10 @@ void example_rows_fill(const struct example_rows *rows, uint64_t cursor, int B, 
                        int32_t *targets, int32_t *positions);
 
 struct batch_source example_rows_source(const struct example_rows *rows);
+
+/* Fills a row (T) with example `number`, below count, alone. */
+void example_rows_single(const struct example_rows *rows, uint64_t number, int32_t *inputs, int32_t *targets,
+                         int32_t *positions);
 
 /* How many targets of `count` rows count. */
 uint64_t example_rows_labels(const struct example_rows *rows, uint64_t cursor, uint64_t count);

@@ -39,16 +39,48 @@ static enum status read_file(const char *path, struct companion_file *out, struc
     return status;
 }
 
-enum status companions_set(struct companions *companions, enum companion which, const char *path,
+enum status companions_put(struct companions *companions, enum companion which, const char *bytes, size_t n,
                            struct err *err)
 {
-    struct companion_file file = {0};
-    enum status status = read_file(path, &file, err);
-    if (!status && !file.bytes) status = err_set(err, STATUS_NOT_FOUND, "%s: there is no such file", path);
-    if (status) return status;
-    free(companions->files[which].bytes);
-    companions->files[which] = file;
+    struct companion_file *file = &companions->files[which];
+    char *copy = malloc(n + 1);
+    if (!copy) return err_no_memory(err, "%s", companion_names[which]);
+    memcpy(copy, bytes, n);
+    free(file->bytes);
+    *file = (struct companion_file){copy, n};
     return STATUS_OK;
+}
+
+/* "eos_token_id" of `from` with the token at its end, as a list. */
+static json_t *with_end(const json_t *from, uint32_t token)
+{
+    const json_t *old = json_object_get(from, "eos_token_id");
+    json_t *ends = json_is_array(old) ? json_copy((json_t *)old) : json_array(), *id;
+    size_t i;
+    if (json_is_integer(old)) json_array_append(ends, (json_t *)old);
+    json_array_foreach(ends, i, id) if (json_integer_value(id) == (json_int_t)token) return ends;
+    json_array_append_new(ends, json_integer((json_int_t)token));
+    return ends;
+}
+
+enum status companions_add_end(struct companions *companions, uint32_t token, struct err *err)
+{
+    const struct companion_file *file = &companions->files[COMPANION_GENERATION_CONFIG];
+    json_t *config = file->bytes ? json_loadb(file->bytes, file->size, 0, NULL) : NULL;
+    if (!json_is_object(config)) {
+        json_decref(config);
+        config = json_object();
+    }
+    bool named = json_object_get(config, "eos_token_id");
+    json_t *ends = with_end(named ? config : companions->ids, token);
+    json_object_set(config, "eos_token_id", json_array_size(ends) > 1 ? ends : json_array_get(ends, 0));
+    json_decref(ends);
+    char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    json_decref(config);
+    if (!text) return err_no_memory(err, "generation_config.json");
+    enum status status = companions_put(companions, COMPANION_GENERATION_CONFIG, text, strlen(text), err);
+    free(text);
+    return status;
 }
 
 /* The ids in config.json or, from checkpoints of older versions, in generation_config.json. */

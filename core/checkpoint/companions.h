@@ -7,6 +7,7 @@
 #define ANNEAL_CORE_CHECKPOINT_COMPANIONS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/err.h"
 #include "datasets/tokenizer.h"
@@ -36,9 +37,12 @@ struct companions {
  * STATUS_IO, STATUS_CORRUPT or STATUS_NO_MEMORY: a file cannot be read. */
 enum status companions_read(const char *folder, const struct tokenizer *tokenizer, struct companions *out,
                             struct err *err);
-/* Replaces one by the file `path`, which must exist. */
-enum status companions_set(struct companions *companions, enum companion which, const char *path,
+/* Replaces one by n bytes, which are copied. */
+enum status companions_put(struct companions *companions, enum companion which, const char *bytes, size_t n,
                            struct err *err);
+/* Makes the token one of those that end a text, in generation_config.json, beside those that do so already.
+ */
+enum status companions_add_end(struct companions *companions, uint32_t token, struct err *err);
 /* Writes them into `folder`, the ids into its config.json where that has none. */
 enum status companions_write(const struct companions *companions, const char *folder, struct err *err);
 void companions_release(struct companions *companions); /* harmless on a zeroed struct */

@@ -288,11 +288,12 @@ enum precision plan_precision(enum precision_choice choice, enum precision best)
     return choice == CHOOSE_BEST ? best : (enum precision)(choice - 1);
 }
 
-/* A token stands for at least one byte of the prompt, but for those that a tokenizer adds at the ends. */
+/* A token stands for at least one byte of the prompt, but for those that a tokenizer adds at the ends, or a
+ * chat template, which may have a system message of its own. */
 int plan_sample_length(const struct config *c)
 {
-    enum { ADDED = 16 };
-    int64_t tokens = (int64_t)strlen(c->sample.prompt) + ADDED + c->sample.max_tokens;
+    int added = c->data.format == FORMAT_TEXT ? 16 : 256;
+    int64_t tokens = (int64_t)strlen(c->sample.prompt) + added + c->sample.max_tokens;
     return (int)(tokens < c->train.seq_len ? tokens : c->train.seq_len);
 }
 

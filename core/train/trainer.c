@@ -10,7 +10,9 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
+#include "core/model/generation_config.h"
 #include "core/model/trainable.h"
+#include "datasets/examples.h"
 
 /* ---- opening ---- */
 
@@ -79,16 +81,28 @@ static enum status warm_up(struct trainer *t, struct err *err)
     return status;
 }
 
-/* The companions of the model in `folder`, or none, and data.template go into every checkpoint from now on.
- */
+/* What a model needs to be talked with as it was trained: the chat template, and the token that ends its
+ * answers, which a model that was trained on text alone does not name. */
+static enum status add_chat_companions(struct trainer *t, struct err *err)
+{
+    struct chat_format format = {0};
+    enum status status = chat_format_of_config(t->setup.config, &format, err);
+    if (!status)
+        status = companions_put(&t->companions, COMPANION_CHAT_TEMPLATE, format.source, format.n, err);
+    if (!status) status = companions_add_end(&t->companions, examples_end(t->setup.corpus), err);
+    chat_format_release(&format);
+    return status;
+}
+
+/* The companions of the model in `folder`, if it is not NULL, and what the task adds to them, go into every
+ * checkpoint from now on. */
 static enum status take_companions(struct trainer *t, const char *folder, struct err *err)
 {
-    const char *template = t->setup.config->data.template;
+    enum status status = STATUS_OK;
     companions_release(&t->companions);
-    enum status status =
-        folder ? companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err) : STATUS_OK;
-    return status || !*template ? status
-                                : companions_set(&t->companions, COMPANION_CHAT_TEMPLATE, template, err);
+    if (folder) status = companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err);
+    bool chats = t->setup.config->data.format == FORMAT_INSTRUCTIONS;
+    return status || !chats ? status : add_chat_companions(t, err);
 }
 
 /* Checks eval.tasks, and raises the length of the cache to what it needs. */
@@ -154,7 +168,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
-    if (!status && (weights || *c->data.template)) status = take_companions(t, weights, err);
+    if (!status) status = take_companions(t, weights, err);
     if (!status && (!weights || c->lora.rank))
         status = network_initialise(&t->network, (uint64_t)c->train.seed, err);
     if (!status && weights) status = checkpoint_load_weights(weights, &t->network, err);

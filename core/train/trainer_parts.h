@@ -55,7 +55,8 @@ struct trainer {
     bool not_finite; /* a number was not finite, and health.on_nan = stop */
     struct generator generator;
     struct eval_tasks tasks;
-    bool samples; /* the corpus has a tokenizer, and the generator is open */
+    bool samples;                    /* the corpus has a tokenizer, and the generator is open */
+    struct token_list sample_prompt; /* of instruction tuning: sample.prompt as a question; owned */
     char *sample_bytes, *sample_text;
     int64_t evaluated_step; /* of the last evaluation; -1: none */
     double evaluated_loss;

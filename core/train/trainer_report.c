@@ -8,6 +8,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/generate/conversation.h"
+#include "core/model/generation_config.h"
 #include "core/train/trainer_parts.h"
 
 enum { TAGS_MAX = 64 };
@@ -98,6 +100,33 @@ bool trainer_weights_are_in_doubt(const struct trainer *t)
 
 /* ---- evaluations and samples ---- */
 
+/* The tokens that ask for an answer to sample.prompt, in the format of the conversations. */
+static enum status encode_question(struct trainer *t, struct err *err)
+{
+    const struct config *c = t->setup.config;
+    const char *prompt = c->sample.prompt;
+    struct chat_format format = {0};
+    struct conversation conversation = {0};
+    enum status status = chat_format_of_config(c, &format, err);
+    if (!status) status = conversation_begin(&conversation, &format, t->setup.corpus->tokenizer, err);
+    if (!status) status = conversation_add(&conversation, "user", prompt, strlen(prompt), err);
+    if (!status) status = conversation_encode(&conversation, &t->sample_prompt, err);
+    conversation_close(&conversation);
+    chat_format_release(&format);
+    return status ? err_prefix(err, "sample.prompt") : STATUS_OK;
+}
+
+/* Starts the generator with sample.prompt. The weights have changed, so nothing of the cache counts. */
+static enum status start_sample(struct trainer *t, struct err *err)
+{
+    const struct token_list *prompt = &t->sample_prompt;
+    size_t most = (size_t)t->generator.most, skip = prompt->count > most ? prompt->count - most : 0;
+    int kept;
+    if (!prompt->count) return generator_start(&t->generator, t->setup.config->sample.prompt, err);
+    network_truncate(&t->network, 0, 0);
+    return generator_set(&t->generator, prompt->ids + skip, prompt->count - skip, &kept, err);
+}
+
 enum status trainer_open_samples(struct trainer *t, struct err *err)
 {
     t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
@@ -107,12 +136,14 @@ enum status trainer_open_samples(struct trainer *t, struct err *err)
     t->samples = true;
     enum status status = generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);
     t->generator.most = plan_sample_length(t->setup.config); /* the cache may be longer, for eval.tasks */
-    return status;
+    bool asks = t->setup.config->data.format == FORMAT_INSTRUCTIONS;
+    return status || !asks ? status : encode_question(t, err);
 }
 
 void trainer_close_samples(struct trainer *t)
 {
     generator_close(&t->generator);
+    token_list_release(&t->sample_prompt);
     free(t->sample_bytes);
     free(t->sample_text);
 }
@@ -199,11 +230,13 @@ enum status trainer_sample(struct trainer *t, struct err *err)
                                 .seed = (uint64_t)c->train.seed ^ ((uint64_t)t->state.step << 20)};
     size_t used = 0;
     if (!t->samples) return STATUS_OK;
-    enum status status = generator_start(&t->generator, c->sample.prompt, err);
+    const struct tokenizer *tokenizer = t->setup.corpus->tokenizer;
+    enum status status = start_sample(t, err);
     for (int64_t i = 0; !status && i < c->sample.max_tokens; i++) {
         size_t n;
-        const char *piece = tokenizer_token_bytes(t->setup.corpus->tokenizer,
-                                                  generator_next(&t->generator, &sampling, i), &n);
+        uint32_t token = generator_next(&t->generator, &sampling, i);
+        if (t->sample_prompt.count && tokenizer_is_special(tokenizer, token)) break; /* the answer's end */
+        const char *piece = tokenizer_token_bytes(tokenizer, token, &n);
         if (used + n > SAMPLE_BYTES_MAX / 4) break; /* cleaning may turn one byte into three */
         memcpy(t->sample_bytes + used, piece, n);
         used += n;

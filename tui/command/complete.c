@@ -148,6 +148,7 @@ static const struct source {
     {"data.train", {offer_recipes, offer_files}},
     {"data.val", {offer_recipes, offer_files}},
     {"eval.tasks", {offer_files}},
+    {"data.template", {offer_files}},
     {"data.tokenizer", {offer_bytes, offer_bpe, offer_files}},
     {"model.from", {offer_models, offer_folders}},
 };

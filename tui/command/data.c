@@ -1,5 +1,5 @@
 /* anneal data prepare | info | fetch | clean: turns text into token files, describes them, prepares the texts
- * of recipes, and deletes what training has kept. */
+ * of recipes, and deletes what training has kept. `data show` is in data_show.c. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "datasets/preparation.h"
 #include "datasets/recipe.h"
 #include "tui/command/command.h"
+#include "tui/command/data.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 
@@ -111,22 +112,6 @@ static bool count_tokens(const struct corpus *corpus, struct census *out)
     return true;
 }
 
-/* A token as text on one line: a backslash, control characters and what is not UTF-8 as escapes. */
-static char *spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, size_t size)
-{
-    size_t n = 0, to = 0;
-    const char *bytes = tokenizer ? tokenizer_token_bytes(tokenizer, id, &n) : "";
-    bool whole = utf8_valid_bytes(bytes, n) == n;
-    for (size_t i = 0; i < n && to + 5 < size; i++) {
-        unsigned char c = (unsigned char)bytes[i];
-        bool plain = c >= 0x20 && c != 0x7F && c != '\\' && (c < 0x80 || whole);
-        to += (size_t)snprintf(buf + to, size - to, plain ? "%c" : "\\x%02x", c);
-    }
-    to = utf8_valid_bytes(buf, to); /* cut at a character */
-    buf[to] = '\0';
-    return buf;
-}
-
 /* Zeroes the counts of the tokens that it shows. */
 static void show_most_frequent(struct output *o, const struct corpus *corpus, const struct census *census)
 {
@@ -139,7 +124,7 @@ static void show_most_frequent(struct output *o, const struct corpus *corpus, co
         uint64_t n = census->counts[most];
         if (!n) break;
         census->counts[most] = 0;
-        spell(corpus->tokenizer, most, token, sizeof token);
+        data_spell(corpus->tokenizer, most, token, sizeof token);
         output_item(o);
         OUTPUT_MEMBERS(o, "id", most, "count", (int64_t)n, "share", (double)n / (double)corpus->tokens,
                        "token", token);
@@ -299,13 +284,13 @@ static const struct command data_clean = COMMAND(
              "again, and prints how much that frees. Nothing is lost: what is needed again is encoded again, "
              "with the same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay.");
 
-static const struct command *const subcommands[] = {&data_prepare, &data_info, &data_fetch, &data_clean,
-                                                    NULL};
+static const struct command *const subcommands[] = {&data_prepare, &data_info,  &data_show,
+                                                    &data_fetch,   &data_clean, NULL};
 
 const struct command command_data = {
     .line =
         {.name = "data",
-         .words = "prepare|info|fetch|clean",
+         .words = "prepare|info|show|fetch|clean",
          .notes =
              "  anneal data fetch kjv                                  the King James Bible as plain text\n"
              "  anneal data prepare kjv -o kjv.tok                     the same as tokens, with a BPE of its "
@@ -313,6 +298,7 @@ const struct command command_data = {
              "  anneal data prepare books/ notes.txt --tokenizer bpe:8192 -o mine.tok\n"
              "  anneal data prepare more.txt --tokenizer mine.tokenizer.json -o more.tok\n"
              "  anneal data info mine.tok\n"
+             "  anneal data show chats.jsonl --row 3 --model.from=my-model\n"
              "  anneal data info 'shards/train_*.bin' --tokenizer gpt2/tokenizer.json"},
     .summary = "encode texts into token files, and look into such files",
     .subcommands = subcommands,

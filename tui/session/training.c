@@ -12,7 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/model/generation_config.h"
+#include "tui/session/configured_corpus.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
@@ -64,23 +64,9 @@ static enum status add_hint_of_moved(const struct training_session *s, const cha
 
 static enum status open_corpus(struct training_session *s, struct err *err)
 {
-    const struct config *c = &s->config;
-    char cache[PATH_MAX];
-    const struct progress *progress = s->watcher->progress;
-    const char *moved = "data.train";
-    struct chat_format chat = {0}, *format = c->data.format == FORMAT_INSTRUCTIONS ? &chat : NULL;
-    enum status status = file_format_path(cache, sizeof cache, err, "%s/data", s->home);
-    if (!status && format && (status = chat_format_of_config(c, format, err))) moved = "data.template";
-    if (!status)
-        status = format ? corpus_open_instructions(c->data.train, c->data.tokenizer, format, cache, progress,
-                                                   &s->corpus, err)
-                        : corpus_open(c->data.train, c->data.tokenizer, cache, progress, &s->corpus, err);
-    if (status && strchr(c->data.tokenizer, '/') && !file_exists(c->data.tokenizer)) moved = "data.tokenizer";
-    if (!status && *c->data.val) {
-        status = corpus_open_validation(&s->corpus, c->data.val, format, cache, progress, err);
-        moved = "data.val";
-    }
-    chat_format_release(&chat);
+    const char *moved;
+    enum status status =
+        configured_corpus_open(&s->config, s->home, s->watcher->progress, &s->corpus, &moved, err);
     s->watcher->prepared(s->watcher->context);
     return status ? add_hint_of_moved(s, moved, err) : STATUS_OK;
 }

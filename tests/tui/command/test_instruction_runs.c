@@ -1,0 +1,171 @@
+/* Instruction tuning with the real binary: a run learns to answer and to stop, resumes bit for bit, and shows
+ * what it learns from. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+#define TEMPLATE                                                                                             \
+    "{% for m in messages %}<|pad|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"                       \
+    "{% if add_generation_prompt %}<|pad|>assistant\n{% endif %}"
+
+struct place {
+    struct stage stage;
+    char data[640], template[640];           /* files */
+    char data_word[700], template_word[700]; /* settings */
+};
+
+/* Conversations of one or two questions, answered in capital letters. */
+static void write_data(const char *path, int count)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+    for (int i = 0; i < count; i++) {
+        char low = (char)('a' + i % 5), high = (char)('A' + i % 5);
+        if (i % 2)
+            fprintf(out, "{\"prompt\": \"%c?\", \"completion\": \"%c %c\"}\n", low, high, high);
+        else
+            fprintf(out,
+                    "{\"messages\": [{\"role\": \"user\", \"content\": \"%c?\"}, {\"role\": \"assistant\", "
+                    "\"content\": \"%c %c\"}, {\"role\": \"user\", \"content\": \"again\"}, {\"role\": "
+                    "\"assistant\", \"content\": \"%c\"}]}\n",
+                    low, high, high, high);
+    }
+    fclose(out);
+    stage_write(path, text, n);
+    free(text);
+}
+
+static void open_place(struct place *p, const char *name)
+{
+    stage_open(&p->stage, name);
+    snprintf(p->data, sizeof p->data, "%s/chats.jsonl", p->stage.folder);
+    snprintf(p->template, sizeof p->template, "%s/turns.jinja", p->stage.folder);
+    snprintf(p->data_word, sizeof p->data_word, "--data.train=%s", p->data);
+    snprintf(p->template_word, sizeof p->template_word, "--data.template=%s", p->template);
+    write_data(p->data, 60);
+    stage_write(p->template, TEMPLATE, strlen(TEMPLATE));
+}
+
+/* Trains a run of this name; returns what it said. */
+static struct process *train(const struct place *p, int status, const char *name, const char *steps,
+                             const char *more)
+{
+    return process_run(status, "train", p->stage.config, "--name", name, "--data.format=instructions",
+                       p->data_word, p->template_word,
+                       "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json", "--train.seq_len=64",
+                       "--model.vocab_size=443", "--train.learning_rate=1e-2", "--train.accumulation_steps=2",
+                       "--progress=plain", steps, more, NULL);
+}
+
+static void a_run_learns_to_answer_and_to_stop(void **state)
+{
+    (void)state;
+    struct place p;
+    char path[700], prelude[800];
+    open_place(&p, "instructions-answer");
+    struct process *run = train(&p, 0, "chats", "--train.total_steps=150", "--sample.prompt=c?");
+    assert_non_null(strstr(process_stderr(run), "54 conversations in "));
+    assert_non_null(strstr(process_stderr(run), "c?C C\n")); /* a sample, without the end token */
+    process_close(run);
+    snprintf(path, sizeof path, "%s/lines.txt", p.stage.folder);
+    snprintf(prelude, sizeof prelude, "exec <%s;", path);
+    stage_write(path, "b?\nagain\n", 9);
+    const char *words[] = {"chat", "chats", "--temperature=0", NULL}; /* with the template of the run */
+    struct process *chat =
+        process_expect(0, process_open(&(struct process_options){.arguments = words, .prelude = prelude}));
+    assert_string_equal(process_stdout(chat), "B B\nB\n");
+    process_close(chat);
+}
+
+static void a_resumed_run_continues_bit_for_bit(void **state)
+{
+    (void)state;
+    struct place p;
+    struct history whole, resumed;
+    open_place(&p, "instructions-resume");
+    process_close(train(&p, 0, "half", "--train.total_steps=20", "--train.schedule=constant"));
+    process_close(train(&p, 0, "same", "--train.total_steps=40", "--train.schedule=constant"));
+    process_close(process_run(0, "resume", "half", "--train.total_steps=40", "--progress=none", NULL));
+    history_read("same", &whole);
+    history_read("half", &resumed);
+    assert_int_equal(whole.count, 40);
+    history_expect_equal(&whole, &resumed);
+    history_release(&whole);
+    history_release(&resumed);
+    write_data(p.data, 61);
+    struct process *changed =
+        process_run(2, "resume", "half", "--train.total_steps=60", "--progress=none", NULL);
+    assert_non_null(strstr(process_stderr(changed), "the corpus has changed"));
+    process_close(changed);
+}
+
+static void a_broken_line_is_named_and_leaves_no_run(void **state)
+{
+    (void)state;
+    struct place p;
+    open_place(&p, "instructions-broken");
+    const char *text = "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"a\"}\n";
+    stage_write(p.data, text, strlen(text));
+    struct process *run = train(&p, 1, "broken", "--train.total_steps=4", NULL);
+    assert_non_null(strstr(process_stderr(run), "chats.jsonl: line 2: needs \"messages\", or \"prompt\" and "
+                                                "\"completion\" (its members: \"prompt\")"));
+    process_close(run);
+    assert_int_equal(stage_count_runs(), 0);
+    assert_int_equal(stage_count_leftovers(&p.stage), 0);
+}
+
+static void without_a_chat_template_the_remedy_is_named(void **state)
+{
+    (void)state;
+    struct place p;
+    open_place(&p, "instructions-none");
+    struct process *run = process_run(2, "train", p.stage.config, "--data.format=instructions", p.data_word,
+                                      "--data.tokenizer=bytes", NULL);
+    assert_non_null(strstr(process_stderr(run), "name the model whose chat template"));
+    process_close(run);
+}
+
+static void the_row_that_is_shown_marks_what_is_learned(void **state)
+{
+    (void)state;
+    struct place p;
+    open_place(&p, "instructions-show");
+    const char *tokenizer = "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json";
+    char *text = process_output("data", "show", p.data, "--row", "3", tokenizer, p.template_word, NULL);
+    assert_non_null(strstr(text,
+                           "<|pad|>user\nc?<|end|>\n<|pad|>assistant\n[[C C<|end|>]]\n<|pad|>user\nagain"
+                           "<|end|>\n<|pad|>assistant\n[[C<|end|>]]\n"));
+    free(text);
+    text = process_output("data", "show", p.data, "--training", "--json", tokenizer, p.template_word, NULL);
+    json_t *row = json_loads(text, 0, NULL);
+    assert_true(json_integer_value(json_object_get(row, "sequences")) > 1);
+    assert_true(json_integer_value(json_object_get(row, "learned")) > 8);
+    json_decref(row);
+    free(text);
+    text =
+        process_output("data", "show", p.stage.corpus, "--data.tokenizer=bytes", "--train.seq_len=8", NULL);
+    assert_non_null(strstr(text, ": 9 tokens, 8 learned, 1 sequence"));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_run_learns_to_answer_and_to_stop, process_close_all),
+        cmocka_unit_test_teardown(a_resumed_run_continues_bit_for_bit, process_close_all),
+        cmocka_unit_test_teardown(a_broken_line_is_named_and_leaves_no_run, process_close_all),
+        cmocka_unit_test_teardown(without_a_chat_template_the_remedy_is_named, process_close_all),
+        cmocka_unit_test_teardown(the_row_that_is_shown_marks_what_is_learned, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,256 @@
+/* anneal data show: one row as training sees it, with the tokens that are learned. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "datasets/batch.h"
+#include "datasets/examples.h"
+#include "tui/command/command.h"
+#include "tui/command/data.h"
+#include "tui/command/output.h"
+#include "tui/command/progress_bar.h"
+#include "tui/session/configured_corpus.h"
+
+struct options {
+    int64_t row;
+    int progress;
+    bool training, json;
+};
+
+/* A row of (T) tokens. */
+struct row {
+    const struct options *options;
+    struct config config;
+    struct corpus corpus;
+    struct split split, held;           /* of text */
+    struct example_rows examples, none; /* of conversations */
+    uint64_t rows;
+    int T;
+    int32_t *memory, *inputs, *targets, *positions;
+};
+
+static enum status read_config(struct row *r, const struct words *words, struct err *err)
+{
+    char word[CONFIG_TEXT_MAX + 16];
+    const char *file = words->words[0];
+    enum status status = file_format_path(word, sizeof word, err, "data.train=%s", file);
+    config_init(&r->config);
+    if (!status) status = config_read_word(&r->config, word, err);
+    if (!status && text_ends_with(file, ".jsonl"))
+        status = config_read_word(&r->config, "data.format=instructions", err);
+    for (int i = 0; !status && i < words->setting_count; i++)
+        status = config_read_word(&r->config, words->settings[i], err);
+    return status ? status : config_finish(&r->config, err);
+}
+
+/* Without --training nothing is held out, and the order is that of the file. */
+static enum status open_rows(struct row *r, struct err *err)
+{
+    const struct config *c = &r->config;
+    bool training = r->options->training;
+    double held = training ? c->data.val_fraction : 0;
+    enum shuffle shuffle = training ? c->data.shuffle : SHUFFLE_NONE;
+    uint64_t seed = (uint64_t)c->train.seed;
+    enum status status;
+    if (r->corpus.runs) {
+        status = example_rows_open(&r->corpus, c->data.val_split, held, r->T, seed, shuffle,
+                                   c->data.too_long == TOO_LONG_REFUSE, &r->examples, &r->none, err);
+        r->rows = training ? r->examples.packing.rows : r->examples.count;
+        return status;
+    }
+    status = split_corpus(&r->corpus, c->data.val_split, held, r->T, seed, shuffle, &r->split, &r->held, err);
+    r->split.padding = c->data.padding;
+    r->rows = r->split.sequences;
+    return status;
+}
+
+static enum status fill(struct row *r, struct err *err)
+{
+    uint64_t number = (uint64_t)r->options->row - 1;
+    size_t T = (size_t)r->T;
+    if (number >= r->rows)
+        return err_set(err, STATUS_NOT_FOUND, "--row %" PRId64 ": there are %" PRIu64 " rows",
+                       r->options->row, r->rows);
+    r->memory = calloc(3 * T, sizeof *r->memory);
+    if (!r->memory) return err_no_memory(err, "a row of %d tokens", r->T);
+    r->inputs = r->memory, r->targets = r->inputs + T, r->positions = r->targets + T;
+    if (!r->corpus.runs) {
+        split_batch(&r->split, number, 1, r->inputs, r->targets);
+        for (size_t t = 0; t < T; t++) r->positions[t] = (int32_t)t;
+    } else if (r->options->training) {
+        example_rows_fill(&r->examples, number, 1, r->inputs, r->targets, r->positions);
+    } else {
+        example_rows_single(&r->examples, number, r->inputs, r->targets, r->positions);
+    }
+    return STATUS_OK;
+}
+
+/* ---- the tokens, in order ---- */
+
+struct place {
+    uint32_t id;
+    int position; /* in its sequence */
+    bool learned;
+};
+
+/* Whether the sequence that begins at t is the empty rest of a packed row. */
+static bool is_rest(const struct row *r, int t)
+{
+    if (!r->corpus.runs) return false;
+    for (int u = t; u < r->T; u++)
+        if (r->targets[u] != LABEL_IGNORED || r->inputs[u] != 0 || r->positions[u] != u - t) return false;
+    return true;
+}
+
+/* Fills places, at most 2·T, and returns how many. The token behind an input is its target or, where that
+ * does not count, the next input of the sequence. */
+static int list_places(const struct row *r, struct place *places)
+{
+    int count = 0;
+    for (int t = 0; t < r->T; t++) {
+        bool first = r->positions[t] == 0, more = t + 1 < r->T && r->positions[t + 1] != 0;
+        if (first && is_rest(r, t)) break;
+        if (first) places[count++] = (struct place){(uint32_t)r->inputs[t], 0, false};
+        bool learned = r->targets[t] != LABEL_IGNORED;
+        if (learned || more)
+            places[count++] = (struct place){(uint32_t)(learned ? r->targets[t] : r->inputs[t + 1]),
+                                             r->positions[t] + 1, learned};
+    }
+    return count;
+}
+
+/* ---- printing ---- */
+
+char *data_spell(const struct tokenizer *tokenizer, uint32_t id, char *buf, size_t size)
+{
+    size_t n = 0, to = 0;
+    const char *bytes = tokenizer ? tokenizer_token_bytes(tokenizer, id, &n) : "";
+    bool whole = utf8_valid_bytes(bytes, n) == n;
+    for (size_t i = 0; i < n && to + 5 < size; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        bool plain = c >= 0x20 && c != 0x7F && c != '\\' && (c < 0x80 || whole);
+        to += (size_t)snprintf(buf + to, size - to, plain ? "%c" : "\\x%02x", c);
+    }
+    to = utf8_valid_bytes(buf, to); /* cut at a character */
+    buf[to] = '\0';
+    return buf;
+}
+
+/* The text of places [from, to), which has to be freed; NULL: no memory, or no tokenizer. */
+static char *text_of(const struct row *r, const struct place *places, int from, int to, size_t *n)
+{
+    if (!r->corpus.tokenizer) return NULL;
+    char *text = NULL;
+    FILE *out = open_memstream(&text, n);
+    for (int i = from; out && i < to; i++) {
+        size_t length;
+        const char *bytes = tokenizer_token_bytes(r->corpus.tokenizer, places[i].id, &length);
+        fwrite(bytes, 1, length, out);
+    }
+    if (out) fclose(out);
+    return text;
+}
+
+static void print_text(const struct row *r, const struct place *places, int count)
+{
+    const char *no_color = getenv("NO_COLOR");
+    bool color = isatty(STDOUT_FILENO) && !(no_color && *no_color);
+    for (int from = 0, to; from < count; from = to) {
+        bool learned = places[from].learned;
+        for (to = from + 1; to < count && places[to].learned == learned && places[to].position; to++) {
+        }
+        size_t n = 0;
+        char *text = text_of(r, places, from, to, &n), *clean = malloc(4 * n + 1);
+        if (places[from].position == 0 && from) fputs(color ? "\033[90m\n────\033[0m\n" : "\n────\n", stdout);
+        if (text && clean) clean_block(clean, 4 * n + 1, text, n);
+        if (!text)
+            for (int i = from; i < to; i++) printf(learned ? "[%u]" : "%u ", places[i].id);
+        else if (clean && learned)
+            printf(color ? "\033[32m%s\033[0m" : "[[%s]]", clean);
+        else if (clean)
+            fputs(clean, stdout);
+        free(text), free(clean);
+    }
+    putchar('\n');
+}
+
+static enum status print(const struct row *r, const struct place *places, int count, struct err *err)
+{
+    struct output o;
+    int64_t learned = 0, sequences = 0;
+    for (int i = 0; i < count; i++) learned += places[i].learned, sequences += places[i].position == 0;
+    if (!r->options->json) {
+        printf("row %" PRId64 " of %" PRIu64 ": %d tokens, %" PRId64 " learned, %" PRId64 " sequence%s\n\n",
+               r->options->row, r->rows, count, learned, sequences, text_plural(sequences));
+        print_text(r, places, count);
+        return output_check(err);
+    }
+    output_begin(&o, true);
+    OUTPUT_MEMBERS(&o, "row", r->options->row, "rows", (int64_t)r->rows, "learned", learned, "sequences",
+                   sequences);
+    output_list(&o, "tokens", "");
+    for (int i = 0; i < count; i++) {
+        char token[256];
+        output_item(&o);
+        OUTPUT_MEMBERS(&o, "id", places[i].id, "token",
+                       data_spell(r->corpus.tokenizer, places[i].id, token, sizeof token), "position",
+                       places[i].position, "learned", places[i].learned);
+    }
+    output_list_end(&o);
+    return output_end(&o, err);
+}
+
+static enum status show(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct row *r = calloc(1, sizeof *r);
+    struct place *places = NULL;
+    struct progress_bar bar;
+    char home[PATH_MAX];
+    const char *key;
+    if (!r) return err_no_memory(err, "a row");
+    r->options = o;
+    struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
+    enum status status = read_config(r, words, err);
+    if (!status) status = file_anneal_home(home, sizeof home, err);
+    if (!status) status = configured_corpus_open(&r->config, home, &progress, &r->corpus, &key, err);
+    progress_bar_clear(&bar);
+    r->T = (int)r->config.train.seq_len;
+    if (!status) status = open_rows(r, err);
+    if (!status) status = fill(r, err);
+    if (!status && !(places = malloc(2 * (size_t)r->T * sizeof *places)))
+        status = err_no_memory(err, "a row of %d tokens", r->T);
+    if (!status) status = print(r, places, list_places(r, places), err);
+    free(places);
+    free(r->memory);
+    example_rows_close(&r->examples);
+    example_rows_close(&r->none);
+    split_release(&r->split);
+    split_release(&r->held);
+    corpus_close(&r->corpus);
+    free(r);
+    return status;
+}
+
+static const struct option_spec show_options[] = {
+    OPTION("row", OPTION_WHOLE, AT(row), "N", "which one, from 1 (the default)", .least = 1),
+    OPTION("training", OPTION_FLAG, AT(training), NULL,
+           "the Nth row that training sees: shuffled, without what is held out, and conversations packed"),
+    JSON_OPTION,
+    PROGRESS_OPTION,
+    {0},
+};
+
+const struct command data_show = COMMAND(
+    "data show", "FILE", 1, 1, show_options, "show a row as training sees it, and what of it is learned",
+    show, (struct options){.row = 1}, .settings = true,
+    .about =
+        "Shows conversation N of FILE, JSONL, as the chat template writes it, or sequence N of a text. On a "
+        "terminal what is learned is green, elsewhere it is [[in brackets]].\n"
+        "FILE and the settings mean the same as in `anneal train`: --model.from or --data.tokenizer names "
+        "the model, --data.template another chat template, --train.seq_len the tokens of a row.");

@@ -1,0 +1,39 @@
+/* See configured_corpus.h. */
+#include "tui/session/configured_corpus.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/model/generation_config.h"
+
+static enum status open_both(const struct config *c, const struct chat_format *format, const char *cache,
+                             const struct progress *progress, struct corpus *out, const char **key,
+                             struct err *err)
+{
+    const char *train = c->data.train, *tokenizer = c->data.tokenizer;
+    *key = "data.train";
+    enum status status = format
+                             ? corpus_open_instructions(train, tokenizer, format, cache, progress, out, err)
+                             : corpus_open(train, tokenizer, cache, progress, out, err);
+    if (status && strchr(tokenizer, '/') && !file_exists(tokenizer)) *key = "data.tokenizer";
+    if (status || !*c->data.val) return status;
+    *key = "data.val";
+    status = corpus_open_validation(out, c->data.val, format, cache, progress, err);
+    if (status) corpus_close(out);
+    return status;
+}
+
+enum status configured_corpus_open(const struct config *c, const char *home, const struct progress *progress,
+                                   struct corpus *out, const char **key, struct err *err)
+{
+    char cache[PATH_MAX];
+    struct chat_format format = {0};
+    bool chats = c->data.format == FORMAT_INSTRUCTIONS;
+    *key = "data.template";
+    enum status status = file_format_path(cache, sizeof cache, err, "%s/data", home);
+    if (!status && chats) status = chat_format_of_config(c, &format, err);
+    if (!status) status = open_both(c, chats ? &format : NULL, cache, progress, out, key, err);
+    chat_format_release(&format);
+    return status;
+}
