@@ -163,6 +163,50 @@ static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
     history_release(&resumed);
 }
 
+/* Norms and head are trained beside the adapters: what they have learned is in the checkpoint. */
+static void what_is_trained_beside_the_adapters_is_saved(void **state)
+{
+    (void)state;
+    struct stage s;
+    char data[720], val[720];
+    open_stage(&s, "beside");
+    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    snprintf(val, sizeof val, "--data.val=%s", tokens_path);
+    process_close(process_run(0, "train", "--model.from=" PEFT "qwen2", data, val, "--name=beside",
+                              "--lora.rank=1", "--lora.layers=1", "--lora.train_norms=true",
+                              "--lora.train_head=true", "--train.total_steps=6", "--train.batch_size=2",
+                              "--train.seq_len=20", "--train.learning_rate=0.05", "--train.warmup_steps=0",
+                              "--eval.every=6", "--eval.batches=0", "--eval.early=false", "--sample.every=0",
+                              "--checkpoint.contents=weights", "--progress=none", NULL));
+    json_t *runs = stage_runs();
+    double trained = stage_real(json_array_get(runs, 0), "best_val_loss"), loss = loss_of("beside", NULL);
+    if (!(fabs(trained - loss) < 1e-5 * trained))
+        fail_msg("trained to %.9g, the checkpoint has %.9g", trained, loss);
+    char *out = process_output("model", "info", "beside", "--json", NULL);
+    json_t *info = json_loads(out, 0, NULL);
+    /* adapters of q and v of one layer, the norms, the head */
+    assert_int_equal(stage_int(info, "parameters"), 24 + 32 + 24 + 16 + 7 * 24 + VOCABULARY * 24);
+    json_decref(info), json_decref(runs);
+    free(out);
+}
+
+static void a_fork_of_adapters_goes_on_from_them(void **state)
+{
+    (void)state;
+    struct stage s;
+    struct history whole, fork;
+    open_stage(&s, "forked");
+    train(PEFT "qwen3", "whole", "12");
+    process_close(process_run(0, "fork", "whole", "--step=8", "--name=fork", "--progress=none", NULL));
+    history_read("whole", &whole);
+    history_read("fork", &fork);
+    assert_true(whole.count == 12 && fork.count == 12);
+    for (int i = 8; i < 12; i++) assert_string_equal(whole.steps[i].values, fork.steps[i].values);
+    assert_true(loss_of("whole", NULL) == loss_of("fork", NULL));
+    history_release(&whole);
+    history_release(&fork);
+}
+
 /* Copies a fixture's adapter_config.json with `from` replaced by `to`, and its tensors. */
 static const char *changed_adapter(const struct stage *s, const char *from, const char *to)
 {
@@ -276,6 +320,8 @@ int main(void)
         cmocka_unit_test_teardown(adapters_of_peft_find_their_base_and_change_its_loss, process_close_all),
         cmocka_unit_test_teardown(a_checkpoint_of_adapters_holds_no_weight_of_the_base, process_close_all),
         cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
+        cmocka_unit_test_teardown(what_is_trained_beside_the_adapters_is_saved, process_close_all),
+        cmocka_unit_test_teardown(a_fork_of_adapters_goes_on_from_them, process_close_all),
         cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
         cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
         cmocka_unit_test_teardown(keys_that_fit_no_matrix_are_refused, process_close_all),
