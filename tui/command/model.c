@@ -1,5 +1,6 @@
 /* anneal model info | export | import: describes a model from the headers of its files alone (several files,
  * as Hugging Face splits large models, are one model); exports a run's model; imports others for runs. */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -209,6 +210,62 @@ static const struct command model_info = COMMAND(
     .about = "Prints sizes, parameters, bytes and every tensor with its shape and type, for a run's "
              "checkpoint or for any folder with config.json and model.safetensors (or shards and their "
              "model.safetensors.index.json), such as a Hugging Face checkout. Only headers are read.");
+
+/* ---- list ---- */
+
+static int is_imported(const struct dirent *entry)
+{
+    char folder[PATH_MAX];
+    return !strstr(entry->d_name, ".tmp-") && imported_model_find(entry->d_name, folder, sizeof folder);
+}
+
+static void show_imported(struct output *o, const char *name)
+{
+    struct description d = {0};
+    struct err problem = {0};
+    char folder[PATH_MAX];
+    enum status status = imported_model_folder(name, folder, sizeof folder, &problem);
+    if (!status) status = open_description(&d, folder, &problem);
+    output_item(o);
+    OUTPUT_MEMBERS(o, "name", name, "parameters", status ? -1 : (int64_t)d.parameters, "bytes",
+                   status ? -1 : (int64_t)d.bytes, "dtype",
+                   !status && d.weights.count ? d.weights.tensors[0].dtype : NULL, "folder", folder);
+    if (status) output_warn("%s", problem.text);
+    safetensors_close(&d.weights);
+}
+
+static enum status run_list_models(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct dirent **entries = NULL;
+    struct output out;
+    char folder[PATH_MAX];
+    (void)words;
+    enum status status = imported_model_folder("", folder, sizeof folder, err);
+    int count = status ? 0 : scandir(folder, &entries, is_imported, alphasort);
+    if (count < 0 && errno != ENOENT)
+        status = err_set(err, STATUS_IO, "%s: cannot read the folder: %s", folder, strerror(errno));
+    if (status) return status;
+    output_begin(&out, o->json);
+    output_list(&out, "models", "");
+    for (int i = 0; i < count; i++) {
+        show_imported(&out, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    output_list_end(&out);
+    if (count <= 0 && !o->json)
+        fprintf(stderr, "there are no imported models yet (import one with `%s model import FOLDER`)\n",
+                TEXT_PROGRAM);
+    return output_end(&out, err);
+}
+
+static const struct option_spec list_options[] = {JSON_OPTION, {0}};
+
+static const struct command model_list = COMMAND(
+    "model list", "", 0, 0, list_options, "list the imported models", run_list_models, defaults,
+    .about = "Prints the models that `anneal model import` keeps in $ANNEAL_HOME/models. To remove one, "
+             "remove its folder.");
 
 /* ---- export ---- */
 
@@ -435,13 +492,14 @@ static const struct command model_merge =
                      "peft's folders are "
                      "read as well. Adapters that were trained on other weights are refused.");
 
-static const struct command *const subcommands[] = {&model_info, &model_export, &model_import, &model_merge,
-                                                    NULL};
+static const struct command *const subcommands[] = {&model_info,   &model_list,  &model_export,
+                                                    &model_import, &model_merge, NULL};
 
 const struct command command_model = {
     .line = {.name = "model",
-             .words = "info|export|import|merge",
+             .words = "info|list|export|import|merge",
              .notes = "  anneal model info latest\n"
+                      "  anneal model list\n"
                       "  anneal model info Qwen3-0.6B/ --json\n"
                       "  anneal model export latest --best -o kjv-model\n"
                       "  anneal model export latest --gguf q8_0 -o kjv.gguf\n"

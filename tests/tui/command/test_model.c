@@ -179,7 +179,7 @@ static void an_exported_model_stands_on_its_own(void **state)
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
                             "there is no checkpoint of step 7, or it has been removed");
     process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o PATH");
-    process_expect_sentence(process_run(2, "model", NULL), "no command given: info|export|import");
+    process_expect_sentence(process_run(2, "model", NULL), "no command given: info|list|export|import");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.folder, NULL),
                             "is a folder, but GGUF is one file (-o ");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.corpus, NULL),
@@ -414,6 +414,11 @@ static void an_imported_model_goes_by_its_name(void **state)
     free(from_run);
     free(from_import);
     process_close(process_run(0, "evaluate", "mine", data, "--seq-len=32", NULL));
+    said = process_output("model", "list", NULL);
+    assert_non_null(strstr(said, "\nkept  "));
+    assert_non_null(strstr(said, "\nmine  "));
+    free(said);
+    process_expect_sentence(process_run(1, "generate", "keft", NULL), " model list` lists those)");
     json_t *described = info("kept", NULL);
     assert_int_equal(json_array_size(json_object_get(described, "tensors")), 11);
     json_decref(described);
@@ -424,6 +429,18 @@ static void an_imported_model_goes_by_its_name(void **state)
                                 "/%/models/kept'");
     assert_string_not_equal(row, "");
     free(row);
+    snprintf(path, sizeof path, "%s/models/mine/model.safetensors", s.home);
+    stage_write(path, "", 0);
+    struct process *list = process_run(0, "model", "list", "--json", NULL);
+    assert_non_null(strstr(process_stderr(list), "the header is cut off"));
+    json_t *listed = json_loads(process_stdout(list), 0, NULL), *models = json_object_get(listed, "models");
+    assert_int_equal(json_array_size(models), 2);
+    assert_string_equal(stage_text(json_array_get(models, 0), "name"), "kept");
+    assert_int_equal(stage_int(json_array_get(models, 0), "bytes"),
+                     4 * stage_int(json_array_get(models, 0), "parameters"));
+    assert_true(json_is_null(json_object_get(json_array_get(models, 1), "parameters")));
+    json_decref(listed);
+    process_close(list);
     snprintf(path, sizeof path, "%s/models/kept", s.home);
     process_expect_sentence(
         process_run(2, "model", "import", path, NULL),
