@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
+#include "datasets/inputs.h"
 #include "tui/command/evaluation.h"
 
 enum { BATCH_TOKENS = 4096, LENGTH_MAX = 1024 };
@@ -50,6 +51,15 @@ static enum status open_corpus(struct reading *r, const char *data, const char *
     return status;
 }
 
+/* Whether the data are texts, by the names of the files. */
+static bool are_texts(const char *data)
+{
+    struct inputs inputs;
+    bool texts = inputs_peek(data, &inputs) == STATUS_OK && !inputs.tokens;
+    inputs_close(&inputs);
+    return texts;
+}
+
 /* The data as tokens of this model. */
 static enum status open_text(const struct evaluation *e, struct reading *r, struct err *err)
 {
@@ -60,6 +70,12 @@ static enum status open_text(const struct evaluation *e, struct reading *r, stru
     if (status) return status;
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", e->loaded.words);
     bool known = file_exists(tokenizer);
+    if (!known && are_texts(e->options->data)) {
+        struct tokenizer *none = NULL;
+        status = loaded_model_tokenizer(e->loaded.words, &none, err); /* says so */
+        tokenizer_close(none);
+        if (status) return status;
+    }
     status = open_corpus(r, e->options->data, known ? tokenizer : "", home, e->progress, err);
     if (status) return status;
     if (!corpus_find_id(&r->corpus, (uint32_t)V, &place)) return STATUS_OK;

@@ -66,14 +66,19 @@ static struct place place_of(const struct show *s, const struct checkpoint_recor
     return place;
 }
 
-/* Opens a list; returns how many of its `count` rows are shown. */
-static size_t open_list(struct output *o, const char *name, const char *title, size_t count)
+/* Opens a list; returns how many of its `count` rows are shown: on a page at least `least`. */
+static size_t open_list_of(struct output *o, const char *name, const char *title, size_t count, size_t least)
 {
     char heading[64];
-    size_t shown = o->json || count < ROWS_SHOWN ? count : ROWS_SHOWN;
+    size_t most = least > ROWS_SHOWN ? least : ROWS_SHOWN, shown = o->json || count < most ? count : most;
     snprintf(heading, sizeof heading, shown < count ? "%s (the last %zu of %zu)" : "%s", title, shown, count);
     output_list(o, name, heading);
     return shown;
+}
+
+static size_t open_list(struct output *o, const char *name, const char *title, size_t count)
+{
+    return open_list_of(o, name, title, count, 0);
 }
 
 static void show_records(struct output *o, const char *name, const char *title, enum store_table table,
@@ -83,6 +88,20 @@ static void show_records(struct output *o, const char *name, const char *title, 
     while (shown-- > 0) {
         output_item(o);
         output_record(o, table, (const char *)rows + shown * store_tables[table].record);
+    }
+    output_list_end(o);
+}
+
+/* A page has all of the newest evaluation. */
+static void show_measures(struct output *o, const struct show *s)
+{
+    const struct measure_record *rows = s->history.measures;
+    size_t count = s->history.measure_count, newest = 0;
+    while (newest < count && rows[newest].step == rows[0].step) newest++;
+    size_t shown = open_list_of(o, "measures", "Measures of evaluations", count, newest);
+    while (shown-- > 0) {
+        output_item(o);
+        output_record(o, TABLE_MEASURES, &rows[shown]);
     }
     output_list_end(o);
 }
@@ -260,8 +279,7 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     output_text(&o, "folder", s->folder);
     if (json) show_configuration(&o, s);
     show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->history.evals, s->history.eval_count);
-    show_records(&o, "measures", "Measures of evaluations", TABLE_MEASURES, s->history.measures,
-                 s->history.measure_count);
+    show_measures(&o, s);
     show_stopping(&o, s);
     show_checkpoints(&o, s);
     show_traces(&o, s);

@@ -125,6 +125,14 @@ static void scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit(voi
     char *page = process_output("show", "with", NULL);
     assert_non_null(strstr(page, "Other_one.v2_acc_per_byte"));
     free(page);
+    /* all measures of the newest evaluation are on the page, however many */
+    free(stage_query(&e.stage, "with recursive n(i) as (select 10 union all select i + 1 from n where i < 25)"
+                               " insert into measures(run_id, segment, step, name, value)"
+                               " select id, 1, 41, 'm' || i, 0.5 from runs, n where runs.name = 'with'"));
+    page = process_output("show", "with", NULL);
+    assert_non_null(strstr(page, "Measures of evaluations (the last 16 of 32)"));
+    assert_non_null(strstr(page, " m10 "));
+    free(page);
 }
 
 static void a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started(void **state)
