@@ -13,7 +13,6 @@
 #ifndef ANNEAL_DATASETS_CHAT_TEMPLATE_H
 #define ANNEAL_DATASETS_CHAT_TEMPLATE_H
 
-#include <jansson.h>
 #include <stddef.h>
 
 #include "core/base/err.h"

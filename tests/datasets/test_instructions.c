@@ -8,6 +8,7 @@
 #include <string.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
+#include <jansson.h>
 #include <stdio.h>
 
 #include "datasets/examples.h"
