@@ -23,7 +23,8 @@
 # follows them.
 #
 # `prepare` makes the files that the pages find in their folder: my.ini, a model of 50,000 parameters that trains 40 steps
-# in a moment; books/, notes.txt, held-out.txt, hellaswag.jsonl; a Hugging Face checkout; llm.c's shards.
+# in a moment; books/, notes.txt, held-out.txt, hellaswag.jsonl; a Hugging Face checkout; my-model/, which has a chat
+# template, and chats.jsonl; llm.c's shards.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 binary=${ANNEAL_BINARY:-$root/build/anneal}
@@ -70,6 +71,17 @@ INI
     # a Hugging Face checkout, of the shape of Qwen3 with a tokenizer of its own
     HOME=$scratch/home anneal train my.ini --name seed --model.qk_norm=true --data.tokenizer=bpe:300 --model.vocab_size=300 \
         --train.total_steps=4 --progress none && HOME=$scratch/home anneal model export seed -o Qwen3-0.6B >/dev/null || return
+    # a model that chats, and conversations
+    HOME=$scratch/home anneal train my.ini --name chatting --data.tokenizer="$root/tests/fixtures/tokenizer/gpt2_style.json" \
+        --model.vocab_size=421 --train.total_steps=4 --progress none &&
+        HOME=$scratch/home anneal model export chatting -o my-model >/dev/null || return
+    cat >my-model/chat_template.jinja <<'JINJA'
+{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>
+{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}
+JINJA
+    for i in {1..40}; do
+        printf '{"messages": [{"role": "user", "content": "Verse %d?"}, {"role": "assistant", "content": "It is so."}]}\n' $i
+    done >chats.jsonl
     # llm.c's shards: a header of 256 numbers (magic, version, tokens), then 16 bits a token
     mkdir gpt2 && cp "$root/tests/fixtures/tokenizer/gpt2_style.json" gpt2/tokenizer.json
     for part in train val; do
