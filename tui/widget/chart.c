@@ -440,9 +440,9 @@ void chart_draw(struct grid *grid, struct rect area, const struct chart *chart)
     d.dot_w = braille ? 2 : 1;
     d.dot_h = braille ? 4 : block ? 2 : 3;
     d.dot_columns = d.plot.w * d.dot_w;
-    d.columns = calloc((size_t)d.dot_columns, sizeof *d.columns);
-    d.dots = calloc((size_t)d.plot.w * (size_t)d.plot.h, sizeof *d.dots);
-    if (d.columns && d.dots) draw_plot(&d, any);
-    free(d.columns);
-    free(d.dots);
+    size_t columns = (size_t)d.dot_columns, cells = (size_t)d.plot.w * (size_t)d.plot.h;
+    d.columns = grid_scratch(grid, columns * sizeof *d.columns + cells * sizeof *d.dots);
+    if (!d.columns) return;
+    d.dots = (struct dots *)(d.columns + columns);
+    draw_plot(&d, any);
 }

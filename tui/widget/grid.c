@@ -112,7 +112,19 @@ enum status grid_resize(struct grid *grid, int w, int h, struct err *err)
 void grid_release(struct grid *grid)
 {
     free(grid->cells);
+    free(grid->scratch);
     *grid = (struct grid){0};
+}
+
+void *grid_scratch(struct grid *grid, size_t bytes)
+{
+    if (bytes > grid->scratch_bytes) {
+        free(grid->scratch);
+        grid->scratch = malloc(bytes);
+        grid->scratch_bytes = grid->scratch ? bytes : 0;
+    }
+    if (grid->scratch) memset(grid->scratch, 0, bytes);
+    return grid->scratch;
 }
 
 void grid_clear(struct grid *grid)

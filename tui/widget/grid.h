@@ -80,11 +80,17 @@ struct grid {
     struct cell *cells; /* row-major, w × h */
     size_t capacity;
     enum glyph_level level;
+    void *scratch; /* see grid_scratch */
+    size_t scratch_bytes;
 };
 
 /* Zero `grid` before its first use. Resizing blanks it; the only error is STATUS_NO_MEMORY. */
 enum status grid_resize(struct grid *grid, int w, int h, struct err *err);
 void grid_release(struct grid *grid);
+
+/* Zeroed memory for a widget while it draws, valid until the next call; NULL: none is left. It is kept, so
+ * that drawing the same picture again allocates nothing. */
+void *grid_scratch(struct grid *grid, size_t bytes);
 
 void grid_clear(struct grid *grid);
 void grid_fill(struct grid *grid, struct rect area, uint32_t glyph, enum style style, int attr);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/base/clock.h"
+#include "tests/counted.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
@@ -88,6 +89,28 @@ static void the_chart_of_the_loss_shows_each_measure_in_turn(void **state)
     headless_expect(workbench, 120, 40, 120, "▸quiz_acc 0.8750");
     headless_type(workbench, "x");
     headless_expect(workbench, 120, 40, 120, "▸loss ema 0.9");
+    workbench_close(workbench);
+}
+
+static void drawing_the_same_screen_again_allocates_nothing(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct grid grid = {.level = GLYPHS_BRAILLE};
+    if (!heap_counts()) skip();
+    fill_five_hundred("allocations", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    assert_int_equal(grid_resize(&grid, 160, 48, NULL), STATUS_OK);
+    for (const char *key = "xm"; *key; key++) { /* perplexity, and smoothed */
+        workbench_key(workbench, (uint32_t)*key);
+        workbench_draw(workbench, &grid);
+        int64_t before = heap_allocations();
+        heap_watch(true);
+        workbench_draw(workbench, &grid);
+        heap_watch(false);
+        assert_int_equal(heap_allocations(), before);
+    }
+    grid_release(&grid);
     workbench_close(workbench);
 }
 
@@ -337,13 +360,16 @@ static void the_header_names_what_the_newest_step_recorded(void **state)
     workbench_close(workbench);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    counted_start(argv);
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
         cmocka_unit_test(the_chart_of_the_loss_shows_perplexity_on_request),
         cmocka_unit_test(the_chart_of_the_loss_shows_each_measure_in_turn),
+        cmocka_unit_test(drawing_the_same_screen_again_allocates_nothing),
         cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
         cmocka_unit_test(sample_texts_are_leafed_through),
         cmocka_unit_test(keys_lead_to_every_event_that_has_a_step),
