@@ -172,14 +172,19 @@ static void print_arithmetic(struct output *out, const struct training_session *
     int64_t evaluations = validation ? every ? (steps + every - 1) / every : 1 : 0;
     if (validation) evaluations += early_count(c->eval.early, every, steps);
     int64_t checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0);
-    int64_t checkpoint_bytes =
-        (int64_t)(plan->input.model->elements * sizeof(float) * (1 + (size_t)plan->input.moments) +
-                  plan->category_bytes[PLAN_FROZEN]);
+    const struct model *model = plan->input.model;
+    int64_t trained = model->parameters - model->frozen_parameters,
+            trained_bytes = (int64_t)(model->elements * sizeof(float));
+    int64_t checkpoint_bytes = trained_bytes * (1 + plan->input.moments);
+    if (!model->adapter.rank) checkpoint_bytes += (int64_t)plan->category_bytes[PLAN_FROZEN];
     int64_t samples = s->corpus.tokenizer && c->sample.every ? steps / c->sample.every : 0;
     if (s->corpus.tokenizer) samples += early_count(c->sample.early, c->sample.every, steps);
     if (out->json) {
-        OUTPUT_MEMBERS(out, "parameters", plan->input.model->parameters, "device", s->choice.info.short_name,
-                       "precision", precision_name(plan->input.precision), "optimizer",
+        OUTPUT_MEMBERS(out, "parameters", model->parameters, "trained_parameters", trained,
+                       "frozen_parameters", model->frozen_parameters, "frozen_bytes",
+                       (int64_t)model->frozen_bytes);
+        OUTPUT_MEMBERS(out, "device", s->choice.info.short_name, "precision",
+                       precision_name(plan->input.precision), "optimizer",
                        optimizer_kind_word(c->train.optimizer), "corpus_tokens", (int64_t)s->corpus.tokens,
                        "train_sequences", sequences, "validation_sequences", validation);
         OUTPUT_MEMBERS(out, "validation", training_session_validation(s), "vocab_size",
@@ -193,9 +198,13 @@ static void print_arithmetic(struct output *out, const struct training_session *
     char vocabulary[CONFIG_NOTE_SIZE];
     config_vocabulary_note(c, vocabulary, sizeof vocabulary);
     output_line(out, "model", "%s parameters: %d layers of width %d, %d heads, vocabulary %d",
-                TEXT_COUNT(plan->input.model->parameters), (int)c->model.sizes.num_layers,
-                (int)c->model.sizes.hidden_dim, (int)c->model.sizes.num_heads,
-                (int)c->model.sizes.vocab_size);
+                TEXT_COUNT(model->parameters), (int)c->model.sizes.num_layers, (int)c->model.sizes.hidden_dim,
+                (int)c->model.sizes.num_heads, (int)c->model.sizes.vocab_size);
+    if (model->frozen_parameters) {
+        output_line(out, "trained", "%s parameters, %s", TEXT_COUNT(trained), TEXT_BYTES(trained_bytes));
+        output_line(out, "frozen", "%s parameters, %s", TEXT_COUNT(model->frozen_parameters),
+                    TEXT_BYTES(model->frozen_bytes));
+    }
     if (*vocabulary) output_line(out, "vocabulary", "%s", vocabulary);
     output_line(out, "device", "%s, %s, %s", s->choice.info.name, precision_name(plan->input.precision),
                 optimizer_kind_word(c->train.optimizer));

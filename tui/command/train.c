@@ -91,21 +91,25 @@ static void begin(void *context, const struct training_session *s)
             planned = (int64_t)plan->total_bytes,
             held = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
     const char *device = s->choice.info.name, *validation = training_session_validation(s);
-    char vocabulary[CONFIG_NOTE_SIZE];
+    char vocabulary[CONFIG_NOTE_SIZE], trained[48] = "";
+    int64_t frozen = plan->input.model->frozen_parameters;
+    if (frozen) snprintf(trained, sizeof trained, " (%s trained)", TEXT_COUNT(parameters - frozen));
     config_vocabulary_note(&s->config, vocabulary, sizeof vocabulary);
     report->session = s;
     if (report->mode == REPORT_START) report->bar.style = PROGRESS_NONE;
     if (begin_json(report, "run")) {
         JSON_MEMBERS(&report->json, "run", s->id, "pid", getpid(), "device", device, "parameters", parameters,
-                     "corpus_tokens", tokens, "planned_bytes", planned, "step", step, "total_steps", total);
+                     "trained_parameters", parameters - frozen);
+        JSON_MEMBERS(&report->json, "corpus_tokens", tokens, "planned_bytes", planned, "step", step,
+                     "total_steps", total);
         JSON_MEMBERS(&report->json, "validation_sequences", held, "validation", validation);
         end_json(report);
     }
     progress_bar_say(&report->bar, "watch it with: %s watch %s    Ctrl-C saves a checkpoint and stops",
                      TEXT_PROGRAM, s->id); /* the log needs no such hint */
     report->bar.log = &s->log;
-    progress_bar_say(&report->bar, "run %s: %s parameters, %s tokens, %s planned, on %s", s->id,
-                     TEXT_COUNT(parameters), TEXT_COUNT(tokens), TEXT_BYTES(planned), device);
+    progress_bar_say(&report->bar, "run %s: %s parameters%s, %s tokens, %s planned, on %s", s->id,
+                     TEXT_COUNT(parameters), trained, TEXT_COUNT(tokens), TEXT_BYTES(planned), device);
     if (*vocabulary) progress_bar_say(&report->bar, "vocabulary: %s", vocabulary);
     if (held)
         progress_bar_say(&report->bar, "validation text: %" PRId64 " sequence%s %s", held, text_plural(held),

@@ -141,6 +141,25 @@ static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
     free(out);
 }
 
+static void a_dry_run_shows_what_is_trained_and_what_is_frozen(void **state)
+{
+    (void)state;
+    struct stage s;
+    char data[720];
+    open_stage(&s, "dry");
+    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    char *out = process_output("train", "--dry-run", "--json", "--model.from=" PEFT "llama", data,
+                               "--train.seq_len=20", "--data.val_fraction=0", "--lora.rank=4", NULL);
+    json_t *json = json_loads(out, 0, NULL);
+    int64_t trained = 3 * 4 * (24 + 32 + 24 + 16), all = stage_int(json, "parameters");
+    assert_int_equal(stage_int(json, "trained_parameters"), trained);
+    assert_int_equal(stage_int(json, "frozen_parameters"), all - trained);
+    assert_true(stage_int(json, "frozen_bytes") >= 4 * (all - trained));
+    assert_true(stage_int(json, "checkpoint_bytes") < 4 * (all - trained)); /* without the base */
+    json_decref(json);
+    free(out);
+}
+
 static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
 {
     (void)state;
@@ -319,6 +338,7 @@ int main(void)
                                   process_close_all),
         cmocka_unit_test_teardown(adapters_of_peft_find_their_base_and_change_its_loss, process_close_all),
         cmocka_unit_test_teardown(a_checkpoint_of_adapters_holds_no_weight_of_the_base, process_close_all),
+        cmocka_unit_test_teardown(a_dry_run_shows_what_is_trained_and_what_is_frozen, process_close_all),
         cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
         cmocka_unit_test_teardown(what_is_trained_beside_the_adapters_is_saved, process_close_all),
         cmocka_unit_test_teardown(a_fork_of_adapters_goes_on_from_them, process_close_all),
