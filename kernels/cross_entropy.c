@@ -89,3 +89,16 @@ void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *ta
         row[targets[n]] -= loss_scale;
     }
 }
+
+void weigh_classes(float *losses, void *dlogits_, const int32_t *targets, const float *weights, int N, int V,
+                   struct stream *stream)
+{
+    float *dlogits = dlogits_;
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (int n = 0; n < N; n++) {
+        if (targets[n] < 0) continue;
+        float weight = weights[targets[n]], *row = dlogits ? dlogits + (size_t)n * V : NULL;
+        losses[n] *= weight;
+        for (int i = 0; row && i < V; i++) row[i] *= weight;
+    }
+}

@@ -73,3 +73,26 @@ void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *tar
                (T *)logits_dlogits, targets, control, V);
     });
 }
+
+/* A block per row; a model has few classes. */
+template <typename T>
+__global__ void weigh_rows(float *losses, T *dlogits, const int32_t *__restrict__ targets,
+                           const float *__restrict__ weights, int V)
+{
+    int n = (int)blockIdx.x, target = targets[n];
+    if (target < 0) return;
+    float weight = weights[target];
+    if (threadIdx.x == 0) losses[n] *= weight;
+    if (!dlogits) return;
+    T *row = dlogits + (size_t)n * (unsigned)V;
+    for (int i = (int)threadIdx.x; i < V; i += (int)blockDim.x)
+        element_store(row + i, element_load(row + i) * weight);
+}
+
+void weigh_classes(float *losses, void *dlogits, const int32_t *targets, const float *weights, int N, int V,
+                   struct stream *stream)
+{
+    dispatch_scalar(stream, [&]<typename T>() {
+        LAUNCH((weigh_rows<T>), (unsigned)N, 32, 0, stream, losses, (T *)dlogits, targets, weights, V);
+    });
+}

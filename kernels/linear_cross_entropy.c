@@ -11,8 +11,9 @@ static struct matrix rows_from(const void *tensor, int start, int C, enum precis
 
 void linear_cross_entropy(const struct backend *backend, float *losses, void *dx, float *dweight,
                           const void *x, struct matrix weight, const int32_t *targets,
-                          const struct step_control *control, int chunk_rows, void *workspace, int N, int C,
-                          int V, enum precision precision, struct stream *stream)
+                          const float *class_weights, const struct step_control *control, int chunk_rows,
+                          void *workspace, int N, int C, int V, enum precision precision,
+                          struct stream *stream)
 {
     struct matrix logits = rows_from(workspace, 0, V, precision); /* (rows,V), then dlogits */
     for (int start = 0; start < N; start += chunk_rows) {
@@ -21,9 +22,14 @@ void linear_cross_entropy(const struct backend *backend, float *losses, void *dx
         backend->gemm(logits, chunk, weight, rows, V, C, false, true, false, 1, stream);
         if (!control) {
             backend->cross_entropy_forward(losses + start, logits.at, targets + start, rows, V, stream);
+            if (class_weights)
+                backend->weigh_classes(losses + start, NULL, targets + start, class_weights, rows, V, stream);
             continue;
         }
         backend->cross_entropy_fused(losses + start, logits.at, targets + start, control, rows, V, stream);
+        if (class_weights)
+            backend->weigh_classes(losses + start, logits.at, targets + start, class_weights, rows, V,
+                                   stream);
         if (dx)
             backend->gemm(rows_from(dx, start, C, precision), logits, weight, rows, C, V, false, false, false,
                           1, stream);

@@ -4,6 +4,10 @@
 #include "runs/table.h"
 
 #define NEWEST_FIRST "order by step desc, segment desc"
+/* of the evaluation that was made last */
+#define NEWEST_STEP(table)                                                                                   \
+    "and (segment, step) = (select segment, step from " table                                                \
+    " where run_id = ?1 order by segment desc, step desc limit 1) "
 
 #define LIST(table, shown, rows, count, tail)                                                                \
     {                                                                                                        \
@@ -19,6 +23,9 @@ static const struct {
 } lists[] = {
     LIST(TABLE_EVALS, true, evals, eval_count, NEWEST_FIRST),
     LIST(TABLE_MEASURES, true, measures, measure_count, NEWEST_FIRST ", name desc"),
+    LIST(TABLE_CLASSES, true, classes, class_count, NEWEST_STEP("classes") "order by label desc"),
+    LIST(TABLE_CONFUSION, true, confusion, confusion_count,
+         NEWEST_STEP("confusion") "order by label desc, predicted desc"),
     LIST(TABLE_STOPPING, true, stopping, stopping_count, NEWEST_FIRST),
     LIST(TABLE_SAMPLES, true, samples, sample_count, NEWEST_FIRST ", id desc"),
     LIST(TABLE_EVENTS, false, events, event_count, "order by id desc"),

@@ -39,6 +39,8 @@ void writer_record(struct writer *writer, enum store_table table, const void *re
 WRITER_RECORD(step, TABLE_STEPS, step_record)
 WRITER_RECORD(eval, TABLE_EVALS, eval_record)
 WRITER_RECORD(measure, TABLE_MEASURES, measure_record)
+WRITER_RECORD(class, TABLE_CLASSES, class_record)
+WRITER_RECORD(confusion, TABLE_CONFUSION, confusion_record)
 WRITER_RECORD(stopping, TABLE_STOPPING, stopping_record)
 WRITER_RECORD(sample, TABLE_SAMPLES, sample_record)
 WRITER_RECORD(checkpoint, TABLE_CHECKPOINTS, checkpoint_record)

@@ -64,7 +64,7 @@ include_arrows() {
             may["tui"] = "core/base kernels tui/session tui/command"
             may["tui/session"] = "core/base kernels datasets core runs"
             may["tui/command"] = "core/base kernels datasets core runs tui/session tui/widget tui/view tui/keymap.def"
-            only["sqlite3.h"] = "runs"; only["csv.h"] = "runs"
+            only["sqlite3.h"] = "runs"; only["csv.h"] = "runs datasets"
             only["curses.h"] = only["ncurses.h"] = only["term.h"] = "tui/view tui/widget"
             only["panel.h"] = only["form.h"] = only["menu.h"] = "tui/view tui/widget"
             only["cblas.h"] = only["omp.h"] = "kernels"

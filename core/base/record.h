@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/confusion.h"
+
 /* One optimizer step. */
 struct step_record {
     int64_t step;      /* from 0 */
@@ -43,6 +45,22 @@ struct measures {
         const char *name; /* letters, digits, _, - and dots; lives as long as the trainer */
         double value;
     } of[MEASURES_MAX];
+    struct confusion confusion; /* of a classifier; borrowed for the call; else of 0 classes */
+};
+
+/* The scores of one class in an evaluation of a classifier: struct class_scores. */
+struct class_record {
+    int64_t step;
+    const char *label; /* borrowed */
+    double precision, recall, f1;
+    int64_t support;
+};
+
+/* How many texts of one class got one label; only what is not 0 has a record. */
+struct confusion_record {
+    int64_t step;
+    const char *label, *predicted; /* borrowed */
+    int64_t count;
 };
 
 /* A measure of an evaluation that has no field in eval_record. */
@@ -58,14 +76,15 @@ enum stopping_verdict { VERDICT_IMPROVED, VERDICT_WAITING, VERDICT_STOP, VERDICT
  * evaluation requested by an order uses up no patience, and its decision is not stored. */
 struct stopping_record {
     int64_t step;
-    double val_loss;
-    double best_val_loss; /* the lowest so far, this one included */
+    double val_loss;      /* or the value of the measure that eval.metric names */
+    double best_val_loss; /* the best so far, this one included */
     int64_t best_step;
     double min_delta;
     bool improved;         /* val_loss is the lowest so far: the weights are kept */
     int64_t patience_used; /* evaluations since val_loss fell by more than min_delta; 0: it just did */
     int64_t patience;      /* 0: off */
     enum stopping_verdict verdict;
+    const char *metric; /* the measure, NULL or "": val_loss; borrowed */
 };
 
 /* Text generated during training. */

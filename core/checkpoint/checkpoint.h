@@ -119,8 +119,9 @@ enum status checkpoint_freeze(const char *folder, struct model *model, const str
 
 /* Uploads the weights that safetensors_open_folder finds in FOLDER: F32, BF16 or F16. A different model is an
  * error that names the field of its configuration or the tensor. Needs 1 MiB of host memory. The adapters of
- * the model keep their values. If FOLDER holds adapters, uploads them and the parameters saved beside them
- * over those of the base, which must be loaded; adapters that were trained on another base are an error. */
+ * the model keep their values, and so does the head of a classifier where FOLDER holds a language model. If
+ * FOLDER holds adapters, uploads them and the parameters saved beside them over those of the base, which must
+ * be loaded; adapters that were trained on another base are an error. */
 enum status checkpoint_load_weights(const char *folder, struct network *network, struct err *err);
 
 /* Reads the trainer's state. */

@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/half.h"
+#include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/tokenizer_config.h"
@@ -138,7 +139,7 @@ static enum status fill(const char *folder, const struct checkpoint_source *sour
         status = write_numbers(checkpoint_join(path, folder, "optimizer.safetensors"), source, 1,
                                source->moment_count, err);
     checkpoint_join(path, folder, "config.json");
-    if (!status) status = hugging_face_write_config(&model->config, path, err);
+    if (!status) status = hugging_face_write_config(&model->config, &model->classes, path, err);
     if (!status) status = checkpoint_write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
     if (!status && tokenizer)
         status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
@@ -200,13 +201,17 @@ bool save_collect(struct save_job *job, bool wait)
 
 /* ---- loading: checks ---- */
 
-/* max_seq_len is not compared: no weight depends on it, and a resumed run may raise it. */
-static enum status check_model(const char *folder, const struct model_config *wanted, struct err *err)
+/* max_seq_len is not compared: no weight depends on it, and a resumed run may raise it. *new_head: the model
+ * is a classifier, and the folder holds a language model, which has another head. */
+static enum status check_model(const char *folder, const struct model_config *wanted, bool *new_head,
+                               struct err *err)
 {
     struct model_config saved;
     char path[CHECKPOINT_PATH];
     enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &saved, err);
     if (status) return status;
+    *new_head = wanted->num_labels && !saved.num_labels;
+    if (*new_head) saved.num_labels = wanted->num_labels;
 #define NUMBER(field)                                                                                        \
     {                                                                                                        \
 #field, (double)saved.field, (double)wanted->field                                                   \
@@ -214,10 +219,10 @@ static enum status check_model(const char *folder, const struct model_config *wa
     const struct {
         const char *name;
         double saved, wanted;
-    } fields[] = {NUMBER(vocab_size),   NUMBER(hidden_dim),       NUMBER(num_layers), NUMBER(num_heads),
-                  NUMBER(num_kv_heads), NUMBER(head_dim),         NUMBER(rope_base),  NUMBER(norm_eps),
-                  NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),    NUMBER(qkv_bias),
-                  NUMBER(o_bias),       NUMBER(mlp_bias)};
+    } fields[] = {NUMBER(num_labels), NUMBER(vocab_size),   NUMBER(hidden_dim),       NUMBER(num_layers),
+                  NUMBER(num_heads),  NUMBER(num_kv_heads), NUMBER(head_dim),         NUMBER(rope_base),
+                  NUMBER(norm_eps),   NUMBER(tie_weights),  NUMBER(intermediate_dim), NUMBER(qk_norm),
+                  NUMBER(qkv_bias),   NUMBER(o_bias),       NUMBER(mlp_bias)};
 #undef NUMBER
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].saved != fields[i].wanted)
@@ -241,6 +246,24 @@ static enum status check_model(const char *folder, const struct model_config *wa
                 "and the other rope keys as in its config.json)",
                 folder);
     return STATUS_OK;
+}
+
+/* Whether the classes of a saved classifier are those of this one, in the same order. */
+static enum status check_classes(const char *folder, const struct model *wanted, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    struct model saved = {.config.num_labels = wanted->config.num_labels};
+    if (!wanted->classes.names) return STATUS_OK;
+    enum status status = hugging_face_read_classes(checkpoint_join(path, folder, "config.json"), &saved, err);
+    for (int i = 0; !status && i < wanted->config.num_labels; i++)
+        if (strcmp(saved.classes.names[i], wanted->classes.names[i]) != 0)
+            status = err_set(
+                err, STATUS_USAGE,
+                "%s: was saved with \"%.60s\" as label %d, this model has \"%.60s\" there (the labels "
+                "of the data have changed)",
+                folder, CLEAN_LINE(saved.classes.names[i]), i, CLEAN_LINE(wanted->classes.names[i]));
+    model_release(&saved);
+    return status;
 }
 
 /* Finds the tensor of a parameter; NULL if there is none. Our weights and all moments are F32; weights from
@@ -273,26 +296,30 @@ static bool has_moments(const struct safetensors *file, const struct param *p)
     return t != NULL;
 }
 
-/* Whether a tensor without a parameter is redundant: rotary frequencies, or the tied embedding as head. */
-static bool is_known(const struct safetensors *file, const struct safetensor *t, const struct model *model)
+/* Whether a tensor without a parameter is redundant: rotary frequencies, the tied embedding as head, or the
+ * head that a new one replaces. */
+static bool is_known(const struct safetensors *file, const struct safetensor *t, const struct model *model,
+                     bool new_head)
 {
     if (model_find(model, t->name) || strstr(t->name, "rotary_emb.inv_freq")) return true;
+    if (new_head && strcmp(t->name, "lm_head.weight") == 0) return true;
     if (!model->config.tie_weights || strcmp(t->name, "lm_head.weight") != 0) return false;
     const struct safetensor *e = safetensors_find(file, "model.embed_tokens.weight");
     return e && strcmp(e->dtype, t->dtype) == 0 && e->bytes == t->bytes &&
            memcmp(e->data, t->data, e->bytes) == 0;
 }
 
-static enum status check_weights(const struct safetensors *file, const struct model *model, struct err *err)
+static enum status check_weights(const struct safetensors *file, const struct model *model, bool new_head,
+                                 struct err *err)
 {
     const struct safetensor *t;
     enum status status = STATUS_OK;
     for (size_t i = 0; i < file->count; i++)
-        if (!is_known(file, &file->tensors[i], model))
+        if (!is_known(file, &file->tensors[i], model, new_head))
             return err_set(err, STATUS_USAGE, "%s: has a tensor %.80s, which this model does not have",
                            file->tensors[i].path, file->tensors[i].name);
     for (size_t i = 0; !status && i < model->param_count; i++)
-        if (!param_is_adapter(&model->params[i]))
+        if (!param_is_adapter(&model->params[i]) && !(new_head && &model->params[i] == model->head.parts))
             status = find_tensor(file, WEIGHTS_KIND, &model->params[i], &t, err);
     return status;
 }
@@ -326,7 +353,7 @@ enum status checkpoint_check_weights(const struct safetensors *file, const struc
 {
     struct model model = {0};
     enum status status = model_init(&model, config, err);
-    if (!status) status = check_weights(file, &model, err);
+    if (!status) status = check_weights(file, &model, false, err);
     model_release(&model);
     return status;
 }
@@ -347,6 +374,8 @@ enum status checkpoint_export_gguf(const char *folder, const char *path, enum gg
     struct model_config config;
     struct safetensors weights = {0};
     enum status status = open_checked(folder, &config, &weights, err);
+    if (!status && config.num_labels)
+        status = err_set(err, STATUS_USAGE, "%s: is a classifier, which a GGUF file cannot hold", folder);
     if (!status) status = gguf_write(folder, &config, &weights, path, type, progress, bytes, err);
     safetensors_close(&weights);
     return status;
@@ -465,9 +494,11 @@ enum status checkpoint_open_weights(const char *folder, const struct model *mode
 {
     char path[CHECKPOINT_PATH];
     if (!adapter_file_exists(folder)) {
-        enum status status = check_model(folder, &model->config, err);
+        bool new_head = false;
+        enum status status = check_model(folder, &model->config, &new_head, err);
+        if (!status && !new_head) status = check_classes(folder, model, err);
         if (!status) status = safetensors_open_folder(folder, file, err);
-        return status ? status : check_weights(file, model, err);
+        return status ? status : check_weights(file, model, new_head, err);
     }
     enum status status =
         safetensors_open(checkpoint_join(path, folder, "adapter_model.safetensors"), file, err);

@@ -100,7 +100,7 @@ bool adapter_trains(const struct model *model, const struct param *p)
 {
     bool norm = !p->cols && !text_ends_with(p->name, ".bias");
     return param_is_adapter(p) || (norm && model->adapter.train_norms) ||
-           (p == model->head.parts && model->adapter.train_head);
+           (p == model->head.parts && (model->adapter.train_head || model->config.num_labels));
 }
 
 static bool is_base(const void *model, const struct param *param, enum element *element)
@@ -113,7 +113,7 @@ enum status adapter_attach(struct model *model, const struct adapter_config *con
 {
     enum status status = STATUS_OK;
     model->adapter = *config;
-    if (config->train_head && model->config.tie_weights)
+    if (config->train_head && model->config.tie_weights && !model->config.num_labels)
         return err_set(err, STATUS_USAGE,
                        "lora.train_head: this model's head is its embedding (tie_weights), and training that "
                        "would change both (leave lora.train_head out)");

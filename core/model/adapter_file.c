@@ -90,7 +90,8 @@ static json_t *modules_to_save(const struct model *model)
         if (c->qk_norm) json_array_append_new(list, json_string("k_norm"));
         json_array_append_new(list, json_string("norm"));
     }
-    if (model->adapter.train_head) json_array_append_new(list, json_string("lm_head"));
+    if (c->num_labels || model->adapter.train_head)
+        json_array_append_new(list, json_string(c->num_labels ? "score" : "lm_head"));
     if (json_array_size(list)) return list;
     json_decref(list);
     return json_null();
@@ -99,13 +100,13 @@ static json_t *modules_to_save(const struct model *model)
 enum status adapter_file_write(const struct model *model, const char *path, struct err *err)
 {
     const struct adapter_config *a = &model->adapter;
-    json_t *json =
-        json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:n}", "peft_type",
-                  "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", model->base.folder, "r",
-                  a->rank, "lora_alpha", a->alpha, "lora_dropout", a->dropout, "use_rslora", a->rslora,
-                  "bias", "none", "target_modules", target_modules(model), "layers_to_transform",
-                  layers_to_transform(model), "modules_to_save", modules_to_save(model), "fan_in_fan_out",
-                  false, "inference_mode", true, "init_lora_weights", true, "layers_pattern");
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:n}", "peft_type", "LORA",
+        "task_type", model->config.num_labels ? "SEQ_CLS" : "CAUSAL_LM", "base_model_name_or_path",
+        model->base.folder, "r", a->rank, "lora_alpha", a->alpha, "lora_dropout", a->dropout, "use_rslora",
+        a->rslora, "bias", "none", "target_modules", target_modules(model), "layers_to_transform",
+        layers_to_transform(model), "modules_to_save", modules_to_save(model), "fan_in_fan_out", false,
+        "inference_mode", true, "init_lora_weights", true, "layers_pattern");
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
     enum status status =
         text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);

@@ -9,21 +9,23 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/model/hugging_face_keys.h"
 
 /* Values of transformers' own classes. A config.json leaves them out where it has the same. */
 static const struct {
-    const char *architecture;
-    int kv_heads;  /* 0: as many as heads */
-    int head_dim;  /* 0: hidden_size / num_attention_heads */
-    int positions; /* max_position_embeddings */
+    const char *name; /* of the architecture */
+    int kv_heads;     /* 0: as many as heads */
+    int head_dim;     /* 0: hidden_size / num_attention_heads */
+    int positions;    /* max_position_embeddings */
 } defaults[MODEL_KINDS] = {
-    [MODEL_LLAMA] = {"LlamaForCausalLM", 0, 0, 2048},
-    [MODEL_MISTRAL] = {"MistralForCausalLM", 8, 0, 131072},
-    [MODEL_QWEN2] = {"Qwen2ForCausalLM", 32, 0, 32768},
-    [MODEL_QWEN3] = {"Qwen3ForCausalLM", 32, 128, 32768},
+    [MODEL_LLAMA] = {"Llama", 0, 0, 2048},
+    [MODEL_MISTRAL] = {"Mistral", 8, 0, 131072},
+    [MODEL_QWEN2] = {"Qwen2", 32, 0, 32768},
+    [MODEL_QWEN3] = {"Qwen3", 32, 128, 32768},
 };
 enum { DEFAULT_WINDOW = 4096, DEFAULT_WINDOW_FROM = 28 };
+static const char causal[] = "ForCausalLM", classifier[] = "ForSequenceClassification";
 static const char sliding[] = "sliding_attention", full[] = "full_attention";
 
 /* ---- writing ---- */
@@ -71,24 +73,53 @@ static void write_window(json_t *json, const struct model_config *c, enum model_
     json_decref(types);
 }
 
-enum status hugging_face_write_config(const struct model_config *c, const char *path, struct err *err)
+/* Classes without names get those of transformers. */
+static const char *class_name(const struct classes *classes, int i, char unnamed[24])
+{
+    snprintf(unnamed, 24, "LABEL_%d", i);
+    return classes->names ? classes->names[i] : unnamed;
+}
+
+static void write_classes(json_t *json, const struct model_config *c, const struct classes *classes)
+{
+    json_t *names = json_object(), *ids = json_object();
+    char number[24], unnamed[24];
+    for (int i = 0; i < c->num_labels; i++) {
+        const char *name = class_name(classes, i, unnamed);
+        snprintf(number, sizeof number, "%d", i);
+        json_object_set_new(names, number, json_string(name));
+        json_object_set_new(ids, name, json_integer(i));
+    }
+    json_object_set_new(json, "id2label", names);
+    json_object_set_new(json, "label2id", ids);
+    json_object_set_new(json, "problem_type", json_string("single_label_classification"));
+    json_object_set_new(json, "pooling", json_string(pooling_word(c->pooling)));
+    if (classes->pad_token >= 0) json_object_set_new(json, "pad_token_id", json_integer(classes->pad_token));
+}
+
+enum status hugging_face_write_config(const struct model_config *c, const struct classes *classes,
+                                      const char *path, struct err *err)
 {
     enum model_kind kind = model_kind_of(c);
+    char architecture[48];
+    snprintf(architecture, sizeof architecture, "%s%s", defaults[kind].name,
+             c->num_labels ? classifier : causal);
     /* null ids: without them transformers would use Llama's 1 and 2, ordinary tokens here */
     json_t *json = json_pack(
         "{s:[s] s:s s:i s:i s:i s:i s:i s:i s:i s:i s:f s:f s:b s:b s:s s:s s:n s:n s:n}", "architectures",
-        defaults[kind].architecture, "model_type", model_kind_word(kind), "vocab_size", c->vocab_size,
-        "hidden_size", c->hidden_dim, "intermediate_size", c->intermediate_dim, "num_hidden_layers",
-        c->num_layers, "num_attention_heads", c->num_heads, "num_key_value_heads", c->num_kv_heads,
-        "head_dim", c->head_dim, "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps,
-        "rope_theta", c->rope_base, "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias,
-        "hidden_act", "silu", "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
+        architecture, "model_type", model_kind_word(kind), "vocab_size", c->vocab_size, "hidden_size",
+        c->hidden_dim, "intermediate_size", c->intermediate_dim, "num_hidden_layers", c->num_layers,
+        "num_attention_heads", c->num_heads, "num_key_value_heads", c->num_kv_heads, "head_dim", c->head_dim,
+        "max_position_embeddings", c->max_seq_len, "rms_norm_eps", c->norm_eps, "rope_theta", c->rope_base,
+        "tie_word_embeddings", c->tie_weights, "attention_bias", c->qkv_bias, "hidden_act", "silu",
+        "torch_dtype", "float32", "bos_token_id", "eos_token_id", "pad_token_id");
     if (json && c->rope_scaling != ROPE_DEFAULT)
         json_object_set_new(json, "rope_scaling", rope_scaling_json(c));
     if (json && c->mlp_bias) json_object_set_new(json, "mlp_bias", json_true());
     if (json && kind == MODEL_QWEN3 && c->qkv_bias)
         json_object_set_new(json, "o_bias", json_boolean(c->o_bias));
     if (json && (c->sliding_window || kind == MODEL_MISTRAL)) write_window(json, c, kind);
+    if (json && c->num_labels) write_classes(json, c, classes);
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     enum status status =
         text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
@@ -318,6 +349,37 @@ static bool read_o_bias(struct reading *r, const json_t *json, const struct mode
            read_bool(r, json, "o_bias", kind == MODEL_LLAMA || find(json, "transformers_version"));
 }
 
+/* How many classes a classifier has; 0: the file describes a language model. As transformers counts them: by
+ * id2label, else by num_labels, else 2. */
+static int read_label_count(struct reading *r, const json_t *json)
+{
+    const char *architecture = json_string_value(json_array_get(find(json, "architectures"), 0));
+    size_t named = json_object_size(find(json, "id2label"));
+    if (!architecture || !text_ends_with(architecture, classifier)) return 0;
+    if (named > CLASSES_MAX && !r->status)
+        r->status = err_set(r->err, STATUS_USAGE, "%s: id2label has %zu labels, more than %d", r->path, named,
+                            CLASSES_MAX);
+    const json_t *problem = find(json, "problem_type");
+    const char *type = json_string_value(problem);
+    if (problem && (!type || strcmp(type, "single_label_classification") != 0) && !r->status)
+        r->status = err_set(r->err, STATUS_USAGE,
+                            "%s: problem_type is %.40s; only single_label_classification is computed",
+                            r->path, type ? type : "not a string");
+    return named ? (int)named : read_size(r, json, "num_labels", 1, 2);
+}
+
+static enum pooling read_pooling(struct reading *r, const json_t *json)
+{
+    const json_t *value = find(json, "pooling");
+    const char *word = json_string_value(value);
+    for (int i = 0; i < POOLINGS; i++)
+        if (!value || (word && strcmp(word, pooling_word((enum pooling)i)) == 0)) return (enum pooling)i;
+    if (!r->status)
+        r->status = err_set(r->err, STATUS_USAGE, "%s: pooling is %.40s; last and mean are known", r->path,
+                            word ? word : "not a string");
+    return POOLING_LAST;
+}
+
 static enum status read_fields(const json_t *json, const char *path, struct model_config *c, struct err *err)
 {
     struct reading reading = {path, err, STATUS_OK}, *r = &reading;
@@ -344,6 +406,8 @@ static enum status read_fields(const json_t *json, const char *path, struct mode
     c->max_seq_len = read_size(r, json, "max_position_embeddings", 1, defaults[kind].positions);
     read_rope(r, json, c);
     read_window(r, json, c, kind);
+    c->num_labels = read_label_count(r, json);
+    if (c->num_labels) c->pooling = read_pooling(r, json);
     if (r->status) return r->status;
     if ((status = model_config_check(c, err))) return err_prefix(err, "%s", path);
     if (kind == MODEL_MISTRAL && model_kind_of(c) == MODEL_LLAMA) c->kind = MODEL_MISTRAL;
@@ -359,10 +423,9 @@ static bool is_of_adapters(const char *path)
            file_exists(beside);
 }
 
-enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err)
+static enum status open_json(const char *path, json_t **out, struct err *err)
 {
     struct file_map map;
-    struct model_config config = {0};
     json_error_t problem;
     enum status status = file_map_open(path, &map, err);
     if (status == STATUS_NOT_FOUND && is_of_adapters(path))
@@ -371,13 +434,50 @@ enum status hugging_face_read_config(const char *path, struct model_config *out,
                        "model that they were trained on (name that model)",
                        path);
     if (status) return status;
-    json_t *json = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &problem);
+    *out = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &problem);
     file_map_close(&map);
-    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    status = json_is_object(json) ? read_fields(json, path, &config, err)
-                                  : err_set(err, STATUS_CORRUPT, "%s: not a JSON object", path);
+    if (!*out) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    if (json_is_object(*out)) return STATUS_OK;
+    json_decref(*out);
+    return err_set(err, STATUS_CORRUPT, "%s: not a JSON object", path);
+}
+
+enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err)
+{
+    struct model_config config = {0};
+    json_t *json;
+    enum status status = open_json(path, &json, err);
+    if (status) return status;
+    status = read_fields(json, path, &config, err);
     json_decref(json);
     if (!status) *out = config;
+    return status;
+}
+
+enum status hugging_face_read_classes(const char *path, struct model *model, struct err *err)
+{
+    int count = model->config.num_labels;
+    char(*unnamed)[24] = malloc((size_t)count * sizeof *unnamed);
+    const char **names = malloc((size_t)count * sizeof *names);
+    json_t *json = NULL;
+    enum status status =
+        unnamed && names ? open_json(path, &json, err) : err_no_memory(err, "%d labels", count);
+    const json_t *pad = find(json, "pad_token_id"), *given = find(json, "id2label");
+    struct classes classes = {names, json_is_integer(pad) ? (int)json_integer_value(pad) : -1};
+    for (int i = 0; !status && i < count; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%d", i);
+        names[i] = json_string_value(json_object_get(given, number));
+        if (names[i]) continue;
+        if (given)
+            status = err_set(err, STATUS_CORRUPT, "%s: id2label has %d labels, but no name for \"%d\"", path,
+                             count, i);
+        names[i] = class_name(&(struct classes){0}, i, unnamed[i]);
+    }
+    if (!status) status = model_set_classes(model, &classes, err);
+    json_decref(json);
+    free(unnamed);
+    free(names);
     return status;
 }
 

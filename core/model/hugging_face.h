@@ -5,12 +5,18 @@
 
 #include "core/model/model.h"
 
-/* Replaces the file atomically. */
-enum status hugging_face_write_config(const struct model_config *config, const char *path, struct err *err);
+/* Replaces the file atomically. `classes` are those of a classifier, named or not; else they do not matter.
+ */
+enum status hugging_face_write_config(const struct model_config *config, const struct classes *classes,
+                                      const char *path, struct err *err);
 
 /* STATUS_CORRUPT or STATUS_USAGE: a missing or impossible key, an unsupported model or rotary scaling, a key
  * that could change what the model computes and that hugging_face_keys.h does not list. */
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err);
+
+/* Reads the classes of the classifier that the file describes, into `model`, which has its sizes: names from
+ * id2label, LABEL_0 and so on where it has none. */
+enum status hugging_face_read_classes(const char *path, struct model *model, struct err *err);
 
 /* The folder of an imported model, existing or not: $ANNEAL_HOME/models/NAME. Wherever a model's folder is
  * expected, its name will do. */

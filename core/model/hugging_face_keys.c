@@ -51,6 +51,7 @@ static const struct known_key keys[] = {
     READ(ALL, "rope_scaling"),
     READ(ALL, "rope_parameters"),
     READ(ALL, "layer_types"),
+    READ(ALL, "pooling"), /* anneal's own, of classifiers */
     READ(MISTRAL | QWEN, "sliding_window"),
     READ(QWEN, "use_sliding_window"),
     READ(QWEN, "max_window_layers"),

@@ -317,7 +317,7 @@ enum status model_init(struct model *model, const struct model_config *config, s
     if (status) return status;
     int L = config->num_layers, C = config->hidden_dim, F = config->intermediate_dim, HS = config->head_dim;
     int q = config->num_heads * HS, kv = config->num_kv_heads * HS, V = config->vocab_size;
-    *model = (struct model){.config = *config};
+    *model = (struct model){.config = *config, .classes.pad_token = -1};
     model->layers = arena_alloc_array(&model->arena, (size_t)L, sizeof *model->layers);
     size_t most = (size_t)L * (18 + 2 * MODEL_TARGETS) + 3; /* parameters, those of adapters included */
     model->params = arena_alloc_array(&model->arena, most, sizeof *model->params);
@@ -326,7 +326,10 @@ enum status model_init(struct model *model, const struct model_config *config, s
         return err_no_memory(err, "the description of %d layers", L);
     }
     model->embed = model_append(model, false, PLACE_EMBEDDING, V, C, "model.embed_tokens.weight", 0);
-    if (!config->tie_weights) model_append(model, false, PLACE_HEAD, V, C, "lm_head.weight", L);
+    if (config->num_labels)
+        model_append(model, false, PLACE_HEAD, config->num_labels, C, "score.weight", L);
+    else if (!config->tie_weights)
+        model_append(model, false, PLACE_HEAD, V, C, "lm_head.weight", L);
     model->head = pack(model, WEIGHT_HEAD, 1);
     for (int l = 0; l < L; l++) {
         struct layer_params *p = &model->layers[l];
@@ -381,6 +384,18 @@ void model_release(struct model *model)
 {
     arena_release(&model->arena);
     *model = (struct model){0};
+}
+
+enum status model_set_classes(struct model *model, const struct classes *classes, struct err *err)
+{
+    size_t count = (size_t)model->config.num_labels;
+    const char **names = arena_alloc_array(&model->arena, count, sizeof *names);
+    bool copied = names != NULL;
+    for (size_t i = 0; copied && i < count; i++)
+        copied = (names[i] = arena_strdup(&model->arena, classes->names[i])) != NULL;
+    if (!copied) return err_no_memory(err, "the names of %zu labels", count);
+    model->classes = (struct classes){names, classes->pad_token};
+    return STATUS_OK;
 }
 
 const struct param *model_find(const struct model *model, const char *name)
@@ -444,6 +459,6 @@ double model_flops_per_token(const struct model *model, int seq_len)
     const struct model_config *c = &model->config;
     double n = (double)model->parameters, keys = 0; /* over all layers */
     for (int l = 0; l < c->num_layers; l++) keys += attention_window(model->layers[l].window, seq_len);
-    if (!c->tie_weights) n -= (double)c->vocab_size * c->hidden_dim;
+    if (!c->tie_weights || c->num_labels) n -= (double)c->vocab_size * c->hidden_dim;
     return 6 * n - 2 * (double)model->frozen_parameters + 12.0 * c->num_heads * c->head_dim * keys;
 }

@@ -16,6 +16,7 @@
 #include "core/model/choices.h"
 #include "kernels/device/backend.h"
 
+enum { CLASSES_MAX = 65536 };                        /* of a classifier */
 enum { MODEL_LAYER_LIST = 256 };                     /* bytes of a list of layers as text, its end included */
 enum { MODEL_LAYERS_MAX = 1024, MODEL_TARGETS = 7 }; /* matrices of a layer that may have adapters */
 
@@ -47,6 +48,8 @@ struct model_config {
     int sliding_window; /* keys that a query sees, itself included; 0: all before it */
     char full_attention_layers[MODEL_LAYER_LIST]; /* layers without the window, from 0: "0-3,7" */
     enum model_kind kind;                         /* see model_kind_of */
+    int num_labels;       /* classes of a classifier, whose head is score.weight; 0: a language model */
+    enum pooling pooling; /* a classifier's */
 };
 
 /* Low-rank matrices beside the weights: see core/model/adapter.h. */
@@ -179,14 +182,21 @@ struct layer_params {
     const struct param *down_bias;       /* (C), only with mlp_bias */
 };
 
+/* The classes of a classifier. */
+struct classes {
+    const char **names; /* (num_labels) UTF-8, no two the same; NULL: not known */
+    int pad_token; /* no text has this token, so that transformers may fill up batches with it; -1: none */
+};
+
 struct model {
     struct model_config config;
-    struct arena arena;   /* owns params and layers */
+    struct classes classes;
+    struct arena arena;   /* owns params, layers and the names of classes */
     struct param *params; /* in arena order */
     size_t param_count;
     struct layer_params *layers;    /* (L) */
     const struct param *embed;      /* (V, C) */
-    struct linear head;             /* (V, C); the embedding when tied */
+    struct linear head;             /* (V, C); the embedding when tied; of a classifier (num_labels, C) */
     const struct param *final_norm; /* (C) */
     struct adapter_config adapter;  /* rank 0: none */
     struct adapter_base base;       /* with adapters */
@@ -214,6 +224,9 @@ typedef bool param_freezer(const void *context, const struct param *param, enum 
 /* Freezes the parameters that `freezes` selects and unfreezes all others; offsets in the arenas change. */
 void model_freeze(struct model *model, param_freezer *freezes, const void *context);
 void model_release(struct model *model); /* harmless on a zeroed struct */
+
+/* Copies the classes of a classifier. */
+enum status model_set_classes(struct model *model, const struct classes *classes, struct err *err);
 
 const struct param *model_find(const struct model *model, const char *name);
 

@@ -170,6 +170,12 @@ void network_weights_written(struct network *net)
         net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
 }
 
+void network_weigh_classes(struct network *net, const float *weights)
+{
+    net->backend->mem_upload(network_at(net, BUFFER_CLASS_WEIGHTS, 0), weights,
+                             (size_t)net->model->config.num_labels * sizeof *weights, net->stream);
+}
+
 /* In pieces, through the staging memory: a second copy of all weights would raise the memory peak. */
 enum status network_initialise(struct network *net, uint64_t seed, struct err *err)
 {

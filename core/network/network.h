@@ -147,6 +147,14 @@ void network_forward(struct network *network, struct batch_view batch);
 /* After network_forward: the sum of the losses at the labels. Waits for the device. */
 double network_loss(struct network *network, struct batch_view batch);
 
+/* Of a classifier, after network_forward: pools the sequences whose last tokens have a label of at least 0,
+ * so that network_logits gives the logits of the sequence at that row. */
+void network_pool(struct network *network, struct batch_view batch);
+
+/* Of a classifier: sets how much texts of each class count in the losses, (num_labels) on the host; before
+ * the first loss. */
+void network_weigh_classes(struct network *network, const float *weights);
+
 /* network_control, and forward and backward pass as of network_micro_batch. */
 void network_train(struct network *network, struct batch_view batch, float dropout,
                    struct step_control control);
@@ -154,8 +162,9 @@ void network_train(struct network *network, struct batch_view batch, float dropo
 /* Copies the step's result so far. Waits for the device. */
 void network_result(struct network *network, struct step_result *out);
 
-/* After network_forward or network_append_rows: the logits (count, V) that follow the rows `first`,
- * `first` + 1, … of the (N, C) stream, to the host, in one product if the plan has room for them. Waits. */
+/* After network_forward or network_append_rows: the logits (count, rows of the head) that follow the rows
+ * `first`, `first` + 1, … of the (N, C) stream, to the host, in one product if the plan has room for them.
+ * Waits. */
 void network_logits(struct network *network, int first, int count, float *logits);
 
 /* ---- sequences in the KV cache, for a plan with cache_slots ----

@@ -198,14 +198,29 @@ static void forward(const struct pass *p, const int32_t *tokens)
     p->net->where.infers = false;
 }
 
+/* Of a classifier that pools so: the rows with a target become the mean of their sequences. */
+static void pool(const struct pass *p, const int32_t *targets)
+{
+    if (p->c->num_labels && p->c->pooling == POOLING_MEAN)
+        CALL(mean_pool_forward, THE(NORM), targets, p->positions, p->B, p->T, p->C);
+}
+
+/* What a class counts in the loss; NULL: the model is no classifier. */
+static const float *class_weights(const struct pass *p)
+{
+    return p->c->num_labels ? THE(CLASS_WEIGHTS) : NULL;
+}
+
 /* The sum of the losses at targets (B,T) in device memory, to BUFFER_LOSS_SUM. */
 static void loss(const struct pass *p, const int32_t *targets)
 {
+    const struct linear *head = &p->net->model->head;
     network_enter(p->net, PHASE_FORWARD, -1);
+    pool(p, targets);
     p->net->where.weight = WEIGHT_HEAD;
-    linear_cross_entropy(p->k, THE(LOSSES), NULL, NULL, THE(NORM), linear_view(p->net, &p->net->model->head),
-                         targets, NULL, p->net->plan->loss_chunk, THE(LOGITS), p->N, p->C, p->V,
-                         p->net->plan->input.precision, p->s);
+    linear_cross_entropy(p->k, THE(LOSSES), NULL, NULL, THE(NORM), linear_view(p->net, head), targets,
+                         class_weights(p), NULL, p->net->plan->loss_chunk, THE(LOGITS), p->N, p->C,
+                         head->rows, p->net->plan->input.precision, p->s);
     CALL(sum, THE(LOSS_SUM), THE(LOSSES), (size_t)p->N, false, THE(SCRATCH));
 }
 
@@ -295,13 +310,17 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     struct step_result *result = THE(RESULT);
     int L = p->c->num_layers;
     network_enter(p->net, PHASE_BACKWARD, -1);
+    pool(p, targets);
     p->net->where.weight = WEIGHT_HEAD;
     void *dnorm = needed(p->net, L, PLACE_FINAL_NORM) ? THE(BRANCH) : NULL;
     linear_cross_entropy(p->k, THE(LOSSES), dnorm, G(model->head.parts), THE(NORM),
-                         linear_view(p->net, &model->head), targets, THE(CONTROL), plan->loss_chunk,
-                         THE(LOGITS), p->N, p->C, p->V, plan->input.precision, p->s);
+                         linear_view(p->net, &model->head), targets, class_weights(p), THE(CONTROL),
+                         plan->loss_chunk, THE(LOGITS), p->N, p->C, model->head.rows, plan->input.precision,
+                         p->s);
     CALL(sum, &result->loss_sum, THE(LOSSES), (size_t)p->N, true, THE(SCRATCH));
     if (!dnorm) return;
+    if (p->c->num_labels && p->c->pooling == POOLING_MEAN)
+        CALL(mean_pool_backward, dnorm, targets, p->positions, p->B, p->T, p->C);
     CALL(mem_zero, THE(DX), p->NC * precision_bytes(plan->input.precision));
     CALL(rmsnorm_backward, THE(DX), G(model->final_norm), THE(BRANCH), AT(X, L), W(model->final_norm),
          AT(ATTN_RSTD, L), THE(SCRATCH), p->N, p->C);
@@ -423,10 +442,20 @@ void network_forward(struct network *net, struct batch_view batch)
     forward(&pass, batch.inputs);
 }
 
+void network_pool(struct network *net, struct batch_view batch)
+{
+    struct batch_view there = device_batch(net, 0, batch.B, batch.T, batch.positions != NULL);
+    struct pass pass = pass_of(net, batch.B, batch.T, there.positions, 0);
+    upload(net, there.labels, batch.labels, batch.B, batch.T);
+    network_enter(net, PHASE_FORWARD, -1);
+    pool(&pass, there.labels);
+}
+
 double network_loss(struct network *net, struct batch_view batch)
 {
-    struct pass pass = pass_of(net, batch.B, batch.T, NULL, 0);
-    const int32_t *labels = device_batch(net, 0, batch.B, batch.T, false).labels;
+    struct batch_view there = device_batch(net, 0, batch.B, batch.T, batch.positions != NULL);
+    struct pass pass = pass_of(net, batch.B, batch.T, there.positions, 0);
+    const int32_t *labels = there.labels;
     double sum;
     upload(net, labels, batch.labels, batch.B, batch.T);
     loss(&pass, labels);
@@ -463,7 +492,7 @@ void network_logits(struct network *net, int first, int count, float *out)
     size_t bytes = precision_bytes(net->plan->input.precision);
     for (int rows; count > 0; first += rows, count -= rows) {
         rows = count < net->plan->loss_chunk ? count : net->plan->loss_chunk;
-        size_t n = (size_t)rows * (size_t)pass.V;
+        size_t n = (size_t)rows * (size_t)net->model->head.rows;
         logits(&pass, first, rows);
         net->backend->mem_download(out, network_at(net, BUFFER_LOGITS, 0), n * bytes, net->stream);
         if (bytes == 2) widen_bf16(out, n);

@@ -27,7 +27,7 @@ static size_t pad(size_t bytes)
  * Without training there is no such gradient, and 64 rows are enough. */
 static int loss_chunk_rows(const struct plan_input *in)
 {
-    size_t N = (size_t)in->B * (size_t)in->T, V = (size_t)in->model->config.vocab_size;
+    size_t N = (size_t)in->B * (size_t)in->T, V = (size_t)in->model->head.rows;
     size_t rows = ((size_t)64 << 20) / (V * precision_bytes(in->precision)) / 64 * 64;
     if (rows > 512) rows = 512;
     if (rows < 64 || in->moments == 0) rows = 64;
@@ -69,11 +69,12 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     typedef double wide; /* exact up to 2^53; larger plans are rejected */
     const struct plan_input *in = &plan->input;
     const struct model_config *c = &in->model->config;
-    wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim, V = c->vocab_size,
-         NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim, Q = (NH + 2 * NKV) * HS,
-         slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0, P = (wide)in->model->elements,
-         FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), f32 = sizeof(float),
-         i32 = sizeof(int32_t), f64 = sizeof(double), all = 0;
+    wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim,
+         V = in->model->head.rows, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
+         Q = (NH + 2 * NKV) * HS, slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0,
+         P = (wide)in->model->elements, FB = (wide)in->model->frozen_bytes,
+         e = (wide)precision_bytes(in->precision), f32 = sizeof(float), i32 = sizeof(int32_t),
+         f64 = sizeof(double), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count, parts = plan_batch_parts(in);
     size_t largest = in->model->nf4_largest;
     bool training = moments > 0, qk_norm = c->qk_norm;
@@ -312,7 +313,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .micro_batches = (int)c->train.accumulation_steps,
                                .packed = c->data.format != FORMAT_TEXT,
                                .moments = moments,
-                               .cache_slots = 1,
+                               .cache_slots = c->data.format != FORMAT_LABELS, /* for samples of text */
                                .cache_length = plan_sample_length(c),
                                .precision = plan_precision(c->train.precision, info.best),
                                .activation_interval = (int)c->checkpoint.activation_interval,

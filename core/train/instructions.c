@@ -13,6 +13,8 @@ struct instructions {
     const struct config *config;
     struct example_rows rows[2];  /* by part */
     struct prefetch *prefetch[2]; /* the second NULL without validation data */
+    const struct corpus *corpus;
+    struct token_loss loss; /* of an evaluation */
 };
 
 static void it_close(void *data)
@@ -26,11 +28,14 @@ static void it_close(void *data)
     free(m);
 }
 
-static enum status it_open(const struct config *c, const struct corpus *corpus, void **out, struct err *err)
+static enum status it_open(struct config *c, const struct corpus *corpus, const struct progress *progress,
+                           void **out, struct err *err)
 {
     struct instructions *m = calloc(1, sizeof *m);
+    (void)progress; /* the corpus is prepared */
     if (!m) return err_no_memory(err, "the batches");
     m->config = c;
+    m->corpus = corpus;
     enum status status = task_check_vocabulary(c, corpus, err);
     if (!status)
         status =
@@ -58,9 +63,9 @@ static uint64_t it_examples(const void *data, enum task_part part)
     return rows_of(data, part)->packing.rows;
 }
 
-static uint64_t it_labels(const void *data, enum task_part part, uint64_t cursor, uint64_t examples)
+static double it_labels(const void *data, enum task_part part, uint64_t cursor, uint64_t examples)
 {
-    return example_rows_labels(rows_of(data, part), cursor, examples);
+    return (double)example_rows_labels(rows_of(data, part), cursor, examples);
 }
 
 static struct batch_view it_batch(void *data, enum task_part part, uint64_t cursor, int count)
@@ -72,6 +77,26 @@ static struct batch_view it_batch(void *data, enum task_part part, uint64_t curs
 static double it_waited(const void *data)
 {
     return prefetch_waited(((const struct instructions *)data)->prefetch[TASK_TRAINING]);
+}
+
+static void it_begin(void *data)
+{
+    ((struct instructions *)data)->loss = (struct token_loss){0};
+}
+
+static void it_judge(void *data, struct network *network, struct batch_view batch)
+{
+    token_loss_judge(&((struct instructions *)data)->loss, network, batch);
+}
+
+static struct measures it_measure(const void *data)
+{
+    return token_loss_measures(&((const struct instructions *)data)->loss);
+}
+
+static struct corpus_mark it_mark(const void *data)
+{
+    return corpus_mark_of(((const struct instructions *)data)->corpus);
 }
 
 static double it_guess(const void *data)
@@ -99,14 +124,19 @@ static void it_note(const void *data, char *buf, size_t size)
 const struct task *instruction_tuning(void)
 {
     static const struct task task = {.name = "instruction tuning",
+                                     .writes_text = true,
                                      .open = it_open,
                                      .close = it_close,
+                                     .describe = task_of_tokens_describe,
+                                     .start = task_of_tokens_start,
+                                     .mark = it_mark,
                                      .examples = it_examples,
                                      .labels = it_labels,
                                      .batch = it_batch,
                                      .waited = it_waited,
-                                     .loss = network_loss,
-                                     .measure = measures_of_loss,
+                                     .begin = it_begin,
+                                     .judge = it_judge,
+                                     .measure = it_measure,
                                      .guess = it_guess,
                                      .note = it_note};
     return &task;

@@ -11,31 +11,41 @@
 #include "core/model/config.h"
 #include "core/network/network.h"
 #include "datasets/corpus.h"
+#include "datasets/progress.h"
 
 enum task_part { TASK_TRAINING, TASK_VALIDATION };
 
 struct task {
     const char *name;
-    /* Splits the corpus as the configuration says, both borrowed, for a model of its sizes. STATUS_USAGE if
-     * they do not match. *out is set last. */
-    enum status (*open)(const struct config *config, const struct corpus *corpus, void **out,
-                        struct err *err);
+    bool writes_text; /* the model predicts the next token */
+    /* Splits the data as the configuration says, for a model of its sizes, and sets the sizes of the model's
+     * head there. Configuration and corpus are borrowed. STATUS_USAGE if they do not match. `progress` (NULL:
+     * none) is for this call. *out is set last. */
+    enum status (*open)(struct config *config, const struct corpus *corpus, const struct progress *progress,
+                        void **out, struct err *err);
     void (*close)(void *data); /* NULL is harmless */
+    /* Names what the model's outputs stand for, where they are not tokens. */
+    enum status (*describe)(const void *data, struct model *model, struct err *err);
+    /* Called once, when the network is open. */
+    enum status (*start)(void *data, struct network *network, struct err *err);
+    struct corpus_mark (*mark)(const void *data); /* of all data */
 
     uint64_t (*examples)(const void *data, enum task_part part); /* per epoch; 0: no validation data */
-    /* How many labels count in `examples` examples from `cursor`, which counts on through all epochs. */
-    uint64_t (*labels)(const void *data, enum task_part part, uint64_t cursor, uint64_t examples);
+    /* How many labels count in `examples` examples from `cursor`, which counts on through all epochs; or the
+     * sum of their weights. */
+    double (*labels)(const void *data, enum task_part part, uint64_t cursor, uint64_t examples);
     /* `count` examples, at most train.batch_size, of train.seq_len tokens, valid until the next call for the
      * same part; with positions if the plan is packed, else without. Expected in order; any other cursor has
      * to wait. */
     struct batch_view (*batch)(void *data, enum task_part part, uint64_t cursor, int count);
     double (*waited)(const void *data); /* seconds that training has waited for batches so far */
 
-    /* After network_forward of an evaluation batch: the sum of the losses of labels that count. */
-    double (*loss)(struct network *network, struct batch_view batch);
-    /* The metrics of an evaluation, from `sum`, the sum of losses over `labels` labels. "Best" and early
-     * stopping follow the first one: the lowest wins. */
-    struct measures (*measure)(double sum, double labels);
+    /* An evaluation: begin, judge for each of its batches, and then the measures. "Best" and early stopping
+     * follow the measure that eval.metric names, or the first one. Of names that begin with val_, the lowest
+     * value is the best, of others the highest. */
+    void (*begin)(void *data);
+    void (*judge)(void *data, struct network *network, struct batch_view batch);
+    struct measures (*measure)(const void *data);
     double (*guess)(const void *data); /* the loss of guessing */
     /* Writes what the run's history should say about the data, "" for nothing. */
     void (*note)(const void *data, char *buf, size_t size);
@@ -50,10 +60,27 @@ const struct task *language_modelling(void);
  * in language modelling. */
 const struct task *instruction_tuning(void);
 
-/* The measures of a mean cross-entropy: val_loss and val_perplexity. */
-struct measures measures_of_loss(double sum, double labels);
+/* An evaluation of a task whose labels are tokens: adds a batch; and measures val_loss and val_perplexity. */
+struct token_loss {
+    double sum, labels;
+};
+void token_loss_judge(struct token_loss *loss, struct network *network, struct batch_view batch);
+struct measures token_loss_measures(const struct token_loss *loss);
+/* Such a task has nothing to describe and nothing to start. */
+enum status task_of_tokens_describe(const void *data, struct model *model, struct err *err);
+enum status task_of_tokens_start(void *data, struct network *network, struct err *err);
 
 /* STATUS_USAGE if the corpus has a token that a model of the configuration has no row for. */
 enum status task_check_vocabulary(const struct config *config, const struct corpus *corpus, struct err *err);
+
+/* Giving a text one of several labels; data.train names CSV or JSONL files (datasets/labelled.h), of the
+ * corpus only the tokenizer is used. An example is a row of train.seq_len tokens, packed with whole texts;
+ * the label of each text is that of its last token. Measures val_loss, the mean cross-entropy of validation
+ * texts by the weights of their classes, accuracy, macro_f1, macro_precision, macro_recall, and the confusion
+ * matrix. */
+const struct task *classification(void);
+
+/* STATUS_USAGE: the tokenizer has more tokens than a model of the configuration. */
+enum status task_check_tokenizer(const struct config *config, const struct corpus *corpus, struct err *err);
 
 #endif

@@ -112,10 +112,25 @@ static enum status open_tasks(struct trainer *t, int *cache_length, struct err *
     enum status status =
         eval_tasks_open(&t->tasks, setup->config, setup->corpus->tokenizer, setup->progress, err);
     if (status) return status;
+    if (t->tasks.count && !t->task->writes_text)
+        return err_set(err, STATUS_USAGE,
+                       "eval.tasks: only a language model answers questions (data.format)");
     if (t->tasks.count && !t->task->examples(t->data, TASK_VALIDATION))
         return err_set(err, STATUS_USAGE,
                        "eval.tasks: needs evaluations, so data.val or a data.val_fraction above 0");
     return eval_tasks_cache_length(setup->config, cache_length, err);
+}
+
+static const struct task *task_of(enum data_format format)
+{
+    switch (format) {
+    case FORMAT_INSTRUCTIONS:
+        return instruction_tuning();
+    case FORMAT_LABELS:
+        return classification();
+    default:
+        return language_modelling();
+    }
 }
 
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
@@ -125,7 +140,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return err_no_memory(err, "a trainer");
     t->setup = *setup;
-    t->task = c->data.format == FORMAT_INSTRUCTIONS ? instruction_tuning() : language_modelling();
+    t->task = task_of(c->data.format);
     t->world = world_of_one();
     t->optimizer = (struct optimizer){.world = t->world,
                                       .kind = c->train.optimizer,
@@ -134,7 +149,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                                       .eps = c->train.adam_eps,
                                       .max_grad_norm = c->train.max_grad_norm};
     t->state.lr_factor = 1;
-    t->state.corpus = corpus_mark_of(setup->corpus);
     t->evaluated_step = t->saved_step = -1;
     t->evaluated_loss = NAN;
     trainer_begin_stopping(t);
@@ -148,9 +162,11 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                          "lora.rank = %" PRId64
                          ": adapters are trained beside the weights of a model (set model.from)",
                          c->lora.rank);
+    if (!status) status = t->task->open(c, setup->corpus, setup->progress, &t->data, err);
+    if (!status) t->state.corpus = t->task->mark(t->data);
     if (!status) status = model_init(&t->model, &c->model.sizes, err);
+    if (!status) status = t->task->describe(t->data, &t->model, err);
     if (!status) status = trainable_choose(&t->model, c, computed, t->device.mixes_elements, err);
-    if (!status) status = t->task->open(c, setup->corpus, &t->data, err);
     t->health.limits = c->health;
     if (!status) t->health.guess = t->task->guess(t->data);
     if (!status) status = config_settle_steps(c, t->task->examples(t->data, TASK_TRAINING), err);
@@ -158,6 +174,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
     input.full = setup->full;
     if (!status) status = open_tasks(t, &input.cache_length, err);
+    if (!status) status = trainer_check_metric(t, err);
     if (!status) status = plan_init(&t->plan, &input, err);
     if (!status) status = check_memory(t, err);
     size_t reserved = 0;
@@ -169,9 +186,10 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
     if (!status) status = take_companions(t, weights, err);
-    if (!status && (!weights || c->lora.rank))
+    if (!status && (!weights || c->lora.rank || t->model.config.num_labels)) /* which a base may lack */
         status = network_initialise(&t->network, (uint64_t)c->train.seed, err);
     if (!status && weights) status = checkpoint_load_weights(weights, &t->network, err);
+    if (!status) status = t->task->start(t->data, &t->network, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
     if (!status) status = trainer_open_steps(t, err);
@@ -211,8 +229,7 @@ static enum status take_position(struct trainer *t, const struct train_state *sa
     snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
     optimizer_resume(&t->network, t->state.updates);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
-    t->state.stopping.patience = wanted.patience;
-    t->state.stopping.min_delta = wanted.min_delta;
+    early_stopping_adopt(&t->state.stopping, &wanted);
     t->saved_step = t->state.step;
     return STATUS_OK;
 }
@@ -256,8 +273,8 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
 void trainer_begin_stopping(struct trainer *t)
 {
     const struct config *c = t->setup.config;
-    early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience,
-                        c->eval.early_stopping_min_delta);
+    early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience, c->eval.early_stopping_min_delta,
+                        strncmp(trainer_metric(t), "val_", 4) != 0);
     t->state.best_saved = -1;
 }
 

@@ -31,7 +31,7 @@ struct flight {
     int64_t step;
     uint64_t cursor; /* the position after it */
     double lr, start;
-    double labels; /* that its loss averages over, at least 1 */
+    double labels; /* that its loss averages over, or their weights; above 0 */
 };
 
 struct trainer {
@@ -127,6 +127,14 @@ void trainer_close_samples(struct trainer *trainer);
  * Returns whether its loss is the lowest so far. */
 bool trainer_evaluate(struct trainer *trainer, bool extra);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* nothing without a tokenizer */
+
+/* The measure that early stopping and the best checkpoint follow. */
+static inline const char *trainer_metric(const struct trainer *t)
+{
+    return *t->setup.config->eval.metric ? t->setup.config->eval.metric : "val_loss";
+}
+/* STATUS_USAGE: the task does not measure it. */
+enum status trainer_check_metric(const struct trainer *trainer, struct err *err);
 
 /* ---- trainer_step.c ---- */
 

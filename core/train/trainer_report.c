@@ -132,7 +132,7 @@ enum status trainer_open_samples(struct trainer *t, struct err *err)
     t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
     t->sample_text = malloc(SAMPLE_BYTES_MAX);
     if (!t->sample_bytes || !t->sample_text) return err_no_memory(err, "samples of text");
-    if (!t->setup.corpus->tokenizer) return STATUS_OK;
+    if (!t->setup.corpus->tokenizer || !t->task->writes_text) return STATUS_OK;
     t->samples = true;
     enum status status = generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);
     t->generator.most = plan_sample_length(t->setup.config); /* the cache may be longer, for eval.tasks */
@@ -148,11 +148,35 @@ void trainer_close_samples(struct trainer *t)
     free(t->sample_text);
 }
 
-static double measure_of(const struct measures *measures, const char *name)
+/* NULL: there is no measure of that name. */
+static const struct measure *find_measure(const struct measures *measures, const char *name)
 {
     for (int i = 0; i < measures->count; i++)
-        if (strcmp(measures->of[i].name, name) == 0) return measures->of[i].value;
-    return NAN;
+        if (strcmp(measures->of[i].name, name) == 0) return &measures->of[i];
+    return NULL;
+}
+
+static double measure_of(const struct measures *measures, const char *name)
+{
+    const struct measure *measure = find_measure(measures, name);
+    return measure ? measure->value : NAN;
+}
+
+enum status trainer_check_metric(const struct trainer *t, struct err *err)
+{
+    struct measures measures = t->task->measure(t->data);
+    char names[200] = "";
+    size_t used = 0;
+    for (int i = 0; i < t->tasks.count; i++) {
+        measures.of[measures.count++].name = t->tasks.of[i].accuracy;
+        measures.of[measures.count++].name = t->tasks.of[i].accuracy_per_byte;
+    }
+    if (find_measure(&measures, trainer_metric(t))) return STATUS_OK;
+    for (int i = 0; i < measures.count && used < sizeof names; i++)
+        used +=
+            (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", measures.of[i].name);
+    return err_set(err, STATUS_USAGE, "eval.metric = %.60s: an evaluation measures %s",
+                   t->setup.config->eval.metric, names);
 }
 
 /* Measures the first batches of the validation data, the same ones every time. */
@@ -160,18 +184,15 @@ static struct measures measure(struct trainer *t)
 {
     const struct config *c = t->setup.config;
     int B = (int)c->train.batch_size;
-    uint64_t left = t->task->examples(t->data, TASK_VALIDATION), cursor = 0, counting = 0;
-    double sum = 0;
+    uint64_t left = t->task->examples(t->data, TASK_VALIDATION), cursor = 0;
+    t->task->begin(t->data);
     for (int64_t i = 0; left && (c->eval.batches == 0 || i < c->eval.batches); i++) {
         int b = left < (uint64_t)B ? (int)left : B;
-        struct batch_view batch = t->task->batch(t->data, TASK_VALIDATION, cursor, b);
-        network_forward(&t->network, batch);
-        sum += t->task->loss(&t->network, batch);
-        counting += t->task->labels(t->data, TASK_VALIDATION, cursor, (uint64_t)b);
+        t->task->judge(t->data, &t->network, t->task->batch(t->data, TASK_VALIDATION, cursor, b));
         cursor += (uint64_t)b;
         left -= (uint64_t)b;
     }
-    return t->task->measure(sum, (double)counting);
+    return t->task->measure(t->data);
 }
 
 /* Adds the scores of eval.tasks. */
@@ -209,10 +230,11 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     record.wall_time = clock_wall();
     record.eval_ms = (clock_monotonic() - start) * 1e3;
     t->evaluated_step = t->state.step;
-    t->evaluated_loss = measures.of[0].value;
+    t->evaluated_loss = record.val_loss;
     o->eval(o->context, &record, &measures);
-    struct stopping_record judged =
-        early_stopping_judge(&t->state.stopping, t->state.step, measures.of[0].value, extra);
+    struct stopping_record judged = early_stopping_judge(&t->state.stopping, t->state.step,
+                                                         measure_of(&measures, trainer_metric(t)), extra);
+    judged.metric = t->setup.config->eval.metric;
     o->stopping(o->context, &judged);
     health_judge_evaluation(&t->health, record.step, record.val_loss);
     report_health(t, t->health.not_finite_evaluation);

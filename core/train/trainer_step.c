@@ -229,7 +229,8 @@ static void queue_step(struct trainer *t, struct flight *f)
     bool graph = t->replay.update && !t->profiling; /* not while operations are profiled */
     uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
     /* of the whole step, however many micro-batches; if no label counts, there is no gradient */
-    f->labels = fmax(1, (double)t->task->labels(t->data, TASK_TRAINING, f->cursor, sequences));
+    f->labels = t->task->labels(t->data, TASK_TRAINING, f->cursor, sequences);
+    if (f->labels <= 0) f->labels = 1;
     int64_t batch_bytes = 2 * plan_batch_parts(&t->plan.input) * (int64_t)sizeof(int32_t) *
                           c->train.batch_size *
                           c->train.seq_len; /* read on the host, written on the device */

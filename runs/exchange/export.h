@@ -48,7 +48,8 @@ enum status export_tensorboard(struct store *store, const char *run_id, struct m
  *                                       "phase_breakdown": {phase: {"time_ms", "share"}},
  *                                       "top_operations": [{"op", "calls", "time_ms", "share"}]},
  *                   "evals": [{the columns of the CSV but run}],
- *                   "measures": [{the columns of the CSV but run}]},
+ *                   "measures": [{the columns of the CSV but run}], "classes": [...],
+ *                   "confusion": [...]},
  *      "samples": [{"step", "prompt", "text"}],
  *      "inference": [{the columns of the CSV but run}]}
  *

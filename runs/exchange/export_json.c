@@ -150,6 +150,8 @@ static enum status write_training(struct document *d)
     if (!status) status = write_profile(d);
     if (!status) status = write_rows(d, "evals", TABLE_EVALS, true, JSON_OUT_FLAT);
     if (!status) status = write_rows(d, "measures", TABLE_MEASURES, true, JSON_OUT_FLAT);
+    if (!status) status = write_rows(d, "classes", TABLE_CLASSES, true, JSON_OUT_FLAT);
+    if (!status) status = write_rows(d, "confusion", TABLE_CONFUSION, true, JSON_OUT_FLAT);
     json_out_close(&d->out);
     return status;
 }

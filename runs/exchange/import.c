@@ -87,6 +87,8 @@ static enum status make_segments(struct import *import, const char *id, double n
         "    wall_time as ended from steps where run_id = ?1"
         "   union all select segment, null, step, wall_time, wall_time from evals where run_id = ?1"
         "   union all select segment, null, null, null, null from measures where run_id = ?1"
+        "   union all select segment, null, null, null, null from classes where run_id = ?1"
+        "   union all select segment, null, null, null, null from confusion where run_id = ?1"
         "   union all select segment, null, null, null, null from early_stopping where run_id = ?1"
         "   union all select segment, null, null, null, null from samples where run_id = ?1"
         "   union all select segment, null, null, null, null from memory where run_id = ?1"

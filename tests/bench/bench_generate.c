@@ -92,7 +92,7 @@ static enum status write_model(const struct bench *b, const char *folder, struct
     }
     enum status status = file_make_folders(folder, err);
     if (!status) status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
-    if (!status) status = hugging_face_write_config(&b->model.config, path, err);
+    if (!status) status = hugging_face_write_config(&b->model.config, &b->model.classes, path, err);
     if (!status) status = file_format_path(path, sizeof path, err, "%s/model.safetensors", folder);
     if (!status)
         status = safetensors_write(path, tensors, b->model.param_count, safetensors_fetch_host, NULL, err);

@@ -251,7 +251,7 @@ static void cross_entropy_fused_body(struct bench *b)
 static void linear_cross_entropy_body(struct bench *b)
 {
     linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, matrix_view(b->w, ELEMENT_FP32, C), b->tokens,
-                         &(struct step_control){.loss_scale = 1.0f / N}, CHUNK, b->big, N, C, V,
+                         NULL, &(struct step_control){.loss_scale = 1.0f / N}, CHUNK, b->big, N, C, V,
                          PRECISION_FP32, b->stream);
 }
 static void grad_norm_body(struct bench *b)

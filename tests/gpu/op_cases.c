@@ -524,6 +524,8 @@ const struct op_case op_cases[] = {
     {"cast", cast_case},
     {"dropout", dropout_case},
     {"cross_entropy", cross_entropy_case},
+    {"weigh_classes", op_case_class_weights},
+    {"mean_pool_forward, mean_pool_backward", op_case_pooling},
     {"sum, sum_of_squares, clip_norm", reduce_case},
     {"adamw", adamw_case},
     {"lion", lion_case},

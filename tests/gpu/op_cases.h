@@ -57,6 +57,10 @@ struct op_case {
 
 extern const struct op_case op_cases[]; /* ends with a NULL name */
 
+/* Those that are in op_cases_classifier.c. */
+void op_case_class_weights(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
+void op_case_pooling(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
+
 /* A shape of the fuzz, a pure function of its number: 1, primes, tiles plus and minus one, GQA ratios. With
  * small it stays small enough for sanitizers. */
 struct op_shape op_fuzz(uint32_t number, bool small);

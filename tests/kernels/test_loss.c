@@ -165,16 +165,16 @@ static void head_body(const struct check_target *t)
                     dweight64[(size_t)v * C + c] += d * (double)x[(size_t)i * C + c];
                 }
         struct matrix head = matrix_view(weight, ELEMENT_FP32, C);
-        linear_cross_entropy(t->backend, losses, dx, dweight, x, head, targets,
+        linear_cross_entropy(t->backend, losses, dx, dweight, x, head, targets, NULL,
                              &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
                              PRECISION_FP32, t->stream);
-        linear_cross_entropy(t->backend, forward, NULL, NULL, x, head, targets, NULL, chunk, workspace, N, C,
-                             V, PRECISION_FP32, t->stream);
+        linear_cross_entropy(t->backend, forward, NULL, NULL, x, head, targets, NULL, NULL, chunk, workspace,
+                             N, C, V, PRECISION_FP32, t->stream);
         float *alone = check_poisoned(n), *dweight_alone = check_copy(before, m);
-        linear_cross_entropy(t->backend, losses, alone, NULL, x, head, targets,
+        linear_cross_entropy(t->backend, losses, alone, NULL, x, head, targets, NULL,
                              &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
                              PRECISION_FP32, t->stream);
-        linear_cross_entropy(t->backend, losses, NULL, dweight_alone, x, head, targets,
+        linear_cross_entropy(t->backend, losses, NULL, dweight_alone, x, head, targets, NULL,
                              &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
                              PRECISION_FP32, t->stream);
         check_same_bits("linear_cross_entropy dx without dweight", alone, dx, n);

@@ -104,6 +104,12 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is(42 * 4 + 6 * 8, 3 * 42);
     k->cross_entropy_fused(AT(1), AT(2), AT(3), AT(4), N, V, s);
     cost_is(2 * 42 * 4 + 6 * 8, 5 * 42);
+    k->weigh_classes(AT(1), AT(2), AT(3), AT(4), N, V, s);
+    cost_is(2 * 42 * 4 + 2 * 6 * 4 + 6 * 4 + 7 * 4, 6 * 8);
+    k->mean_pool_forward(AT(1), AT(2), AT(3), B, T, C, s);
+    cost_is(2 * 36 * 4 + 2 * 6 * 4, 36);
+    k->mean_pool_backward(AT(1), AT(2), AT(3), B, T, C, s);
+    cost_is(2 * 36 * 4 + 2 * 6 * 4, 36);
     k->sum(AT(8), AT(1), N, true, AT(2), s);
     cost_is(6 * 4, 6);
     k->sum_of_squares(AT(8), AT(1), P, AT(2), s);

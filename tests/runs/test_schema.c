@@ -126,8 +126,20 @@ static const char measures[] =
     " run_id text not null, segment integer not null, step integer not null, name text not null, value real,"
     " nan integer not null default 0, primary key(run_id, segment, step, name)) without rowid;";
 
-static const char *const published[] = {first_version,      process_memory,           rates_and_forks,
-                                        processes_and_load, perplexity_and_inference, measures};
+static const char classes[] =
+    "create table classes("
+    " run_id text not null, segment integer not null, step integer not null, label text not null, precision "
+    "real,"
+    " recall real, f1 real, support integer, primary key(run_id, segment, step, label)) without rowid;"
+    "create table confusion("
+    " run_id text not null, segment integer not null, step integer not null, label text not null,"
+    " predicted text not null, count integer, primary key(run_id, segment, step, label, predicted)) without "
+    "rowid;"
+    "alter table early_stopping add column metric text;";
+
+static const char *const published[] = {
+    first_version, process_memory, rates_and_forks, processes_and_load, perplexity_and_inference,
+    measures,      classes};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

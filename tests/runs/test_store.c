@@ -56,9 +56,9 @@ static void every_table_of_the_design_is_there(void **state)
 {
     (void)state;
     static const char *const tables[] = {
-        "runs",   "params",        "tags",          "steps",       "evals",   "early_stopping",
-        "memory", "gpu_samples",   "samples",       "checkpoints", "orders",  "events",
-        "rollup", "layer_profile", "gpu_processes", "inference",   "measures"};
+        "runs",          "params",    "tags",        "steps",   "evals",    "early_stopping", "memory",
+        "gpu_samples",   "samples",   "checkpoints", "orders",  "events",   "rollup",         "layer_profile",
+        "gpu_processes", "inference", "measures",    "classes", "confusion"};
     char home[PATH_MAX], sql[128];
     store_fixture_home("tables", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -111,7 +111,9 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
         "key(run_id, wall_time, gpu)) without rowid; alter table layer_profile drop column bytes; "
         "alter table layer_profile drop column flops; alter table runs drop column parent_id; "
         "alter table runs drop column parent_step; drop table gpu_processes; alter table steps drop column "
-        "perplexity; drop table inference; drop table measures; pragma user_version = 1; "
+        "perplexity; drop table inference; drop table measures; drop table classes; drop table confusion; "
+        "alter table early_stopping drop column metric; "
+        "pragma user_version = 1; "
         "insert into "
         "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
     store_close(store_fixture_open(home));
@@ -136,7 +138,9 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
     store_fixture_sql(
         home, "drop table gpu_processes; alter table gpu_samples drop column load_1m; alter "
               "table gpu_samples drop column processes_at; alter table steps drop column perplexity; drop "
-              "table inference; drop table measures; pragma user_version = 3; insert into "
+              "table inference; drop table measures; drop table classes; drop table confusion; alter table "
+              "early_stopping drop column metric; pragma "
+              "user_version = 3; insert into "
               "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
     struct store *store = store_fixture_open(home);
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);

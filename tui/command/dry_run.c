@@ -177,16 +177,18 @@ static void print_arithmetic(struct output *out, const struct training_session *
             trained_bytes = (int64_t)(model->elements * sizeof(float));
     int64_t checkpoint_bytes = trained_bytes * (1 + plan->input.moments);
     if (!model->adapter.rank) checkpoint_bytes += (int64_t)plan->category_bytes[PLAN_FROZEN];
-    int64_t samples = s->corpus.tokenizer && c->sample.every ? steps / c->sample.every : 0;
-    if (s->corpus.tokenizer) samples += early_count(c->sample.early, c->sample.every, steps);
+    bool writes = s->corpus.tokenizer && c->data.format != FORMAT_LABELS;
+    int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;
+    if (writes) samples += early_count(c->sample.early, c->sample.every, steps);
     if (out->json) {
         OUTPUT_MEMBERS(out, "parameters", model->parameters, "trained_parameters", trained,
                        "frozen_parameters", model->frozen_parameters, "frozen_bytes",
                        (int64_t)model->frozen_bytes);
         OUTPUT_MEMBERS(out, "device", s->choice.info.short_name, "precision",
                        precision_name(plan->input.precision), "optimizer",
-                       optimizer_kind_word(c->train.optimizer), "corpus_tokens", (int64_t)s->corpus.tokens,
-                       "train_sequences", sequences, "validation_sequences", validation);
+                       optimizer_kind_word(c->train.optimizer), "corpus_tokens",
+                       (int64_t)trainer_state(s->trainer)->corpus.tokens, "train_sequences", sequences,
+                       "validation_sequences", validation);
         OUTPUT_MEMBERS(out, "validation", training_session_validation(s), "vocab_size",
                        c->model.sizes.vocab_size);
         OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens", tokens * steps,
@@ -209,8 +211,8 @@ static void print_arithmetic(struct output *out, const struct training_session *
     output_line(out, "device", "%s, %s, %s", s->choice.info.name, precision_name(plan->input.precision),
                 optimizer_kind_word(c->train.optimizer));
     output_line(out, "data", "%s tokens: %s sequences of %d to train on, %s to validate on",
-                TEXT_COUNT((double)s->corpus.tokens), TEXT_COUNT((double)sequences), (int)c->train.seq_len,
-                TEXT_COUNT((double)validation));
+                TEXT_COUNT((double)trainer_state(s->trainer)->corpus.tokens), TEXT_COUNT((double)sequences),
+                (int)c->train.seq_len, TEXT_COUNT((double)validation));
     output_line(out, "validation", "%s", training_validation_words(training_session_validation(s)));
     output_line(out, "steps", "%d of %d sequences (%s tokens): %s tokens, %.2f epochs of %.1f steps",
                 (int)steps, (int)batch, TEXT_COUNT((double)tokens), TEXT_COUNT((double)(tokens * steps)),

@@ -280,6 +280,12 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     if (json) show_configuration(&o, s);
     show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->history.evals, s->history.eval_count);
     show_measures(&o, s);
+    if (json || s->history.class_count) {
+        show_records(&o, "classes", "Classes in the newest evaluation", TABLE_CLASSES, s->history.classes,
+                     s->history.class_count);
+        show_records(&o, "confusion", "Confusion in the newest evaluation", TABLE_CONFUSION,
+                     s->history.confusion, s->history.confusion_count);
+    }
     show_stopping(&o, s);
     show_checkpoints(&o, s);
     show_traces(&o, s);

@@ -87,8 +87,8 @@ static void begin(void *context, const struct training_session *s)
     struct report *report = context;
     const struct plan *plan = trainer_plan(s->trainer);
     int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps,
-            parameters = plan->input.model->parameters, tokens = (int64_t)s->corpus.tokens,
-            planned = (int64_t)plan->total_bytes,
+            parameters = plan->input.model->parameters,
+            tokens = (int64_t)trainer_state(s->trainer)->corpus.tokens, planned = (int64_t)plan->total_bytes,
             held = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
     const char *device = s->choice.info.name, *validation = training_session_validation(s);
     char vocabulary[CONFIG_NOTE_SIZE], trained[48] = "";

@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "core/model/generation_config.h"
+#include "datasets/labelled.h"
 
 static enum status open_both(const struct config *c, const struct chat_format *format, const char *cache,
                              const struct progress *progress, struct corpus *out, const char **key,
@@ -33,6 +34,10 @@ enum status configured_corpus_open(const struct config *c, const char *home, con
     *key = "data.template";
     enum status status = file_format_path(cache, sizeof cache, err, "%s/data", home);
     if (!status && chats) status = chat_format_of_config(c, &format, err);
+    if (!status && c->data.format == FORMAT_LABELS) { /* the task reads the texts itself */
+        *key = "data.train";
+        return labelled_tokenizer(c->data.train, c->data.text_column, c->data.tokenizer, progress, out, err);
+    }
     if (!status) status = open_both(c, chats ? &format : NULL, cache, progress, out, key, err);
     chat_format_release(&format);
     return status;

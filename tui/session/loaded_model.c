@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/adapter.h"
 #include "core/model/adapter_file.h"
@@ -20,6 +21,7 @@ static enum status open_network(struct loaded_model *m, struct loaded_wish wish,
     struct plan_input input = {.model = &m->model,
                                .B = wish.B,
                                .T = wish.T < longest ? wish.T : longest,
+                               .packed = wish.packed,
                                .cache_slots = wish.cache_slots,
                                .cache_length = wish.cache_length < longest ? wish.cache_length : longest,
                                .allocator = wish.allocator};
@@ -82,20 +84,43 @@ static enum status find_folders(struct loaded_model *m, const char *folder, cons
         m->adapter, m->weights);
 }
 
-enum status loaded_model_describe(struct loaded_model *m, const char *folder, const char *adapter,
-                                  struct err *err)
+/* The model's sizes and, of adapters that make a classifier of a language model, the classes of those. */
+static enum status read_sizes(struct loaded_model *m, bool classifier, struct err *err)
 {
     char path[PATH_MAX + 32];
-    struct model_config config;
+    struct model_config config, own;
+    snprintf(path, sizeof path, "%s/config.json", m->weights);
+    enum status status = hugging_face_read_config(path, &config, err);
+    if (!status && *m->adapter && has(m->adapter, "config.json")) {
+        snprintf(path, sizeof path, "%s/config.json", m->adapter);
+        status = hugging_face_read_config(path, &own, err);
+        config.num_labels = status ? 0 : own.num_labels;
+        config.pooling = status ? POOLING_LAST : own.pooling;
+    }
+    if (!status && classifier && !config.num_labels)
+        status =
+            err_set(err, STATUS_USAGE,
+                    "%.300s: is a language model, not a classifier (train one from it with data.format = "
+                    "labels)",
+                    path);
+    if (!status && !classifier && config.num_labels)
+        status =
+            err_set(err, STATUS_USAGE, "%.300s: is a classifier, which writes no text (use `%s classify`)",
+                    path, TEXT_PROGRAM);
+    if (!status) status = model_init(&m->model, &config, err);
+    return status || !config.num_labels ? status : hugging_face_read_classes(path, &m->model, err);
+}
+
+static enum status describe(struct loaded_model *m, const char *folder, const char *adapter, bool classifier,
+                            struct err *err)
+{
     struct adapter_config adapters = {0};
     struct adapter_base base = {0};
     struct safetensors weights = {0};
     *m = (struct loaded_model){0};
     enum status status = find_folders(m, folder, adapter, &adapters, &base, err);
-    snprintf(path, sizeof path, "%s/config.json", m->weights);
     m->words = *m->adapter && has(m->adapter, "tokenizer.json") ? m->adapter : m->weights;
-    if (!status) status = hugging_face_read_config(path, &config, err);
-    if (!status) status = model_init(&m->model, &config, err);
+    if (!status) status = read_sizes(m, classifier, err);
     if (status || !*m->adapter) return status;
     status = adapter_attach(&m->model, &adapters, err);
     if (status) return err_prefix(err, "%s", m->adapter);
@@ -104,6 +129,18 @@ enum status loaded_model_describe(struct loaded_model *m, const char *folder, co
     if (!status) m->model.base.hash = adapter_base_hash(&weights);
     safetensors_close(&weights);
     return status;
+}
+
+enum status loaded_model_describe(struct loaded_model *m, const char *folder, const char *adapter,
+                                  struct err *err)
+{
+    return describe(m, folder, adapter, false, err);
+}
+
+enum status loaded_model_describe_classifier(struct loaded_model *m, const char *folder, const char *adapter,
+                                             struct err *err)
+{
+    return describe(m, folder, adapter, true, err);
 }
 
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err)

@@ -23,6 +23,7 @@ struct loaded_wish {
     int B, T; /* the largest batch and sequence; T no longer than the model's */
     /* sequences in the KV cache, 0: it has none; and the tokens of each, no more than the model's */
     int cache_slots, cache_length;
+    bool packed; /* rows may hold several sequences */
     enum allocator_kind allocator;
 };
 
@@ -31,6 +32,9 @@ struct loaded_wish {
  * failure. */
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, const char *adapter,
                                   struct err *err);
+/* The same for a classifier; each refuses the other kind. */
+enum status loaded_model_describe_classifier(struct loaded_model *loaded, const char *folder,
+                                             const char *adapter, struct err *err);
 
 /* Opens FOLDER/tokenizer.json. STATUS_NOT_FOUND, with a remedy: there is none. */
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err);

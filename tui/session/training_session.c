@@ -31,6 +31,21 @@ static void on_checkpoint(void *context, const struct checkpoint_record *record)
     s->watcher->checkpoint(s->watcher->context, record);
 }
 
+static void record_confusion(struct training_session *s, int64_t step, const struct confusion *c)
+{
+    for (int i = 0; i < c->classes; i++) {
+        struct class_scores of = confusion_scores(c, i);
+        writer_class(s->writer,
+                     &(struct class_record){step, c->names[i], of.precision, of.recall, of.f1, of.support});
+        for (int k = 0; k < c->classes; k++) {
+            int64_t count = c->counts[(size_t)i * (size_t)c->classes + (size_t)k];
+            if (count)
+                writer_confusion(s->writer,
+                                 &(struct confusion_record){step, c->names[i], c->names[k], count});
+        }
+    }
+}
+
 static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
     struct training_session *s = context;
@@ -43,6 +58,7 @@ static void on_eval(void *context, const struct eval_record *record, const struc
         writer_measure(s->writer, &(struct measure_record){record->step, m->name, m->value});
         s->last_measures.of[s->last_measures.count++] = *m;
     }
+    record_confusion(s, record->step, &measures->confusion);
 }
 
 static void on_stopping(void *context, const struct stopping_record *record)
@@ -298,13 +314,16 @@ const char *training_session_validation(const struct training_session *s)
 {
     static const char *const of_split[] = {[VAL_BLOCKS] = "blocks", [VAL_TAIL] = "tail"};
     if (!trainer_sequences(s->trainer, TASK_VALIDATION)) return "none";
-    return *s->config.data.val ? "data.val" : of_split[s->config.data.val_split];
+    if (*s->config.data.val) return "data.val";
+    return s->config.data.format == FORMAT_LABELS ? "labels" : of_split[s->config.data.val_split];
 }
 
 const char *training_validation_words(const char *validation)
 {
     if (strcmp(validation, "blocks") == 0) return "evenly spread over the corpus (data.val_split = blocks)";
     if (strcmp(validation, "tail") == 0) return "at the end of the corpus (data.val_split = tail)";
+    if (strcmp(validation, "labels") == 0)
+        return "with a share of the texts of each label (data.val_fraction)";
     return strcmp(validation, "data.val") == 0 ? "of data.val" : "none (data.val_fraction = 0)";
 }
 

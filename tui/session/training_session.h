@@ -66,7 +66,8 @@ void training_session_close_trainer(struct training_session *s);
 /* Records in the ledger that the trainer has allocated its memory, and for which run. */
 void training_session_hold(struct training_session *s);
 
-/* The source of the validation text: "blocks", "tail", "data.val" or "none"; and the same in words. */
+/* The source of the validation text: "blocks", "tail", "labels", "data.val" or "none"; and the same in words.
+ */
 const char *training_session_validation(const struct training_session *s);
 const char *training_validation_words(const char *validation);
 

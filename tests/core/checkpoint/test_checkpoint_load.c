@@ -143,7 +143,7 @@ static void tensors_that_do_not_fit_their_description_are_refused_by_name(void *
         saved_open(&a, &config, 2, 5);
         saved_open(&b, &other, 2, 6);
         saved_write(parent, &a, 1);
-        assert_int_equal(hugging_face_write_config(&other, description, &err), STATUS_OK);
+        assert_int_equal(hugging_face_write_config(&other, NULL, description, &err), STATUS_OK);
         assert_int_equal(checkpoint_load_weights(path, &b.network, &err), STATUS_USAGE);
         if (!strstr(err.text, parts[i])) fail_msg("\"%s\" does not say \"%s\"", err.text, parts[i]);
         rig_close(&a);

@@ -64,7 +64,7 @@ static void what_is_written_reads_back_equal(void **state)
         config.rope_high_freq_factor = bits % 3 == 2 ? 3.3 : 4;
         config.rope_original_len = bits % 3 == 2 ? 77 : 8192;
         config.rope_beta_fast = 32, config.rope_beta_slow = 1, config.rope_truncate = true;
-        if (hugging_face_write_config(&config, path, &err)) fail_msg("%s", err.text);
+        if (hugging_face_write_config(&config, NULL, path, &err)) fail_msg("%s", err.text);
         if (hugging_face_read_config(path, &back, &err)) fail_msg("%s", err.text);
         assert_int_equal(back.vocab_size, config.vocab_size);
         assert_int_equal(back.hidden_dim, config.hidden_dim);
@@ -99,7 +99,7 @@ static void a_model_without_window_is_written_as_the_kind_that_it_is(void **stat
         struct model_config config = rig_config(), back;
         struct err err = {0};
         config.kind = kinds[i];
-        if (hugging_face_write_config(&config, path, &err)) fail_msg("%s", err.text);
+        if (hugging_face_write_config(&config, NULL, path, &err)) fail_msg("%s", err.text);
         if (hugging_face_read_config(path, &back, &err)) fail_msg("%s", err.text);
         json_t *json = json_load_file(path, 0, NULL);
         assert_string_equal(json_string_value(json_object_get(json, "model_type")), types[i]);

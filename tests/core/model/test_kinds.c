@@ -219,7 +219,7 @@ static void a_checkout_is_written_as_it_was_read(void **state)
         struct model_config config, back;
         struct err err = {0};
         if (hugging_face_read_config(path_of(kind, "config.json"), &config, &err)) fail_msg("%s", err.text);
-        if (hugging_face_write_config(&config, path, &err)) fail_msg("%s", err.text);
+        if (hugging_face_write_config(&config, NULL, path, &err)) fail_msg("%s", err.text);
         if (hugging_face_read_config(path, &back, &err)) fail_msg("%s: %s", kinds[kind].name, err.text);
         json_t *json = json_load_file(path, 0, NULL);
         assert_string_equal(json_string_value(json_object_get(json, "model_type")), kinds[kind].type);

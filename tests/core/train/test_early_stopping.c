@@ -14,7 +14,7 @@ static void the_first_evaluation_is_the_best_so_far(void **state)
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 3, 0.5);
+    early_stopping_init(&stopping, 3, 0.5, false);
     struct stopping_record row = early_stopping_judge(&stopping, 100, 7.25, false);
     assert_true(row.improved);
     assert_int_equal(row.verdict, VERDICT_IMPROVED);
@@ -29,7 +29,7 @@ static void stops_when_the_patience_is_used_up_and_not_before(void **state)
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 2, 0);
+    early_stopping_init(&stopping, 2, 0, false);
     early_stopping_judge(&stopping, 10, 2, false);
     struct stopping_record row = early_stopping_judge(&stopping, 20, 3, false);
     assert_int_equal(row.verdict, VERDICT_WAITING);
@@ -45,7 +45,7 @@ static void an_improvement_gives_the_patience_back(void **state)
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 2, 0);
+    early_stopping_init(&stopping, 2, 0, false);
     early_stopping_judge(&stopping, 10, 2, false);
     early_stopping_judge(&stopping, 20, 3, false);
     assert_int_equal(early_stopping_judge(&stopping, 30, 1.5, false).patience_used, 0);
@@ -57,7 +57,7 @@ static void min_delta_counts_for_patience_and_drift_does_not_creep(void **state)
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 3, 0.25);
+    early_stopping_init(&stopping, 3, 0.25, false);
     early_stopping_judge(&stopping, 1, 2, false);
     struct stopping_record row = early_stopping_judge(&stopping, 2, 1.75, false); /* exactly min_delta */
     assert_int_equal(row.verdict, VERDICT_WAITING);
@@ -74,7 +74,7 @@ static void an_ordered_evaluation_may_be_the_best_and_leaves_the_patience(void *
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 2, 0);
+    early_stopping_init(&stopping, 2, 0, false);
     early_stopping_judge(&stopping, 1, 2, false);
     early_stopping_judge(&stopping, 2, 3, false);
     struct stopping_record row = early_stopping_judge(&stopping, 3, 4, true);
@@ -91,7 +91,7 @@ static void equal_is_not_better(void **state)
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 1, 0);
+    early_stopping_init(&stopping, 1, 0, false);
     early_stopping_judge(&stopping, 1, 2, false);
     assert_int_equal(early_stopping_judge(&stopping, 2, 2, false).verdict, VERDICT_STOP);
 }
@@ -100,7 +100,7 @@ static void nan_and_infinity_never_improve(void **state)
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 3, 0);
+    early_stopping_init(&stopping, 3, 0, false);
     struct stopping_record row = early_stopping_judge(&stopping, 1, NAN, false);
     assert_false(row.improved);
     assert_true(isnan(row.val_loss) && isinf(row.best_val_loss));
@@ -115,7 +115,7 @@ static void patience_zero_keeps_the_history_and_never_stops(void **state)
 {
     (void)state;
     struct early_stopping stopping;
-    early_stopping_init(&stopping, 0, 0);
+    early_stopping_init(&stopping, 0, 0, false);
     early_stopping_judge(&stopping, 0, 1, false);
     for (int64_t step = 1; step <= 1000; step++) {
         struct stopping_record row = early_stopping_judge(&stopping, step, 2, false);

@@ -227,7 +227,10 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "perplexity",
         "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms",
         "run,segment,step,name,value",
-        "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,verdict",
+        "run,segment,step,label,precision,recall,f1,support",
+        "run,segment,step,label,predicted,count",
+        "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,verdict,"
+        "metric",
         "run,segment,step,phase,layer,op,calls,time_us,bytes,flops",
         "run,segment,step,category,planned_bytes,live_bytes,peak_bytes",
         "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,sm_"
@@ -253,9 +256,12 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     step.loss = NAN;
     writer_step(writer, &step);
     writer_eval(writer, &(struct eval_record){1, 4096, 1.7e9, NAN, INFINITY, 12.5});
+    writer_class(writer, &(struct class_record){1, "ham, eggs", 0.5, 0.25, 0.375, 7});
+    writer_confusion(writer, &(struct confusion_record){1, "ham, eggs", "spam", 3});
     writer_measure(writer, &(struct measure_record){1, "quiz_acc", 0.25});
     writer_measure(writer, &(struct measure_record){1, "quiz_acc_per_byte", NAN});
-    writer_stopping(writer, &(struct stopping_record){1, 2.5, 2.25, 0, 0.01, false, 3, 3, VERDICT_STOP});
+    writer_stopping(writer,
+                    &(struct stopping_record){1, 2.5, 2.25, 0, 0.01, false, 3, 3, VERDICT_STOP, "macro_f1"});
     writer_memory(writer, &(struct memory_record){1, "weights", 3, 2, 1});
     int64_t order;
     assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "cli", &order, &err), STATUS_OK);
@@ -270,7 +276,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "null from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};
-    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 2, 1, 1, 1, 1, 0, 2, 0, 2};
+    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 2, 0, 2};
     for (int t = 0; t < TABLE_CSV_COUNT; t++) {
         struct sheet sheet = export(store, ids, 2, (enum store_table)t);
         header_is(&sheet, headers[t]);

@@ -107,9 +107,10 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
             assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
             writer_eval(writer, &(struct eval_record){s + 1, 7, 1.7e9, 3.5 + odd[s / 1000 % 7], NAN, 12});
             writer_measure(writer, &(struct measure_record){s + 1, "quiz,acc", odd[s / 1000 % 7]});
-            writer_measure(writer, &(struct measure_record){s + 1, "a second", 0.1});
-            writer_stopping(writer, &(struct stopping_record){s + 1, 3.4, NAN, 100, 0.001, s % 3 == 0, 1, 3,
-                                                              (enum stopping_verdict)(s / 1000 % 3)});
+            writer_class(writer, &(struct class_record){s + 1, "a,\"b\"", 0.1, 0.2, 0.3, s});
+            writer_confusion(writer, &(struct confusion_record){s + 1, "a,\"b\"", "c\nd", s});
+            enum stopping_verdict v = s / 1000 % 3;
+            writer_stopping(writer, &(struct stopping_record){s + 1, 3.4, NAN, 9, 1, !(s % 3), 1, 3, v, "f"});
             writer_sample(writer, &(struct sample_record){s + 1, "", "a \"b\",\r\n c "});
             writer_sample(writer, &(struct sample_record){s + 1, "a second, at the same step", ""});
         }

@@ -41,6 +41,21 @@ static bool may_be_empty(const char *table, const char *column)
     return false;
 }
 
+static void record_classes(const struct stage *s)
+{
+    char texts[800] = "text,label\n", path[800], key[820];
+    size_t used = strlen(texts);
+    for (int i = 0; i < 40; i++)
+        used += (size_t)snprintf(texts + used, sizeof texts - used, "%s %d,%s\n", i % 2 ? "a" : "zz", i,
+                                 i % 2 ? "one" : "two");
+    snprintf(path, sizeof path, "%s/labels.csv", s->folder);
+    snprintf(key, sizeof key, "--data.train=%s", path);
+    stage_write(path, texts, used);
+    process_close(process_run(0, "train", s->config, "--name=labels", "--progress=none", key,
+                              "--data.format=labels", "--eval.metric=accuracy", "--train.learning_rate=0.01",
+                              NULL));
+}
+
 static void record_everything(struct stage *s)
 {
     static const char questions[] = "{\"context\": \"the\", \"choices\": [\" fox\", \" %\"], \"answer\": 0}\n"
@@ -56,6 +71,7 @@ static void record_everything(struct stage *s)
     process_close(process_run(0, "fork", "base", "--name=other", "--train.total_steps=130", "--progress=none",
                               NULL)); /* 64 steps make a row of rollup */
     free(process_output("generate", "base", "--max-tokens=5", NULL));
+    record_classes(s);
     struct process *steered = process_start("train", s->config, "--name=steered",
                                             "--train.total_steps=10000000", "--progress=plain", NULL);
     process_wait_text(steered, "checkpoint ");

@@ -1,0 +1,61 @@
+/* See confusion.h. */
+#include "core/base/confusion.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static double share(int64_t part, int64_t of)
+{
+    return of ? (double)part / (double)of : 0;
+}
+
+/* *given: texts that were given this label. */
+static struct class_scores scores_of(const struct confusion *c, int label, int64_t *given)
+{
+    size_t K = (size_t)c->classes, k = (size_t)label;
+    struct class_scores s = {0};
+    *given = 0;
+    for (size_t i = 0; i < K; i++) {
+        s.support += c->counts[k * K + i];
+        *given += c->counts[i * K + k];
+    }
+    s.precision = share(c->counts[k * K + k], *given);
+    s.recall = share(c->counts[k * K + k], s.support);
+    s.f1 = share(2 * c->counts[k * K + k], *given + s.support);
+    return s;
+}
+
+struct class_scores confusion_scores(const struct confusion *c, int label)
+{
+    int64_t given;
+    return scores_of(c, label, &given);
+}
+
+double confusion_accuracy(const struct confusion *c)
+{
+    size_t K = (size_t)c->classes;
+    int64_t right = 0, all = 0;
+    for (size_t i = 0; i < K * K; i++) {
+        all += c->counts[i];
+        if (i % (K + 1) == 0) right += c->counts[i];
+    }
+    return all ? (double)right / (double)all : NAN;
+}
+
+struct class_scores confusion_macro(const struct confusion *c)
+{
+    struct class_scores sum = {0};
+    int present = 0;
+    for (int k = 0; k < c->classes; k++) {
+        int64_t given;
+        struct class_scores s = scores_of(c, k, &given);
+        if (!s.support && !given) continue;
+        present++;
+        sum.precision += s.precision;
+        sum.recall += s.recall;
+        sum.f1 += s.f1;
+        sum.support += s.support;
+    }
+    double n = present ? present : NAN;
+    return (struct class_scores){sum.precision / n, sum.recall / n, sum.f1 / n, sum.support};
+}

@@ -1,0 +1,31 @@
+/* A confusion matrix: how often a classifier gave texts of one class the label of another, and the scores of
+ * each class that follow from it. */
+#ifndef ANNEAL_CORE_BASE_CONFUSION_H
+#define ANNEAL_CORE_BASE_CONFUSION_H
+
+#include <stdint.h>
+
+/* `counts` (classes, classes): row: the true class, column: the one predicted. */
+struct confusion {
+    int classes;
+    int64_t *counts;
+    const char *const *names; /* (classes) */
+};
+
+struct class_scores {
+    double precision; /* of the texts given this label, the share that has it; 0 if there are none */
+    double recall;    /* of the texts with this label, the share that was given it; 0 if there are none */
+    double f1;        /* 2 · precision · recall / (precision + recall), 0 if both are 0 */
+    int64_t support;  /* texts with this label */
+};
+
+struct class_scores confusion_scores(const struct confusion *confusion, int label);
+
+/* The share of texts that were given their label; NaN without texts. */
+double confusion_accuracy(const struct confusion *confusion);
+
+/* The means over all classes with the same weight, whose sum of support is not 0 (as scikit-learn's "macro"):
+ * a class without texts counts only if some text was given its label. */
+struct class_scores confusion_macro(const struct confusion *confusion);
+
+#endif

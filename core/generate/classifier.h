@@ -1,0 +1,25 @@
+/* The answers of a classifier: the logits of the sequences in a batch. */
+#ifndef ANNEAL_CORE_GENERATE_CLASSIFIER_H
+#define ANNEAL_CORE_GENERATE_CLASSIFIER_H
+
+#include "core/network/network.h"
+
+struct classifier {
+    struct network *network; /* borrowed; its model is a classifier */
+    int rows;                /* whose logits are read at a time */
+    float *logits;           /* (rows, num_labels), owned */
+};
+
+enum status classifier_open(struct classifier *classifier, struct network *network, struct err *err);
+void classifier_close(struct classifier *classifier); /* harmless on a zeroed struct */
+
+/* Computes the batch, and calls take for each sequence, in the order of the rows: those with a label of at
+ * least 0 are the last ones of their sequences. `logits` (num_labels) is valid during the call. Waits. A
+ * failed device gives numbers without meaning: ask stream_wait before using them. */
+void classifier_run(struct classifier *classifier, struct batch_view batch,
+                    void (*take)(void *context, int row, const float *logits), void *context);
+
+/* out (count) = softmax(logits); returns the index of the largest, the first of several. */
+int classifier_probabilities(const float *logits, int count, double *out);
+
+#endif

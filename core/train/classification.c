@@ -1,0 +1,416 @@
+/* Classification, the task of task.h. Texts are packed into rows of train.seq_len tokens; such a row is an
+ * example of the task. The label of a text is the target of its last token; no other token has one. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/confusion.h"
+#include "core/base/text.h"
+#include "core/generate/classifier.h"
+#include "core/model/generation_config.h"
+#include "core/model/hugging_face.h"
+#include "core/train/task.h"
+#include "datasets/batch.h"
+#include "datasets/labelled.h"
+#include "datasets/packing.h"
+
+/* The rows of a part. */
+struct rows {
+    const struct labelled_example *texts; /* of the part */
+    uint32_t *lengths;                    /* of the texts, owned */
+    struct packing packing;
+    int32_t *batch; /* (3,B,T) inputs, labels, positions; owned */
+};
+
+struct classification {
+    const struct config *config;
+    const struct corpus *corpus;
+    struct labelled data;
+    int classes;
+    int *number;    /* (label_count): the class of each label of the data, owned */
+    char **names;   /* (classes), in data.arena */
+    float *weights; /* (classes), owned */
+    int pad_token;
+    struct rows rows[2]; /* by part */
+
+    /* an evaluation */
+    struct classifier classifier;
+    double loss, weight;    /* sums over its texts */
+    int64_t *counts;        /* (classes, classes), owned */
+    const int32_t *targets; /* of the batch that is being judged */
+};
+
+/* ---- the classes: those of the data, or of the classifier that training starts from ---- */
+
+static enum status take_names(struct classification *m, const char *const *names, int count, struct err *err)
+{
+    m->classes = count;
+    m->names = arena_alloc_array(&m->data.arena, (size_t)count, sizeof *m->names);
+    bool copied = m->names != NULL;
+    for (int i = 0; copied && i < count; i++) copied = (m->names[i] = arena_strdup(&m->data.arena, names[i]));
+    return copied ? STATUS_OK : err_no_memory(err, "%d labels", count);
+}
+
+static int find_name(const struct classification *m, const char *name)
+{
+    for (int i = 0; i < m->classes; i++)
+        if (strcmp(m->names[i], name) == 0) return i;
+    return -1;
+}
+
+/* The classes of the model in `folder`, if it is a classifier: then the data may have no others. */
+static enum status adopt_classes(struct classification *m, const char *folder, struct err *err)
+{
+    char path[CONFIG_TEXT_MAX + 32];
+    struct model model = {0};
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    if (hugging_face_read_config(path, &model.config, NULL) || !model.config.num_labels) return STATUS_OK;
+    enum status status = hugging_face_read_classes(path, &model, err);
+    if (!status) status = take_names(m, model.classes.names, model.config.num_labels, err);
+    for (int i = 0; !status && i < m->data.label_count; i++)
+        if (find_name(m, m->data.names[i]) < 0)
+            status =
+                err_set(err, STATUS_USAGE,
+                        "the data have the label \"%.60s\", which the classifier %.200s does not know (start "
+                        "from the language model that it was made from)",
+                        CLEAN_LINE(m->data.names[i]), folder);
+    model_release(&model);
+    return status;
+}
+
+static enum status settle_classes(struct classification *m, struct config *c, struct err *err)
+{
+    enum status status = *c->model.from ? adopt_classes(m, c->model.from, err) : STATUS_OK;
+    if (!status && !m->names)
+        status = take_names(m, (const char *const *)m->data.names, m->data.label_count, err);
+    m->number = calloc((size_t)m->data.label_count, sizeof *m->number);
+    m->counts = calloc((size_t)m->classes * (size_t)m->classes, sizeof *m->counts);
+    m->weights = calloc((size_t)m->classes, sizeof *m->weights);
+    if (!status && (!m->number || !m->counts || !m->weights))
+        status = err_no_memory(err, "the confusion of %d labels", m->classes);
+    for (int i = 0; !status && i < m->data.label_count; i++) m->number[i] = find_name(m, m->data.names[i]);
+    c->model.sizes.num_labels = m->classes;
+    c->model.sizes.pooling = c->classifier.pooling;
+    return status;
+}
+
+/* A token that no text has, or that ends one: of the model that training starts from, or a byte that is never
+ * part of UTF-8. */
+static int pad_token_of(const struct config *c, const struct tokenizer *tokenizer)
+{
+    struct special_tokens tokens;
+    if (*c->model.from && !special_tokens_read(c->model.from, &tokens, NULL)) {
+        if (tokens.pad >= 0) return (int)tokens.pad;
+        if (tokens.eos_count) return (int)tokens.eos[0];
+    }
+    for (int id = 0; id < tokenizer_vocab_size(tokenizer); id++) {
+        size_t n;
+        const char *bytes = tokenizer_token_bytes(tokenizer, (uint32_t)id, &n);
+        if (n == 1 && (unsigned char)*bytes == 0xFF) return id;
+    }
+    return -1;
+}
+
+/* ---- class weights ---- */
+
+static void balance(struct classification *m)
+{
+    double *share = calloc((size_t)m->classes, sizeof *share);
+    int present = 0;
+    for (size_t i = 0; share && i < m->data.training; i++) share[m->number[m->data.examples[i].label]]++;
+    for (int k = 0; share && k < m->classes; k++) present += share[k] > 0;
+    for (int k = 0; k < m->classes; k++)
+        m->weights[k] = share && share[k] > 0 ? (float)((double)m->data.training / (present * share[k])) : 1;
+    free(share);
+}
+
+/* One of "label:weight". */
+static enum status read_weight(struct classification *m, char *item, bool *given, struct err *err)
+{
+    while (*item == ' ') item++;
+    char *colon = strrchr(item, ':');
+    double weight = 0;
+    if (colon) *colon = '\0';
+    int k = find_name(m, item);
+    if (!colon || !text_parse_double(colon + 1, &weight) || !(weight > 0) || !isfinite((float)weight))
+        return err_set(
+            err, STATUS_USAGE,
+            "classifier.weights: \"%.60s\" must be a label and a positive weight, as in ham:1,spam:3; or "
+            "none, or balanced",
+            item);
+    if (k < 0) return err_set(err, STATUS_USAGE, "classifier.weights: there is no label \"%.60s\"", item);
+    m->weights[k] = (float)weight;
+    given[k] = true;
+    return STATUS_OK;
+}
+
+static enum status settle_weights(struct classification *m, struct err *err)
+{
+    const char *words = m->config->classifier.weights;
+    for (int k = 0; k < m->classes; k++) m->weights[k] = 1;
+    if (!*words || strcmp(words, "none") == 0) return STATUS_OK;
+    if (strcmp(words, "balanced") == 0) {
+        balance(m);
+        return STATUS_OK;
+    }
+    char *copy = strdup(words), *rest = copy;
+    bool *given = calloc((size_t)m->classes, sizeof *given);
+    enum status status =
+        copy && given ? STATUS_OK : err_no_memory(err, "the weights of %d labels", m->classes);
+    for (char *item; !status && (item = strsep(&rest, ","));) status = read_weight(m, item, given, err);
+    for (int k = 0; !status && k < m->classes; k++)
+        if (!given[k])
+            status = err_set(err, STATUS_USAGE, "classifier.weights: the label \"%.60s\" has no weight",
+                             CLEAN_LINE(m->names[k]));
+    free(copy);
+    free(given);
+    return status;
+}
+
+/* ---- rows ---- */
+
+static enum status open_rows(struct classification *m, enum task_part part, struct err *err)
+{
+    const struct config *c = m->config;
+    struct rows *rows = &m->rows[part];
+    size_t from = part == TASK_TRAINING ? 0 : m->data.training,
+           count = part == TASK_TRAINING ? m->data.training : m->data.example_count - from;
+    size_t N = (size_t)c->train.batch_size * (size_t)c->train.seq_len;
+    rows->texts = m->data.examples + from;
+    rows->batch = malloc(3 * N * sizeof *rows->batch);
+    rows->lengths = malloc(count * sizeof *rows->lengths + 1);
+    if (!rows->batch || !rows->lengths) return err_no_memory(err, "batches of %zu tokens", N);
+    for (size_t i = 0; i < count; i++) rows->lengths[i] = (uint32_t)rows->texts[i].count;
+    if (!count) return STATUS_OK;
+    return packing_open(rows->lengths, count, (int)c->train.seq_len, (uint64_t)c->train.seed,
+                        part == TASK_TRAINING ? c->data.shuffle : SHUFFLE_NONE, &rows->packing, err);
+}
+
+/* ---- opening ---- */
+
+static void cl_close(void *data)
+{
+    struct classification *m = data;
+    if (!m) return;
+    for (int part = 0; part < 2; part++) {
+        packing_close(&m->rows[part].packing);
+        free(m->rows[part].lengths);
+        free(m->rows[part].batch);
+    }
+    classifier_close(&m->classifier);
+    free(m->number);
+    free(m->weights);
+    free(m->counts);
+    labelled_release(&m->data);
+    free(m);
+}
+
+static enum status cl_open(struct config *c, const struct corpus *corpus, const struct progress *progress,
+                           void **out, struct err *err)
+{
+    struct classification *m = calloc(1, sizeof *m);
+    if (!m) return err_no_memory(err, "the labelled texts");
+    m->config = c;
+    m->corpus = corpus;
+    struct labelled_wish wish = {.text_column = c->data.text_column,
+                                 .label_column = c->data.label_column,
+                                 .tokenizer = corpus->tokenizer,
+                                 .longest = (int)c->train.seq_len,
+                                 .truncate = c->data.too_long == TOO_LONG_CUT,
+                                 .progress = progress};
+    enum status status = task_check_tokenizer(c, corpus, err);
+    if (!status) status = labelled_open(&m->data, c->data.train, &wish, err);
+    if (!status)
+        status =
+            labelled_split(&m->data, c->data.val, c->data.val_fraction, (uint64_t)c->train.seed, &wish, err);
+    if (!status) status = settle_classes(m, c, err);
+    if (!status) status = settle_weights(m, err);
+    for (int part = 0; !status && part < 2; part++) status = open_rows(m, (enum task_part)part, err);
+    if (status) {
+        cl_close(m);
+        return status;
+    }
+    m->pad_token = pad_token_of(c, corpus->tokenizer);
+    *out = m;
+    return STATUS_OK;
+}
+
+static enum status cl_describe(const void *data, struct model *model, struct err *err)
+{
+    const struct classification *m = data;
+    struct classes classes = {(const char **)m->names, m->pad_token};
+    return model_set_classes(model, &classes, err);
+}
+
+static enum status cl_start(void *data, struct network *network, struct err *err)
+{
+    struct classification *m = data;
+    network_weigh_classes(network, m->weights);
+    return classifier_open(&m->classifier, network, err);
+}
+
+static struct corpus_mark cl_mark(const void *data)
+{
+    const struct classification *m = data;
+    return (struct corpus_mark){.tokens = m->data.ids.count,
+                                .checksum = m->data.checksum,
+                                .tokenizer = tokenizer_checksum(m->corpus->tokenizer),
+                                .learned = m->corpus->learned};
+}
+
+/* ---- batches ---- */
+
+static uint64_t cl_examples(const void *data, enum task_part part)
+{
+    return ((const struct classification *)data)->rows[part].packing.rows;
+}
+
+static double cl_labels(const void *data, enum task_part part, uint64_t cursor, uint64_t examples)
+{
+    const struct classification *m = data;
+    const struct rows *rows = &m->rows[part];
+    double sum = 0;
+    for (uint64_t i = 0; i < examples; i++) {
+        uint64_t texts[PACKING_WINDOW];
+        int count = packing_row(&rows->packing, cursor + i, texts);
+        for (int k = 0; k < count; k++) sum += m->weights[m->number[rows->texts[texts[k]].label]];
+    }
+    return sum;
+}
+
+/* Fills one row: its texts one after the other, then tokens that nothing depends on. */
+static void fill_row(const struct classification *m, const struct rows *rows, uint64_t row, int T,
+                     int32_t *inputs, int32_t *labels, int32_t *positions)
+{
+    uint64_t texts[PACKING_WINDOW];
+    int at = 0, count = packing_row(&rows->packing, row, texts);
+    for (int t = 0; t < T; t++) labels[t] = LABEL_IGNORED;
+    for (int k = 0; k < count; k++) {
+        const struct labelled_example *e = &rows->texts[texts[k]];
+        for (int t = 0; t < e->count; t++, at++) {
+            inputs[at] = (int32_t)m->data.ids.ids[e->first + (size_t)t];
+            positions[at] = t;
+        }
+        labels[at - 1] = m->number[e->label];
+    }
+    for (int t = 0; at < T; at++, t++) inputs[at] = 0, positions[at] = t;
+}
+
+static struct batch_view cl_batch(void *data, enum task_part part, uint64_t cursor, int count)
+{
+    struct classification *m = data;
+    struct rows *rows = &m->rows[part];
+    int T = (int)m->config->train.seq_len;
+    size_t N = (size_t)count * (size_t)T;
+    struct batch_view batch = {.inputs = rows->batch,
+                               .labels = rows->batch + N,
+                               .positions = rows->batch + 2 * N,
+                               .B = count,
+                               .T = T};
+    for (int b = 0; b < count; b++) {
+        int32_t *inputs = rows->batch + (size_t)b * (size_t)T;
+        fill_row(m, rows, cursor + (uint64_t)b, T, inputs, inputs + N, inputs + 2 * N);
+    }
+    return batch;
+}
+
+static double cl_waited(const void *data)
+{
+    (void)data;
+    return 0; /* the texts are in memory */
+}
+
+/* ---- evaluations ---- */
+
+static void cl_begin(void *data)
+{
+    struct classification *m = data;
+    m->loss = m->weight = 0;
+    memset(m->counts, 0, (size_t)m->classes * (size_t)m->classes * sizeof *m->counts);
+}
+
+static void judge_text(void *context, int row, const float *logits)
+{
+    struct classification *m = context;
+    int best = 0, target = m->targets[row];
+    double sum = 0;
+    for (int k = 1; k < m->classes; k++)
+        if (logits[k] > logits[best]) best = k;
+    for (int k = 0; k < m->classes; k++) sum += exp((double)logits[k] - logits[best]);
+    m->loss += m->weights[target] * (log(sum) + logits[best] - logits[target]);
+    m->weight += m->weights[target];
+    m->counts[(size_t)target * (size_t)m->classes + (size_t)best]++;
+}
+
+static void cl_judge(void *data, struct network *network, struct batch_view batch)
+{
+    struct classification *m = data;
+    (void)network; /* the classifier has it */
+    m->targets = batch.labels;
+    classifier_run(&m->classifier, batch, judge_text, m);
+}
+
+static struct measures cl_measure(const void *data)
+{
+    const struct classification *m = data;
+    struct confusion confusion = {m->classes, m->counts, (const char *const *)m->names};
+    struct class_scores macro = confusion_macro(&confusion);
+    return (struct measures){.count = 5,
+                             .of = {{"val_loss", m->loss / (m->weight > 0 ? m->weight : 1)},
+                                    {"accuracy", confusion_accuracy(&confusion)},
+                                    {"macro_f1", macro.f1},
+                                    {"macro_precision", macro.precision},
+                                    {"macro_recall", macro.recall}},
+                             .confusion = confusion};
+}
+
+static double cl_guess(const void *data)
+{
+    return log(((const struct classification *)data)->classes);
+}
+
+static void cl_note(const void *data, char *buf, size_t size)
+{
+    const struct classification *m = data;
+    const struct labelled_report *r = &m->data.report;
+    FILE *out = fmemopen(buf, size, "w");
+    *buf = '\0';
+    if (!out) return;
+    fprintf(out, "%zu texts with %d labels in %" PRIu64 " rows, %zu texts to validate on", m->data.training,
+            m->classes, m->rows[TASK_TRAINING].packing.rows, m->data.example_count - m->data.training);
+    if (r->truncated)
+        fprintf(out,
+                "; %" PRIu64 " longer than train.seq_len = %" PRId64 " %s cut, the longest has %" PRIu64
+                " tokens",
+                r->truncated, m->config->train.seq_len, r->truncated == 1 ? "is" : "are", r->longest);
+    if (r->empty)
+        fprintf(out, "; %" PRIu64 " empty, the first in line %" PRIu64 ", left out", r->empty, r->empty_line);
+    if (r->conflicts)
+        fprintf(out, "; %" PRIu64 " text%s more than once, with different labels", r->conflicts,
+                r->conflicts == 1 ? " occurs" : "s occur");
+    if (r->unseen)
+        fprintf(out, "; %d label%s no text to train on", r->unseen, r->unseen == 1 ? " has" : "s have");
+    fclose(out);
+}
+
+const struct task *classification(void)
+{
+    static const struct task task = {.name = "classification",
+                                     .open = cl_open,
+                                     .close = cl_close,
+                                     .describe = cl_describe,
+                                     .start = cl_start,
+                                     .mark = cl_mark,
+                                     .examples = cl_examples,
+                                     .labels = cl_labels,
+                                     .batch = cl_batch,
+                                     .waited = cl_waited,
+                                     .begin = cl_begin,
+                                     .judge = cl_judge,
+                                     .measure = cl_measure,
+                                     .guess = cl_guess,
+                                     .note = cl_note};
+    return &task;
+}

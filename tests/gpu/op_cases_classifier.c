@@ -1,0 +1,48 @@
+/* The cases of op_cases.h that only a classifier's pass has. */
+#include <stdlib.h>
+
+#include "tests/gpu/op_cases.h"
+#include "tests/gpu/op_desk.h"
+
+void op_case_class_weights(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t N = (size_t)s.B * (size_t)s.T, V = (size_t)s.V;
+    void *dlogits = desk_tensor(&d, N * V, 0, 1);
+    float *losses = desk_floats(&d, N, 3, 2), *alone = desk_floats(&d, N, 3, 2),
+          *weights = desk_floats(&d, V, 2, 2);
+    int32_t *t = desk_tokens(&d, N, s.V, true);
+    side->backend->weigh_classes(losses, dlogits, t, weights, (int)N, s.V, side->stream);
+    side->backend->weigh_classes(alone, NULL, t, weights, (int)N, s.V, side->stream);
+    desk_result(&d, out, "losses", losses, N, 0);
+    desk_result(&d, out, "losses alone", alone, N, 0);
+    desk_tensor_result(&d, out, "dlogits", dlogits, N * V, 0);
+    desk_close(&d, out);
+}
+
+/* Sequences of different length follow each other in a row; some have no target, as padding. With an even
+ * seed a row is one sequence. */
+void op_case_pooling(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t N = (size_t)s.B * (size_t)s.T, C = (size_t)s.C;
+    void *x = desk_tensor(&d, N * C, 0, 1), *dx = desk_tensor(&d, N * C, 0, 1);
+    int32_t *places = malloc(N * sizeof *places), *ends = malloc(N * sizeof *ends);
+    bool packed = s.seed % 2;
+    for (int n = 0, first = 0, length = 1; places && ends && n < (int)N; n++) {
+        int t = n % s.T;
+        if (t == 0 || t == first + length)
+            first = t, length = packed ? 1 + (n * 7 + (int)s.seed % 97) % 23 : s.T;
+        places[n] = t - first;
+        ends[n] = (t == s.T - 1 || t + 1 == first + length) && n % 5 ? 1 : -100;
+    }
+    int32_t *positions = desk_put(&d, places, N * sizeof *places, sizeof *places),
+            *targets = desk_put(&d, ends, N * sizeof *ends, sizeof *ends);
+    side->backend->mean_pool_forward(x, targets, packed ? positions : NULL, s.B, s.T, s.C, side->stream);
+    side->backend->mean_pool_backward(dx, targets, packed ? positions : NULL, s.B, s.T, s.C, side->stream);
+    desk_tensor_result(&d, out, "x", x, N * C, 1e-5);
+    desk_tensor_result(&d, out, "dx", dx, N * C, 1e-6);
+    desk_close(&d, out);
+    free(places);
+    free(ends);
+}
