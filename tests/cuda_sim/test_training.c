@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "core/base/file.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulator.h"
 
@@ -125,6 +127,34 @@ static void adapters_learn_as_on_the_cpu(void **state)
         session_close(&cpu), session_close(&cuda);
     }
     session_close(&base);
+}
+
+/* The questions pass through the cache between steps, whose losses stay what they are. */
+static void questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"context\": \"to be\", \"choices\": [\", or\", \" a quite different end\", \" x\"], \"answer\": "
+        "0}\n"
+        "{\"context\": \"that is\", \"choices\": [\" zzz\", \" the question\"], \"answer\": 1}\n"
+        "{\"context\": \"to be\", \"choices\": [\"##\", \" to\", \"be\"], \"answer\": 2}\n";
+    struct session cpu, cuda, without;
+    struct err err = {0};
+    char *path = rig_path("quiz.jsonl"), key[4200];
+    if (file_write_atomic(path, text, sizeof text - 1, &err)) fail_msg("%s", err.text);
+    snprintf(key, sizeof key, "eval.tasks=%s", path);
+    const char *const *words = WORDS("train.total_steps=10", "eval.every=3", "sample.every=4", key);
+    train(&cpu, "cpu", NULL, words, false);
+    train(&cuda, "cuda", cuda_plugin.table, words, false);
+    train(&without, "without", cuda_plugin.table,
+          WORDS("train.total_steps=10", "eval.every=3", "sample.every=4"), false);
+    assert_int_equal(cuda.story.measures.count, 4);
+    for (int i = 2; i < 4; i++)
+        assert_true(cuda.story.measures.of[i].value == cpu.story.measures.of[i].value);
+    assert_in_range(cuda.story.measures.of[2].value * 30, 1, 29); /* neither all nor none */
+    story_expect_same(&without.story, &cuda.story, "with questions");
+    session_close(&cpu), session_close(&cuda), session_close(&without);
+    free(path);
 }
 
 /* Runs threads in another order, then again in the same: not one bit of the curve may differ. */
@@ -313,6 +343,7 @@ int main(void)
         cmocka_unit_test(qwen_with_lion_and_everything_learns_as_on_the_cpu),
         cmocka_unit_test(in_bf16_it_learns_almost_as_on_the_cpu),
         cmocka_unit_test(adapters_learn_as_on_the_cpu),
+        cmocka_unit_test(questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is),
         cmocka_unit_test(two_runs_are_the_same_bits),
         cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
         cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
