@@ -18,6 +18,7 @@
 #include "core/model/safetensors.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
+#include "tui/command/model_tokens.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/recorded_run.h"
@@ -492,12 +493,12 @@ static const struct command model_merge =
                      "peft's folders are "
                      "read as well. Adapters that were trained on other weights are refused.");
 
-static const struct command *const subcommands[] = {&model_info,   &model_list,  &model_export,
-                                                    &model_import, &model_merge, NULL};
+static const struct command *const subcommands[] = {
+    &model_info, &model_list, &model_export, &model_import, &model_merge, &model_add_tokens, NULL};
 
 const struct command command_model = {
     .line = {.name = "model",
-             .words = "info|list|export|import|merge",
+             .words = "info|list|export|import|merge|add-tokens",
              .notes = "  anneal model info latest\n"
                       "  anneal model list\n"
                       "  anneal model info Qwen3-0.6B/ --json\n"
@@ -505,7 +506,9 @@ const struct command command_model = {
                       "  anneal model export latest --gguf q8_0 -o kjv.gguf\n"
                       "  anneal model import Qwen3-0.6B/ --name qwen\n"
                       "  anneal train --model.from=qwen --data.train=books/\n"
-                      "  anneal model merge qwen latest merged/"},
-    .summary = "show what a model is made of; export models, import Hugging Face folders, merge adapters",
+                      "  anneal model merge qwen latest merged/\n"
+                      "  anneal model add-tokens qwen chatting/ '<|im_start|>' '<|im_end|>'"},
+    .summary = "show what a model is made of; export models, import Hugging Face folders, merge adapters, "
+               "add tokens",
     .subcommands = subcommands,
 };

@@ -8,8 +8,11 @@
 #include <string.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 
+#include "core/base/file.h"
+#include "core/model/safetensors.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -158,11 +161,61 @@ static void the_row_that_is_shown_marks_what_is_learned(void **state)
     free(text);
 }
 
+/* The embedding of the model in `folder`: rows of 32 numbers, in the file that is opened. */
+static const float *open_embedding(const char *folder, struct safetensors *file, size_t rows)
+{
+    struct err err = {0};
+    if (safetensors_open_folder(folder, file, &err)) fail_msg("%s", err.text);
+    const struct safetensor *t = safetensors_find(file, "model.embed_tokens.weight");
+    assert_true(t && t->shape[0] == (int64_t)rows && t->shape[1] == 32);
+    return t->data;
+}
+
+static void rows_of_added_tokens_are_trained_and_saved(void **state)
+{
+    (void)state;
+    struct place p;
+    struct safetensors base, tuned;
+    char folder[640], from[700], exported[640];
+    const char *turns = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
+                        "{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}";
+    open_place(&p, "instructions-tokens");
+    stage_write(p.template, turns, strlen(turns));
+    snprintf(folder, sizeof folder, "%s/with-tokens", p.stage.folder);
+    snprintf(exported, sizeof exported, "%s/tuned", p.stage.folder);
+    snprintf(from, sizeof from, "--model.from=%s", folder);
+    process_close(process_run(0, "train", p.stage.config, "--name", "plain", "--data.tokenizer=bpe:300",
+                              "--model.vocab_size=300", "--progress=none", NULL));
+    char *said = process_output("model", "add-tokens", "plain", folder, "<|turn|>", "<|end|>", "<|turn|>",
+                                "--template", p.template, NULL);
+    assert_non_null(strstr(said, "2 new tokens, 2 new rows, vocabulary of 302\n"));
+    free(said);
+    const float *rows = open_embedding(folder, &base, 302);
+    for (int j = 0; j < 32; j++) {
+        double mean = 0;
+        for (int i = 0; i < 300; i++) mean += (double)rows[i * 32 + j] / 300;
+        assert_true(fabs((double)rows[300 * 32 + j] - mean) < 1e-6 &&
+                    rows[301 * 32 + j] == rows[300 * 32 + j]);
+    }
+    process_close(process_run(0, "train", from, "--name", "tuned", "--data.format=instructions", p.data_word,
+                              "--train.seq_len=64", "--train.batch_size=4", "--train.total_steps=30",
+                              "--train.threads=1", "--progress=none", NULL));
+    process_close(process_run(0, "model", "export", "tuned", "-o", exported, NULL));
+    const float *trained = open_embedding(exported, &tuned, 302);
+    for (int i = 300; i < 302; i++)
+        assert_true(memcmp(trained + i * 32, rows + i * 32, 32 * sizeof *rows) != 0);
+    safetensors_close(&base);
+    safetensors_close(&tuned);
+    process_close(process_run(2, "model", "add-tokens", "plain", folder, "x", NULL)); /* it exists */
+    assert_int_equal(stage_count_leftovers(&p.stage), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_learns_to_answer_and_to_stop, process_close_all),
         cmocka_unit_test_teardown(a_resumed_run_continues_bit_for_bit, process_close_all),
+        cmocka_unit_test_teardown(rows_of_added_tokens_are_trained_and_saved, process_close_all),
         cmocka_unit_test_teardown(a_broken_line_is_named_and_leaves_no_run, process_close_all),
         cmocka_unit_test_teardown(without_a_chat_template_the_remedy_is_named, process_close_all),
         cmocka_unit_test_teardown(the_row_that_is_shown_marks_what_is_learned, process_close_all),

@@ -1,0 +1,253 @@
+/* See add_tokens.h. */
+#include "core/checkpoint/add_tokens.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/half.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/model/hugging_face.h"
+#include "core/model/safetensors.h"
+#include "datasets/chat_template.h"
+#include "datasets/tokenizer.h"
+
+/* ---- the tokenizer ---- */
+
+static const json_t *find_added(const json_t *list, const char *content)
+{
+    size_t i;
+    const json_t *token;
+    json_array_foreach(list, i, token)
+    {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        if (text && strcmp(text, content) == 0) return token;
+    }
+    return NULL;
+}
+
+/* Appends the tokens that are missing, with ids from `next` on; the number of new ones to *added. */
+static enum status append_tokens(json_t *list, const struct token_addition *a, int next, int *added,
+                                 struct err *err)
+{
+    *added = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const char *content = a->tokens[i];
+        if (!*content) return err_set(err, STATUS_USAGE, "a token to add is empty");
+        if (find_added(list, content)) continue;
+        json_t *token =
+            json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", next + *added, "content", content,
+                      "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
+        if (!token) return err_set(err, STATUS_USAGE, "a token to add is not UTF-8: %.60s", content);
+        if (json_array_append_new(list, token)) return err_no_memory(err, "adding tokens");
+        ++*added;
+    }
+    return STATUS_OK;
+}
+
+/* The text of the tokenizer.json with the tokens, yours to free; *size is the number of its ids then. */
+static enum status extend_tokenizer(const char *folder, const struct token_addition *a, char **text,
+                                    int *size, int *added, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    struct tokenizer *tokenizer;
+    checkpoint_join(path, folder, "tokenizer.json");
+    if (!file_exists(path))
+        return err_set(err, STATUS_USAGE, "%s: has no tokenizer.json to add tokens to", folder);
+    enum status status = tokenizer_open_json(path, &tokenizer, err); /* checks it */
+    if (status) return status;
+    int before = tokenizer_vocab_size(tokenizer);
+    tokenizer_close(tokenizer);
+    json_t *json = json_load_file(path, 0, NULL), *list = json_object_get(json, "added_tokens");
+    if (json && !json_is_array(list)) {
+        list = json_array();
+        json_object_set_new(json, "added_tokens", list);
+    }
+    status = json ? append_tokens(list, a, before, added, err)
+                  : err_set(err, STATUS_CORRUPT, "%s: is not JSON", path);
+    *size = before + *added;
+    if (!status && !(*text = json_dumps(json, JSON_INDENT(2)))) status = err_no_memory(err, "tokenizer.json");
+    json_decref(json);
+    return status;
+}
+
+/* ---- the rows ---- */
+
+/* An address in the tensors that are written is the tensor's number + 1 in the upper bits, and the offset. */
+enum { OFFSET_BITS = 48 };
+
+struct growing {
+    struct safetensors file;
+    struct safetensor *tensors; /* as they are written, owned */
+    int rows;                   /* more than before */
+    int of;                     /* the tensor whose means are in `means` */
+    float *means;               /* (columns), owned */
+    struct progress_meter *meter;
+};
+
+static bool has_rows_of_tokens(const struct safetensor *t)
+{
+    return t->dims == 2 &&
+           (strcmp(t->name, "model.embed_tokens.weight") == 0 || strcmp(t->name, "lm_head.weight") == 0);
+}
+
+static size_t width_of(const struct safetensor *t)
+{
+    return strcmp(t->dtype, "F32") == 0 ? 4 : 2;
+}
+
+static float number_at(const struct safetensor *t, size_t i)
+{
+    const unsigned char *at = (const unsigned char *)t->data + i * width_of(t);
+    uint16_t narrow;
+    float wide;
+    if (width_of(t) == 4) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, at, sizeof narrow);
+    return *t->dtype == 'F' ? float_of_f16(narrow) : float_of_bf16(narrow);
+}
+
+static void put_number(const struct safetensor *t, unsigned char *out, float value)
+{
+    uint16_t narrow = *t->dtype == 'F' ? f16_of_float(value) : bf16_of_float(value);
+    if (width_of(t) == 4)
+        memcpy(out, &value, sizeof value);
+    else
+        memcpy(out, &narrow, sizeof narrow);
+}
+
+static enum status take_means(struct growing *g, int of, struct err *err)
+{
+    const struct safetensor *t = &g->file.tensors[of];
+    size_t rows = (size_t)t->shape[0], columns = (size_t)t->shape[1];
+    if (g->of == of && g->means) return STATUS_OK;
+    free(g->means);
+    double *sums = calloc(columns, sizeof *sums);
+    g->means = malloc(columns * sizeof *g->means);
+    g->of = of;
+    if (sums && g->means) {
+        for (size_t i = 0; i < rows * columns; i++) sums[i % columns] += (double)number_at(t, i);
+        for (size_t j = 0; j < columns; j++) g->means[j] = (float)(sums[j] / (double)rows);
+    }
+    free(sums);
+    return sums && g->means ? STATUS_OK : err_no_memory(err, "the rows of %s", t->name);
+}
+
+static enum status fetch(void *context, void *host, const void *data, size_t bytes, struct err *err)
+{
+    struct growing *g = context;
+    uintptr_t address = (uintptr_t)data;
+    int of = (int)(address >> OFFSET_BITS) - 1;
+    const struct safetensor *t = &g->file.tensors[of];
+    size_t offset = (size_t)(address & (((uintptr_t)1 << OFFSET_BITS) - 1)),
+           old = offset < t->bytes ? t->bytes - offset : 0, width = width_of(t);
+    enum status status = STATUS_OK;
+    if (old > bytes) old = bytes;
+    if (old) memcpy(host, (const unsigned char *)t->data + offset, old);
+    if (old < bytes) status = take_means(g, of, err);
+    for (size_t at = old; !status && at < bytes; at += width)
+        put_number(t, (unsigned char *)host + at, g->means[(offset + at) / width % (size_t)t->shape[1]]);
+    if (status) return status;
+    if (progress_advance(g->meter, bytes)) return STATUS_OK;
+    return err_set(err, STATUS_INTERRUPTED, "interrupted while adding tokens");
+}
+
+struct writing {
+    int rows;
+    const struct progress *progress;
+};
+
+/* Writes the weights of `folder` with more rows. */
+static enum status write_grown(void *context, const char *folder, const char *path, struct err *err)
+{
+    const struct writing *w = context;
+    struct progress_meter meter = {w->progress, "adding", 0, 0, 0};
+    struct growing g = {.rows = w->rows, .meter = &meter};
+    struct model_config config;
+    char config_path[CHECKPOINT_PATH];
+    enum status status =
+        hugging_face_read_config(checkpoint_join(config_path, folder, "config.json"), &config, err);
+    if (!status) status = safetensors_open_folder(folder, &g.file, err);
+    if (!status) status = checkpoint_check_weights(&g.file, &config, err);
+    if (!status && !(g.tensors = calloc(g.file.count, sizeof *g.tensors)))
+        status = err_no_memory(err, "adding tokens");
+    for (size_t i = 0; !status && i < g.file.count; i++) {
+        struct safetensor *t = &g.tensors[i];
+        *t = g.file.tensors[i];
+        if (has_rows_of_tokens(t)) {
+            t->bytes += t->bytes / (size_t)t->shape[0] * (size_t)g.rows;
+            t->shape[0] += g.rows;
+        }
+        t->data = (const void *)((uintptr_t)(i + 1) << OFFSET_BITS);
+        meter.total += t->bytes;
+    }
+    if (!status) status = safetensors_write(path, g.tensors, g.file.count, fetch, &g, err);
+    free(g.tensors);
+    free(g.means);
+    safetensors_close(&g.file);
+    return status;
+}
+
+/* ---- the folder ---- */
+
+static enum status set_vocab_size(const char *folder, int size, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    json_t *config = json_load_file(checkpoint_join(path, folder, "config.json"), 0, NULL);
+    json_object_set_new(config, "vocab_size", json_integer(size));
+    char *text = config ? json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    enum status status = text ? file_write_atomic(path, text, strlen(text), err)
+                              : err_set(err, STATUS_IO, "%s: cannot be read again", path);
+    free(text);
+    json_decref(config);
+    return status;
+}
+
+static enum status put_template(const char *folder, const struct file_map *chat, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    if (!chat->data) return STATUS_OK;
+    return file_write_atomic(checkpoint_join(path, folder, "chat_template.jinja"), chat->data, chat->size,
+                             err);
+}
+
+/* Opens the file of a chat template, if there is one, and checks that it can be read as one. */
+static enum status open_template(const char *path, struct file_map *out, struct err *err)
+{
+    struct chat_template *chat = NULL;
+    if (!path) return STATUS_OK;
+    enum status status = file_map_open(path, out, err);
+    if (!status) status = chat_template_parse((const char *)out->data, out->size, path, &chat, err);
+    chat_template_free(chat);
+    return status;
+}
+
+enum status checkpoint_add_tokens(const char *folder, const struct token_addition *addition, const char *to,
+                                  const struct progress *progress, struct tokens_added *out, struct err *err)
+{
+    char path[CHECKPOINT_PATH], *tokenizer = NULL;
+    struct model_config config;
+    struct file_map chat = {0};
+    struct writing writing = {.progress = progress};
+    int ids = 0;
+    *out = (struct tokens_added){0};
+    enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), &config, err);
+    if (!status) status = extend_tokenizer(folder, addition, &tokenizer, &ids, &out->tokens, err);
+    if (!status) status = open_template(addition->chat_template, &chat, err);
+    writing.rows = out->rows = ids > config.vocab_size ? ids - config.vocab_size : 0;
+    out->vocab_size = config.vocab_size + out->rows;
+    if (!status) status = checkpoint_export_with(folder, folder, to, write_grown, &writing, &out->bytes, err);
+    if (!status) {
+        status =
+            file_write_atomic(checkpoint_join(path, to, "tokenizer.json"), tokenizer, strlen(tokenizer), err);
+        if (!status) status = set_vocab_size(to, out->vocab_size, err);
+        if (!status) status = put_template(to, &chat, err);
+        if (status) file_remove_tree(to, NULL);
+    }
+    file_map_close(&chat);
+    free(tokenizer);
+    return status;
+}
