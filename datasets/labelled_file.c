@@ -25,7 +25,7 @@ struct reader {
     struct labelled_row row;
 
     /* CSV */
-    bool in_header;
+    bool in_header, between; /* between: no row has begun */
     int field, places[2];    /* the next field, and where the columns are; -1: not found yet */
     char names[NAMES_SHOWN]; /* of the header */
     char *fields[2];         /* of the row; owned */
@@ -51,6 +51,14 @@ static enum status no_column(struct reader *r, const char *column, const char *n
                err_set(r->err, STATUS_USAGE,
                        "%.300s: line %" PRIu64 " has no \"%.60s\"; it has %s (set the name of the column)",
                        r->path, r->row.line, column, *names ? names : "nothing");
+}
+
+/* How many of the first bytes are blanks and ends of lines. */
+static size_t blanks(const char *text, size_t n)
+{
+    size_t count = 0;
+    while (count < n && text[count] && strchr(" \t\r\n", text[count])) count++;
+    return count;
 }
 
 /* Checks the label and passes the row on. */
@@ -111,6 +119,7 @@ static void take_end(int end, void *context)
     int fields = r->field;
     (void)end;
     r->field = 0;
+    r->between = true;
     if (r->status) return;
     if (r->in_header) {
         r->in_header = false;
@@ -139,9 +148,13 @@ static enum status parse_lines(struct reader *r, struct csv_parser *parser, cons
     for (const char *next; at < end && !r->status; at = next, line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         next = newline ? newline + 1 : end;
-        if (r->field == 0) r->row.line = line; /* a row begins on this line or has just begun */
         r->row.done = r->row.total - (uint64_t)(end - next);
-        size_t n = (size_t)(next - at), used = csv_parse(parser, at, n, take_field, take_end, r);
+        size_t n = (size_t)(next - at);
+        if (r->between && blanks(at, n) < n) { /* a row begins; it may have more lines */
+            r->row.line = line;
+            r->between = false;
+        }
+        size_t used = csv_parse(parser, at, n, take_field, take_end, r);
         if (r->status || used == n) continue;
         if (csv_error(parser) == CSV_EPARSE)
             return bad(r,
@@ -164,7 +177,7 @@ static enum status read_csv(struct reader *r, const char *text, size_t n)
     csv_set_realloc_func(&parser, bounded_realloc);
     csv_set_blk_size(&parser, 1 << 16); /* by 128 bytes, a long field would be copied a thousand times */
     if (text_ends_with(r->path, ".tsv")) csv_set_delim(&parser, '\t');
-    r->in_header = true;
+    r->in_header = r->between = true;
     r->places[0] = r->places[1] = -1;
     parse_lines(r, &parser, text + (marked ? 3 : 0), text + n);
     if (!r->status && r->in_header)
@@ -175,14 +188,6 @@ static enum status read_csv(struct reader *r, const char *text, size_t n)
 }
 
 /* ---- JSONL ---- */
-
-/* How many of the first bytes are blanks and ends of lines. */
-static size_t blanks(const char *text, size_t n)
-{
-    size_t count = 0;
-    while (count < n && text[count] && strchr(" \t\r\n", text[count])) count++;
-    return count;
-}
 
 static enum status read_object(struct reader *r, const json_t *object)
 {

@@ -1,0 +1,182 @@
+/* Labelled texts: rows of CSV and JSONL, labels in sorted order, the split, and what is wrong with a file, by
+ * its line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+
+#include "datasets/labelled.h"
+#include "datasets/labelled_file.h"
+#include "tests/core/network/rig.h"
+
+static struct labelled_wish wish = {
+    .text_column = "text", .label_column = "label", .longest = 16, .truncate = true};
+
+/* Reads `text` as a file of this name, and splits off a quarter. */
+static enum status read_text(const char *name, const char *text, size_t n, const char *validation,
+                             struct labelled *data, struct err *err)
+{
+    struct tokenizer *tokenizer;
+    char *path = rig_path(name), *val = rig_path("val.csv");
+    *err = (struct err){0};
+    if (tokenizer_open_bytes(&tokenizer, err)) fail_msg("%s", err->text);
+    rig_write(path, text, n);
+    if (validation) rig_write(val, validation, strlen(validation));
+    wish.tokenizer = tokenizer;
+    enum status status = labelled_open(data, path, &wish, err);
+    if (!status) status = labelled_split(data, validation ? val : "", 0.25, 7, &wish, err);
+    tokenizer_close(tokenizer);
+    free(path);
+    free(val);
+    return status;
+}
+
+static void expect_labels(const char *name, const char *text, const char *labels)
+{
+    struct labelled data;
+    struct err err;
+    char got[200] = "";
+    if (read_text(name, text, strlen(text), NULL, &data, &err)) fail_msg("%s: %s", name, err.text);
+    for (int i = 0; i < data.label_count; i++) {
+        strcat(got, i ? "|" : "");
+        strcat(got, data.names[i]);
+    }
+    assert_string_equal(got, labels);
+    labelled_release(&data);
+}
+
+static void csv_and_jsonl_give_the_same_labels_sorted(void **state)
+{
+    (void)state;
+    expect_labels("a.csv", "text,label\none,spam\ntwo,ham\nthree,\"a, b\"\n", "a, b|ham|spam");
+    expect_labels("b.csv", "\xEF\xBB\xBFlabel,id,text\r\nx,1,\"two\nlines, \"\"quoted\"\"\"\r\n\r\ny,2,z\r\n",
+                  "x|y");
+    expect_labels("c.tsv", "text\tlabel\na,b\tx\nc\ty\n", "x|y");
+    expect_labels("d.jsonl",
+                  "{\"text\": \"a\", \"label\": \"x\"}\n\n{\"label\": \"y\", \"text\": \"b\", \"n\": [1]}",
+                  "x|y");
+    expect_labels("e.data", "{\"text\": \"a\", \"label\": 10}\n{\"text\": \"b\", \"label\": 9}", "9|10");
+    expect_labels("f.jsonl", "{\"text\": \"a\", \"label\": true}\n{\"text\": \"b\", \"label\": false}",
+                  "false|true");
+}
+
+static void expect_refused(const char *name, const char *text, size_t n, const char *validation,
+                           const char *says, const char *too)
+{
+    struct labelled data;
+    struct err err;
+    if (!read_text(name, text, n, validation, &data, &err)) fail_msg("%s is accepted", text);
+    if (!strstr(err.text, says) || !strstr(err.text, too))
+        fail_msg("\"%s\" does not say \"%s\" and \"%s\"", err.text, says, too);
+    assert_null(strchr(err.text, '\n'));
+    labelled_release(&data);
+}
+#define REFUSED(name, text, says, too) expect_refused(name, text, sizeof(text) - 1, NULL, says, too)
+
+static void a_bad_file_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    REFUSED("a.csv", "body,label\na,b\n", "has no \"text\"", "\"body\", \"label\"");
+    REFUSED("a.csv", "text,class\na,b\n", "has no \"label\"", "\"text\", \"class\"");
+    REFUSED("a.csv", "", "is empty", "header");
+    REFUSED("a.csv", "text,label\n", "has no text", "");
+    REFUSED("a.csv", "text,label\na,x\nb\n", "line 3", "fewer fields");
+    REFUSED("a.csv", "text,label\na,x\nb,\n", "line 3", "label is empty");
+    REFUSED("a.csv", "text,label\na,x\nb \"q\" c,y\n", "line 3", "quote");
+    REFUSED("a.csv", "text,label\na,x\n\"b,y\nc,z\n", "line 3", "not closed");
+    REFUSED("a.csv", "text,label\na,x\nb\0c,y\n", "line 3", "NUL");
+    REFUSED("a.csv", "text,label\na,x\nb,\xFF\n", "line 3", "UTF-8");
+    REFUSED("a.csv", "text,label\na,x\nb,x\n", "all texts have the label \"x\"", "at least two");
+    REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": }\n",
+            "line 2 column", "one JSON object");
+    REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\"}\n", "line 2",
+            "it has \"text\"");
+    REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": 5, \"label\": \"x\"}\n", "line 2",
+            "not a JSON string");
+    REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": 1.5}\n", "line 2",
+            "neither a string");
+    static const char good[] = "text,label\na,x\nb,y\nc,x\nd,y\n";
+    expect_refused("a.csv", good, sizeof good - 1, "text,label\ne,z\n", "line 2",
+                   "no label \"z\"; it has x, y");
+    expect_refused("a.csv", good, sizeof good - 1, "text,label\n", "no text to validate on", "");
+}
+
+static void the_split_keeps_a_share_of_every_label(void **state)
+{
+    (void)state;
+    char text[4000] = "text,label\n";
+    struct labelled data;
+    struct err err;
+    int held[3] = {0};
+    size_t used = strlen(text);
+    for (int i = 0; i < 100; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "t%d,%s\n", i,
+                                 i % 50 == 7 ? "rare"
+                                 : i % 4     ? "many"
+                                             : "some");
+    if (read_text("a.csv", text, used, NULL, &data, &err)) fail_msg("%s", err.text);
+    assert_int_equal(data.example_count, 100);
+    for (size_t i = data.training; i < data.example_count; i++) held[data.examples[i].label]++;
+    assert_int_equal(held[0], 18); /* a quarter of 73 */
+    assert_int_equal(held[1], 1);  /* of 2 */
+    assert_int_equal(held[2], 6);  /* of 25 */
+    labelled_release(&data);
+}
+
+static void what_is_noteworthy_is_counted(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "text,label\nsame,x\nother,y\nsame,y\n,x\nsame,x\na text of more than sixteen bytes,x\n"
+        "b,y\nc,x\n";
+    struct labelled data;
+    struct err err;
+    if (read_text("a.csv", text, sizeof text - 1, NULL, &data, &err)) fail_msg("%s", err.text);
+    assert_int_equal(data.report.rows, 8);
+    assert_int_equal(data.report.conflicts, 1);
+    assert_int_equal(data.report.empty, 1);
+    assert_int_equal(data.report.empty_line, 5);
+    assert_int_equal(data.report.truncated, 1);
+    assert_int_equal(data.report.longest, 33);
+    assert_int_equal(data.example_count, 7);
+    labelled_release(&data);
+    wish.truncate = false;
+    expect_refused("a.csv", text, sizeof text - 1, NULL, "line 7", "33 tokens");
+    wish.truncate = true;
+}
+
+/* Whatever bytes: a status, never a crash. */
+static void random_files_end_in_a_status(void **state)
+{
+    (void)state;
+    static const char pieces[] = "{}[]\":,\n\r\t textlabel\\0019\xC3\xFF";
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        char text[200];
+        size_t n = (size_t)(rig_uniform(seed, 0) * sizeof text);
+        struct labelled data;
+        struct err err;
+        for (size_t i = 0; i < n; i++)
+            text[i] = pieces[(size_t)(rig_uniform(seed, i + 1) * (sizeof pieces - 1))];
+        static const char head[] = "text,label\n";
+        if (seed % 2 && n > sizeof head) memcpy(text, head, sizeof head - 1);
+        read_text(seed % 3 ? "r.csv" : "r.jsonl", text, n, NULL, &data, &err);
+        labelled_release(&data);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(csv_and_jsonl_give_the_same_labels_sorted),
+        cmocka_unit_test(a_bad_file_is_refused_with_its_line),
+        cmocka_unit_test(the_split_keeps_a_share_of_every_label),
+        cmocka_unit_test(what_is_noteworthy_is_counted),
+        cmocka_unit_test(random_files_end_in_a_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
