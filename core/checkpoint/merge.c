@@ -25,18 +25,6 @@ static bool is_narrow(const struct safetensor *t)
     return strcmp(t->dtype, "F32") != 0;
 }
 
-static float read_number(const struct safetensor *t, size_t i)
-{
-    uint16_t narrow;
-    float wide;
-    if (!is_narrow(t)) {
-        memcpy(&wide, (const unsigned char *)t->data + 4 * i, sizeof wide);
-        return wide;
-    }
-    memcpy(&narrow, (const unsigned char *)t->data + 2 * i, sizeof narrow);
-    return *t->dtype == 'F' ? float_of_f16(narrow) : float_of_bf16(narrow);
-}
-
 static void write_number(const struct safetensor *t, unsigned char *out, size_t i, float value)
 {
     uint16_t narrow = *t->dtype == 'F' ? f16_of_float(value) : bf16_of_float(value);
@@ -66,7 +54,7 @@ static float *widened(const struct safetensor *t)
 {
     size_t count = (size_t)t->shape[0] * (size_t)t->shape[1];
     float *out = malloc(count * sizeof *out);
-    for (size_t i = 0; out && i < count; i++) out[i] = read_number(t, i);
+    for (size_t i = 0; out && i < count; i++) out[i] = safetensor_number(t, i);
     return out;
 }
 
@@ -102,7 +90,7 @@ static void merge_range(struct merging *m, const struct safetensor *t, size_t fi
         }
         for (size_t j = from; j < to; j++)
             write_number(t, out, at - first + j - from,
-                         read_number(t, row * columns + j) + scale * m->row[j]);
+                         safetensor_number(t, row * columns + j) + scale * m->row[j]);
         at += to - from;
     }
 }
@@ -130,7 +118,8 @@ static enum status fetch(void *context, void *host, const void *data, size_t byt
     if (adapted)
         merge_range(m, t, first, bytes / width, host);
     else if (replaced)
-        for (size_t i = 0; i < bytes / width; i++) write_number(t, host, i, read_number(replaced, first + i));
+        for (size_t i = 0; i < bytes / width; i++)
+            write_number(t, host, i, safetensor_number(replaced, first + i));
     else
         memcpy(host, data, bytes);
     if (progress_advance(m->meter, bytes)) return STATUS_OK;

@@ -141,6 +141,7 @@ static const struct {
     {"target_parameters", "[]"},
     {"trainable_token_indices", "[]"},
     {"alora_invocation_tokens", "[]"},
+    {"enable_lora", "[]"}, /* of old versions */
     {"arrow_config", "{}"},
     {"use_bdlora", "false"},
     {"velora_config", "{}"},
@@ -162,6 +163,7 @@ static const char *const known[] = {"r",
                                     "modules_to_save",
                                     "task_type",
                                     "inference_mode",
+                                    "merge_weights",
                                     "init_lora_weights",
                                     "revision",
                                     "auto_mapping",
@@ -301,6 +303,13 @@ static enum status read_names(const struct safetensors *file, struct adapter_con
     return STATUS_OK;
 }
 
+static bool holds_pickle(const char *folder)
+{
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/adapter_model.bin", folder);
+    return file_exists(path);
+}
+
 enum status adapter_file_read(const char *folder, struct adapter_config *out, struct adapter_base *base,
                               struct err *err)
 {
@@ -311,6 +320,12 @@ enum status adapter_file_read(const char *folder, struct adapter_config *out, st
     snprintf(path, sizeof path, "%s/adapter_config.json", folder);
     enum status status = read_config(path, out, base, err);
     snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
+    if (!status && !file_exists(path) && holds_pickle(folder))
+        status =
+            err_set(err, STATUS_NOT_FOUND,
+                    "%s: has adapter_model.bin, which is not read (save_pretrained of peft writes it anew as "
+                    "adapter_model.safetensors)",
+                    folder);
     if (!status) status = safetensors_open(path, &file, err);
     if (!status) status = read_names(&file, out, err);
     if (!status && file.base) base->hash = strtoull(file.base, NULL, 16);

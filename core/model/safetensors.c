@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/half.h"
 #include "core/base/text.h"
 
 enum { HEADER_MAX = 100000000, PIECE = 1 << 20 };
@@ -233,6 +234,18 @@ void safetensors_close(struct safetensors *file)
     free(file->tensors);
     arena_release(&file->arena);
     *file = (struct safetensors){0};
+}
+
+float safetensor_number(const struct safetensor *t, size_t i)
+{
+    uint16_t narrow;
+    float wide;
+    if (strcmp(t->dtype, "F32") == 0) {
+        memcpy(&wide, (const unsigned char *)t->data + sizeof wide * i, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, (const unsigned char *)t->data + sizeof narrow * i, sizeof narrow);
+    return *t->dtype == 'F' ? float_of_f16(narrow) : float_of_bf16(narrow);
 }
 
 /* ---- writing ---- */

@@ -56,6 +56,9 @@ static inline const struct safetensor *safetensors_find(const struct safetensors
     return NULL;
 }
 
+/* Element i of a tensor in host memory that is F32, F16 or BF16. */
+float safetensor_number(const struct safetensor *tensor, size_t i);
+
 /* Copies `bytes` of a tensor's data, wherever it lives, to host memory. */
 typedef enum status safetensors_fetch(void *context, void *host, const void *data, size_t bytes,
                                       struct err *err);

@@ -48,8 +48,10 @@ struct command {
     OPTION("best", OPTION_FLAG, AT(best), NULL,                                                              \
            "RUN's checkpoint with the lowest validation loss (default: its newest)")
 #define ADAPTER_OPTION                                                                                       \
-    OPTION("adapter", OPTION_TEXT, AT(adapter), "RUN|FOLDER",                                                \
-           "load these adapters (LoRA) beside the model; a run or folder of adapters alone finds its base")
+    OPTION(                                                                                                  \
+        "adapter", OPTION_TEXT, AT(adapter), "ADAPTERS",                                                     \
+        "load these adapters (LoRA) beside the model: a run or a folder, or several with commas between, "   \
+        "which are added up; a run or folder of adapters alone finds its base")
 #define STEP_OPTION OPTION("step", OPTION_WHOLE, AT(step), "N", "RUN's checkpoint of step N")
 #define PROGRESS_OPTION                                                                                      \
     OPTION("progress", OPTION_CHOICE, AT(progress), "auto|bar|plain|none",                                   \

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -12,6 +13,18 @@
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "tui/session/recorded_run.h"
+
+static const char *const *folders_of(const struct loaded_model *m, const char *out[ADAPTER_STACK_MAX])
+{
+    for (int i = 0; i < m->adapter_count; i++) out[i] = m->adapters[i];
+    return out;
+}
+
+static enum status load_adapters(struct loaded_model *m, struct err *err)
+{
+    const char *folders[ADAPTER_STACK_MAX];
+    return adapter_stack_load(folders_of(m, folders), m->adapter_count, &m->network, err);
+}
 
 static enum status open_network(struct loaded_model *m, struct loaded_wish wish, const char *doing,
                                 struct err *err)
@@ -38,7 +51,7 @@ static enum status open_network(struct loaded_model *m, struct loaded_wish wish,
     if (!status) status = network_open(&m->network, backend, m->choice.device, &m->model, &m->plan, err);
     if (!status) memory_share_used(&m->share, doing, m->share.bytes); /* before the slow loading of weights */
     if (!status) status = checkpoint_load_weights(m->weights, &m->network, err);
-    if (!status && *m->adapter) status = checkpoint_load_weights(m->adapter, &m->network, err);
+    if (!status && m->adapter_count) status = load_adapters(m, err);
     if (!status) network_replay_rows(&m->network);
     if (!status) return STATUS_OK;
     network_close(&m->network);
@@ -54,34 +67,64 @@ static bool has(const char *folder, const char *file)
     return file_exists(path);
 }
 
-/* Finds the folders of base and adapters, and reads what the adapters are. */
-static enum status find_folders(struct loaded_model *m, const char *folder, const char *adapter,
-                                struct adapter_config *config, struct adapter_base *base, struct err *err)
+/* Adds the folder of the run or folder that the first `length` bytes of `word` name. */
+static enum status add_adapter(struct loaded_model *m, const char *word, size_t length, struct err *err)
 {
-    struct model_choice choice = {.doing = "loading the adapters", .source = adapter, .step = -1};
+    char name[PATH_MAX], *folder = m->adapters[m->adapter_count];
+    struct model_choice choice = {.doing = "loading the adapters", .source = name, .step = -1};
+    if (m->adapter_count == ADAPTER_STACK_MAX)
+        return err_set(err, STATUS_USAGE, "--adapter takes at most %d adapters", ADAPTER_STACK_MAX);
+    enum status status = file_format_path(name, sizeof name, err, "%.*s", (int)length, word);
+    if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
+    if (!status && !adapter_file_exists(folder))
+        status =
+            err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
+    m->adapter_count += !status;
+    return status;
+}
+
+/* Finds the folders of base and adapters. */
+static enum status find_folders(struct loaded_model *m, const char *folder, const char *adapters,
+                                struct err *err)
+{
+    struct adapter_config config;
+    struct adapter_base base;
     bool alone = adapter_file_exists(folder);
-    enum status status = STATUS_OK;
-    if (alone && adapter)
+    if (alone && adapters)
         return err_set(err, STATUS_USAGE,
                        "%s: holds adapters itself, so --adapter cannot add others (name their base instead)",
                        folder);
-    if (alone)
-        status = file_format_path(m->adapter, sizeof m->adapter, err, "%s", folder);
-    else
-        status = file_format_path(m->weights, sizeof m->weights, err, "%s", folder);
-    if (!status && adapter) status = model_choice_find(&choice, m->adapter, sizeof m->adapter, NULL, err);
-    if (status || !*m->adapter) return status;
-    if (!adapter_file_exists(m->adapter))
-        return err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)",
-                       m->adapter);
-    status = adapter_file_read(m->adapter, config, base, err);
-    if (!status && alone) snprintf(m->weights, sizeof m->weights, "%s", base->folder);
-    if (status || has(m->weights, "config.json")) return status;
+    enum status status = file_format_path(m->weights, sizeof m->weights, err, "%s", folder);
+    if (!status && alone) status = add_adapter(m, folder, strlen(folder), err);
+    if (!status && alone && !(status = adapter_file_read(folder, &config, &base, err)))
+        snprintf(m->weights, sizeof m->weights, "%s", base.folder);
+    for (size_t n; !status && adapters && *adapters; adapters += n + (adapters[n] == ',')) {
+        n = strcspn(adapters, ",");
+        status = add_adapter(m, adapters, n, err);
+    }
+    if (status || has(m->weights, "config.json") || !alone) return status;
     return err_set(
         err, STATUS_NOT_FOUND,
         "%s: its base model \"%s\" is not a model's folder here (name the base first and the adapters with "
         "--adapter)",
-        m->adapter, m->weights);
+        folder, m->weights);
+}
+
+/* Attaches the adapters to the model. */
+static enum status attach_adapters(struct loaded_model *m, struct err *err)
+{
+    struct adapter_config adapters;
+    struct safetensors weights = {0};
+    const char *folders[ADAPTER_STACK_MAX];
+    enum status status = adapter_stack_read(folders_of(m, folders), m->adapter_count, &adapters, err);
+    if (status) return status;
+    status = adapter_attach(&m->model, &adapters, err);
+    if (status) return err_prefix(err, "%s", m->adapters[0]);
+    snprintf(m->model.base.folder, sizeof m->model.base.folder, "%s", m->weights);
+    status = safetensors_open_folder(m->weights, &weights, err);
+    if (!status) m->model.base.hash = adapter_base_hash(&weights);
+    safetensors_close(&weights);
+    return status;
 }
 
 /* The model's sizes and, of adapters that make a classifier of a language model, the classes of those. */
@@ -91,11 +134,15 @@ static enum status read_sizes(struct loaded_model *m, bool classifier, struct er
     struct model_config config, own;
     snprintf(path, sizeof path, "%s/config.json", m->weights);
     enum status status = hugging_face_read_config(path, &config, err);
-    if (!status && *m->adapter && has(m->adapter, "config.json")) {
-        snprintf(path, sizeof path, "%s/config.json", m->adapter);
-        status = hugging_face_read_config(path, &own, err);
-        config.num_labels = status ? 0 : own.num_labels;
-        config.pooling = status ? POOLING_LAST : own.pooling;
+    for (int i = 0; !status && i < m->adapter_count; i++) {
+        char beside[PATH_MAX + 32];
+        if (!has(m->adapters[i], "config.json")) continue;
+        snprintf(beside, sizeof beside, "%s/config.json", m->adapters[i]);
+        status = hugging_face_read_config(beside, &own, err);
+        if (status || !own.num_labels) continue;
+        config.num_labels = own.num_labels;
+        config.pooling = own.pooling;
+        snprintf(path, sizeof path, "%s", beside);
     }
     if (!status && classifier && !config.num_labels)
         status =
@@ -111,36 +158,28 @@ static enum status read_sizes(struct loaded_model *m, bool classifier, struct er
     return status || !config.num_labels ? status : hugging_face_read_classes(path, &m->model, err);
 }
 
-static enum status describe(struct loaded_model *m, const char *folder, const char *adapter, bool classifier,
+static enum status describe(struct loaded_model *m, const char *folder, const char *adapters, bool classifier,
                             struct err *err)
 {
-    struct adapter_config adapters = {0};
-    struct adapter_base base = {0};
-    struct safetensors weights = {0};
     *m = (struct loaded_model){0};
-    enum status status = find_folders(m, folder, adapter, &adapters, &base, err);
-    m->words = *m->adapter && has(m->adapter, "tokenizer.json") ? m->adapter : m->weights;
+    enum status status = find_folders(m, folder, adapters, err);
+    m->words = m->weights;
+    for (int i = m->adapter_count; i-- > 0;)
+        if (has(m->adapters[i], "tokenizer.json")) m->words = m->adapters[i];
     if (!status) status = read_sizes(m, classifier, err);
-    if (status || !*m->adapter) return status;
-    status = adapter_attach(&m->model, &adapters, err);
-    if (status) return err_prefix(err, "%s", m->adapter);
-    snprintf(m->model.base.folder, sizeof m->model.base.folder, "%s", m->weights);
-    status = safetensors_open_folder(m->weights, &weights, err);
-    if (!status) m->model.base.hash = adapter_base_hash(&weights);
-    safetensors_close(&weights);
-    return status;
+    return status || !m->adapter_count ? status : attach_adapters(m, err);
 }
 
-enum status loaded_model_describe(struct loaded_model *m, const char *folder, const char *adapter,
+enum status loaded_model_describe(struct loaded_model *m, const char *folder, const char *adapters,
                                   struct err *err)
 {
-    return describe(m, folder, adapter, false, err);
+    return describe(m, folder, adapters, false, err);
 }
 
-enum status loaded_model_describe_classifier(struct loaded_model *m, const char *folder, const char *adapter,
+enum status loaded_model_describe_classifier(struct loaded_model *m, const char *folder, const char *adapters,
                                              struct err *err)
 {
-    return describe(m, folder, adapter, true, err);
+    return describe(m, folder, adapters, true, err);
 }
 
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err)

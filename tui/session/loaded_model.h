@@ -5,6 +5,7 @@
 
 #include <limits.h>
 
+#include "core/checkpoint/adapter_stack.h"
 #include "core/network/network.h"
 #include "tui/session/device_choice.h"
 #include "tui/session/memory_share.h"
@@ -15,7 +16,8 @@ struct loaded_model {
     struct device_choice choice;
     struct network network;
     struct memory_share share;
-    char weights[PATH_MAX], adapter[PATH_MAX]; /* folders; "": no adapters */
+    char weights[PATH_MAX], adapters[ADAPTER_STACK_MAX][PATH_MAX]; /* folders of base and adapters */
+    int adapter_count;
     const char *words; /* the one of them with the tokenizer: the adapters', if they come with one */
 };
 
@@ -27,10 +29,10 @@ struct loaded_wish {
     enum allocator_kind allocator;
 };
 
-/* Reads FOLDER/config.json into loaded->model, with the adapters of the run or in the folder `adapter` (NULL:
- * none), and zeroes the rest. If FOLDER itself holds adapters, they name their base. Close it even after a
- * failure. */
-enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, const char *adapter,
+/* Reads FOLDER/config.json into loaded->model, with the adapters that `adapters` names (NULL: none): runs or
+ * folders with commas between, of which what they compute is added up. Zeroes the rest. If FOLDER itself
+ * holds adapters, they name their base. Close it even after a failure. */
+enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, const char *adapters,
                                   struct err *err);
 /* The same for a classifier; each refuses the other kind. */
 enum status loaded_model_describe_classifier(struct loaded_model *loaded, const char *folder,

@@ -243,6 +243,29 @@ static const char *changed_adapter(const struct stage *s, const char *from, cons
     return folder;
 }
 
+/* With one merged into the base and the other beside that; and with both beside the base. */
+static void several_adapters_are_added_up(void **state)
+{
+    (void)state;
+    struct stage s;
+    char both[1600], twice[1600];
+    open_stage(&s, "several");
+    const char *merged = path_in(&s, "merged"), *rslora = PEFT "llama_rslora/adapter",
+               *other = changed_adapter(&s, "\"lora_alpha\": 8", "\"lora_alpha\": 3");
+    process_close(process_run(0, "model", "merge", PEFT "llama_rslora", other, merged, NULL));
+    snprintf(both, sizeof both, "%s,%s", rslora, other);
+    double want = loss_of(merged, rslora), got = loss_of(PEFT "llama_rslora", both);
+    if (!(fabs(want - got) < 1e-5 * want)) fail_msg("together %.9g, one by one %.9g", got, want);
+    assert_true(fabs(got - loss_of(PEFT "llama_rslora", rslora)) > 1e-3);
+    assert_true(fabs(got - loss_of(PEFT "llama_rslora", other)) > 1e-3);
+    snprintf(twice, sizeof twice, "%s,%s", PEFT "qwen2/adapter", PEFT "qwen2/adapter");
+    refused(process_start("evaluate", PEFT "qwen2", "--adapter", twice, "--data", tokens_path, NULL),
+            "both bring");
+    snprintf(twice, sizeof twice, "%s,%s", other, PEFT "qwen2/adapter");
+    refused(process_start("evaluate", PEFT "llama", "--adapter", twice, "--data", tokens_path, NULL),
+            "lm_head");
+}
+
 static void what_peft_computes_otherwise_is_refused_by_name(void **state)
 {
     (void)state;
@@ -342,6 +365,7 @@ int main(void)
         cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
         cmocka_unit_test_teardown(what_is_trained_beside_the_adapters_is_saved, process_close_all),
         cmocka_unit_test_teardown(a_fork_of_adapters_goes_on_from_them, process_close_all),
+        cmocka_unit_test_teardown(several_adapters_are_added_up, process_close_all),
         cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
         cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
         cmocka_unit_test_teardown(keys_that_fit_no_matrix_are_refused, process_close_all),
