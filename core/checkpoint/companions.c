@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/model/generation_config.h"
+#include "core/model/hugging_face.h"
 
 const char *const companion_names[COMPANIONS] = {"generation_config.json", "tokenizer_config.json",
                                                  "special_tokens_map.json", "chat_template.jinja",
@@ -75,7 +76,7 @@ enum status companions_add_end(struct companions *companions, uint32_t token, st
     json_t *ends = with_end(named ? config : companions->ids, token);
     json_object_set(config, "eos_token_id", json_array_size(ends) > 1 ? ends : json_array_get(ends, 0));
     json_decref(ends);
-    char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    char *text = hugging_face_text(config);
     json_decref(config);
     if (!text) return err_no_memory(err, "generation_config.json");
     enum status status = companions_put(companions, COMPANION_GENERATION_CONFIG, text, strlen(text), err);
@@ -112,7 +113,7 @@ static enum status write_ids(const json_t *ids, const char *folder, struct err *
     {
         if (json_is_null(json_object_get(config, key))) json_object_set(config, key, id);
     }
-    char *text = config ? json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = config ? hugging_face_text(config) : NULL;
     status = text ? file_write_atomic(path, text, strlen(text), err)
                   : err_set(err, STATUS_IO, "%s: cannot be read again", path);
     free(text);

@@ -97,6 +97,18 @@ static void write_classes(json_t *json, const struct model_config *c, const stru
     if (classes->pad_token >= 0) json_object_set_new(json, "pad_token_id", json_integer(classes->pad_token));
 }
 
+char *hugging_face_text(const struct json_t *json)
+{
+    for (unsigned digits = 15;; digits++) {
+        char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
+        json_t *again = text && digits < 17 ? json_loads(text, 0, NULL) : NULL;
+        bool exact = digits == 17 || json_equal(json, again);
+        json_decref(again);
+        if (!text || exact) return text;
+        free(text);
+    }
+}
+
 enum status hugging_face_write_config(const struct model_config *c, const struct classes *classes,
                                       const char *path, struct err *err)
 {
@@ -120,7 +132,7 @@ enum status hugging_face_write_config(const struct model_config *c, const struct
         json_object_set_new(json, "o_bias", json_boolean(c->o_bias));
     if (json && (c->sliding_window || kind == MODEL_MISTRAL)) write_window(json, c, kind);
     if (json && c->num_labels) write_classes(json, c, classes);
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = json ? hugging_face_text(json) : NULL;
     enum status status =
         text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
     free(text);

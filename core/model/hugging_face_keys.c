@@ -215,7 +215,7 @@ static void add_finding(struct findings *f, const char *key, const json_t *value
                         const struct known_key *known)
 {
     char item[sizeof f->text];
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     bool longer = text && strlen(text) > 24;
     int n = snprintf(item, sizeof item, "%s%.48s = %.*s%s", f->used ? ", " : "", key, longer ? 20 : 24,
                      text ? text : "?", longer ? "..." : "");

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/base/file.h"
 #include "core/model/hugging_face.h"
 #include "tests/core/network/rig.h"
 
@@ -84,6 +85,23 @@ static void what_is_written_reads_back_equal(void **state)
         assert_int_equal(back.qkv_bias, config.qkv_bias);
         assert_int_equal(back.tie_weights, config.tie_weights);
     }
+    free(path);
+}
+
+static void numbers_are_written_with_no_more_digits_than_they_need(void **state)
+{
+    (void)state;
+    char *path = rig_path("config.json");
+    struct model_config config = rig_config();
+    struct file_map map;
+    struct err err = {0};
+    config.norm_eps = 1e-5;
+    config.rope_base = 500000;
+    if (hugging_face_write_config(&config, NULL, path, &err)) fail_msg("%s", err.text);
+    assert_int_equal(file_map_open(path, &map, NULL), STATUS_OK);
+    assert_non_null(memmem(map.data, map.size, "\"rms_norm_eps\": 1e-5,", 21));
+    assert_non_null(memmem(map.data, map.size, "\"rope_theta\": 500000.0,", 23));
+    file_map_close(&map);
     free(path);
 }
 
@@ -431,6 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_reads_back_equal),
+        cmocka_unit_test(numbers_are_written_with_no_more_digits_than_they_need),
         cmocka_unit_test(a_model_without_window_is_written_as_the_kind_that_it_is),
         cmocka_unit_test(keys_that_others_leave_out_have_their_defaults),
         cmocka_unit_test(both_spellings_of_the_rotary_base_are_read),
