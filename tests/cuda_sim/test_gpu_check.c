@@ -12,6 +12,7 @@
 #include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/activity.h"
+#include "tests/gpu/decoding.h"
 #include "tests/gpu/op_speed.h"
 #include "tests/gpu/training.h"
 
@@ -156,6 +157,32 @@ static void the_curve_in_each_precision_is_the_cpus_and_another_one_is_not(void 
     assert_false(training_difference(cuda, cpu) <= 1);
 }
 
+static void a_text_has_the_cpus_logits_and_another_one_has_not(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct model_config config = decoding_model();
+    for (int p = 0; p < PRECISIONS; p++) {
+        struct decoding cpu, cuda;
+        enum precision precision = (enum precision)p;
+        uint64_t replays = sim_graph_launches();
+        if (decoding_run(cpu_backend(), PRECISION_FP32, &config, false, &cpu, &err)) fail_msg("%s", err.text);
+        if (decoding_run(cuda_plugin.table, precision, &config, p != PRECISION_TF32, &cuda, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(sim_graph_launches() > replays, p != PRECISION_TF32);
+        double apart = decoding_difference(&cuda, &cpu);
+        if (!(apart <= decoding_tolerance(precision)))
+            fail_msg("%s: %g from the CPU's logits", precision_name(precision), apart);
+        /* one token late is no rounding */
+        memmove(cuda.logits + config.vocab_size, cuda.logits,
+                (cuda.count - (size_t)config.vocab_size) * sizeof *cuda.logits);
+        assert_true(decoding_difference(&cuda, &cpu) > decoding_tolerance(precision));
+        cuda.logits[3] = NAN;
+        assert_false(decoding_difference(&cuda, &cpu) <= 1);
+        decoding_release(&cpu), decoding_release(&cuda);
+    }
+}
+
 static void a_presets_steps_are_timed(void **state)
 {
     (void)state;
@@ -209,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_fault_is_the_sentence_not_a_speed),
         cmocka_unit_test(operands_that_do_not_fit_are_refused_and_leave_nothing),
         cmocka_unit_test(the_curve_in_each_precision_is_the_cpus_and_another_one_is_not),
+        cmocka_unit_test(a_text_has_the_cpus_logits_and_another_one_has_not),
         cmocka_unit_test(a_presets_steps_are_timed),
         cmocka_unit_test(every_way_of_queueing_computes_the_same),
     };

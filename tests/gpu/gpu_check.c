@@ -6,15 +6,18 @@
  * fp32 and bf16, each twice for bit-identity. A line an operation with its largest error.
  * 2. A tiny model trained ten steps in fp32, tf32 and bf16 against the CPU's loss curve, twice for
  *    bit-identity.
- * 3. What CUPTI sees of a kernel and three copies, and when.
- * 4. Every operation timed at sizes that fill the chip, compared with a copy and a matrix product measured in
+ * 3. A text through the KV cache, its tokens queued call by call and replayed as a graph, with the CPU's
+ *    logits.
+ * 4. What CUPTI sees of a kernel and three copies, and when.
+ * 5. Every operation timed at sizes that fill the chip, compared with a copy and a matrix product measured in
  *    the same run; training steps of the presets, first, tenth and median; the same steps queued call by call
  *    and as graphs, each waited for and ahead, bit for bit the same; and where PyTorch is installed, its
  *    steps.
  *
- * --only keeps what has WORD in its name: an operation, "training", "activity", "speed", "queueing" or a
- * preset. Each line is written as soon as it is known; the last is "N passed, N failed, N skipped". Where no
- * GPU can be used everything is SKIP, with the sentence that says why, and the exit status is 0. */
+ * --only keeps what has WORD in its name: an operation, "training", "decoding", "activity", "speed",
+ * "queueing" or a preset. Each line is written as soon as it is known; the last is "N passed, N failed, N
+ * skipped". Where no GPU can be used everything is SKIP, with the sentence that says why, and the exit status
+ * is 0. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,6 +29,7 @@
 #include "core/base/text.h"
 #include "kernels/device/cuda_plugin.h"
 #include "tests/gpu/activity.h"
+#include "tests/gpu/decoding.h"
 #include "tests/gpu/op_cases.h"
 #include "tests/gpu/op_speed.h"
 #include "tests/gpu/torch.h"
@@ -195,6 +199,39 @@ static void check_training(struct check *check, enum precision precision)
     ends(check, name, same && error <= tolerance,
          "%d steps, largest relative difference of the loss %.2g (at most %.2g), run twice %s",
          TRAINING_STEPS, error, tolerance, same ? "bit for bit the same" : "NOT the same");
+}
+
+/* ---- writing text ---- */
+
+static enum status decode(struct check *check, enum precision precision, struct decoding d[3],
+                          struct err *err)
+{
+    struct model_config config = decoding_model();
+    enum status status = decoding_run(cpu_backend(), PRECISION_FP32, &config, false, &d[0], err);
+    for (int i = 1; i < 3 && !status; i++)
+        status = decoding_run(check->cuda, precision, &config, i == 2, &d[i], err);
+    return status;
+}
+
+static void check_decoding(struct check *check, enum precision precision)
+{
+    struct decoding d[3] = {{0}}; /* the CPU's, call by call, replayed */
+    struct err err = {0};
+    char name[64];
+    snprintf(name, sizeof name, "decoding %s", precision_name(precision));
+    if (!begins(check, name)) return;
+    if (decode(check, precision, d, &err)) {
+        ends(check, name, false, "%s", err.text);
+    } else {
+        double calls = decoding_difference(&d[1], &d[0]), replayed = decoding_difference(&d[2], &d[0]),
+               tolerance = decoding_tolerance(precision);
+        ends(check, name, calls <= tolerance && replayed <= tolerance,
+             "logits of %d tokens: relative difference %.2g, replayed as a graph %.2g (at most %.2g); %.3f "
+             "and "
+             "%.3f ms a token",
+             DECODING_TEXT, calls, replayed, tolerance, d[1].ms, d[2].ms);
+    }
+    for (int i = 0; i < 3; i++) decoding_release(&d[i]);
 }
 
 /* ---- the activity that traces need ---- */
@@ -434,6 +471,7 @@ int main(int argc, char **argv)
     if (check.cuda) check.folder = mkdtemp(folder);
     for (size_t i = 0; i < COUNT(judged); i++) check_operations(&check, judged[i]);
     for (size_t i = 0; i < COUNT(trained); i++) check_training(&check, trained[i]);
+    for (size_t i = 0; i < COUNT(trained); i++) check_decoding(&check, trained[i]);
     check_activity(&check);
     for (size_t i = 0; i < COUNT(trained) && check.timing; i++) check_speed(&check, trained[i]);
     if (check.timing) check_presets(&check);
