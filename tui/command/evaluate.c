@@ -70,8 +70,9 @@ static enum status check_options(const struct evaluate_options *o, struct err *e
 {
     if (!o->data == !o->tasks)
         return err_set(err, STATUS_USAGE, "needs --data DATA or --tasks FILE%s", o->data ? ", not both" : "");
-    if (o->tasks && (o->length || o->batches || o->padding >= 0))
-        return err_set(err, STATUS_USAGE, "--seq-len, --batches and --padding do not go with --tasks");
+    if (o->tasks && (o->length || o->batches || o->padding >= 0 || o->conversations))
+        return err_set(err, STATUS_USAGE,
+                       "--seq-len, --batches, --padding and --conversations do not go with --tasks");
     return STATUS_OK;
 }
 
@@ -113,6 +114,8 @@ static const struct option_spec options[] = {
     OPTION("batches", OPTION_WHOLE, AT(batches), "N",
            "only the first N batches, of 4096 tokens or one sequence each (default: all)", .least = 1,
            .most = INT32_MAX),
+    OPTION("conversations", OPTION_FLAG, AT(conversations), NULL,
+           "DATA is JSONL of conversations, as in instruction tuning: only the answers are predicted"),
     OPTION("padding", OPTION_WHOLE, AT(padding), "ID",
            "id of the token that fills up sequences; predicting it does not count", .most = 1 << 24),
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, "where to compute (default auto)"),

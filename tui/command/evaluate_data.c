@@ -1,6 +1,6 @@
-/* anneal evaluate --data: loss, perplexity, bits per byte of a text. Reads every sequence of the data once,
- * in file order, without dropout. The rest of a file, shorter than a sequence, is not predicted, as in
- * training's evaluations, but counted and reported. */
+/* anneal evaluate --data: loss, perplexity, bits per byte of a text, or of the answers of conversations.
+ * Reads every sequence of the data once, in file order, without dropout. The rest of a file, shorter than a
+ * sequence, is not predicted, as in training's evaluations, but counted and reported. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -11,8 +11,10 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/generation_config.h"
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
+#include "datasets/examples.h"
 #include "datasets/inputs.h"
 #include "tui/command/evaluation.h"
 
@@ -22,9 +24,10 @@ enum { BATCH_TOKENS = 4096, LENGTH_MAX = 1024 };
 struct reading {
     struct corpus corpus;
     struct split split, none;
+    struct example_rows rows, no_rows; /* of conversations, in place of the splits */
     int B, T;
-    uint64_t tail;             /* tokens at the ends of files, too few for a sequence: never predicted */
-    int32_t *inputs, *targets; /* (B,T) */
+    uint64_t tail; /* tokens at the ends of files, too few for a sequence: never predicted */
+    int32_t *inputs, *targets, *positions; /* (B,T); positions of conversations alone */
     double nats;
     uint64_t labels, bytes; /* tokens that were predicted and the text they stand for */
 };
@@ -33,20 +36,24 @@ struct reading {
 
 /* Turns text into tokens in ANNEAL_HOME or, if that is read-only and lacks them, in a temporary folder, which
  * is deleted at once: open files stay usable. */
-static enum status open_corpus(struct reading *r, const char *data, const char *tokenizer, const char *home,
+static enum status open_corpus(struct reading *r, const char *data, const char *tokenizer,
+                               const struct chat_format *format, const char *home,
                                const struct progress *progress, struct err *err)
 {
     char cache[PATH_MAX + 8];
     const char *temporary = getenv("TMPDIR");
     snprintf(cache, sizeof cache, "%s/data", home);
-    enum status status = corpus_open(data, tokenizer, *tokenizer ? cache : NULL, progress, &r->corpus, err);
+    enum status status =
+        format ? corpus_open_instructions(data, tokenizer, format, cache, progress, &r->corpus, err)
+               : corpus_open(data, tokenizer, *tokenizer ? cache : NULL, progress, &r->corpus, err);
     if (status != STATUS_IO || !file_is_read_only(home)) return status;
     snprintf(cache, sizeof cache, "%s/anneal-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(cache))
         return err_set(err, STATUS_IO,
                        "%s: cannot create the folder: %s (set TMPDIR to one you may write to)", cache,
                        strerror(errno));
-    status = corpus_open(data, tokenizer, cache, progress, &r->corpus, err);
+    status = format ? corpus_open_instructions(data, tokenizer, format, cache, progress, &r->corpus, err)
+                    : corpus_open(data, tokenizer, cache, progress, &r->corpus, err);
     file_remove_tree(cache, NULL);
     return status;
 }
@@ -76,7 +83,11 @@ static enum status open_text(const struct evaluation *e, struct reading *r, stru
         tokenizer_close(none);
         if (status) return status;
     }
-    status = open_corpus(r, e->options->data, known ? tokenizer : "", home, e->progress, err);
+    struct chat_format format = {0}, *chats = e->options->conversations ? &format : NULL;
+    if (chats) status = chat_format_read(e->loaded.words, NULL, chats, err);
+    if (!status)
+        status = open_corpus(r, e->options->data, known ? tokenizer : "", chats, home, e->progress, err);
+    chat_format_release(&format);
     if (status) return status;
     if (!corpus_find_id(&r->corpus, (uint32_t)V, &place)) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
@@ -108,6 +119,9 @@ static enum status cut_sequences(const struct evaluation *e, struct reading *r, 
                        " in a row can be predicted (give --seq-len %" PRIu64 " or less)",
                        o->length, longest, longest);
     r->T = o->length ? (int)o->length : most < LENGTH_MAX ? most : LENGTH_MAX;
+    if (o->conversations)
+        return example_rows_open(&r->corpus, VAL_TAIL, 0, r->T, 0, SHUFFLE_NONE, false, &r->rows, &r->no_rows,
+                                 err);
     if ((uint64_t)r->T > longest) r->T = (int)longest;
     enum status status =
         split_corpus(&r->corpus, VAL_TAIL, 0, r->T, 0, SHUFFLE_NONE, &r->split, &r->none, err);
@@ -129,16 +143,19 @@ static enum status open_reading(struct evaluation *e, void *state, struct err *e
     if ((status = cut_sequences(e, r, err))) return status;
     r->split.padding = o->padding;
     r->B = r->T < BATCH_TOKENS ? BATCH_TOKENS / r->T : 1;
-    if ((uint64_t)r->B > r->split.sequences) r->B = (int)r->split.sequences;
-    e->total = r->split.sequences;
+    e->total = o->conversations ? r->rows.packing.rows : r->split.sequences;
+    if ((uint64_t)r->B > e->total) r->B = (int)e->total;
     if (o->batches && (uint64_t)o->batches * (uint64_t)r->B < e->total)
         e->total = (uint64_t)o->batches * (uint64_t)r->B;
     e->wish.B = r->B;
     e->wish.T = r->T;
+    e->wish.packed = o->conversations;
     size_t N = (size_t)r->B * (size_t)r->T;
     r->inputs = malloc(N * sizeof *r->inputs);
     r->targets = malloc(N * sizeof *r->targets);
-    return r->inputs && r->targets ? STATUS_OK : err_no_memory(err, "batches of %zu tokens", N);
+    r->positions = malloc(N * sizeof *r->positions);
+    return r->inputs && r->targets && r->positions ? STATUS_OK
+                                                   : err_no_memory(err, "batches of %zu tokens", N);
 }
 
 static void close_reading(void *state)
@@ -146,7 +163,10 @@ static void close_reading(void *state)
     struct reading *r = state;
     split_release(&r->split);
     split_release(&r->none);
+    example_rows_close(&r->rows);
+    example_rows_close(&r->no_rows);
     corpus_close(&r->corpus);
+    free(r->positions);
     free(r->inputs);
     free(r->targets);
 }
@@ -159,8 +179,13 @@ static enum status read_on(struct evaluation *e, void *state, char *suffix, stru
     struct reading *r = state;
     struct network *net = &e->loaded.network;
     int b = e->total - e->done < (uint64_t)r->B ? (int)(e->total - e->done) : r->B;
-    split_batch(&r->split, e->done, b, r->inputs, r->targets);
     struct batch_view batch = {.inputs = r->inputs, .labels = r->targets, .B = b, .T = r->T};
+    if (e->options->conversations) {
+        example_rows_fill(&r->rows, e->done, b, r->inputs, r->targets, r->positions);
+        batch.positions = r->positions;
+    } else {
+        split_batch(&r->split, e->done, b, r->inputs, r->targets);
+    }
     network_forward(net, batch);
     double nats = network_loss(net, batch);
     enum status status = net->backend->stream_wait(net->stream, err);

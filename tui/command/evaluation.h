@@ -16,7 +16,7 @@ struct evaluate_options {
     const char *device;
     int progress;
     int64_t step, length, batches, padding; /* 0: the default, all; -1: none */
-    bool best, json;
+    bool best, json, conversations;
 };
 
 struct evaluation {

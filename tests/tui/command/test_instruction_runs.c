@@ -63,11 +63,10 @@ static void open_place(struct place *p, const char *name)
 static struct process *train(const struct place *p, int status, const char *name, const char *steps,
                              const char *more)
 {
-    return process_run(status, "train", p->stage.config, "--name", name, "--data.format=instructions",
-                       p->data_word, p->template_word,
-                       "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json", "--train.seq_len=64",
-                       "--model.vocab_size=443", "--train.learning_rate=1e-2", "--train.accumulation_steps=2",
-                       "--progress=plain", steps, more, NULL);
+    return process_run(
+        status, "train", p->stage.config, "--name", name, "--data.format=instructions", p->data_word,
+        p->template_word, "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json", "--train.seq_len=64",
+        "--model.vocab_size=443", "--train.learning_rate=1e-2", "--progress=plain", steps, more, NULL);
 }
 
 static void a_run_learns_to_answer_and_to_stop(void **state)
@@ -88,6 +87,33 @@ static void a_run_learns_to_answer_and_to_stop(void **state)
         process_expect(0, process_open(&(struct process_options){.arguments = words, .prelude = prelude}));
     assert_string_equal(process_stdout(chat), "B B\nB\n");
     process_close(chat);
+    char *text = process_output("evaluate", "chats", "--data", p.data, "--conversations", "--json", NULL);
+    json_t *measured = json_loads(text, 0, NULL);
+    assert_true(stage_real(measured, "loss") < 0.1);
+    int64_t learned = stage_int(measured, "tokens"); /* 90 ends, and answers of one to three tokens */
+    assert_true(learned >= 90 + 90 && learned <= 90 + 60 * 3 + 30);
+    json_decref(measured);
+    free(text);
+}
+
+/* Rows have different numbers of labels: micro-batches are weighted by them. */
+static void accumulated_steps_weight_each_label_alike(void **state)
+{
+    (void)state;
+    struct place p;
+    struct history one, two;
+    open_place(&p, "instructions-accumulate");
+    process_close(train(&p, 0, "one", "--train.total_steps=6", "--train.batch_size=8"));
+    process_close(train(&p, 0, "two", "--train.total_steps=6", "--train.accumulation_steps=2"));
+    history_read("one", &one);
+    history_read("two", &two);
+    assert_int_equal(one.count, 6);
+    for (int i = 0; i < 6; i++) {
+        double a = atof(one.steps[i].values), b = atof(two.steps[i].values);
+        assert_true(fabs(a - b) < 1e-4 * a);
+    }
+    history_release(&one);
+    history_release(&two);
 }
 
 static void a_resumed_run_continues_bit_for_bit(void **state)
@@ -214,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_learns_to_answer_and_to_stop, process_close_all),
+        cmocka_unit_test_teardown(accumulated_steps_weight_each_label_alike, process_close_all),
         cmocka_unit_test_teardown(a_resumed_run_continues_bit_for_bit, process_close_all),
         cmocka_unit_test_teardown(rows_of_added_tokens_are_trained_and_saved, process_close_all),
         cmocka_unit_test_teardown(a_broken_line_is_named_and_leaves_no_run, process_close_all),
