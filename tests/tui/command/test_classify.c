@@ -1,0 +1,184 @@
+/* anneal classify: a run that learned labels gives them to texts, alone and in a file, with the probabilities
+ * of training's own evaluation; adapters over a language model do the same; what is wrong gets one sentence.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+/* The label is the first letter of the third word from the end. */
+static char *write_texts(const struct stage *s, char path[700], int count)
+{
+    static const char *const words[] = {"apple", "brick", "cloud"};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    fprintf(out, "id,text,label\n");
+    for (int i = 0; i < count; i++) {
+        fprintf(out, "%d,\"", i);
+        for (int k = 0; k < i % 5; k++) fprintf(out, "word, ");
+        fprintf(out, "%s of it\",%c\n", words[i % 3], "abc"[i % 3]);
+    }
+    fclose(out);
+    snprintf(path, 700, "%s/texts.csv", s->folder);
+    stage_write(path, text, size);
+    return text;
+}
+
+static void train(const struct stage *s, const char *name, const char *path, const char *more)
+{
+    char data[720], named[80];
+    snprintf(data, sizeof data, "--data.train=%s", path);
+    snprintf(named, sizeof named, "--name=%s", name);
+    process_close(process_run(0, "train", s->config, named, data, "--data.format=labels", "--progress=none",
+                              "--train.total_steps=60", "--train.learning_rate=0.01", "--train.seq_len=48",
+                              "--eval.batches=0", "--eval.metric=accuracy", more, NULL));
+}
+
+static json_t *classify_file(const char *run, const char *path)
+{
+    char *text = process_output("classify", run, "--csv", path, "--json", "--progress=none", NULL);
+    json_error_t problem;
+    json_t *list = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json_is_array(list)) fail_msg("%s: %s", problem.text, text);
+    free(text);
+    return list;
+}
+
+static void a_run_gives_texts_the_labels_it_learned(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700];
+    stage_open(&s, "learns");
+    free(write_texts(&s, path, 90));
+    train(&s, "abc", path, "--train.seed=3");
+    json_t *list = classify_file("abc", path);
+    int right = 0;
+    assert_int_equal(json_array_size(list), 90);
+    for (size_t i = 0; i < 90; i++) {
+        const json_t *one = json_array_get(list, i);
+        const json_t *shares = json_object_get(one, "probabilities");
+        double sum = 0;
+        const char *key;
+        json_t *share;
+        json_object_foreach((json_t *)shares, key, share) sum += json_real_value(share);
+        assert_int_equal(stage_int(one, "line"), i + 2);
+        assert_true(fabs(sum - 1) < 1e-9);
+        right += *stage_text(one, "label") == "abc"[i % 3];
+    }
+    assert_true(right > 85);
+    json_decref(list);
+    /* a text alone has the same answer as among others */
+    char *alone = process_output("classify", "abc", "brick of it", NULL),
+         *two = process_output("classify", "abc", "cloud of it", "brick of it", NULL);
+    assert_non_null(strstr(two, alone));
+    assert_int_equal(*alone, 'b');
+    char *table =
+        process_output("classify", "abc", "--csv", path, "--progress=none", "--probabilities", NULL);
+    static const char head[] = "line,text,label,probability,a,b,c\r\n2,apple of it,a,";
+    assert_memory_equal(table, head, sizeof head - 1);
+    assert_non_null(strstr(table, "\"word, brick of it\",b,"));
+    char *confusion = stage_query(&s, "select sum(count) from confusion where step = 60"),
+         *classes = stage_query(&s, "select group_concat(label || support) from classes where step = 60");
+    assert_string_equal(confusion, "9");
+    assert_string_equal(classes, "a3,b3,c3");
+    free(alone);
+    free(two);
+    free(table);
+    free(confusion);
+    free(classes);
+    assert_int_equal(stage_count_leftovers(&s), 0);
+}
+
+static void adapters_and_an_export_classify_as_well(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], from[700], lora[720], export[700], data[720];
+    stage_open(&s, "adapters");
+    free(write_texts(&s, path, 90));
+    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", NULL));
+    char *id = stage_query(&s, "select id from runs");
+    snprintf(from, sizeof from, "%s/runs/%s/checkpoints/step-40", s.home, id);
+    snprintf(lora, sizeof lora, "--model.from=%s", from);
+    snprintf(data, sizeof data, "--data.train=%s", path);
+    train(&s, "whole", path, lora);
+    snprintf(export, sizeof export, "%s/exported", s.folder);
+    process_close(process_run(0, "model", "export", "whole", "-o", export, NULL));
+    char *of_run = process_output("classify", "whole", "cloud of it", NULL),
+         *of_export = process_output("classify", export, "cloud of it", NULL);
+    assert_string_equal(of_run, of_export);
+    process_close(process_run(0, "train", s.config, "--name=tuned", lora, "--data.format=labels",
+                              "--lora.rank=4", "--lora.targets=all", "--train.total_steps=60",
+                              "--progress=none", "--train.learning_rate=0.02", "--train.seq_len=48", data,
+                              NULL));
+    json_t *list = classify_file("tuned", path);
+    int right = 0;
+    for (size_t i = 0; i < 90; i++) right += *stage_text(json_array_get(list, i), "label") == "abc"[i % 3];
+    if (right <= 60) fail_msg("adapters: %d of 90 right", right);
+    json_decref(list);
+    process_expect_sentence(process_run(2, "classify", "base", "cloud", NULL), "is a language model");
+    free(id);
+    free(of_run);
+    free(of_export);
+}
+
+static void what_is_wrong_gets_one_sentence(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700];
+    stage_open(&s, "wrong");
+    free(write_texts(&s, path, 30));
+    train(&s, "abc", path, "--train.total_steps=2");
+    process_expect_sentence(process_run(2, "classify", "abc", NULL), "needs texts, or --csv FILE");
+    process_expect_sentence(process_run(2, "classify", "abc", "x", "--csv", path, NULL), "not both");
+    process_expect_sentence(process_run(2, "classify", "abc", "--csv", path, "--column=body", NULL),
+                            "\"id\", \"text\"");
+    process_expect_sentence(process_run(2, "classify", "abc", "", NULL), "argument is empty");
+    process_expect_sentence(process_run(2, "generate", "abc", NULL), "is a classifier");
+    process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, NULL), "is a classifier");
+}
+
+static void an_interrupt_keeps_what_is_written(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700];
+    stage_open(&s, "interrupted");
+    free(write_texts(&s, path, 40));
+    train(&s, "abc", path, "--train.total_steps=2");
+    free(write_texts(&s, path, 400000));
+    struct process *p = process_start("classify", "abc", "--csv", path, "--json", "--progress=none", NULL);
+    process_wait_lines(p, 600);
+    process_signal(p, SIGINT);
+    assert_int_equal(process_wait_exit(p), 130);
+    json_t *list = json_loads(process_stdout(p), 0, NULL); /* a whole document */
+    size_t count = json_array_size(list);
+    assert_true(count >= 512 && count < 400000);
+    json_decref(list);
+    process_close(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_run_gives_texts_the_labels_it_learned, process_close_all),
+        cmocka_unit_test_teardown(adapters_and_an_export_classify_as_well, process_close_all),
+        cmocka_unit_test_teardown(what_is_wrong_gets_one_sentence, process_close_all),
+        cmocka_unit_test_teardown(an_interrupt_keeps_what_is_written, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
