@@ -90,6 +90,8 @@ static enum status open_task(struct eval_tasks *tasks, const char *path, const s
         examination_open(&task->examination, path, tokenizer, c->vocab_size, c->max_seq_len, progress, err);
     if (status) return status;
     tasks->count++;
+    int longest = task->examination.longest < c->max_seq_len ? task->examination.longest : c->max_seq_len;
+    if (longest > tasks->longest) tasks->longest = longest;
     return question_file_keep(&task->examination.file, err);
 }
 

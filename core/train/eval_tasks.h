@@ -19,6 +19,7 @@ enum { EVAL_TASKS_MAX = 16 };
 
 struct eval_tasks {
     int count;
+    int longest; /* tokens of the longest question, but not more than the model takes */
     struct eval_task {
         struct examination examination;
         char accuracy[64], accuracy_per_byte[64]; /* names of its measures */
@@ -29,8 +30,8 @@ struct eval_tasks {
 };
 
 /* Raises *length, tokens of the KV cache, to what eval.tasks needs: as many as the longest question has
- * bytes, as no tokenizer makes more of it, but not more than the model takes. Reads the files and needs no
- * tokenizer, so that `anneal estimate` knows the plan. Errors name key, file and line. */
+ * bytes, as hardly any tokenizer makes more of it, but not more than the model takes. Reads the files and
+ * needs no tokenizer, so that `anneal estimate` knows the plan. Errors name key, file and line. */
 enum status eval_tasks_cache_length(const struct config *config, int *length, struct err *err);
 
 /* Opens and checks the files and keeps a copy of them, so that they may change while the run trains.

@@ -118,7 +118,9 @@ static enum status open_tasks(struct trainer *t, int *cache_length, struct err *
     if (t->tasks.count && !t->task->examples(t->data, TASK_VALIDATION))
         return err_set(err, STATUS_USAGE,
                        "eval.tasks: needs evaluations, so data.val or a data.val_fraction above 0");
-    return eval_tasks_cache_length(setup->config, cache_length, err);
+    status = eval_tasks_cache_length(setup->config, cache_length, err);
+    if (*cache_length < t->tasks.longest) *cache_length = t->tasks.longest; /* a normalizer adds characters */
+    return status;
 }
 
 static const struct task *task_of(enum data_format format)

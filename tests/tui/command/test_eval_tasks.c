@@ -165,6 +165,39 @@ static void a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started(voi
     free(late);
 }
 
+/* Most tokenizers make at most a token of a byte, but a normalizer may make many characters of one. */
+static void a_text_may_have_more_tokens_than_bytes(void **state)
+{
+    (void)state;
+    static const char question[] =
+        "{\"context\": \"xxxxxxxxx\", \"choices\": [\" xxxxxxxxx\", \" a\"], \"answer\": 0}";
+    static const char rule[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"abcdefgh\"},";
+    static const char list[] = "\"normalizers\":[";
+    struct exam e;
+    char path[700], tokenizer[720], text[32768], corpus[1001], key[720];
+    open_exam(&e, "wide");
+    char *fixture = stage_read("tests/fixtures/kinds/with_bos.json"),
+         *at = strstr(fixture, list) + strlen(list);
+    int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - fixture), fixture, rule, at);
+    free(fixture);
+    snprintf(path, sizeof path, "%s/wide.json", e.stage.folder);
+    stage_write(path, text, (size_t)n);
+    for (size_t i = 0; i < 1000; i++) corpus[i] = "the rain in the hills "[i % 22];
+    stage_write(e.stage.corpus, corpus, 1000);
+    stage_write(e.quiz, question, sizeof question - 1);
+    snprintf(tokenizer, sizeof tokenizer, "--data.tokenizer=%s", path);
+    snprintf(key, sizeof key, "--eval.tasks=%s", e.quiz);
+    process_close(process_run(0, "train", e.stage.config, tokenizer, key, "--name=mine",
+                              "--model.max_seq_len=256", "--train.total_steps=10", "--train.seq_len=16",
+                              "--progress=none", NULL));
+    char *out = process_output("evaluate", "mine", "--tasks", e.quiz, "--json", NULL);
+    json_t *json = json_loads(out, 0, NULL);
+    expect_share(measured(&e.stage, "mine", "quiz_acc", 10), stage_real(json, "accuracy"));
+    json_decref(json);
+    free(out);
+}
+
 /* The file is checked before training starts, and a copy of it is scored. */
 static void what_becomes_of_the_file_while_a_run_trains_does_not_matter(void **state)
 {
@@ -287,6 +320,7 @@ int main(void)
                                   process_close_all),
         cmocka_unit_test_teardown(a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started,
                                   process_close_all),
+        cmocka_unit_test_teardown(a_text_may_have_more_tokens_than_bytes, process_close_all),
         cmocka_unit_test_teardown(what_becomes_of_the_file_while_a_run_trains_does_not_matter,
                                   process_close_all),
         cmocka_unit_test_teardown(the_planned_memory_is_what_estimate_says, process_close_all),
