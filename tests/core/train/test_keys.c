@@ -371,10 +371,12 @@ static const struct row {
     {"eval.metric", "", 0, "", FRESH, 0, "tests/core/train/test_classification.c"},
     {"data.val", "", 0, "", FRESH, 0, "tests/tui/command/test_loader.c"},
     {"eval.tasks", "", 0, "", FRESH, 0, "tests/tui/command/test_eval_tasks.c"},
+    {"data.template", "", 0, "", FRESH, 0, "tests/tui/command/test_instruction_runs.c"},
     {"data.tokenizer", "", 0, "", FRESH, 0, "tests/tui/command/test_model.c"},
     {"train.precision", "", 0, "", FRESH, 0, "tests/cuda_sim/test_training.c"},
     {"train.loss", "", 0, "", FRESH, 0, "tests/core/network/test_loss_choice.c"},
     {"train.graph", "", 0, "", FRESH, 0, "tests/cuda_sim/test_steps.c"},
+    {"train.time_limit", "", 0, "", FRESH, 0, "tests/tui/command/test_preemption.c"},
     {"train.threads", "", 0, "", FRESH, 0, "tests/tui/command/test_kjv.c"},
     {"memory.reserve", "", 0, "", FRESH, 0, "tests/cuda_sim/test_fit.c"},
 };
