@@ -54,7 +54,10 @@ enum status recorded_run_check(const struct recorded_run *run, const struct conf
                                struct err *err)
 {
     char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX];
-    const char *key = config_changed(&run->config, new);
+    struct config same = *new;
+    if (new->lora.rank &&*new->model.from) /* adapters tell by a hash whether it is still their base */
+        strcpy(same.model.from, run->config.model.from);
+    const char *key = config_changed(&run->config, &same);
     if (!key) return STATUS_OK;
     config_get(&run->config, key, before, sizeof before);
     config_get(new, key, after, sizeof after);

@@ -20,6 +20,7 @@ enum status recorded_run_read(const char *word, struct recorded_run *out, struct
 void recorded_run_release(struct recorded_run *run);
 
 /* Checks that no key on which a checkpoint depends has changed, since that would load other shapes or tokens.
+ * The base of adapters may have moved: loading the checkpoint compares its weights.
  * `how`: "resumed". STATUS_USAGE names the key and its old value. */
 enum status recorded_run_check(const struct recorded_run *run, const struct config *config, const char *how,
                                struct err *err);

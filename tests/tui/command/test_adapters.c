@@ -226,6 +226,30 @@ static void a_fork_of_adapters_goes_on_from_them(void **state)
     history_release(&fork);
 }
 
+static void a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one(void **state)
+{
+    (void)state;
+    struct stage s;
+    char command[1600], from[800];
+    open_stage(&s, "moved");
+    const char *base = path_in(&s, "base"), *moved = path_in(&s, "moved"), *other = path_in(&s, "other");
+    process_close(process_run(0, "model", "export", PEFT "llama", "-o", base, NULL));
+    process_close(process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", other, NULL));
+    train(base, "tuned", "4");
+    double loss = loss_of("tuned", NULL);
+    snprintf(command, sizeof command, "mv %s %s", base, moved);
+    assert_int_equal(system(command), 0);
+    refused(process_start("evaluate", "tuned", "--data", tokens_path, NULL), "is not a model's folder here");
+    assert_true(loss_of(moved, "tuned") == loss);
+    snprintf(from, sizeof from, "--model.from=%s", other);
+    refused(process_start("resume", "tuned", from, "--train.total_steps=8", "--progress=none", NULL),
+            "was trained on a base whose weights have the hash");
+    snprintf(from, sizeof from, "--model.from=%s", moved);
+    process_close(process_run(0, "resume", "tuned", from, "--train.total_steps=8", "--progress=none", NULL));
+    process_close(process_run(0, "resume", "tuned", "--train.total_steps=12", "--progress=none", NULL));
+    assert_true(loss_of("tuned", NULL) < loss);
+}
+
 /* Copies a fixture's adapter_config.json with `from` replaced by `to`, and its tensors. */
 static const char *changed_adapter(const struct stage *s, const char *from, const char *to)
 {
@@ -365,6 +389,8 @@ int main(void)
         cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
         cmocka_unit_test_teardown(what_is_trained_beside_the_adapters_is_saved, process_close_all),
         cmocka_unit_test_teardown(a_fork_of_adapters_goes_on_from_them, process_close_all),
+        cmocka_unit_test_teardown(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one,
+                                  process_close_all),
         cmocka_unit_test_teardown(several_adapters_are_added_up, process_close_all),
         cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
         cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
