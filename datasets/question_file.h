@@ -9,8 +9,7 @@
 
 #include "core/base/err.h"
 #include "core/base/file.h"
-
-struct json_t; /* of Jansson */
+#include "datasets/json_lines.h"
 
 enum { QUESTION_CHOICES_MAX = 1024 };
 
@@ -22,12 +21,9 @@ struct question {
 };
 
 struct question_file {
-    const char *path; /* borrowed */
     struct file_map map;
-    unsigned char *copy;   /* of the map, in its place; NULL: the file is mapped; owned */
-    size_t at;             /* where the next line begins */
-    uint64_t line;         /* of the newest question, from 1 */
-    struct json_t *object; /* the newest question; owned */
+    unsigned char *copy;     /* of the map, in its place; NULL: the file is mapped; owned */
+    struct json_lines lines; /* its object is the newest question; its path is borrowed */
 };
 
 enum status question_file_open(const char *path, struct question_file *file, struct err *err);

@@ -9,7 +9,7 @@ enum { QUESTIONS_PER_REPORT = 64 };
 static enum status of_question(const struct examination *e, enum status status, struct err *err)
 {
     if (status == STATUS_OK || status == STATUS_DEVICE) return status;
-    return err_prefix(err, "%s: line %" PRIu64, e->file.path, e->file.line);
+    return err_prefix(err, "%s: line %" PRIu64, e->file.lines.path, e->file.lines.line);
 }
 
 static enum status read_questions(struct examination *e, const struct tokenizer *tokenizer, int vocab_size,
@@ -24,16 +24,16 @@ static enum status read_questions(struct examination *e, const struct tokenizer 
         if (status) return of_question(e, status, err);
         if (tokens > e->longest) e->longest = tokens;
         e->long_count += tokens > most;
-        size_t at = e->file.at < e->file.map.size ? e->file.at : e->file.map.size;
+        size_t at = e->file.lines.at < e->file.map.size ? e->file.lines.at : e->file.map.size;
         if (e->questions++ % QUESTIONS_PER_REPORT == 0 &&
             !progress_report(progress, "reading", "bytes", at, e->file.map.size))
-            return err_set(err, STATUS_INTERRUPTED, "%s: interrupted", e->file.path);
+            return err_set(err, STATUS_INTERRUPTED, "%s: interrupted", e->file.lines.path);
     }
     if (status || e->questions) return status;
     return err_set(err, STATUS_USAGE,
                    "%.300s: has no question (each line is one: {\"context\": ..., \"choices\": [...], "
                    "\"answer\": 0})",
-                   e->file.path);
+                   e->file.lines.path);
 }
 
 enum status examination_open(struct examination *e, const char *path, const struct tokenizer *tokenizer,
@@ -69,7 +69,8 @@ enum status examination_answer(struct examination *e, struct choice_scorer *scor
     bool more;
     enum status status = question_file_next(&e->file, &question, &more, err);
     if (status) return status;
-    if (!more) return err_set(err, STATUS_CORRUPT, "%s: became shorter while it was read", e->file.path);
+    if (!more)
+        return err_set(err, STATUS_CORRUPT, "%s: became shorter while it was read", e->file.lines.path);
     status = choice_scorer_answer(scorer, &question, &answer, NULL, err);
     if (status) return of_question(e, status, err);
     score->done++;

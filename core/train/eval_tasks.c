@@ -85,7 +85,7 @@ static enum status open_task(struct eval_tasks *tasks, const char *path, const s
         if (strcmp(tasks->of[i].accuracy, task->accuracy) == 0)
             return err_set(err, STATUS_USAGE,
                            "%s: its measure %s is already that of %s (rename one of the files)", path,
-                           task->accuracy, tasks->of[i].examination.file.path);
+                           task->accuracy, tasks->of[i].examination.file.lines.path);
     enum status status =
         examination_open(&task->examination, path, tokenizer, c->vocab_size, c->max_seq_len, progress, err);
     if (status) return status;

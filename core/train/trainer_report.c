@@ -211,7 +211,7 @@ static void answer_tasks(struct trainer *t, struct measures *measures)
             trainer_event(t, "warning",
                           "%s: %" PRIu64 " of %" PRIu64 " questions are longer than model.max_seq_len = %d: "
                           "the beginning of their contexts is left out",
-                          e->file.path, e->long_count, e->questions, t->model.config.max_seq_len);
+                          e->file.lines.path, e->long_count, e->questions, t->model.config.max_seq_len);
     }
     t->tasks.told = true;
 }

@@ -41,7 +41,7 @@ static void each_line_is_a_question_and_empty_lines_are_none(void **state)
         assert_string_equal(q.choices[1], "c");
         assert_int_equal(q.answer, 1);
         assert_int_equal(question_file_next(&file, &q, &more, NULL), STATUS_OK);
-        assert_int_equal(file.line, 4);
+        assert_int_equal(file.lines.line, 4);
         assert_string_equal(q.context, "");
         assert_int_equal(q.count, 3);
         assert_int_equal(question_file_next(&file, &q, &more, NULL), STATUS_OK);
