@@ -275,16 +275,24 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
     return file_out_close(&file, status, csv.error, err);
 }
 
+/* A name must not lead out of the folder, nor change a terminal that shows it. */
+static bool can_name_file(const char *name)
+{
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
+        if (*c < ' ' || *c == 0x7F || *c == '/') return false;
+    return *name && *name != '.';
+}
+
 static enum status write_scalars(struct store *store, sqlite3_stmt *select,
                                  const struct metric_source *metric, const char *folder, struct err *err)
 {
     static const char *const header[] = {"Wall time", "Step", "Value"};
     struct file_out file;
     char path[PATH_MAX];
-    if (strchr(metric->name, '/') || *metric->name == '.') /* it must not lead out of the folder */
+    if (!can_name_file(metric->name))
         return err_set(err, STATUS_CORRUPT,
                        "measure %.80s: its name cannot be the name of a file (a damaged database?)",
-                       metric->name);
+                       CLEAN_LINE(metric->name));
     enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, metric->name);
     if (!status) status = file_out_open(&file, path, err);
     if (status) return status;

@@ -236,6 +236,10 @@ static void tensorboard_gets_a_file_a_metric_with_its_own_columns(void **state)
     assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
                      STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "../quiz_acc: its name cannot be the name of a file"));
+    store_fixture_sql(home, "update measures set name = char(27) || '[2J' where name = '../quiz_acc'");
+    assert_int_equal(export_tensorboard(store, id, everything, home, &arena, &written, &count, &err),
+                     STATUS_CORRUPT);
+    assert_null(strchr(err.text, '\033'));
     arena_release(&arena);
     store_close(store);
 }
