@@ -122,13 +122,20 @@ static void show_stopping(struct output *o, const struct show *s)
     output_list_end(o);
 }
 
+/* Of the measure that the run follows. */
+static int64_t best_step(const struct show *s)
+{
+    const struct stopping_record *newest = s->history.stopping_count ? &s->history.stopping[0].record : NULL;
+    return newest && *newest->metric ? newest->best_step : s->run.best_step;
+}
+
 static void show_checkpoints(struct output *o, const struct show *s)
 {
     size_t shown = open_list(o, "checkpoints", "Checkpoints", s->history.checkpoint_count);
     while (shown-- > 0) {
         const struct checkpoint_record *c = &s->history.checkpoints[shown];
         struct place place = place_of(s, c);
-        bool best = strcmp(c->kind, "best") == 0 && c->step == s->run.best_step;
+        bool best = strcmp(c->kind, "best") == 0 && c->step == best_step(s);
         output_item(o);
         output_record(o, TABLE_CHECKPOINTS, c);
         output_line(o, "state", "%s%s",
@@ -185,6 +192,39 @@ static void show_samples(struct output *o, struct show *s)
                text_plural(s->history.samples[0].step),
                clean_line_new(&s->arena, s->history.samples[0].prompt),
                clean_block_new(&s->arena, s->history.samples[0].text));
+}
+
+/* ---- the confusion matrix ---- */
+
+static int64_t confused(const struct run_history *h, const char *label, const char *predicted)
+{
+    for (size_t i = 0; i < h->confusion_count; i++)
+        if (strcmp(h->confusion[i].label, label) == 0 && strcmp(h->confusion[i].predicted, predicted) == 0)
+            return h->confusion[i].count;
+    return 0;
+}
+
+/* A row for each class, a column for each predicted one; of many classes the pairs that occur. */
+static void show_confusion(struct output *o, const struct show *s)
+{
+    enum { MATRIX_MAX = 12, CELL = 32 };
+    const struct run_history *h = &s->history;
+    if (h->class_count > MATRIX_MAX) {
+        show_records(o, "confusion", "Confusion in the newest evaluation", TABLE_CONFUSION, h->confusion,
+                     h->confusion_count);
+        return;
+    }
+    output_list(o, "confusion", "Confusion: texts of a class (rows) by the label they were given (columns)");
+    for (size_t i = h->class_count; i-- > 0;) {
+        output_item(o);
+        output_text(o, "class", h->classes[i].label);
+        for (size_t k = h->class_count; k-- > 0;) {
+            char name[CELL] = ">";
+            clean_line(name + 1, sizeof name - 1, h->classes[k].label);
+            output_line(o, name, "%" PRId64, confused(h, h->classes[i].label, h->classes[k].label));
+        }
+    }
+    output_list_end(o);
 }
 
 /* ---- the rest ---- */
@@ -283,8 +323,11 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     if (json || s->history.class_count) {
         show_records(&o, "classes", "Classes in the newest evaluation", TABLE_CLASSES, s->history.classes,
                      s->history.class_count);
-        show_records(&o, "confusion", "Confusion in the newest evaluation", TABLE_CONFUSION,
-                     s->history.confusion, s->history.confusion_count);
+        if (json)
+            show_records(&o, "confusion", "", TABLE_CONFUSION, s->history.confusion,
+                         s->history.confusion_count);
+        else
+            show_confusion(&o, s);
     }
     show_stopping(&o, s);
     show_checkpoints(&o, s);

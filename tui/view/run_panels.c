@@ -126,6 +126,61 @@ int panel_draw_sample(struct grid *grid, struct rect area, const struct run_mode
     return 1 + wrap_draw(grid, words, any ? STYLE_TEXT : STYLE_DIM, text);
 }
 
+static int64_t confused(const struct run_history *h, const char *label, const char *predicted)
+{
+    for (size_t i = 0; i < h->confusion_count; i++)
+        if (strcmp(h->confusion[i].label, label) == 0 && strcmp(h->confusion[i].predicted, predicted) == 0)
+            return h->confusion[i].count;
+    return 0;
+}
+
+/* The texts of a class by the label they were given. */
+static void draw_confused(struct grid *grid, struct rect area, const struct run_history *h, size_t row)
+{
+    enum { CELL = 9 };
+    int x = area.x;
+    for (size_t k = h->class_count; k-- > 0 && x + CELL <= area.x + area.w; x += CELL) {
+        char text[24];
+        int64_t count = row < h->class_count ? confused(h, h->classes[row].label, h->classes[k].label) : 0;
+        bool right = row == k;
+        snprintf(text, sizeof text, "%" PRId64, count);
+        if (row == h->class_count)
+            grid_text_right(grid, x, area.y, CELL - 1, STYLE_DIM, 0, h->classes[k].label);
+        else if (count)
+            grid_text_right(grid, x, area.y, CELL - 1, right ? STYLE_GOOD : STYLE_WARN, right ? ATTR_BOLD : 0,
+                            text);
+        else
+            grid_text_right(grid, x, area.y, CELL - 1, STYLE_DIM, 0, "0");
+    }
+}
+
+int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    enum { MATRIX_MAX = 8, NAME = 16, SCORES = 34 };
+    const struct run_history *h = &model->history;
+    char detail[80];
+    int top = area.y;
+    if (area.h < 3) return 0;
+    bool matrix = h->class_count <= MATRIX_MAX && area.w > 1 + NAME + SCORES;
+    snprintf(detail, sizeof detail, "@%" PRId64 "%s", h->classes[0].step,
+             matrix ? "  columns: the label given" : "");
+    grid_title(grid, &area, "classes", detail);
+    struct rect cells = {area.x + 1 + NAME + SCORES, area.y, area.w - 1 - NAME - SCORES, 1};
+    if (matrix) draw_confused(grid, cells, h, h->class_count);
+    grid_line(grid, &area, STYLE_DIM, 0, " %*s %8s %7s %7s %7s", -NAME, "", "texts", "prec.", "recall", "F1");
+    for (size_t i = h->class_count; i-- > 0 && area.h > 0;) {
+        const struct class_record *c = &h->classes[i];
+        cells.y = area.y;
+        if (matrix) draw_confused(grid, cells, h, i);
+        grid_text(grid, area.x + 1, area.y, NAME, STYLE_TEXT, 0, c->label);
+        struct rect row = {area.x + 1 + NAME, area.y, area.w - 1 - NAME, 1};
+        grid_line(grid, &row, STYLE_TEXT, 0, " %8" PRId64 " %7.4f %7.4f %7.4f", c->support, c->precision,
+                  c->recall, c->f1);
+        rect_skip(&area, 1);
+    }
+    return area.y - top;
+}
+
 /* Writes the step once, even if the message begins with it. */
 char *panel_event_text(const struct event_record *event, char *buf, size_t size)
 {

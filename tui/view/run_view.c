@@ -183,7 +183,8 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
             layout.chart_count == 1 || (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS);
         draw_chart(state, grid, layout.chart[c], focused ? state->focus : c);
     }
-    int used = panel_draw_sample(grid, layout.sample, model, state->sample);
+    int used = model->history.class_count ? panel_draw_confusion(grid, layout.sample, model)
+                                          : panel_draw_sample(grid, layout.sample, model, state->sample);
     if (layout.events.h > 0)
         rect_skip(&layout.events, used - layout.sample.h); /* events get the text's blank rows */
     panel_draw_events(grid, layout.events, model);

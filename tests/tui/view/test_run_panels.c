@@ -92,6 +92,29 @@ static void the_chart_of_the_loss_shows_each_measure_in_turn(void **state)
     workbench_close(workbench);
 }
 
+static void a_classifier_shows_its_confusion_instead_of_samples(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("confusion", home, sizeof home);
+    store_fixture_sql(home,
+                      "insert into classes(run_id, segment, step, label, precision, recall, f1, support)"
+                      " select id, 1, 300, 'spam', 0.1, 0.1, 0.1, 8 from runs union all"
+                      " select id, 1, 400, 'ham', 0.75, 0.6, 0.6667, 5 from runs union all"
+                      " select id, 1, 400, 'spam', 0.5, 0.875, 0.6364, 4 from runs;"
+                      "insert into confusion(run_id, segment, step, label, predicted, count)"
+                      " select id, 1, 400, 'ham', 'ham', 31 from runs union all"
+                      " select id, 1, 400, 'ham', 'spam', 27 from runs union all"
+                      " select id, 1, 400, 'spam', 'spam', 46 from runs");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 120, 40, 120, "classes @400");
+    headless_expect(workbench, 120, 40, 120, "0.7500 0.6000 0.6667 31 27");
+    headless_expect(workbench, 120, 40, 120, "0.5000 0.8750 0.6364 0 46");
+    headless_expect_not(workbench, 120, 40, "0.1000");
+    headless_expect_not(workbench, 120, 40, " sample");
+    workbench_close(workbench);
+}
+
 static void drawing_the_same_screen_again_allocates_nothing(void **state)
 {
     (void)state;
@@ -366,6 +389,7 @@ int main(int argc, char **argv)
     counted_start(argv);
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_classifier_shows_its_confusion_instead_of_samples),
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
         cmocka_unit_test(the_chart_of_the_loss_shows_perplexity_on_request),
         cmocka_unit_test(the_chart_of_the_loss_shows_each_measure_in_turn),
