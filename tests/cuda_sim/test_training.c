@@ -157,6 +157,29 @@ static void questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is(voi
     free(path);
 }
 
+/* The projections have the same values on both devices; embedding and head are bf16 on the CPU and in a bf16
+ * stream, fp32 in one of fp32. */
+static void adapters_beside_nf4_learn_almost_as_on_the_cpu(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = {"train.precision=fp32", "train.precision=bf16"};
+    struct session base, cpu, cuda;
+    char from[4200];
+    train(&base, "base", NULL, WORDS("train.total_steps=1"), false);
+    snprintf(from, sizeof from, "model.from=%s/step-1", base.folder);
+    session_close(&base);
+#define BESIDE_NF4 from, "lora.rank=4", "lora.targets=all", "lora.base=nf4", "train.total_steps=10"
+    train(&cpu, "cpu", NULL, WORDS(BESIDE_NF4), false);
+    for (int i = 0; i < 2; i++) {
+        train(&cuda, "cuda", cuda_plugin.table, WORDS(BESIDE_NF4, precisions[i]), false);
+        for (int k = 0; k < 10; k++)
+            expect_within(2e-3, "loss", cuda.story.steps[k].loss, cpu.story.steps[k].loss);
+        assert_true(cuda.story.steps[9].loss < cuda.story.steps[0].loss);
+        session_close(&cuda);
+    }
+    session_close(&cpu);
+}
+
 /* Runs threads in another order, then again in the same: not one bit of the curve may differ. */
 static void two_runs_are_the_same_bits(void **state)
 {
@@ -344,6 +367,7 @@ int main(void)
         cmocka_unit_test(in_bf16_it_learns_almost_as_on_the_cpu),
         cmocka_unit_test(adapters_learn_as_on_the_cpu),
         cmocka_unit_test(questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is),
+        cmocka_unit_test(adapters_beside_nf4_learn_almost_as_on_the_cpu),
         cmocka_unit_test(two_runs_are_the_same_bits),
         cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
         cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
