@@ -6,9 +6,13 @@
  * rows: tiles of TILE_ROWS rows of x by TILE_WEIGHTS rows of w, so that every load serves several
  * multiply-adds. A tile reads several rows of w side by side, which the processor's prefetching does not
  * follow well, so the tile asks for the rows of the next one. Of further tiles of x the same rows of w come
- * from the cache. */
+ * from the cache.
+ *
+ * NF4: a block of 64 elements at a time is decoded into a buffer and multiplied with all rows of x. Decoding
+ * takes longer than reading codes from memory, and less time than reading the same elements in bf16. */
 
 #include "kernels/device/cpu_device.h"
+#include "kernels/nf4_decode.h"
 #include "kernels/simd.h"
 
 /* All sums of a tile are in registers: 16 of the 32 of AVX-512 and NEON, 8 of 16. */
@@ -140,17 +144,82 @@ INLINE void columns(const struct product *p, int n, int end, enum element elemen
     for (; n < end; n++) strip(p, n, 1, element);
 }
 
+/* ---- NF4 ---- */
+
+/* Where the weights are: (N, K), `elements` in all. */
+struct nf4_weights {
+    const uint8_t *codes;
+    const float *scales;
+    size_t elements;
+    bool nested;
+};
+
+/* Column n of out, of one row of x: a sum for each vector of a block. */
+INLINE float nf4_dot(const struct product *p, const struct nf4_weights *w, size_t first)
+{
+    enum { EACH = NF4_BLOCK / SIMD_LANES };
+    simd_vector sum[EACH] = {{0}};
+    float block[NF4_BLOCK], total = 0;
+    for (int k = 0; k < p->K; k += NF4_BLOCK) {
+        size_t at = first + (size_t)k;
+        nf4_decode_block(block, w->codes + at / 2,
+                         nf4_scale(w->scales, w->elements, w->nested, at / NF4_BLOCK));
+        for (int i = 0; i < EACH; i++)
+            sum[i] += simd_load((const float *)p->x.at + k + i * SIMD_LANES) *
+                      simd_load(block + (size_t)i * SIMD_LANES);
+    }
+    for (int i = 0; i < EACH; i++) total += simd_total(sum[i]);
+    return total;
+}
+
+/* The same of all rows of x. */
+INLINE void nf4_dots(const struct product *p, const struct nf4_weights *w, size_t first, float *out)
+{
+    simd_vector sum[FEW_ROWS_MAX] = {{0}};
+    float block[NF4_BLOCK];
+    for (int k = 0; k < p->K; k += NF4_BLOCK) {
+        size_t at = first + (size_t)k;
+        nf4_decode_block(block, w->codes + at / 2,
+                         nf4_scale(w->scales, w->elements, w->nested, at / NF4_BLOCK));
+        for (int m = 0; m < p->M; m++) {
+            const float *x = (const float *)p->x.at + (size_t)m * (size_t)p->x.stride + k;
+            simd_vector s = sum[m];
+            for (int i = 0; i < NF4_BLOCK; i += SIMD_LANES) s += simd_load(x + i) * simd_load(block + i);
+            sum[m] = s;
+        }
+    }
+    for (int m = 0; m < p->M; m++) out[(size_t)m * (size_t)p->out.stride] = simd_total(sum[m]);
+}
+
+static void nf4_columns(const struct product *p, const struct nf4_weights *w, int n, int end)
+{
+    for (; n < end; n++) {
+        float *out = (float *)p->out.at + n;
+        size_t first = (size_t)n * (size_t)p->K;
+        if (p->M == 1)
+            *out = nf4_dot(p, w, first);
+        else
+            nf4_dots(p, w, first, out);
+    }
+}
+
 void gemm_few_rows(struct matrix out, struct matrix x, struct matrix w, int M, int N, int K,
                    struct stream *stream)
 {
     const struct product p = {out, x, w, M, K};
+    size_t elements = (size_t)N * (size_t)K;
+    const struct nf4_weights packed = {w.at,
+                                       (const float *)((const uint8_t *)w.at + nf4_code_bytes(elements)),
+                                       elements, w.element == ELEMENT_NF4_NESTED};
     long lines = (N + 15) / 16; /* so that two threads never write to one cache line */
     int threads = stream->threads;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int i = 0; i < threads; i++) {
         long from = lines * i / threads * 16, to = lines * (i + 1) / threads * 16;
         int end = to < N ? (int)to : N;
-        if (w.element == ELEMENT_BF16)
+        if (element_is_nf4(w.element))
+            nf4_columns(&p, &packed, (int)from, end);
+        else if (w.element == ELEMENT_BF16)
             columns(&p, (int)from, end, ELEMENT_BF16);
         else
             columns(&p, (int)from, end, ELEMENT_FP32);

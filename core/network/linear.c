@@ -22,12 +22,17 @@ struct matrix linear_view(const struct network *net, const struct linear *w)
     return parameter_view(net, w->parts);
 }
 
+static bool is_nf4(const struct param *p)
+{
+    return p->frozen && element_is_nf4(p->element);
+}
+
 /* The same of weights that may be in NF4: these are dequantised part by part into a buffer that all products
  * share. */
 static struct matrix operand(struct network *net, const struct linear *w)
 {
     enum element element = w->parts->element;
-    if (!w->parts->frozen || !element_is_nf4(element)) return linear_view(net, w);
+    if (!is_nf4(w->parts)) return linear_view(net, w);
     unsigned char *out = network_at(net, BUFFER_DEQUANTISED, 0), *end = out;
     for (int i = 0; i < w->count; i++) {
         const struct param *p = &w->parts[i];
@@ -38,10 +43,17 @@ static struct matrix operand(struct network *net, const struct linear *w)
     return activation(net, out, w->cols);
 }
 
+/* One part as a weight. */
+static struct linear part_of(const struct linear *w, int which)
+{
+    return (struct linear){
+        .parts = w->parts + which, .count = 1, .rows = w->parts[which].rows, .cols = w->cols};
+}
+
 /* The parts from `from` on that are adjacent in memory, as one weight; *next: the part after them. */
 static struct linear run_of(const struct linear *w, int from, int *next)
 {
-    struct linear run = {.parts = w->parts + from, .count = 1, .rows = w->parts[from].rows, .cols = w->cols};
+    struct linear run = part_of(w, from);
     for (const struct param *p = run.parts; from + run.count < w->count; p++, run.count++) {
         if (!param_is_followed(p)) break;
         run.rows += p[1].rows;
@@ -53,11 +65,13 @@ static struct linear run_of(const struct linear *w, int from, int *next)
 /* out (N, rows) = x (N, cols) Wᵀ without adapters. */
 static void forward_parts(struct network *net, void *out, const void *x, int N, const struct linear *w)
 {
+    bool few = net->where.infers && N <= FEW_ROWS_MAX;
     for (int i = 0, row = 0; i < w->count;) {
-        struct linear run = run_of(w, i, &i);
+        bool codes = few && is_nf4(w->parts + i) && w->cols % NF4_BLOCK == 0; /* multiplied as they are */
+        struct linear run = codes ? part_of(w, i++) : run_of(w, i, &i);
         struct matrix y = columns_from(activation(net, out, w->rows), row), a = activation(net, x, w->cols),
-                      b = operand(net, &run);
-        if (net->where.infers && N <= FEW_ROWS_MAX)
+                      b = codes ? linear_view(net, &run) : operand(net, &run);
+        if (few)
             net->table->gemm_few_rows(y, a, b, N, run.rows, run.cols, net->calls);
         else
             net->table->gemm(y, a, b, N, run.rows, run.cols, false, true, false, 1, net->calls);

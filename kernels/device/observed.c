@@ -22,9 +22,11 @@ static void operand(struct operation_call *call, const void *at, enum access acc
 static void matrix(struct operation_call *call, struct matrix m, enum access access, int64_t rows,
                    int64_t columns)
 {
-    int64_t e = (int64_t)element_bytes(m.element);
+    int64_t spanned = (rows - 1) * m.stride + columns, moved = rows * columns;
     if (!m.at) return;
-    operand(call, m.at, access, 2, (int64_t[]){((rows - 1) * m.stride + columns) * e, rows * columns * e});
+    operand(call, m.at, access, 2,
+            (int64_t[]){(int64_t)element_storage(m.element, (size_t)spanned),
+                        (int64_t)element_storage(m.element, (size_t)moved)});
     call->operands[call->operand_count - 1].layout = (struct gemm_layout){m.element, m.stride};
 }
 

@@ -1,7 +1,7 @@
 /* The speed of generating, of `make bench`: prompts and next tokens of a model that does not fit the caches,
  * with random weights in fp32 and in bf16, against what this machine can do at most.
  *
- *     bench_generate [--json] [PRESET fp32|bf16]               without both: small and medium, each way
+ *     bench_generate [--json] [PRESET fp32|bf16|nf4]           without both: small and medium, each way
  *     bench_generate --write FOLDER PRESET fp32|bf16           the same model as a folder, for others
  *
  * A next token reads all weights and the cache of its sequence once: its bound is those bytes over the speed
@@ -39,7 +39,10 @@ struct bench {
 
 static bool freeze(const void *context, const struct param *p, enum element *element)
 {
-    *element = p->cols ? *(const enum element *)context : ELEMENT_FP32;
+    enum element matrices = *(const enum element *)context;
+    *element = p->cols ? matrices : ELEMENT_FP32;
+    if (element_is_nf4(matrices) && !strstr(p->name, "_proj"))
+        *element = p->cols ? ELEMENT_BF16 : ELEMENT_FP32;
     return true;
 }
 
@@ -216,7 +219,7 @@ static void measure(struct bench *b, const char *preset, bool json)
            flops = 2.0 * SQUARE * SQUARE * SQUARE / fastest(product, PROMPTS),
            bandwidth = (double)b->model.frozen_bytes / fastest(reading, TOKENS),
            prefill_bound = PROMPT * flops / prompt_flops(b), decode_bound = bandwidth / token_bytes(b);
-    const char *element = b->element == ELEMENT_BF16 ? "bf16" : "fp32";
+    const char *element = element_is_nf4(b->element) ? "nf4" : b->element == ELEMENT_BF16 ? "bf16" : "fp32";
     if (json)
         printf("{\"who\": \"anneal\", \"preset\": \"%s\", \"weights\": \"%s\", \"prefill\": %.1f, "
                "\"decode\": %.2f, "
@@ -257,7 +260,10 @@ int main(int argc, char **argv)
         enum preset preset = strcmp(words[0], "medium") == 0  ? PRESET_MEDIUM
                              : strcmp(words[0], "small") == 0 ? PRESET_SMALL
                                                               : PRESET_TINY;
-        status = run(preset, strcmp(words[1], "bf16") == 0 ? ELEMENT_BF16 : ELEMENT_FP32, json, folder, &err);
+        enum element element = strcmp(words[1], "bf16") == 0  ? ELEMENT_BF16
+                               : strcmp(words[1], "nf4") == 0 ? ELEMENT_NF4_NESTED
+                                                              : ELEMENT_FP32;
+        status = run(preset, element, json, folder, &err);
     } else {
         if (!json)
             printf("a prompt of %d tokens, then %d more; %d threads\n", PROMPT, TOKENS,

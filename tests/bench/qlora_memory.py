@@ -80,13 +80,16 @@ def train_anneal(anneal, folder, length):
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--write":
+        write_weights(sys.argv[2])
+        sys.exit()
     if sys.argv[1] == "--peft":
         train_peft(sys.argv[2], int(sys.argv[3]))
         sys.exit()
     anneal, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     length = int(sys.argv[3]) if len(sys.argv) > 3 else 512
     if not any(name.endswith(".safetensors") for name in os.listdir(folder)):
-        write_weights(folder)
+        subprocess.run([sys.executable, __file__, "--write", folder], check=True)  # memory of its own
     memory, seconds = train_anneal(anneal, folder, length)
     theirs = json.loads(subprocess.run([sys.executable, __file__, "--peft", folder, str(length)], check=True,
                                        stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])  # fmt: skip

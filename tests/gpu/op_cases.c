@@ -350,28 +350,30 @@ static void cast_case(const struct op_side *side, struct op_shape s, struct op_o
     desk_close(&d, out);
 }
 
-/* What every side stores: quantised on the host. */
 static void nf4_dequantise_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
     size_t n = (size_t)rows_of(s) * (size_t)s.C;
-    float *x = malloc(n * sizeof *x), *scales = malloc(nf4_blocks(n) * sizeof *scales);
-    for (size_t i = 0; i < n; i++)
-        x[i] = philox_uniform(philox4x32_10((uint32_t)i, 0, 0, 0, s.seed, 0x6e6634u).word[0]) - 0.3f;
     for (int nested = 0; nested < 2; nested++) {
-        uint8_t *stored = calloc(1, nf4_bytes(n, nested));
-        nf4_quantise(stored, scales, x, n);
-        if (nested)
-            nf4_nest(stored + nf4_code_bytes(n), scales, nf4_mean(scales, n), n);
-        else
-            memcpy(stored + nf4_code_bytes(n), scales, nf4_blocks(n) * sizeof *scales);
-        void *y = desk_blank_tensor(&d, n), *there = desk_put(&d, stored, nf4_bytes(n, nested), 16);
-        side->backend->nf4_dequantise(y, there, n, nested, side->stream);
-        side->backend->nf4_dequantise(y, there, 0, nested, side->stream);
+        void *y = desk_blank_tensor(&d, n), *stored = desk_nf4(&d, n, nested);
+        side->backend->nf4_dequantise(y, stored, n, nested, side->stream);
+        side->backend->nf4_dequantise(y, stored, 0, nested, side->stream);
         desk_tensor_result(&d, out, nested ? "nested" : "out", y, n, 0);
-        free(stored);
     }
-    free(x), free(scales);
+    desk_close(&d, out);
+}
+
+static void nf4_few_rows_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    int M = 1 + (int)(s.seed % FEW_ROWS_MAX), K = (1 + s.C % 5) * NF4_BLOCK, gap = s.seed & 1 ? 8 : 0;
+    enum element e = precision_element(side->precision), nf4 = s.seed & 2 ? ELEMENT_NF4 : ELEMENT_NF4_NESTED;
+    size_t rows = (size_t)M, columns = (size_t)(s.F + gap);
+    void *x = desk_tensor(&d, rows * (size_t)(K + gap), 0, 1), *y = desk_tensor(&d, rows * columns, 0, 1),
+         *w = desk_nf4(&d, (size_t)s.F * (size_t)K, nf4 == ELEMENT_NF4_NESTED);
+    side->backend->gemm_few_rows(matrix_view(y, e, s.F + gap), matrix_view(x, e, K + gap),
+                                 matrix_view(w, nf4, K), M, s.F, K, side->stream);
+    desk_tensor_result(&d, out, "out", y, rows * columns, REDUCTION);
     desk_close(&d, out);
 }
 
@@ -519,6 +521,7 @@ const struct op_case op_cases[] = {
     {"gemm", gemm_case},
     {"gemm_few_rows", gemm_few_rows_case},
     {"nf4_dequantise", nf4_dequantise_case},
+    {"gemm_few_rows, nf4", nf4_few_rows_case},
     {"bias", bias_case},
     {"add", add_case},
     {"cast", cast_case},

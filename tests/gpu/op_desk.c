@@ -89,6 +89,23 @@ void *desk_tensor(struct desk *desk, size_t n, float middle, float spread)
     return out;
 }
 
+void *desk_nf4(struct desk *desk, size_t n, bool nested)
+{
+    float *x = calloc(n, sizeof *x), *scales = malloc(nf4_blocks(n) * sizeof *scales);
+    uint8_t *stored = calloc(1, nf4_bytes(n, nested));
+    for (size_t i = 0; i < n; i++)
+        x[i] =
+            philox_uniform(philox4x32_10((uint32_t)i, 0, 0, 0, desk->shape.seed, 0x6e6634u).word[0]) - 0.3f;
+    nf4_quantise(stored, scales, x, n);
+    if (nested)
+        nf4_nest(stored + nf4_code_bytes(n), scales, nf4_mean(scales, n), n);
+    else
+        memcpy(stored + nf4_code_bytes(n), scales, nf4_blocks(n) * sizeof *scales);
+    void *there = desk_put(desk, stored, nf4_bytes(n, nested), 16);
+    free(x), free(scales), free(stored);
+    return there;
+}
+
 int32_t *desk_tokens(struct desk *desk, size_t n, int below, bool ignored)
 {
     int32_t *host = malloc((n + 1) * sizeof *host);

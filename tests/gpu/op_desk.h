@@ -29,6 +29,8 @@ float *desk_floats(struct desk *desk, size_t n, float middle, float spread);
 void *desk_tensor(struct desk *desk, size_t n, float middle, float spread);
 /* n given values as such a tensor. */
 void *desk_elements(struct desk *desk, size_t n, const float *values);
+/* n weights in NF4 (kernels/nf4.h), 16-aligned: the same on every side, quantised on the host. */
+void *desk_nf4(struct desk *desk, size_t n, bool nested);
 /* In [0, below), half of them among few; with `ignored` a fifth of them −100. */
 int32_t *desk_tokens(struct desk *desk, size_t n, int below, bool ignored);
 /* All NaN: n floats, n elements of the side's precision, bytes. */

@@ -209,6 +209,43 @@ static void values_are_those_of_bitsandbytes(void **state)
     check_each_isa(3, dequantise_body);
 }
 
+/* ---- a product of few rows ---- */
+
+static void few_rows_body(const struct check_target *t)
+{
+    static const int widths[] = {64, 192, 448};
+    enum { N = 37, GAP = 3 };
+    for (int M = 1; M <= FEW_ROWS_MAX; M++)
+        for (int nested = 0; nested < 2; nested++) {
+            int K = widths[M % 3], ldx = K + GAP, ldo = N + GAP;
+            float *x = check_random((size_t)M * (size_t)ldx, 1, 1), *w = check_random((size_t)(N * K), 2, 1),
+                  *out = check_poisoned((size_t)M * (size_t)ldo), *dense = check_poisoned((size_t)M * N);
+            uint8_t *stored = stored_form(w, (size_t)(N * K), nested ? &(float){0.9f} : NULL);
+            double *want = check_doubles(NULL, (size_t)M * N);
+            t->backend->nf4_dequantise(w, stored, (size_t)(N * K), nested, t->stream);
+            for (int m = 0; m < M; m++)
+                for (int n = 0; n < N; n++)
+                    for (int k = 0; k < K; k++)
+                        want[m * N + n] += (double)x[m * ldx + k] * (double)w[n * K + k];
+            t->backend->gemm_few_rows(matrix_view(out, ELEMENT_FP32, ldo), matrix_view(x, ELEMENT_FP32, ldx),
+                                      matrix_view(stored, nested ? ELEMENT_NF4_NESTED : ELEMENT_NF4, K), M, N,
+                                      K, t->stream);
+            for (int m = 0; m < M; m++) {
+                memcpy(dense + (size_t)m * N, out + (size_t)m * (size_t)ldo, N * sizeof *dense);
+                for (int n = N; n < ldo; n++) assert_true(isnan(out[m * ldo + n]));
+            }
+            check_near("gemm_few_rows of NF4", dense, want, (size_t)M * N, CHECK_REDUCTION);
+            free(x), free(w), free(out), free(dense), free(stored), free(want);
+        }
+}
+
+static void a_product_of_few_rows_multiplies_the_codes_as_they_are(void **state)
+{
+    (void)state;
+    check_each_isa(1, few_rows_body);
+    check_each_isa(3, few_rows_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +255,7 @@ int main(void)
         cmocka_unit_test(pieces_of_whole_blocks_give_the_same_codes),
         cmocka_unit_test(what_is_no_number_stays_visible),
         cmocka_unit_test(values_are_those_of_bitsandbytes),
+        cmocka_unit_test(a_product_of_few_rows_multiplies_the_codes_as_they_are),
     };
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }
