@@ -119,7 +119,7 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 GENERATE := $(BUILD)/docs/generate
 MAN := $(BUILD)/man/anneal.1
 
-.PHONY: help all docs deps test-deps demo test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
+.PHONY: help all docs deps test-deps demo demo-classify test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -127,6 +127,7 @@ all: $(MAIN) $(HEAP_COUNTER) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 help:
 	@echo "make                build $(MAIN)"
 	@echo "make demo           install what is missing, prepare the King James Bible, train on it and watch it live"
+	@echo "make demo-classify  train a model on its verses, and from it classifiers, and compare them with a bag of words"
 	@echo "make test           install what is missing, build, run the whole test suite"
 	@echo "make test-long      the same with the soak and crash tests at full length, before a release"
 	@echo "make run-tests      the test suite without installing anything"
@@ -359,6 +360,11 @@ demo: deps
 	@$(MAIN) demo || [ $$? -eq 130 ]
 	@{ [ -t 0 ] && [ -t 1 ]; } || { $(MAIN) export demo --table all -o $(BUILD)/demo-csv && \
 	  echo "The run as CSV: $(BUILD)/demo-csv"; }
+
+# Trains in the foreground, for some half an hour on two cores: the model of the verses, and two classifiers from it.
+demo-classify: deps
+	@$(MAKE) -s --no-print-directory $(MAIN)
+	@tests/demo/classify_kjv.sh $(MAIN)
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)
