@@ -12,11 +12,13 @@
 #include "core/base/clock.h"
 #include "kernels/device/cpu.h"
 #include "kernels/linear_cross_entropy.h"
+#include "tests/kernels/packed.h"
 
 enum { B = 16, T = 256, N = B * T, C = 256, NH = 4, HS = 64, F = 512, V = 32000, QKV = 3 * C, CHUNK = 512 };
 enum { PARAMETERS = 10815744 };
-/* tokens of a cached sequence; query heads that share a key head; keys that a query sees through a window */
-enum { CACHED = 4000, GROUP = 4, WINDOW = 256 };
+/* tokens of a cached sequence; query heads that share a key head; keys that a query sees through a window;
+ * tokens of a packed sequence, on average */
+enum { CACHED = 4000, GROUP = 4, WINDOW = 256, PACKED = 128 };
 
 struct bench {
     const struct backend *k;
@@ -27,6 +29,7 @@ struct bench {
     float *x, *y, *z, *w, *big, *big2, *big3, *big4; /* (N,3C) thrice, (V,C), and four of the largest */
     float *rstd, *losses;
     int32_t *tokens;
+    int32_t *positions; /* (B/4,4*T) of packed sequences */
     void *workspace;
     struct clip_state clip;
 };
@@ -135,6 +138,16 @@ static void attention_backward_long_body(struct bench *b)
 {
     b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS,
                              0, b->stream);
+}
+static void attention_forward_packed_body(struct bench *b)
+{
+    b->k->attention_forward(b->y, b->rstd, b->x, b->positions, b->workspace, B / 4, T * 4, NH, NH, HS, 0,
+                            b->stream);
+}
+static void attention_backward_packed_body(struct bench *b)
+{
+    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->positions, b->workspace, B / 4, T * 4, NH,
+                             NH, HS, 0, b->stream);
 }
 static void attention_forward_window_body(struct bench *b)
 {
@@ -315,6 +328,8 @@ int main(int argc, char **argv)
     b.rstd = floats(&b, (size_t)N * NH, 9), b.losses = floats(&b, N, 10);
     b.workspace = floats(&b, (size_t)16 << 20, 11);
     b.tokens = malloc(N * sizeof *b.tokens);
+    b.positions = malloc(N * sizeof *b.positions);
+    packed_positions(b.positions, B / 4, 4 * T, PACKED);
     for (int i = 0; i < N; i++) b.tokens[i] = (int32_t)((uint32_t)i * 2654435761u % V);
 
     openblas_set_num_threads(omp_get_num_procs());
@@ -342,6 +357,10 @@ int main(int argc, char **argv)
     double attention_window = 4.0 * HS * NH * (B / 4) * (double)attention_pairs(4 * T, WINDOW);
     report(&b, "attention_forward_T1024_window", attention_forward_window_body, attention_window, 0);
     report(&b, "attention_backward_T1024_window", attention_backward_window_body, 2.5 * attention_window, 0);
+    double pairs = 0; /* that the packed sequences see */
+    for (int i = 0; i < N; i++) pairs += b.positions[i] + 1;
+    report(&b, "attention_forward_T1024_packed", attention_forward_packed_body, 4.0 * HS * NH * pairs, 0);
+    report(&b, "attention_backward_T1024_packed", attention_backward_packed_body, 10.0 * HS * NH * pairs, 0);
     double cache = 2.0 * 4 * CACHED * NH * HS; /* bytes of a sequence's keys and values */
     report(&b, "attention_cached", decode_one_body, 0, cache);
     report(&b, "attention_cached_16", decode_all_body, 0, B * cache);
