@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/memory/fit.h"
 #include "core/model/config.h"
@@ -120,6 +121,46 @@ static void what_is_frozen_costs_its_weights_alone(void **state)
     json_decref(whole), json_decref(part);
     expect_training_to_allocate_what_is_estimated(path, "--train.dropout=0.1");
     free(text);
+}
+
+/* The shape of Qwen3-0.6B, in a folder without weights. 440,401,920 of its parameters are in the matrices of
+ * the layers, 155,582,464 in the embedding, which is the head as well. */
+static void a_base_in_four_bits_is_planned_from_its_sizes_alone(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"qwen3\", \"hidden_size\": 1024, \"num_hidden_layers\": 28, "
+        "\"num_attention_heads\": "
+        "16, \"num_key_value_heads\": 8, \"head_dim\": 128, \"intermediate_size\": 3072, \"vocab_size\": "
+        "151936, "
+        "\"max_position_embeddings\": 40960, \"rope_theta\": 1000000, \"rms_norm_eps\": 1e-6, "
+        "\"tie_word_embeddings\": true, \"hidden_act\": \"silu\"}";
+    static const struct {
+        const char *base;
+        double layers, other; /* bytes of an element */
+    } bases[] = {{"fp32", 4, 4}, {"bf16", 2, 2}, {"nf4", 0.5 + 1.0 / 64 + 4.0 / 64 / 256, 2}};
+    struct stage s;
+    stage_open(&s, "shape");
+    char folder[700], path[720], text[1600];
+    snprintf(folder, sizeof folder, "%s/qwen", s.folder);
+    assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    stage_write(path, config, sizeof config - 1);
+    for (int i = 0; i < 3; i++) {
+        int n = snprintf(
+            text, sizeof text,
+            "[model]\nfrom = %s\n[train]\nbatch_size = 1\nseq_len = 512\nprecision = fp32\n[lora]\nrank = "
+            "16\ntargets = all\nbase = %s\n",
+            folder, bases[i].base);
+        snprintf(path, sizeof path, "%s/qlora.ini", s.folder);
+        stage_write(path, text, (size_t)n);
+        json_t *plan = estimate(path, "--train.seq_len=512");
+        double want = 440401920 * bases[i].layers + 155582464 * bases[i].other,
+               got = (double)bytes_of(plan, "frozen weights");
+        if (!(got > want && got < want * 1.002))
+            fail_msg("%s: %.0f bytes, not %.0f", bases[i].base, got, want);
+        json_decref(plan);
+    }
 }
 
 static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
@@ -487,6 +528,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
         cmocka_unit_test_teardown(what_is_frozen_costs_its_weights_alone, process_close_all),
+        cmocka_unit_test_teardown(a_base_in_four_bits_is_planned_from_its_sizes_alone, process_close_all),
         cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
         cmocka_unit_test_teardown(what_is_no_amount_and_what_is_no_configuration_is_said_so,
                                   process_close_all),
