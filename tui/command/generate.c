@@ -167,6 +167,7 @@ struct prompt_file {
     const char **lines; /* (count) with their lengths, borrowed from the map */
     size_t *lengths, count, capacity, printed, ended;
     int longest; /* tokens of the longest prompt */
+    int error;   /* errno of standard output */
     struct progress_bar bar;
 };
 
@@ -228,7 +229,7 @@ static enum status read_prompts(struct prompt_file *f, const struct voice *v, st
 }
 
 /* One JSON object on a line. */
-static void print_object(const struct prompt_file *f, size_t i)
+static void print_object(struct prompt_file *f, size_t i)
 {
     const struct batch_text *t = &f->texts[i];
     struct json_out out;
@@ -240,7 +241,8 @@ static void print_object(const struct prompt_file *f, size_t i)
     json_out_int(&out, "prompt_tokens", (int64_t)t->prompt.count);
     json_out_int(&out, "new_tokens", t->text.tokens);
     json_out_close(&out);
-    json_out_finish(&out);
+    int error = json_out_finish(&out);
+    if (!f->error) f->error = error;
 }
 
 /* Prints the texts that have ended, in the order of the file: up to the first that has not, or with `all`
@@ -303,6 +305,8 @@ static enum status generate_batch(struct voice *v, const struct options *o, cons
     if (!status) status = batch_write(&batch, err);
     progress_bar_clear(&f.bar);
     print_ended(&f, true);
+    if (!status && f.error)
+        status = err_set(err, STATUS_IO, "standard output: cannot write: %s", strerror(f.error));
     if (!status && o->verbose) print_batch_speed(&f, clock_monotonic() - start);
     if (!status && interrupt_requested())
         status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted after %zu of %zu texts", f.ended,

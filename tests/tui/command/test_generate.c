@@ -209,7 +209,11 @@ static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
     snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
     stage_write(path, "the\n\nand\n", 9);
     snprintf(batch, sizeof batch, "--batch=%s", path);
-    struct process *p = process_run(0, "generate", folder, batch, "--max-tokens=5", "--verbose", NULL);
+    const char *const words[] = {"generate", folder, batch, "--max-tokens=5", NULL};
+    struct process *p = process_expect(
+        1, process_open(&(struct process_options){.arguments = words, .prelude = "exec >/dev/full;"}));
+    process_expect_sentence(p, "standard output: cannot write: No space left on device");
+    p = process_run(0, "generate", folder, batch, "--max-tokens=5", "--verbose", NULL);
     assert_non_null(strstr(process_stderr(p), "2 texts: 6 tokens read and 10 written in "));
     process_expect_sentence(process_run(2, "generate", folder, batch, "--prompt=the", NULL),
                             "generate: give --prompt or --batch, not both");
