@@ -146,6 +146,9 @@ static enum status close_conversations(struct encoding *e, struct err *err)
 {
     struct token_sidecar sidecar = {.tokenizer = "lengths of what is not an answer and of answers"};
     uint64_t divided = instruction_reader_divided(e->reader);
+    if (!e->runs.count)
+        return err_set(err, STATUS_FAILED,
+                       "there is no conversation in the data (each line of JSONL is one)");
     char sentence[200];
     snprintf(sentence, sizeof sentence,
              "in %" PRIu64

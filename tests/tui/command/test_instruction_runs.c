@@ -149,6 +149,10 @@ static void a_broken_line_is_named_and_leaves_no_run(void **state)
     assert_non_null(strstr(process_stderr(run), "chats.jsonl: line 2: needs \"messages\", or \"prompt\" and "
                                                 "\"completion\" (its members: \"prompt\")"));
     process_close(run);
+    stage_write(p.data, "\n \n", 3);
+    run = train(&p, 1, "blank", "--train.total_steps=4", NULL);
+    assert_non_null(strstr(process_stderr(run), "there is no conversation in the data"));
+    process_close(run);
     assert_int_equal(stage_count_runs(), 0);
     assert_int_equal(stage_count_leftovers(&p.stage), 0);
 }
