@@ -7,6 +7,7 @@
 
 #include "core/base/file.h"
 #include "core/base/half.h"
+#include "core/base/text.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/adapter.h"
 #include "core/model/adapter_file.h"
@@ -126,6 +127,21 @@ static enum status fetch(void *context, void *host, const void *data, size_t byt
     return err_set(err, STATUS_INTERRUPTED, "interrupted while merging");
 }
 
+/* Adapters that make a classifier of a language model have another head than it. */
+static enum status check_head(const char *adapter, const struct model_config *base, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    struct model_config own;
+    if (!file_exists(checkpoint_join(path, adapter, "config.json"))) return STATUS_OK;
+    enum status status = hugging_face_read_config(path, &own, err);
+    if (status || own.num_labels == base->num_labels) return status;
+    return err_set(
+        err, STATUS_USAGE,
+        "%s: these adapters make a classifier of a language model, which cannot be merged (use `%s classify "
+        "BASE --adapter ADAPTERS TEXT`)",
+        adapter, TEXT_PROGRAM);
+}
+
 /* Opens both folders and checks that they fit. */
 static enum status open_merging(struct merging *m, const char *base, const char *adapter, struct err *err)
 {
@@ -137,6 +153,7 @@ static enum status open_merging(struct merging *m, const char *base, const char 
         return safetensors_open_folder(base, &m->base, err);
     enum status status = hugging_face_read_config(checkpoint_join(path, base, "config.json"), &config, err);
     if (!status) status = adapter_file_read(adapter, &adapters, &named, err);
+    if (!status) status = check_head(adapter, &config, err);
     if (!status) status = model_init(&m->model, &config, err);
     if (status) return status;
     status = adapter_attach(&m->model, &adapters, err);

@@ -71,7 +71,10 @@ static enum status ask_device(struct estimate *e, struct err *err)
 static enum status make_plan(struct estimate *e, struct err *err)
 {
     const struct config *c = &e->config;
-    enum status status = model_init(&e->model, &c->model.sizes, err);
+    struct model_config sizes = c->model.sizes;
+    if (c->data.format == FORMAT_LABELS && !sizes.num_labels)
+        sizes.num_labels = 2; /* more are a few bytes more */
+    enum status status = model_init(&e->model, &sizes, err);
     if (!status) status = ask_device(e, err);
     enum element computed = precision_element(e->input.precision);
     if (!status) status = trainable_choose(&e->model, c, computed, e->info.mixes_elements, err);
