@@ -290,6 +290,24 @@ static void pooling_and_class_weights_change_the_loss(void **state)
     }
 }
 
+/* Rows of 64 tokens hold two or three of these texts, rows of 240 ten or more. */
+static void an_evaluation_does_not_depend_on_how_texts_are_packed(void **state)
+{
+    (void)state;
+    static const char *const lengths_of_rows[] = {"train.seq_len=64", "train.seq_len=240"};
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        struct trial t;
+        TRY(&t, lengths_of_rows[i], "eval.early=true", "eval.batches=0", "train.total_steps=1",
+            "classifier.pooling=mean");
+        if (t.status) fail_msg("%s", t.err.text);
+        assert_int_equal(t.session.story.evals[0].step, 0);
+        losses[i] = t.session.story.evals[0].val_loss;
+        close_trial(&t);
+    }
+    if (!(fabs(losses[0] - losses[1]) < 2e-7)) fail_msg("%.12g and %.12g", losses[0], losses[1]);
+}
+
 static void the_best_is_the_highest_value_of_the_metric(void **state)
 {
     (void)state;
@@ -320,6 +338,7 @@ int main(void)
         cmocka_unit_test(training_learns_the_labels_and_measures_every_class),
         cmocka_unit_test(a_key_that_cannot_be_is_refused_with_what_can),
         cmocka_unit_test(pooling_and_class_weights_change_the_loss),
+        cmocka_unit_test(an_evaluation_does_not_depend_on_how_texts_are_packed),
         cmocka_unit_test(the_best_is_the_highest_value_of_the_metric),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
