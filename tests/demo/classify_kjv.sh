@@ -11,8 +11,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 anneal=$(readlink -f "${1:-build/anneal}")
 pretrain=(--model.hidden_dim=128 --model.num_layers=4 --model.num_heads=4 --train.seq_len=128 --train.batch_size=16
     --train.total_steps=1200 --train.learning_rate=2e-3 --eval.every=200)
-classify=(--train.seq_len=128 --train.batch_size=16 --train.epochs=1.5 --train.learning_rate=1.5e-3 --train.warmup_steps=30
-    --eval.every=150)
+classify=(--train.seq_len=128 --train.batch_size=16 --train.epochs=2 --train.learning_rate=1e-3 --train.warmup_steps=50
+    --train.dropout=0.1 --eval.every=200)
 if [ "${2:-}" = --small ]; then
     pretrain=(--model.hidden_dim=32 --model.num_layers=1 --model.num_heads=2 --train.seq_len=64 --train.batch_size=4
         --train.total_steps=10 --data.tokenizer=bytes)
