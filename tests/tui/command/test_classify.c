@@ -131,7 +131,8 @@ static void adapters_and_an_export_classify_as_well(void **state)
     json_decref(list);
     process_expect_sentence(process_run(2, "classify", "base", "cloud", NULL), "is a language model");
     snprintf(export, sizeof export, "%s/merged", s.folder);
-    process_expect_sentence(process_run(2, "model", "merge", from, "tuned", export, NULL), "make a classifier");
+    process_expect_sentence(process_run(2, "model", "merge", from, "tuned", export, NULL),
+                            "make a classifier");
     free(id);
     free(of_run);
     free(of_export);
