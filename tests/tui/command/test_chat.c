@@ -256,26 +256,39 @@ static void send_letters(struct pty *pty, int count)
     for (int i = 0; i < count; i += 100) pty_send(pty, piece);
 }
 
+/* Presses keys once the line is edited by anneal: until then the terminal itself acts on control characters.
+ * Letters show which of them does, and go again. */
+static void press(struct pty *pty, const char *letters, const char *keys)
+{
+    char shown[32];
+    snprintf(shown, sizeof shown, "> %s", letters);
+    pty_send(pty, letters);
+    pty_wait_text(pty, shown);
+    pty_send(pty, "\025");
+    pty_send(pty, keys);
+}
+
 static void a_line_is_edited_and_earlier_ones_come_back(void **state)
 {
     (void)state;
     struct stage s;
     struct pty *pty = open_terminal(&s, open_poet(&s, "chat-edit", "100000"), NULL);
-    pty_send(pty, "/bxd\033[D\177c\033[H\033[C.a\033[D\033[D\033[3~\r"); /* arrows, Backspace, Home, Delete */
+    press(pty, "=1",
+          "/bxd\033[D\177c\033[H\033[C.a\033[D\033[D\033[3~\r"); /* arrows, Backspace, Home, Delete */
     pty_wait_text(pty, "/abcd: there is no such command");
-    pty_send(pty, "/efg\r");
+    press(pty, "=2", "/efg\r");
     pty_wait_text(pty, "/efg: there is no such command");
-    pty_send(pty, "not sent\033[A\033[A\033[B\033OAz\r"); /* an earlier line, changed */
+    press(pty, "=3", "not sent\033[A\033[A\033[B\033OAz\r"); /* an earlier line, changed */
     pty_wait_text(pty, "/abcdz: there is no such command");
-    pty_send(pty, "\033[A\027\025/h x\001\013/\303\244\177\303\266\r"); /* words, ends and UTF-8 */
+    press(pty, "=4", "\033[A\027\025/h x\001\013/\303\244\177\303\266\r"); /* words, ends and UTF-8 */
     pty_wait_text(pty, "/\303\266: there is no such command");
-    pty_send(pty, "\032");
+    press(pty, "=5", "\032");
     pty_wait_stopped(pty);
     assert_true(pty_modes_restored(pty));
     pty_signal(pty, SIGCONT);
-    pty_send(pty, "/still here\r");
+    press(pty, "=6", "/still here\r");
     pty_wait_text(pty, "/still: there is no such command");
-    pty_send(pty, "\004");
+    press(pty, "=7", "\004");
     assert_int_equal(pty_wait_exit(pty), 0);
     assert_true(pty_modes_restored(pty));
     pty_close(pty);
