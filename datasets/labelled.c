@@ -15,7 +15,7 @@
 #include "datasets/inputs.h"
 #include "datasets/labelled_file.h"
 
-enum { LABELS_MAX = 65536, PROGRESS_ROWS = 256 };
+enum { LABELS_MAX = 4096, PROGRESS_ROWS = 256 };
 
 struct reading {
     struct labelled *data;

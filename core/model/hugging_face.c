@@ -368,16 +368,18 @@ static int read_label_count(struct reading *r, const json_t *json)
     const char *architecture = json_string_value(json_array_get(find(json, "architectures"), 0));
     size_t named = json_object_size(find(json, "id2label"));
     if (!architecture || !text_ends_with(architecture, classifier)) return 0;
-    if (named > CLASSES_MAX && !r->status)
-        r->status = err_set(r->err, STATUS_USAGE, "%s: id2label has %zu labels, more than %d", r->path, named,
-                            CLASSES_MAX);
     const json_t *problem = find(json, "problem_type");
     const char *type = json_string_value(problem);
     if (problem && (!type || strcmp(type, "single_label_classification") != 0) && !r->status)
         r->status = err_set(r->err, STATUS_USAGE,
                             "%s: problem_type is %.40s; only single_label_classification is computed",
                             r->path, type ? type : "not a string");
-    return named ? (int)named : read_size(r, json, "num_labels", 1, 2);
+    int count = named <= CLASSES_MAX ? (int)named : CLASSES_MAX + 1;
+    if (!named) count = read_size(r, json, "num_labels", 1, 2);
+    if (count > CLASSES_MAX && !r->status)
+        r->status =
+            err_set(r->err, STATUS_USAGE, "%s: the classifier has more than %d labels", r->path, CLASSES_MAX);
+    return count;
 }
 
 static enum pooling read_pooling(struct reading *r, const json_t *json)

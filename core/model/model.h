@@ -16,8 +16,8 @@
 #include "core/model/choices.h"
 #include "kernels/device/backend.h"
 
-enum { CLASSES_MAX = 65536 };                        /* of a classifier */
-enum { MODEL_LAYER_LIST = 256 };                     /* bytes of a list of layers as text, its end included */
+enum { CLASSES_MAX = 4096 };     /* of a classifier: a confusion matrix has their square */
+enum { MODEL_LAYER_LIST = 256 }; /* bytes of a list of layers as text, its end included */
 enum { MODEL_LAYERS_MAX = 1024, MODEL_TARGETS = 7 }; /* matrices of a layer that may have adapters */
 
 struct model_config {

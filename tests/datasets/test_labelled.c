@@ -106,6 +106,16 @@ static void a_bad_file_is_refused_with_its_line(void **state)
     expect_refused("a.csv", good, sizeof good - 1, "text,label\n", "no text to validate on", "");
 }
 
+static void more_labels_than_a_classifier_has_are_refused(void **state)
+{
+    (void)state;
+    char *text = malloc(200000);
+    size_t used = (size_t)snprintf(text, 200000, "text,label\n");
+    for (int i = 0; i < 5000; i++) used += (size_t)snprintf(text + used, 200000 - used, "t,id %d\n", i);
+    expect_refused("a.csv", text, used, NULL, "line 4098", "more than 4096 labels");
+    free(text);
+}
+
 static void the_split_keeps_a_share_of_every_label(void **state)
 {
     (void)state;
@@ -174,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(csv_and_jsonl_give_the_same_labels_sorted),
         cmocka_unit_test(a_bad_file_is_refused_with_its_line),
+        cmocka_unit_test(more_labels_than_a_classifier_has_are_refused),
         cmocka_unit_test(the_split_keeps_a_share_of_every_label),
         cmocka_unit_test(what_is_noteworthy_is_counted),
         cmocka_unit_test(random_files_end_in_a_status),

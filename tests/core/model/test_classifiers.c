@@ -152,6 +152,12 @@ static void expect_refused(const char *key, const char *value, const char *says)
 static void a_classifier_that_is_not_computed_is_refused(void **state)
 {
     (void)state;
+    char many[120000] = "{";
+    size_t used = 1;
+    for (int i = 0; i < 5000; i++)
+        used += (size_t)snprintf(many + used, sizeof many - used, "\"%d\": \"x\", ", i);
+    snprintf(many + used, sizeof many - used, "\"5000\": \"y\"}");
+    expect_refused("id2label", many, "more than 4096 labels");
     expect_refused("problem_type", "\"multi_label_classification\"", "single_label_classification");
     expect_refused("problem_type", "7", "problem_type");
     expect_refused("pooling", "\"max\"", "pooling is max");
