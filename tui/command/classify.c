@@ -364,5 +364,5 @@ const struct command command_classify = COMMAND(
     .notes = "With --csv the result is CSV: line, text, label, probability. With --json it is one list of "
              "objects with the probability of every label. Ctrl-C ends the list after the texts that are "
              "done.\n\n"
-             "  anneal classify latest \"In the beginning God created the heaven and the earth.\"\n"
-             "  anneal classify spam --best --csv mails.csv --column body > labelled.csv");
+             "  anneal classify latest \"You have won a prize\"\n"
+             "  anneal classify spam --csv mails.csv --column text > labelled.csv");
