@@ -129,6 +129,7 @@ before_example() {
         'anneal classify latest '*)
             anneal train --name spam --data.format=labels --data.train=mails.csv --data.tokenizer=bytes --train.total_steps=30 \
                 --train.batch_size=2 --train.seq_len=32 --model.hidden_dim=32 --model.num_layers=2 --progress none ;;
+        'anneal model export latest '*) anneal train my.ini --name exported --progress none ;;
         'anneal evaluate latest '*) anneal train my.ini --name trained --progress none ;;
         'anneal evaluate ~'*) mkdir -p ~/models && cp -r Qwen3-0.6B ~/models/tiny-llama && suffix='--batches 2' ;;
         'anneal data prepare more.txt '*) cp notes.txt more.txt ;;
