@@ -24,10 +24,10 @@ CC := gcc
 endif
 
 # ---- what the distribution gives (Debian and Ubuntu package names) ----
-PACKAGES := gcc libc6-dev binutils libopenblas-openmp-dev libncurses-dev libsqlite3-dev libcsv-dev libjansson-dev \
-            libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev bible-kjv
+PACKAGES := gcc libc6-dev binutils libopenblas-openmp-dev libncurses-dev libedit-dev libsqlite3-dev libcsv-dev \
+            libjansson-dev libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev bible-kjv
 TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev
-HEADERS := cblas.h curses.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h
+HEADERS := cblas.h curses.h histedit.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h
 TEST_HEADERS := cmocka.h vterm.h
 
 # ---- version ----
@@ -58,7 +58,7 @@ SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer) $(COUNTERS)
 CFLAGS ?= $(if $(DEBUG),-O0 -g3,-O2 -g)
 BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -I. $(OPENBLAS_INCLUDE) -fopenmp \
               -pthread -MMD -MP
-LIBS = $(OPENBLAS) -lncursesw -ltinfo -lsqlite3 -lcsv -ljansson -linih \
+LIBS = $(OPENBLAS) -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
        -lpcre2-8 -lutf8proc -lxxhash -lm -ldl
 
 # ---- sources ----
