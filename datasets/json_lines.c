@@ -1,6 +1,7 @@
 /* See json_lines.h. */
 #include "datasets/json_lines.h"
 
+#include <jansson.h>
 #include <inttypes.h>
 #include <string.h>
 

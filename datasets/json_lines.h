@@ -2,19 +2,20 @@
 #ifndef ANNEAL_DATASETS_JSON_LINES_H
 #define ANNEAL_DATASETS_JSON_LINES_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
 
+struct json_t; /* of Jansson */
+
 struct json_lines {
-    const char *path; /* borrowed, for messages */
-    const char *text; /* n bytes, borrowed */
-    size_t n, at;     /* `at`: where the next line begins */
-    uint64_t line;    /* of the newest object, from 1 */
-    json_t *object;   /* the newest one; owned, any JSON value */
+    const char *path;      /* borrowed, for messages */
+    const char *text;      /* n bytes, borrowed */
+    size_t n, at;          /* `at`: where the next line begins */
+    uint64_t line;         /* of the newest object, from 1 */
+    struct json_t *object; /* the newest one; owned, any JSON value */
 };
 
 /* Reads the next value to `object`; *more is false after the last one. STATUS_CORRUPT names line and column.

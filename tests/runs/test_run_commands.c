@@ -88,7 +88,7 @@ static void furnish(const char *home, char finished[RUN_ID_MAX], char crashed[RU
                             &(struct eval_record){s + 1, 0, 1.7e9, 3.5 - (double)s / 1000 + i, 30, 12});
                 writer_stopping(writer,
                                 &(struct stopping_record){s + 1, 3.4, 3.3, 100, 0.001, false, s / 100, 3,
-                                                          s == 299 ? VERDICT_STOP : VERDICT_WAITING});
+                                                          s == 299 ? VERDICT_STOP : VERDICT_WAITING, NULL});
             }
         }
         writer_sample(writer, &(struct sample_record){300, "In the beginning", "God created\nthe heaven"});

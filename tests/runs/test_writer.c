@@ -69,7 +69,8 @@ static void every_kind_of_record_arrives(void **state)
     struct step_record step = store_fixture_step(0, 1);
     writer_step(writer, &step);
     writer_eval(writer, &(struct eval_record){1, 4096, 1.7e9, 3.5, 33.1, 12});
-    writer_stopping(writer, &(struct stopping_record){1, 3.5, 3.5, 1, 0.01, true, 0, 5, VERDICT_IMPROVED});
+    writer_stopping(writer,
+                    &(struct stopping_record){1, 3.5, 3.5, 1, 0.01, true, 0, 5, VERDICT_IMPROVED, NULL});
     writer_sample(writer,
                   &(struct sample_record){1, "In the \"beginning\"", "line one\nline, two — ünïcode 𝄞"});
     writer_checkpoint(writer, &(struct checkpoint_record){1, 1.7e9, "checkpoints/step-1", "best", 123456});
@@ -192,7 +193,8 @@ static void record_every_kind(struct writer *writer, int64_t i)
     struct step_record record = store_fixture_step(i, 1);
     writer_step(writer, &record);
     writer_eval(writer, &(struct eval_record){i + 1, 0, 0, 5, 1, 1});
-    writer_stopping(writer, &(struct stopping_record){i + 1, 3.5, 3.5, 1, 0, true, 0, 5, VERDICT_IMPROVED});
+    writer_stopping(writer,
+                    &(struct stopping_record){i + 1, 3.5, 3.5, 1, 0, true, 0, 5, VERDICT_IMPROVED, NULL});
     writer_sample(writer, &(struct sample_record){i + 1, "prompt", "text"});
     writer_event(writer, &(struct event_record){i, 0, "warning", "text"});
     writer_checkpoint(writer, &(struct checkpoint_record){i + 1, 0, "path", "last", 1});
