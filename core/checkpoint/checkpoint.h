@@ -110,12 +110,20 @@ enum status checkpoint_check_weights(const struct safetensors *file, const struc
 /* Whether a folder from checkpoint_find has moments. */
 bool checkpoint_is_full(const char *folder);
 
-/* Freezes all parameters of `model`, for a network that does not train, and chooses its precision on this
- * device: bf16 if all matrices in FOLDER are BF16 and the device computes in bf16, else fp32. In fp32, BF16
- * matrices stay bf16 if the device mixes elements; all else is stored in the precision, so that no weight is
- * rounded in fp32. */
-enum status checkpoint_freeze(const char *folder, struct model *model, const struct device_info *device,
-                              enum precision *precision, struct err *err);
+/* What stands beside a base, and how the base is stored: LORA_BASE_AUTO, as its file has it. */
+struct base_storage {
+    enum lora_base base;
+    bool nested;                 /* NF4 with nested scales */
+    const char *const *adapters; /* folders; parameters of the base that they replace are not rounded */
+    int adapter_count;
+};
+
+/* Freezes all parameters of `model`, for a network that does not train, stores them as storage.h says, and
+ * chooses the precision on this device. LORA_BASE_AUTO and LORA_BASE_NF4: bf16 if all matrices in FOLDER are
+ * BF16 and the device computes in bf16, else fp32. LORA_BASE_FP32: fp32. LORA_BASE_BF16: the device's best.
+ */
+enum status checkpoint_freeze(const char *folder, struct model *model, const struct base_storage *base,
+                              const struct device_info *device, enum precision *precision, struct err *err);
 
 /* Uploads the weights that safetensors_open_folder finds in FOLDER: F32, BF16 or F16. A different model is an
  * error that names the field of its configuration or the tensor. Needs 1 MiB of host memory. The adapters of

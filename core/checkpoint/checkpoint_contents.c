@@ -455,25 +455,45 @@ static enum status upload_tensor(const struct safetensor *t, struct network *net
     return status;
 }
 
-static bool freeze(const void *storage, const struct param *p, enum element *element)
+struct freezing {
+    struct storage storage;
+    const struct base_storage *base;
+    struct safetensors *adapters; /* of each folder */
+};
+
+static bool freeze(const void *context, const struct param *p, enum element *element)
 {
-    *element = storage_element(storage, p);
+    const struct freezing *f = context;
+    const struct safetensor *t = NULL;
+    for (int i = 0; !t && i < f->base->adapter_count; i++)
+        find_tensor(&f->adapters[i], ADAPTERS_KIND, p, &t, NULL);
+    *element = t ? f->storage.computed : storage_element(&f->storage, p);
     return true;
 }
 
-enum status checkpoint_freeze(const char *folder, struct model *model, const struct device_info *device,
-                              enum precision *precision, struct err *err)
+enum status checkpoint_freeze(const char *folder, struct model *model, const struct base_storage *base,
+                              const struct device_info *device, enum precision *precision, struct err *err)
 {
     struct safetensors file = {0};
-    bool bf16 = device->best == PRECISION_BF16;
-    enum status status = safetensors_open_folder(folder, &file, err);
-    for (size_t i = 0; bf16 && i < model->param_count; i++)
+    char path[CHECKPOINT_PATH];
+    bool bf16 = device->best == PRECISION_BF16 && base->base != LORA_BASE_FP32;
+    struct freezing freezing = {.base = base,
+                                .adapters = calloc((size_t)base->adapter_count + 1, sizeof file)};
+    enum status status = freezing.adapters ? safetensors_open_folder(folder, &file, err)
+                                           : err_no_memory(err, "opening %s", folder);
+    for (int i = 0; !status && i < base->adapter_count; i++)
+        status = safetensors_open(checkpoint_join(path, base->adapters[i], "adapter_model.safetensors"),
+                                  &freezing.adapters[i], err);
+    for (size_t i = 0; bf16 && base->base != LORA_BASE_BF16 && i < model->param_count; i++)
         bf16 = !model->params[i].cols || param_is_adapter(&model->params[i]) ||
                storage_is_bf16(&file, &model->params[i]);
     *precision = bf16 ? PRECISION_BF16 : PRECISION_FP32;
-    struct storage storage = {
-        .file = &file, .computed = precision_element(*precision), .mixes = device->mixes_elements};
-    if (!status) model_freeze(model, freeze, &storage);
+    freezing.storage = (struct storage){&file, precision_element(*precision), device->mixes_elements,
+                                        base->base, base->nested};
+    if (!status) model_freeze(model, freeze, &freezing);
+    for (int i = 0; freezing.adapters && i < base->adapter_count; i++)
+        safetensors_close(&freezing.adapters[i]);
+    free(freezing.adapters);
     safetensors_close(&file);
     return status;
 }

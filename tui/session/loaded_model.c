@@ -39,7 +39,10 @@ static enum status open_network(struct loaded_model *m, struct loaded_wish wish,
                                .cache_length = wish.cache_length < longest ? wish.cache_length : longest,
                                .allocator = wish.allocator};
     plan_input_for(&input, backend, m->choice.device);
-    enum status status = checkpoint_freeze(m->weights, &m->model, &m->choice.info, &input.precision, err);
+    const char *folders[ADAPTER_STACK_MAX];
+    const struct base_storage base = {m->base, m->nested, folders_of(m, folders), m->adapter_count};
+    enum status status =
+        checkpoint_freeze(m->weights, &m->model, &base, &m->choice.info, &input.precision, err);
     if (!status) status = plan_init(&m->plan, &input, err);
     if (status) return status;
     struct memory_wish memory = {.holder = doing,
@@ -110,6 +113,22 @@ static enum status find_folders(struct loaded_model *m, const char *folder, cons
         folder, m->weights);
 }
 
+/* Stores the base as the first run that one of the adapters comes from has trained beside it. */
+static void choose_base(struct loaded_model *m)
+{
+    char id[RUN_ID_MAX];
+    bool found = false;
+    for (int i = 0; !found && i < m->adapter_count; i++) {
+        struct recorded_run run;
+        found = recorded_run_of(m->adapters[i], id);
+        if (!found) continue;
+        recorded_run_read(id, &run, NULL); /* even if the base has moved, else as the file has it */
+        m->base = run.config.lora.base;
+        m->nested = run.config.lora.double_quant;
+        recorded_run_release(&run);
+    }
+}
+
 /* Attaches the adapters to the model. */
 static enum status attach_adapters(struct loaded_model *m, struct err *err)
 {
@@ -167,6 +186,7 @@ static enum status describe(struct loaded_model *m, const char *folder, const ch
     for (int i = m->adapter_count; i-- > 0;)
         if (has(m->adapters[i], "tokenizer.json")) m->words = m->adapters[i];
     if (!status) status = read_sizes(m, classifier, err);
+    if (!status) choose_base(m);
     return status || !m->adapter_count ? status : attach_adapters(m, err);
 }
 

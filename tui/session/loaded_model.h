@@ -18,6 +18,8 @@ struct loaded_model {
     struct memory_share share;
     char weights[PATH_MAX], adapters[ADAPTER_STACK_MAX][PATH_MAX]; /* folders of base and adapters */
     int adapter_count;
+    enum lora_base base; /* how the base is stored; with `nested`: NF4 with nested scales */
+    bool nested;
     const char *words; /* the one of them with the tokenizer: the adapters', if they come with one */
 };
 
@@ -47,8 +49,9 @@ struct loaded_wish loaded_wish_cached(int slots, int length, enum allocator_kind
 
 /* Then loads the weights onto the device and reserves its memory in the ledger until it is closed; with
  * "auto" onto the CPU, with a warning, if the GPU fails. Weights are held once, as they are stored: F32 and
- * F16 as fp32, BF16 as bf16. A GPU computes in fp32 unless all matrices are BF16, then in bf16; the CPU
- * always in fp32. `doing` names the holder of the memory. */
+ * F16 as fp32, BF16 as bf16; beside the adapters of a run, as its lora.base says. A GPU computes in fp32
+ * unless all matrices are BF16, then in bf16; the CPU always in fp32. `doing` names the holder of the memory.
+ */
 enum status loaded_model_load(struct loaded_model *loaded, const char *device, struct loaded_wish wish,
                               const char *doing, struct err *err);
 void loaded_model_close(struct loaded_model *loaded); /* harmless on a zeroed struct */

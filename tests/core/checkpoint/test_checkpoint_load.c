@@ -305,10 +305,12 @@ static void what_is_bf16_stays_bf16_where_nothing_is_trained(void **state)
         if (checkpoint_load_weights(folder, &whole.network, &err)) fail_msg("%s", err.text);
 
         struct plan_input input = {.model = &bare.model, .B = 1, .T = 5};
+        const struct base_storage as_stored = {0};
         assert_int_equal(model_init(&bare.model, &config, NULL), STATUS_OK);
         assert_int_equal(bare.backend->device_open(DEVICE_FIRST, 1, &bare.device, NULL), STATUS_OK);
         bare.backend->device_describe(bare.device, &info);
-        assert_int_equal(checkpoint_freeze(folder, &bare.model, &info, &input.precision, NULL), STATUS_OK);
+        assert_int_equal(checkpoint_freeze(folder, &bare.model, &as_stored, &info, &input.precision, NULL),
+                         STATUS_OK);
         assert_int_equal(input.precision, PRECISION_FP32); /* the CPU computes in fp32 */
         if (plan_init(&bare.plan, &input, &err)) fail_msg("%s", err.text);
         assert_int_equal(bare.plan.category_bytes[PLAN_WEIGHTS], 0);
@@ -329,7 +331,8 @@ static void what_is_bf16_stays_bf16_where_nothing_is_trained(void **state)
 
         info.best = PRECISION_BF16; /* like a GPU, which has one type for all */
         info.mixes_elements = false;
-        assert_int_equal(checkpoint_freeze(folder, &bare.model, &info, &input.precision, NULL), STATUS_OK);
+        assert_int_equal(checkpoint_freeze(folder, &bare.model, &as_stored, &info, &input.precision, NULL),
+                         STATUS_OK);
         assert_int_equal(input.precision, i ? PRECISION_FP32 : PRECISION_BF16);
         for (size_t k = 0; k < bare.model.param_count; k++)
             assert_int_equal(bare.model.params[k].element, i ? ELEMENT_FP32 : ELEMENT_BF16);

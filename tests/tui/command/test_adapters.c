@@ -182,30 +182,70 @@ static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
     history_release(&resumed);
 }
 
+/* Trains and measures in the end. Returns the run's loss on all tokens. */
+static double train_and_measure(const char *name, const char *from, const char *const keys[4])
+{
+    char data[720], val[720], named[64];
+    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    snprintf(val, sizeof val, "--data.val=%s", tokens_path);
+    snprintf(named, sizeof named, "--name=%s", name);
+    process_close(process_run(0, "train", from, data, val, named, "--lora.rank=1", "--train.total_steps=6",
+                              "--train.batch_size=2", "--train.seq_len=20", "--train.learning_rate=0.05",
+                              "--train.warmup_steps=0", "--eval.every=6", "--eval.batches=0",
+                              "--eval.early=false", "--sample.every=0", "--checkpoint.contents=weights",
+                              "--progress=none", keys[0], keys[1], keys[2], keys[3], NULL));
+    json_t *runs = stage_runs();
+    double loss = stage_real(json_array_get(runs, 0), "best_val_loss");
+    json_decref(runs);
+    return loss;
+}
+
+static void expect_loss(double trained, double loss)
+{
+    if (!(fabs(trained - loss) < 1e-5 * trained))
+        fail_msg("trained to %.9g, the checkpoint has %.9g", trained, loss);
+}
+
+/* A head that was trained beside matrices in bf16 is not rounded. */
+static void a_run_is_evaluated_beside_the_base_that_it_was_trained_beside(void **state)
+{
+    (void)state;
+    static const char *const cases[][5] = {
+        {"--model.from=tests/fixtures/nf4/model", "--lora.base=nf4"},
+        {"--model.from=tests/fixtures/nf4/model", "--lora.base=nf4", "--lora.double_quant=false"},
+        {"--model.from=tests/fixtures/nf4/model", "--lora.base=fp32"},
+        {"--model.from=" PEFT "qwen2", "--lora.base=bf16", "--lora.train_head=true"},
+    };
+    struct stage s;
+    open_stage(&s, "stored");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "stored-%zu", i);
+        double trained = train_and_measure(name, cases[i][0], cases[i] + 1);
+        expect_loss(trained, loss_of(name, NULL));
+        expect_loss(trained, loss_of(cases[i][0] + strlen("--model.from="), name));
+        if (i) continue;
+        const char *exported = path_in(&s, "exported"); /* its base is as the file has it */
+        process_close(process_run(0, "model", "export", name, "-o", exported, NULL));
+        assert_true(fabs(loss_of(exported, NULL) - trained) > 1e-4);
+    }
+}
+
 /* Norms and head are trained beside the adapters: what they have learned is in the checkpoint. */
 static void what_is_trained_beside_the_adapters_is_saved(void **state)
 {
     (void)state;
+    static const char *const keys[4] = {"--lora.layers=1", "--lora.train_norms=true",
+                                        "--lora.train_head=true"};
     struct stage s;
-    char data[720], val[720];
     open_stage(&s, "beside");
-    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
-    snprintf(val, sizeof val, "--data.val=%s", tokens_path);
-    process_close(process_run(0, "train", "--model.from=" PEFT "qwen2", data, val, "--name=beside",
-                              "--lora.rank=1", "--lora.layers=1", "--lora.train_norms=true",
-                              "--lora.train_head=true", "--train.total_steps=6", "--train.batch_size=2",
-                              "--train.seq_len=20", "--train.learning_rate=0.05", "--train.warmup_steps=0",
-                              "--eval.every=6", "--eval.batches=0", "--eval.early=false", "--sample.every=0",
-                              "--checkpoint.contents=weights", "--progress=none", NULL));
-    json_t *runs = stage_runs();
-    double trained = stage_real(json_array_get(runs, 0), "best_val_loss"), loss = loss_of("beside", NULL);
-    if (!(fabs(trained - loss) < 1e-5 * trained))
-        fail_msg("trained to %.9g, the checkpoint has %.9g", trained, loss);
+    double trained = train_and_measure("beside", "--model.from=" PEFT "qwen2", keys);
+    expect_loss(trained, loss_of("beside", NULL));
     char *out = process_output("model", "info", "beside", "--json", NULL);
     json_t *info = json_loads(out, 0, NULL);
     /* adapters of q and v of one layer, the norms, the head */
     assert_int_equal(stage_int(info, "parameters"), 24 + 32 + 24 + 16 + 7 * 24 + VOCABULARY * 24);
-    json_decref(info), json_decref(runs);
+    json_decref(info);
     free(out);
 }
 
@@ -388,6 +428,8 @@ int main(void)
         cmocka_unit_test_teardown(a_dry_run_shows_what_is_trained_and_what_is_frozen, process_close_all),
         cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
         cmocka_unit_test_teardown(what_is_trained_beside_the_adapters_is_saved, process_close_all),
+        cmocka_unit_test_teardown(a_run_is_evaluated_beside_the_base_that_it_was_trained_beside,
+                                  process_close_all),
         cmocka_unit_test_teardown(a_fork_of_adapters_goes_on_from_them, process_close_all),
         cmocka_unit_test_teardown(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one,
                                   process_close_all),
