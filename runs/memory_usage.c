@@ -180,6 +180,14 @@ static bool is_of_home(const struct store *store, const struct reservation *row)
     return row->home[0] == '\0' || strncmp(row->home, store_home(store), sizeof row->home - 1) == 0;
 }
 
+/* The run that the text "ID" or "ID (qlora)" names. Returns what follows the id. */
+static const char *split_holder(const char *text, char id[LEDGER_TEXT])
+{
+    size_t n = strcspn(text, " ");
+    snprintf(id, LEDGER_TEXT, "%.*s", (int)n, text);
+    return text + n;
+}
+
 enum status memory_usage_holders(struct store *store, struct ledger *ledger, const char *run_id,
                                  struct arena *arena, struct memory_holder **out, size_t *count,
                                  struct err *err)
@@ -187,23 +195,27 @@ enum status memory_usage_holders(struct store *store, struct ledger *ledger, con
     struct reservation *all = NULL;
     size_t all_count = 0, used = 0;
     const char *device = NULL;
+    char id[LEDGER_TEXT];
     struct run_info run;
     enum status status = ledger_list(ledger, NULL, &all, &all_count, err);
     if (status) return status;
     struct memory_holder *holders = arena_alloc_array(arena, all_count + 1, sizeof *holders);
     if (!holders) status = err_set(err, STATUS_NO_MEMORY, "not enough memory to list the reservations");
-    for (size_t i = 0; i < all_count; i++)
-        if (!all[i].waits && is_of_home(store, &all[i]) && strcmp(all[i].holder, run_id) == 0)
-            device = all[i].device;
+    for (size_t i = 0; i < all_count; i++) {
+        split_holder(all[i].holder, id);
+        if (!all[i].waits && is_of_home(store, &all[i]) && strcmp(id, run_id) == 0) device = all[i].device;
+    }
     for (size_t i = 0; !status && device && i < all_count; i++) {
         if (all[i].waits || strcmp(all[i].device, device) != 0) continue;
         struct memory_holder *holder = &holders[used++];
-        bool ours = is_of_home(store, &all[i]) && run_get(store, all[i].holder, &run, NULL) == STATUS_OK;
+        const char *purpose = split_holder(all[i].holder, id);
+        bool ours = is_of_home(store, &all[i]) && run_get(store, id, &run, NULL) == STATUS_OK;
         *holder = (struct memory_holder){.own = ours && strcmp(run.id, run_id) == 0,
                                          .pid = all[i].pid,
                                          .bytes = all[i].bytes,
                                          .used = all[i].used};
-        snprintf(holder->name, sizeof holder->name, "%s", ours ? run.name : all[i].holder);
+        snprintf(holder->name, sizeof holder->name, "%s%s", ours ? run.name : all[i].holder,
+                 ours ? purpose : "");
     }
     free(all);
     if (status) return status;

@@ -25,8 +25,8 @@ enum status gpu_samples_last(struct store *store, const char *run_id, struct are
 
 /* One reservation on the run's device; the run's own is included. */
 struct memory_holder {
-    char name[LEDGER_TEXT]; /* name of the run that holds it; the ledger's text if that run is not in the
-                               store */
+    char name[LEDGER_TEXT]; /* name of the run that holds it, with " (qlora)" and the like; the ledger's text
+                               if that run is not in the store */
     bool own;               /* it belongs to the run asked for */
     int64_t pid;
     int64_t bytes; /* reserved */

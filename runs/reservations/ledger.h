@@ -20,7 +20,7 @@
 
 struct ledger; /* opaque; belongs to one thread */
 
-enum { LEDGER_TEXT = 96, LEDGER_HOME = 512, LEDGER_BUSY_MS = 10000 };
+enum { LEDGER_TEXT = 144, LEDGER_HOME = 512, LEDGER_BUSY_MS = 10000 };
 
 /* The device whose memory is the host's. The system reports how much of it each process holds, so a process
  * that has allocated but not yet reported its memory is not counted twice. */
@@ -31,7 +31,7 @@ struct reservation {
     bool waits;
     int64_t id, pid;
     char device[LEDGER_TEXT]; /* id of the device on this host: LEDGER_HOST or a GPU's UUID */
-    char holder[LEDGER_TEXT]; /* the purpose: a run's id */
+    char holder[LEDGER_TEXT]; /* the purpose: a run's id, or "ID (qlora)" */
     int64_t bytes;
     int64_t used; /* allocated of these, as last reported; for LEDGER_HOST also as the system reports */
     double since; /* Unix seconds */

@@ -140,7 +140,9 @@ static void holders_are_those_of_the_same_device_by_their_runs_names(void **stat
     /* before it holds anything nobody knows which device it is about */
     assert_int_equal(memory_usage_holders(store, ledger, mine, &arena, &holders, &count, &err), STATUS_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(ledger_reserve(ledger, &gpu, mine, 400 * MIB, &word, &err), STATUS_OK);
+    char tuned[LEDGER_TEXT];
+    snprintf(tuned, sizeof tuned, "%s (qlora)", mine);
+    assert_int_equal(ledger_reserve(ledger, &gpu, tuned, 400 * MIB, &word, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &gpu, "starting", 50 * MIB, &word, &err), STATUS_OK);
     assert_int_equal(memory_usage_holders(store, ledger, mine, &arena, &holders, &count, &err), STATUS_OK);
     assert_int_equal(count, 3);
@@ -149,7 +151,7 @@ static void holders_are_those_of_the_same_device_by_their_runs_names(void **stat
     assert_int_equal(holders[0].used, 200 * MIB);
     assert_int_equal(holders[0].pid, getpid());
     assert_false(holders[0].own);
-    assert_string_equal(holders[1].name, "mine");
+    assert_string_equal(holders[1].name, "mine (qlora)");
     assert_true(holders[1].own);
     assert_string_equal(holders[2].name, "starting"); /* of no run of this store: the ledger's own word */
     setenv("ANNEAL_LEDGER", home, 1);                 /* elsewhere another run has the same id by chance */

@@ -111,20 +111,39 @@ void training_session_event(struct training_session *s, int64_t step, const char
 
 /* ---- memory ---- */
 
-/* The run's id or, until it has one, its name with "(starting)". */
+/* What the memory is for beyond plain training: " (classify-qlora)". */
+static void describe_purpose(const struct config *c, bool starting, char buf[48])
+{
+    static const char *const formats[] = {
+        [FORMAT_INSTRUCTIONS] = "instructions", [FORMAT_LABELS] = "classify"};
+    const char *format = c->data.format == FORMAT_TEXT ? "" : formats[c->data.format],
+               *adapters = !c->lora.rank                   ? ""
+                           : c->lora.base == LORA_BASE_NF4 ? "qlora"
+                                                           : "lora";
+    const char *dash = *format && *adapters ? "-" : "", *comma = *format || *adapters ? ", " : "";
+    *buf = '\0';
+    if (starting)
+        snprintf(buf, 48, " (%s%s%s%sstarting)", format, dash, adapters, comma);
+    else if (*format || *adapters)
+        snprintf(buf, 48, " (%s%s%s)", format, dash, adapters);
+}
+
+/* The run's id or, until it has one, its name with "(starting)"; and its purpose. */
 static const char *holder(const struct training_session *s, char buf[LEDGER_TEXT])
 {
-    if (s->id[0] != '\0') return s->id;
-    snprintf(buf, LEDGER_TEXT, "%.70s (starting)",
-             s->options->name ? s->options->name : preset_word(s->config.model.preset));
+    const char *name = s->options->name ? s->options->name : preset_word(s->config.model.preset);
+    bool starting = s->id[0] == '\0';
+    char purpose[48];
+    describe_purpose(&s->config, starting, purpose);
+    snprintf(buf, LEDGER_TEXT, "%.*s%s", RUN_ID_MAX - 1, starting ? name : s->id, purpose);
     return buf;
 }
 
 static enum status on_reserve(void *context, int64_t bytes, struct err *err)
 {
     struct training_session *s = context;
-    char starting[LEDGER_TEXT];
-    struct memory_wish wish = {.holder = holder(s, starting),
+    char text[LEDGER_TEXT];
+    struct memory_wish wish = {.holder = holder(s, text),
                                .backend = s->choice.backend,
                                .device = s->choice.device,
                                .reserve = s->config.memory.reserve,
@@ -137,8 +156,8 @@ static enum status on_reserve(void *context, int64_t bytes, struct err *err)
 static void on_used(void *context, int64_t bytes)
 {
     struct training_session *s = context;
-    char starting[LEDGER_TEXT];
-    memory_share_used(&s->share, holder(s, starting), bytes);
+    char text[LEDGER_TEXT];
+    memory_share_used(&s->share, holder(s, text), bytes);
 }
 
 void training_session_hold(struct training_session *s)

@@ -358,6 +358,31 @@ static void what_peft_computes_otherwise_is_refused_by_name(void **state)
     }
 }
 
+static void the_reservation_says_what_is_trained(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"auto", "(lora), process "}, {"nf4", "(qlora), process "}};
+    struct stage s;
+    open_stage(&s, "purpose");
+    for (int i = 0; i < 2; i++) {
+        char data[720], base[32], name[16], held[64];
+        snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+        snprintf(base, sizeof base, "--lora.base=%s", cases[i][0]);
+        snprintf(name, sizeof name, "--name=held-%d", i);
+        snprintf(held, sizeof held, "-held-%d %s", i, cases[i][1]);
+        struct process *run =
+            process_start("train", "--model.from=tests/fixtures/nf4/model", data, base, name, "--lora.rank=2",
+                          "--train.total_steps=100000000", "--train.batch_size=2", "--train.seq_len=20",
+                          "--sample.every=0", "--progress=json", NULL);
+        process_wait_lines(run, 3);
+        char *out = process_output("devices", NULL);
+        if (!strstr(out, held)) fail_msg("%s: %s", held, out);
+        free(out);
+        process_signal(run, SIGTERM);
+        process_close(process_expect(0, run));
+    }
+}
+
 static void another_base_is_refused_in_a_sentence(void **state)
 {
     (void)state;
@@ -379,6 +404,13 @@ static void another_base_is_refused_in_a_sentence(void **state)
         process_run(0, "train", s.config, "--name=wide", "--train.total_steps=1", "--progress=none", NULL));
     refused(process_start("evaluate", "wide", "--adapter", PEFT "llama/adapter", "--data", data, NULL),
             "lora_A");
+    /* the same sizes, and fewer layers */
+    process_close(process_run(0, "train", s.config, "--name=shallow", "--model.hidden_dim=24",
+                              "--model.num_heads=4", "--model.num_kv_heads=2", "--model.head_dim=8",
+                              "--model.intermediate_dim=28", "--train.total_steps=1", "--progress=none",
+                              NULL));
+    refused(process_start("evaluate", "shallow", "--adapter", PEFT "llama/adapter", "--data", data, NULL),
+            "has a tensor base_model.model.model.layers.1.");
     /* none at all */
     refused(process_start("evaluate", PEFT "llama", "--adapter", "wide", "--data", data, NULL),
             "holds no adapters");
@@ -435,6 +467,7 @@ int main(void)
                                   process_close_all),
         cmocka_unit_test_teardown(several_adapters_are_added_up, process_close_all),
         cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
+        cmocka_unit_test_teardown(the_reservation_says_what_is_trained, process_close_all),
         cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
         cmocka_unit_test_teardown(keys_that_fit_no_matrix_are_refused, process_close_all),
     };
