@@ -186,11 +186,12 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
     enum status status = store_do(
         store, err,
         "insert into runs(id, name, status, created_at, device, precision, parameters, steps, tokens,"
-        " total_steps, config, parent_id, parent_step) values(?1, ?2, 'created', ?3, ?4, ?5,"
-        " case when ?6 >= 0 then ?6 end, ?10, 0, ?7, ?8, ?9, case when ?9 is not null then ?10 end)",
-        "ssdssiissi", id, name, created_at, run->device ? run->device : "",
+        " total_steps, config, parent_id, parent_step, frozen_parameters)"
+        " values(?1, ?2, 'created', ?3, ?4, ?5, case when ?6 >= 0 then ?6 end, ?10, 0, ?7, ?8, ?9, case when "
+        "?9 is not null then ?10 end, ?11)",
+        "ssdssiissii", id, name, created_at, run->device ? run->device : "",
         run->precision ? run->precision : "", run->parameters, run->total_steps,
-        run->config ? run->config : "", parent, parent ? run->parent_step : 0);
+        run->config ? run->config : "", parent, parent ? run->parent_step : 0, run->frozen_parameters);
     return status ? status : add_params(store, id, run->config, err);
 }
 

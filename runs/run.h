@@ -50,6 +50,8 @@ struct run_info {
     char message[256];          /* why it failed or stopped; "" otherwise */
     char parent_id[RUN_ID_MAX]; /* of a fork: the run it started from; "" otherwise */
     int64_t parent_step;        /* and the step of the checkpoint, where it starts */
+    int64_t frozen_parameters;  /* those that are not trained */
+    int64_t trained_parameters; /* the others */
 };
 
 /* The description of a new run. */
@@ -58,8 +60,9 @@ struct run_new {
     const char *device; /* short name */
     const char *precision;
     int64_t parameters, total_steps;
-    const char *config;    /* the complete effective configuration as INI text */
-    const char *parent_id; /* of a fork, see struct run_info; NULL: none */
+    int64_t frozen_parameters; /* how many of them are not trained */
+    const char *config;        /* the complete effective configuration as INI text */
+    const char *parent_id;     /* of a fork, see struct run_info; NULL: none */
     int64_t parent_step;
 };
 

@@ -151,7 +151,9 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
         " coalesce((select t from (select wall_time - ifnull(step_ms, 0) / 1e3 as t from temp.stage_steps"
         "   where wall_time is not null order by segment, step limit 1) where t between 0 and ?1),"
         "  (select min(wall_time) as t from temp.stage_evals having t between 0 and ?1)),"
-        " name, device, precision, parameters from (select 1) left join temp.stage_runs",
+        " name, device, precision, parameters,"
+        " case when frozen_parameters between 0 and parameters then frozen_parameters end"
+        " from (select 1) left join temp.stage_runs",
         "d", TIME_MAX);
     if (!status) status = store_step(import->store, *select, &row, import->err);
     if (status) return status;
@@ -162,6 +164,7 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     run->device = (const char *)sqlite3_column_text(*select, 4);
     run->precision = (const char *)sqlite3_column_text(*select, 5);
     run->parameters = store_column_int(*select, 6, -1);
+    run->frozen_parameters = store_column_int(*select, 7, 0);
     if (made->steps + made->evals) return STATUS_OK;
     sqlite3_reset(*select);
     return err_set(import->err, STATUS_CORRUPT, "%s: contains neither steps nor evaluations", import->path);

@@ -137,9 +137,13 @@ static const char classes[] =
     "rowid;"
     "alter table early_stopping add column metric text;";
 
+static const char frozen_parameters[] =
+    "alter table runs add column frozen_parameters integer not null default 0;"
+    "alter table runs add column trained_parameters integer as (parameters - frozen_parameters);";
+
 static const char *const published[] = {
-    first_version, process_memory, rates_and_forks, processes_and_load, perplexity_and_inference,
-    measures,      classes};
+    first_version, process_memory, rates_and_forks,  processes_and_load, perplexity_and_inference,
+    measures,      classes,        frozen_parameters};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])
@@ -159,12 +163,12 @@ static void make_published(const char *home, int count)
     snprintf(stamp, sizeof stamp, "pragma application_id = %d; pragma user_version = %d",
              STORE_APPLICATION_ID, count);
     assert_int_equal(sqlite3_exec(db, stamp, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_exec(db,
-                     "insert into runs(id, name, status, created_at) values('r', 'r', 'finished', 1);"
-                     "insert into steps(run_id, segment, step, loss) values('r', 1, 0, 2.5)",
-                     NULL, NULL, NULL),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "insert into runs(id, name, status, created_at, parameters)"
+                                  " values('r', 'r', 'finished', 1, 42);"
+                                  "insert into steps(run_id, segment, step, loss) values('r', 1, 0, 2.5)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
     sqlite3_close(db);
 }
 
@@ -183,7 +187,7 @@ static char *describe(const char *home)
         "select name, type, wr from pragma_table_list where schema = 'main' and name not like 'sqlite%' "
         "order by name",
         "select m.name, c.cid, c.name, c.type, c.\"notnull\", c.dflt_value, c.pk from sqlite_master m"
-        " join pragma_table_info(m.name) c where m.type = 'table' and m.name not like 'sqlite%' order by "
+        " join pragma_table_xinfo(m.name) c where m.type = 'table' and m.name not like 'sqlite%' order by "
         "m.name, c.cid",
         "select m.name, l.name, l.\"unique\", l.origin, i.seqno, i.name from sqlite_master m"
         " join pragma_index_list(m.name) l join pragma_index_info(l.name) i where m.type = 'table'"
@@ -233,6 +237,8 @@ static void a_database_of_any_version_becomes_the_same_and_keeps_what_it_holds(v
         struct store *store = store_fixture_open(home);
         if (run_find(store, "r", &info, &err)) fail_msg("%s", err.text);
         assert_int_equal(info.status, RUN_FINISHED);
+        assert_int_equal(info.trained_parameters, 42); /* old runs trained them all */
+        assert_int_equal(info.frozen_parameters, 0);
         store_close(store);
         char *got = describe(home);
         assert_string_equal(got, want);

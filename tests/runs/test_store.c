@@ -110,7 +110,9 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
         "memory_total_bytes integer, power_w real, temperature_c real, sm_clock_mhz real, primary "
         "key(run_id, wall_time, gpu)) without rowid; alter table layer_profile drop column bytes; "
         "alter table layer_profile drop column flops; alter table runs drop column parent_id; "
-        "alter table runs drop column parent_step; drop table gpu_processes; alter table steps drop column "
+        "alter table runs drop column parent_step; alter table runs drop column trained_parameters; "
+        "alter table runs drop column frozen_parameters; drop table gpu_processes; alter table steps drop "
+        "column "
         "perplexity; drop table inference; drop table measures; drop table classes; drop table confusion; "
         "alter table early_stopping drop column metric; "
         "pragma user_version = 1; "
@@ -139,8 +141,8 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
         home, "drop table gpu_processes; alter table gpu_samples drop column load_1m; alter "
               "table gpu_samples drop column processes_at; alter table steps drop column perplexity; drop "
               "table inference; drop table measures; drop table classes; drop table confusion; alter table "
-              "early_stopping drop column metric; pragma "
-              "user_version = 3; insert into "
+              "early_stopping drop column metric; alter table runs drop column trained_parameters; alter "
+              "table runs drop column frozen_parameters; pragma user_version = 3; insert into "
               "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
     struct store *store = store_fixture_open(home);
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);

@@ -278,7 +278,7 @@ const struct command command_runs = COMMAND(
     .notes =
         "  Columns: id name status created_at ended_at device precision parameters steps tokens\n"
         "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid message\n"
-        "           parent_id parent_step (of a fork)\n"
+        "           parent_id parent_step (of a fork) frozen_parameters trained_parameters\n"
         "  Status:  created running paused finished early_stopped stopped failed crashed\n"
         "\n"
         "--filter also knows the keys of the configuration, such as train.learning_rate.\n"

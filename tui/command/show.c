@@ -18,6 +18,7 @@
 #include "runs/run.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
+#include "tui/view/labels.h"
 
 enum { ROWS_SHOWN = 10 /* of a list, on the page */ };
 
@@ -290,9 +291,8 @@ static void show_summary(struct output *o, const struct run_info *run)
     if (*run->parent_id)
         output_line(o, "forked", "from %s, after %" PRId64 " step%s", run->parent_id, run->parent_step,
                     text_plural(run->parent_step));
-    output_line(o, "device", "%s, %s, %s parameters", *run->device ? run->device : "-",
-                *run->precision ? run->precision : "-",
-                run->parameters < 0 ? "-" : TEXT_COUNT((double)run->parameters));
+    output_line(o, "device", "%s, %s, %s", *run->device ? run->device : "-",
+                *run->precision ? run->precision : "-", label_parameters(run, (char[80]){0}, 80));
     output_line(o, "steps", "%" PRId64 " of %" PRId64 ", %s tokens", run->steps > 0 ? run->steps : 0,
                 run->total_steps, TEXT_COUNT(run->tokens > 0 ? run->tokens : 0));
     if (run->loss_recorded) output_line(o, "loss", "%s", TEXT_LOSS(run->final_loss));

@@ -157,10 +157,12 @@ static enum status create_run(struct training_session *s, struct err *err)
     const struct config *c = &s->config;
     char *config = config_text(c);
     if (!config) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    const struct model *model = trainer_plan(s->trainer)->input.model;
     struct run_new run = {.name = s->options->name ? s->options->name : preset_word(c->model.preset),
                           .device = s->choice.info.short_name,
                           .precision = precision_name(trainer_plan(s->trainer)->input.precision),
-                          .parameters = trainer_plan(s->trainer)->input.model->parameters,
+                          .parameters = model->parameters,
+                          .frozen_parameters = model->frozen_parameters,
                           .total_steps = c->train.total_steps,
                           .config = config};
     if (s->options->fork) {

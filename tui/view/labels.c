@@ -93,6 +93,16 @@ char *label_age(double since, double now, char *buf, size_t size)
     return buf;
 }
 
+char *label_parameters(const struct run_info *run, char *buf, size_t size)
+{
+    const char *all = run->parameters < 0 ? "-" : TEXT_COUNT(run->parameters);
+    if (run->parameters >= 0 && run->frozen_parameters > 0)
+        snprintf(buf, size, "%s of %s parameters trained", TEXT_COUNT(run->trained_parameters), all);
+    else
+        snprintf(buf, size, "%s parameters", all);
+    return buf;
+}
+
 /* --- the first two rows of every view of a run --- */
 
 enum { SILENT_SECONDS = 30 }; /* warn when a trainer reports nothing for so long */
@@ -110,7 +120,7 @@ static void draw_name(struct grid *grid, struct rect area, const struct run_info
     pen.x += 2;
     pen_print(&pen, STYLE_TEXT, 0, "%s %s", run->device, run->precision);
     pen.x += 2;
-    snprintf(text, sizeof text, "%s parameters", TEXT_COUNT(run->parameters));
+    label_parameters(run, text, sizeof text);
     if (run->parameters > 0 && pen.x + glyph_text_width(text) < pen.end)
         pen_print(&pen, STYLE_DIM, 0, "%s  ", text);
     if (run->status == RUN_RUNNING && now - run->heartbeat > SILENT_SECONDS) {

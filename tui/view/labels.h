@@ -26,6 +26,10 @@ double label_elapsed(const struct run_info *run, double now);
 /* "97 % busy, 312 W, 64 C, 1980 MHz": the known values; empty if none is. Returns buf. */
 char *label_device(const struct gpu_record *sample, char *buf, size_t size);
 
+/* "42.0M parameters", or "1.10M of 42.0M parameters trained" where some are frozen; "- parameters": unknown.
+ * Returns buf. */
+char *label_parameters(const struct run_info *run, char *buf, size_t size);
+
 /* "12s ago", "3h ago", "31 Jan" after 30 days, "2026-01" after 330. Returns buf. */
 char *label_age(double since, double now, char *buf, size_t size);
 /* label_age into an array of the enclosing block: for an argument of printf. */

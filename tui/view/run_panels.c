@@ -230,6 +230,8 @@ static void draw_facts(struct grid *grid, struct rect *area, const struct run_in
     side_line(grid, area, "id", "%s", run->id);
     if (run->device[0]) side_line(grid, area, "device", "%s, %s", run->device, run->precision);
     if (run->parameters >= 0) side_line(grid, area, "parameters", "%s", TEXT_NUMBER(run->parameters));
+    if (run->frozen_parameters > 0)
+        side_line(grid, area, "trained", "%s", TEXT_NUMBER(run->trained_parameters));
     if (run->tokens >= 0) side_line(grid, area, "tokens", "%s", TEXT_NUMBER(run->tokens));
     if (run->segment > 1)
         side_line(grid, area, "segment", "%d (resumed %d time%s)", run->segment, run->segment - 1,

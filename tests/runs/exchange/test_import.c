@@ -123,8 +123,7 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
         home,
         "insert into layer_profile select id, 1, 1, 'forward', -1, 'gemm', 4, 12.25, 4096, 8192 from runs;"
         "insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, 'thermal, power cap', 7.5, "
-        "null"
-        " from runs");
+        "null from runs; update runs set frozen_parameters = 815744");
 }
 
 static void what_was_exported_comes_back_byte_for_byte(void **state)
@@ -164,6 +163,7 @@ static void what_was_exported_comes_back_byte_for_byte(void **state)
     assert_string_equal(run.device, "cpu");
     assert_string_equal(run.precision, "fp32");
     assert_int_equal(run.parameters, original.parameters);
+    assert_true(run.frozen_parameters == 815744 && run.trained_parameters == 10000000);
     assert_int_equal(run.steps, 9000);
     assert_int_equal(run.tokens, original.tokens);
     assert_true(run.final_loss == original.final_loss);

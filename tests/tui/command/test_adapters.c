@@ -132,6 +132,16 @@ static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
     int q = 3 * (24 + 32), k = 3 * (24 + 16), o = 3 * (32 + 24), up = 3 * (24 + 28), down = 3 * (28 + 24);
     assert_int_equal(stage_int(json, "parameters"), 3 * (q + 2 * k + o + 2 * up + down + 2 * 24) + 24);
     assert_non_null(strstr(stage_text(json, "base"), PEFT "llama"));
+    char *row = stage_query(&s, "select trained_parameters, parameters - frozen_parameters, "
+                                "frozen_parameters > 0 from runs");
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%d|%d|1", (int)stage_int(json, "parameters"),
+             (int)stage_int(json, "parameters"));
+    assert_string_equal(row, wanted);
+    free(row);
+    char *page = process_output("show", "tuned", NULL);
+    assert_non_null(strstr(page, " parameters trained\n"));
+    free(page);
     char path[1024];
     snprintf(path, sizeof path, "%s/adapter_model.safetensors", stage_text(json, "folder"));
     assert_int_equal(stat(path, &adapters), 0);

@@ -1,4 +1,4 @@
-/* Every column of the run store is filled: three runs do everything that is recorded, and no column may stay
+/* Every column of the run store is filled: a few runs do everything that is recorded, and no column may stay
  * empty or 0 in all rows. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,6 +56,16 @@ static void record_classes(const struct stage *s)
                               NULL));
 }
 
+static void record_adapters(const struct stage *s)
+{
+    char base[800], key[820];
+    snprintf(base, sizeof base, "%s/exported", s->folder);
+    snprintf(key, sizeof key, "--model.from=%s", base);
+    process_close(process_run(0, "model", "export", "base", "-o", base, NULL));
+    process_close(
+        process_run(0, "train", s->config, "--name=adapters", "--progress=none", key, "--lora.rank=2", NULL));
+}
+
 static void record_everything(struct stage *s)
 {
     static const char questions[] = "{\"context\": \"the\", \"choices\": [\" fox\", \" %\"], \"answer\": 0}\n"
@@ -72,6 +82,7 @@ static void record_everything(struct stage *s)
                               NULL)); /* 64 steps make a row of rollup */
     free(process_output("generate", "base", "--max-tokens=5", NULL));
     record_classes(s);
+    record_adapters(s);
     struct process *steered = process_start("train", s->config, "--name=steered",
                                             "--train.total_steps=10000000", "--progress=plain", NULL);
     process_wait_text(steered, "checkpoint ");

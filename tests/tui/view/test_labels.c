@@ -24,6 +24,19 @@ static void every_status_has_a_word_and_a_symbol(void **state)
     }
 }
 
+static void parameters_say_how_many_are_trained_where_some_are_frozen(void **state)
+{
+    (void)state;
+    struct run_info run = {.parameters = 42000000, .trained_parameters = 42000000};
+    char text[80];
+    assert_string_equal(label_parameters(&run, text, sizeof text), "42.0M parameters");
+    run.frozen_parameters = 40900000;
+    run.trained_parameters = 1100000;
+    assert_string_equal(label_parameters(&run, text, sizeof text), "1.10M of 42.0M parameters trained");
+    run = (struct run_info){.parameters = -1, .trained_parameters = -1};
+    assert_string_equal(label_parameters(&run, text, sizeof text), "- parameters");
+}
+
 static void progress_eta_and_time_worked_follow_from_the_row(void **state)
 {
     (void)state;
@@ -99,6 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_a_word_and_a_symbol),
+        cmocka_unit_test(parameters_say_how_many_are_trained_where_some_are_frozen),
         cmocka_unit_test(progress_eta_and_time_worked_follow_from_the_row),
         cmocka_unit_test(an_age_is_in_its_largest_unit),
         cmocka_unit_test(a_device_is_described_by_what_is_known_of_it),

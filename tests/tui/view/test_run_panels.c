@@ -329,7 +329,7 @@ static void the_side_panel_lists_what_was_recorded(void **state)
     char home[1024];
     fill_five_hundred("side-panel", home, sizeof home);
     store_fixture_sql(home,
-                      "delete from checkpoints;"
+                      "update runs set frozen_parameters = 813696; delete from checkpoints;"
                       "insert into checkpoints(run_id, segment, step, wall_time, path, kind, bytes)"
                       " select id, 1, 100, 1e9, 'a', 'best', 1048576 from runs union all"
                       " select id, 1, 200, 1e9, 'b', 'best', 2097152 from runs union all"
@@ -339,6 +339,8 @@ static void the_side_panel_lists_what_was_recorded(void **state)
                       " select id, 2e9, 'stop', null, 'workbench', null, null from runs");
     struct workbench *workbench = headless_open(home, "ended");
     headless_expect(workbench, 200, 60, 200, "parameters 10,813,696");
+    headless_expect(workbench, 200, 60, 200, "trained 10,000,000");
+    headless_expect(workbench, 80, 24, 80, "10.0M of 10.8M parameters trained");
     headless_expect(workbench, 200, 60, 200, "tokens 1,970,176");
     headless_expect(workbench, 200, 60, 200, "300 periodic 3.0 MiB");
     headless_expect(workbench, 200, 60, 200, "200 best 2.0 MiB");
