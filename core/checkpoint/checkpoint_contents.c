@@ -93,14 +93,15 @@ static struct safetensor describe(const struct checkpoint_source *source, int ki
                                .bytes = param_bytes(p)};
 }
 
-/* Writes the kinds of numbers from `first` to `last`; all but whole weights only of trainable parameters. */
+/* Writes the kinds of numbers from `first` to `last`; all but whole weights only of trainable parameters. A
+ * trained embedding that is also the head is in a file of adapters twice, because peft needs both. */
 static enum status write_numbers(const char *path, const struct checkpoint_source *source, int first,
                                  int last, struct err *err)
 {
     const struct model *model = source->model;
     size_t count = 0;
     struct arena arena = {0};
-    struct safetensor *tensors = arena_alloc_array(&arena, model->param_count * 2, sizeof *tensors);
+    struct safetensor *tensors = arena_alloc_array(&arena, model->param_count * 2 + 1, sizeof *tensors);
     bool named = tensors != NULL;
     for (int kind = first; kind <= last; kind++)
         for (size_t i = 0; named && i < model->param_count; i++) {
@@ -109,6 +110,8 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
             tensors[count] = describe(source, kind, p, arena_printf(&arena, "%s%s", prefixes[kind], p->name));
             named = tensors[count++].name != NULL;
         }
+    if (named && first == ADAPTERS_KIND && model->head.parts == model->embed && !model->embed->frozen)
+        tensors[count++] = describe(source, first, model->embed, ADAPTER_FILE_PREFIX "lm_head.weight");
     char base[17];
     snprintf(base, sizeof base, "%016" PRIx64, model->base.hash);
     enum status status =
@@ -296,6 +299,18 @@ static bool has_moments(const struct safetensors *file, const struct param *p)
     return t != NULL;
 }
 
+/* Whether the tensor t is the tied embedding once more, as head. */
+static bool repeats_embedding(const struct safetensors *file, int kind, const struct safetensor *t,
+                              const struct model *model)
+{
+    const struct safetensor *e;
+    size_t prefix = strlen(prefixes[kind]);
+    if (!model->config.tie_weights || strcmp(t->name + prefix, "lm_head.weight") != 0) return false;
+    find_tensor(file, kind, model->embed, &e, NULL);
+    return e && strcmp(e->dtype, t->dtype) == 0 && e->bytes == t->bytes &&
+           memcmp(e->data, t->data, e->bytes) == 0;
+}
+
 /* Whether a tensor without a parameter is redundant: rotary frequencies, the tied embedding as head, or the
  * head that a new one replaces. */
 static bool is_known(const struct safetensors *file, const struct safetensor *t, const struct model *model,
@@ -303,10 +318,7 @@ static bool is_known(const struct safetensors *file, const struct safetensor *t,
 {
     if (model_find(model, t->name) || strstr(t->name, "rotary_emb.inv_freq")) return true;
     if (new_head && strcmp(t->name, "lm_head.weight") == 0) return true;
-    if (!model->config.tie_weights || strcmp(t->name, "lm_head.weight") != 0) return false;
-    const struct safetensor *e = safetensors_find(file, "model.embed_tokens.weight");
-    return e && strcmp(e->dtype, t->dtype) == 0 && e->bytes == t->bytes &&
-           memcmp(e->data, t->data, e->bytes) == 0;
+    return repeats_embedding(file, WEIGHTS_KIND, t, model);
 }
 
 static enum status check_weights(const struct safetensors *file, const struct model *model, bool new_head,
@@ -338,7 +350,9 @@ static enum status check_adapters(const struct safetensors *file, const struct m
     enum status status = STATUS_OK;
     for (size_t i = 0; i < file->count; i++) {
         const char *name = file->tensors[i].name;
-        if (strncmp(name, ADAPTER_FILE_PREFIX, prefix) != 0 || !model_find(model, name + prefix))
+        if (strncmp(name, ADAPTER_FILE_PREFIX, prefix) != 0 ||
+            (!model_find(model, name + prefix) &&
+             !repeats_embedding(file, ADAPTERS_KIND, &file->tensors[i], model)))
             return err_set(err, STATUS_USAGE, "%s: has a tensor %.90s, for which this model has no matrix",
                            file->path, name);
     }
@@ -520,8 +534,9 @@ enum status checkpoint_open_weights(const char *folder, const struct model *mode
         if (!status) status = safetensors_open_folder(folder, file, err);
         return status ? status : check_weights(file, model, new_head, err);
     }
-    enum status status =
-        safetensors_open(checkpoint_join(path, folder, "adapter_model.safetensors"), file, err);
+    enum status status = adapter_file_check(folder, model, err);
+    if (!status)
+        status = safetensors_open(checkpoint_join(path, folder, "adapter_model.safetensors"), file, err);
     if (!status) status = check_adapters(file, model, err);
     return status ? status : check_base(folder, file, model, err);
 }

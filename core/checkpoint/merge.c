@@ -51,6 +51,14 @@ static const struct safetensor *matrix_beside(const struct merging *m, const str
     return length > cut ? beside(m, t->name, cut, ending) : NULL;
 }
 
+/* What was trained in place of the tensor t; NULL: nothing. A head that repeats the embedding goes with it.
+ */
+static const struct safetensor *replacement(const struct merging *m, const struct safetensor *t)
+{
+    bool head = m->model.head.parts == m->model.embed && strcmp(t->name, "lm_head.weight") == 0;
+    return beside(m, head ? m->model.embed->name : t->name, 0, "");
+}
+
 static float *widened(const struct safetensor *t)
 {
     size_t count = (size_t)t->shape[0] * (size_t)t->shape[1];
@@ -110,7 +118,7 @@ static const struct safetensor *tensor_at(const struct merging *m, const unsigne
 static enum status fetch(void *context, void *host, const void *data, size_t bytes, struct err *err)
 {
     struct merging *m = context;
-    const struct safetensor *t = tensor_at(m, data), *replaced = beside(m, t->name, 0, "");
+    const struct safetensor *t = tensor_at(m, data), *replaced = replacement(m, t);
     size_t width = is_narrow(t) ? 2 : 4,
            first = (size_t)((const unsigned char *)data - (const unsigned char *)t->data) / width;
     bool adapted;

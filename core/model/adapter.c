@@ -100,6 +100,7 @@ bool adapter_trains(const struct model *model, const struct param *p)
 {
     bool norm = !p->cols && !text_ends_with(p->name, ".bias");
     return param_is_adapter(p) || (norm && model->adapter.train_norms) ||
+           (p == model->embed && model->adapter.train_embedding) ||
            (p == model->head.parts && (model->adapter.train_head || model->config.num_labels));
 }
 
@@ -113,10 +114,10 @@ enum status adapter_attach(struct model *model, const struct adapter_config *con
 {
     enum status status = STATUS_OK;
     model->adapter = *config;
-    if (config->train_head && model->config.tie_weights && !model->config.num_labels)
+    if (config->train_head && model->head.parts == model->embed)
         return err_set(err, STATUS_USAGE,
                        "lora.train_head: this model's head is its embedding (tie_weights), and training that "
-                       "would change both (leave lora.train_head out)");
+                       "changes both (set lora.train_embedding instead)");
     for (int l = 0; l < model->config.num_layers && !status; l++) {
         struct layer_params *p = &model->layers[l];
         status = attach(model, &p->qkv, l, ADAPTER_Q, err);

@@ -4,8 +4,9 @@
  *
  * A is (rank, columns of W), B (rows of W, rank). They are further parameters of the model, in fp32, under
  * the names that peft gives them without its prefix "base_model.model.". The parameters of the base are
- * frozen, except for norms and head where the configuration says so. Only core/network/linear.c computes with
- * them. rsLoRA: Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023. */
+ * frozen, except for norms, head and embedding where the configuration says so. Only core/network/linear.c
+ * computes with them. rsLoRA: Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA",
+ * 2023. */
 #ifndef ANNEAL_CORE_MODEL_ADAPTER_H
 #define ANNEAL_CORE_MODEL_ADAPTER_H
 
@@ -39,9 +40,10 @@ const char *adapter_module(enum adapter_target target);
 enum status adapter_targets_read(const char *list, unsigned *out, struct err *err);
 
 /* After model_init: checks the configuration against the sizes, adds the matrices, and freezes all other
- * parameters but those that train_norms and train_head name, in fp32 (adapter_trains says which are left, for
- * another storage type). `targets` of the configuration are of layers 0 to num_layers − 1. STATUS_USAGE: no
- * layer has a target, the rank is larger than a matrix, or the head to train is the embedding. */
+ * parameters but those that train_norms, train_head and train_embedding name, in fp32 (adapter_trains says
+ * which are left, for another storage type). `targets` of the configuration are of layers 0 to num_layers
+ * − 1. STATUS_USAGE: no layer has a target, the rank is larger than a matrix, or train_head is set and the
+ * head is the embedding. */
 enum status adapter_attach(struct model *model, const struct adapter_config *config, struct err *err);
 
 /* Whether a parameter of a model with adapters is trained. */

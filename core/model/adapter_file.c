@@ -92,6 +92,7 @@ static json_t *modules_to_save(const struct model *model)
     }
     if (c->num_labels || model->adapter.train_head)
         json_array_append_new(list, json_string(c->num_labels ? "score" : "lm_head"));
+    if (model->adapter.train_embedding) json_array_append_new(list, json_string("embed_tokens"));
     if (json_array_size(list)) return list;
     json_decref(list);
     return json_null();
@@ -101,12 +102,13 @@ enum status adapter_file_write(const struct model *model, const char *path, stru
 {
     const struct adapter_config *a = &model->adapter;
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:n}", "peft_type", "LORA",
-        "task_type", model->config.num_labels ? "SEQ_CLS" : "CAUSAL_LM", "base_model_name_or_path",
+        "{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:n}", "peft_type",
+        "LORA", "task_type", model->config.num_labels ? "SEQ_CLS" : "CAUSAL_LM", "base_model_name_or_path",
         model->base.folder, "r", a->rank, "lora_alpha", a->alpha, "lora_dropout", a->dropout, "use_rslora",
         a->rslora, "bias", "none", "target_modules", target_modules(model), "layers_to_transform",
-        layers_to_transform(model), "modules_to_save", modules_to_save(model), "fan_in_fan_out", false,
-        "inference_mode", true, "init_lora_weights", true, "layers_pattern");
+        layers_to_transform(model), "modules_to_save", modules_to_save(model), "ensure_weight_tying",
+        a->train_embedding && model->head.parts == model->embed, "fan_in_fan_out", false, "inference_mode",
+        true, "init_lora_weights", true, "layers_pattern");
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
     enum status status =
         text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
@@ -248,15 +250,24 @@ static enum status read_numbers(const char *path, const json_t *json, struct ada
     return STATUS_OK;
 }
 
-static enum status read_config(const char *path, struct adapter_config *out, struct adapter_base *base,
-                               struct err *err)
+/* The object in adapter_config.json of a folder, which the caller releases in any case. */
+static enum status open_config(const char *folder, char path[PATH_SIZE], json_t **out, struct err *err)
 {
     json_error_t problem;
+    snprintf(path, PATH_SIZE, "%s/adapter_config.json", folder);
+    *out = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
+    if (!*out) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    if (json_is_object(*out)) return STATUS_OK;
+    return err_set(err, STATUS_CORRUPT, "%s: is not a JSON object", path);
+}
+
+static enum status read_config(const char *folder, struct adapter_config *out, struct adapter_base *base,
+                               struct err *err)
+{
+    char path[PATH_SIZE];
     const char *key, *name;
-    json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &problem), *value;
-    enum status status = STATUS_OK;
-    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    if (!json_is_object(json)) status = err_set(err, STATUS_CORRUPT, "%s: is not a JSON object", path);
+    json_t *json, *value;
+    enum status status = open_config(folder, path, &json, err);
     json_object_foreach(json, key, value) if (!status) status = check_key(path, key, value, err);
     if (!status) status = read_numbers(path, json, out, err);
     name = json_string_value(json_object_get(json, "base_model_name_or_path"));
@@ -317,8 +328,7 @@ enum status adapter_file_read(const char *folder, struct adapter_config *out, st
     struct safetensors file = {0};
     *out = (struct adapter_config){0};
     *base = (struct adapter_base){0};
-    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
-    enum status status = read_config(path, out, base, err);
+    enum status status = read_config(folder, out, base, err);
     snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
     if (!status && !file_exists(path) && holds_pickle(folder))
         status =
@@ -330,5 +340,41 @@ enum status adapter_file_read(const char *folder, struct adapter_config *out, st
     if (!status) status = read_names(&file, out, err);
     if (!status && file.base) base->hash = strtoull(file.base, NULL, 16);
     safetensors_close(&file);
+    return status;
+}
+
+/* ---- whether the adapters are for this model ---- */
+
+/* peft trains the embedding of such a model alone, and leaves its head as it was, unless ensure_weight_tying
+ * is set. */
+static enum status check_tying(const char *path, const json_t *json, const struct model *model,
+                               struct err *err)
+{
+    const json_t *modules = json_object_get(json, "modules_to_save"), *module;
+    size_t i;
+    if (model->head.parts != model->embed || json_is_true(json_object_get(json, "ensure_weight_tying")))
+        return STATUS_OK;
+    json_array_foreach(
+        modules, i,
+        module) if (json_is_string(module) &&
+                    text_ends_with(
+                        json_string_value(module),
+                        "embed_tokens")) return err_set(err, STATUS_USAGE,
+                                                        "%s: modules_to_save has embed_tokens without "
+                                                        "ensure_weight_tying, so the head is "
+                                                        "not the embedding any more, as it is in this model "
+                                                        "(train them together with "
+                                                        "ensure_weight_tying)",
+                                                        path);
+    return STATUS_OK;
+}
+
+enum status adapter_file_check(const char *folder, const struct model *model, struct err *err)
+{
+    char path[PATH_SIZE];
+    json_t *json;
+    enum status status = open_config(folder, path, &json, err);
+    if (!status) status = check_tying(path, json, model, err);
+    json_decref(json);
     return status;
 }

@@ -56,10 +56,10 @@ struct model_config {
 struct adapter_config {
     int rank; /* 0: the model has none, and the rest does not matter */
     double alpha;
-    double dropout;                    /* of the adapters' input, while training */
-    bool rslora;                       /* the scale is alpha / sqrt(rank) instead of alpha / rank */
-    bool train_norms, train_head;      /* beside the adapters */
-    uint8_t targets[MODEL_LAYERS_MAX]; /* of each layer: a bit for each enum adapter_target */
+    double dropout; /* of the adapters' input, while training */
+    bool rslora;    /* the scale is alpha / sqrt(rank) instead of alpha / rank */
+    bool train_norms, train_head, train_embedding; /* beside the adapters */
+    uint8_t targets[MODEL_LAYERS_MAX];             /* of each layer: a bit for each enum adapter_target */
 };
 
 /* The model whose weights a model with adapters has. */

@@ -18,6 +18,7 @@ static const char *idle_key(const struct config *c)
     if (c->lora.base != LORA_BASE_AUTO) return "base";
     if (c->lora.train_norms) return "train_norms";
     if (c->lora.train_head) return "train_head";
+    if (c->lora.train_embedding) return "train_embedding";
     return c->lora.alpha != 16 ? "alpha" : NULL;
 }
 
@@ -30,7 +31,8 @@ static enum status read_lora(const struct config *c, struct adapter_config *out,
                                    .dropout = c->lora.dropout,
                                    .rslora = c->lora.rslora,
                                    .train_norms = c->lora.train_norms,
-                                   .train_head = c->lora.train_head};
+                                   .train_head = c->lora.train_head,
+                                   .train_embedding = c->lora.train_embedding};
     enum status status = adapter_targets_read(c->lora.targets, &targets, err);
     if (status) return status;
     if (!model_list_is_valid(c->lora.layers, layers))

@@ -176,6 +176,8 @@ static void print_arithmetic(struct output *out, const struct training_session *
     int64_t trained = model->parameters - model->frozen_parameters,
             trained_bytes = (int64_t)(model->elements * sizeof(float));
     int64_t checkpoint_bytes = trained_bytes * (1 + plan->input.moments);
+    if (model->adapter.rank && model->head.parts == model->embed && !model->embed->frozen)
+        checkpoint_bytes += (int64_t)param_bytes(model->embed); /* once more as head */
     if (!model->adapter.rank) checkpoint_bytes += (int64_t)plan->category_bytes[PLAN_FROZEN];
     bool writes = s->corpus.tokenizer && c->data.format != FORMAT_LABELS;
     int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;

@@ -357,6 +357,7 @@ static const struct row {
     {"lora.double_quant", "", 0, "", FRESH, 0, "tests/core/train/test_nf4_training.c"},
     {"lora.train_norms", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
     {"lora.train_head", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
+    {"lora.train_embedding", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
     {"model.preset", "", 0, "", FRESH, 0, "tests/core/model/test_presets.c"},
     {"model.from", "", 0, "", FRESH, 0, "tests/tui/command/test_model.c"},
     {"model.kind", "", 0, "", FRESH, 0, "tests/core/model/test_hugging_face.c"},

@@ -1,6 +1,6 @@
 /* Adapters: against peft (fixtures made by tests/fixtures/peft/make_peft.py), and in training. The keys
- * lora.rank, lora.alpha, lora.rslora, lora.dropout, lora.targets, lora.layers, lora.train_norms and
- * lora.train_head. */
+ * lora.rank, lora.alpha, lora.rslora, lora.dropout, lora.targets, lora.layers, lora.train_norms,
+ * lora.train_head and lora.train_embedding. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,12 +30,11 @@ enum { BATCH = 2, LENGTH = 40, STEPS = 10, LABELS = BATCH * (LENGTH - 1) };
 
 static const struct fixture {
     const char *name;
-    bool norms, head; /* trained beside the adapters */
+    bool norms, head, embedding; /* trained beside the adapters */
     int parameters;
-} fixtures[] = {{"llama", false, false, 12},
-                {"llama_rslora", false, false, 28},
-                {"qwen2", true, true, 32},
-                {"qwen3", true, false, 37}};
+} fixtures[] = {{"llama", false, false, false, 12},       {"llama_rslora", false, false, false, 28},
+                {"qwen2", true, true, false, 32},         {"qwen3", true, false, false, 37},
+                {"llama_tokens", false, false, true, 13}, {"qwen2_tokens", false, true, true, 14}};
 enum { FIXTURES_COUNT = sizeof fixtures / sizeof *fixtures };
 
 struct adapted {
@@ -77,6 +76,7 @@ static void open_dropping(struct adapted *a, const struct fixture *f, const char
         adapter_file_read(folder, &adapters, &base, &err))
         fail_msg("%s", err.text);
     adapters.train_norms = f->norms, adapters.train_head = f->head;
+    adapters.train_embedding = f->embedding;
     adapters.dropout = dropout;
     if (model_init(&rig->model, &config, &err) || adapter_attach(&rig->model, &adapters, &err))
         fail_msg("%s", err.text);

@@ -225,6 +225,7 @@ static void a_run_is_evaluated_beside_the_base_that_it_was_trained_beside(void *
         {"--model.from=tests/fixtures/nf4/model", "--lora.base=nf4", "--lora.double_quant=false"},
         {"--model.from=tests/fixtures/nf4/model", "--lora.base=fp32"},
         {"--model.from=" PEFT "qwen2", "--lora.base=bf16", "--lora.train_head=true"},
+        {"--model.from=" PEFT "llama", "--lora.base=bf16", "--lora.train_embedding=true"},
     };
     struct stage s;
     open_stage(&s, "stored");
@@ -241,22 +242,58 @@ static void a_run_is_evaluated_beside_the_base_that_it_was_trained_beside(void *
     }
 }
 
-/* Norms and head are trained beside the adapters: what they have learned is in the checkpoint. */
-static void what_is_trained_beside_the_adapters_is_saved(void **state)
+/* Norms and head or embedding are trained beside the adapters: what they have learned is in the checkpoint.
+ */
+static void trained_beside(const char *base, const char *key, int head_count)
 {
-    (void)state;
-    static const char *const keys[4] = {"--lora.layers=1", "--lora.train_norms=true",
-                                        "--lora.train_head=true"};
+    const char *const keys[4] = {"--lora.layers=1", "--lora.train_norms=true", key};
     struct stage s;
+    char from[256];
     open_stage(&s, "beside");
-    double trained = train_and_measure("beside", "--model.from=" PEFT "qwen2", keys);
+    const char *merged = path_in(&s, "merged");
+    snprintf(from, sizeof from, "--model.from=%s", base);
+    double trained = train_and_measure("beside", from, keys);
     expect_loss(trained, loss_of("beside", NULL));
+    process_close(process_run(0, "model", "merge", base, "beside", merged, NULL));
+    expect_loss(trained, loss_of(merged, NULL));
     char *out = process_output("model", "info", "beside", "--json", NULL);
     json_t *info = json_loads(out, 0, NULL);
     /* adapters of q and v of one layer, the norms, the head */
-    assert_int_equal(stage_int(info, "parameters"), 24 + 32 + 24 + 16 + 7 * 24 + VOCABULARY * 24);
+    assert_int_equal(stage_int(info, "parameters"),
+                     24 + 32 + 24 + 16 + 7 * 24 + head_count * VOCABULARY * 24);
     json_decref(info);
     free(out);
+}
+
+static void what_is_trained_beside_the_adapters_is_saved(void **state)
+{
+    (void)state;
+    trained_beside(PEFT "qwen2", "--lora.train_head=true", 1);
+}
+
+/* In the file it is there as head, too. */
+static void a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is(void **state)
+{
+    (void)state;
+    trained_beside(PEFT "llama", "--lora.train_embedding=true", 2);
+}
+
+static void an_embedding_that_peft_has_trained_without_its_head_is_refused(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "untied");
+    const char *folder = path_in(&s, "untied"), *config = path_in(&s, "untied/adapter_config.json");
+    char command[1600];
+    snprintf(command, sizeof command,
+             "cp -r " PEFT "llama_tokens/adapter %s && sed -i 's/\"ensure_weight_tying\": true/"
+             "\"ensure_weight_tying\": false/' %s",
+             folder, config);
+    assert_int_equal(system(command), 0);
+    refused(process_start("evaluate", PEFT "llama_tokens", "--adapter", folder, "--data", tokens_path, NULL),
+            "embed_tokens without ensure_weight_tying");
+    refused(process_start("model", "merge", PEFT "llama_tokens", folder, path_in(&s, "never"), NULL),
+            "embed_tokens without ensure_weight_tying");
 }
 
 static void a_fork_of_adapters_goes_on_from_them(void **state)
@@ -445,7 +482,7 @@ static void keys_that_fit_no_matrix_are_refused(void **state)
         {"--lora.rank=0", "lora.targets has no effect with lora.rank = 0"},
         {"--lora.layers=3", "from 0 to model.num_layers - 1 = 2"},
         {"--lora.layers=x", "lora.layers = x"},
-        {"--lora.train_head=true", "head is its embedding"},
+        {"--lora.train_head=true", "set lora.train_embedding instead"},
         {"--model.from=", "set model.from"},
     };
     struct stage s;
@@ -471,6 +508,10 @@ int main(void)
         cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
         cmocka_unit_test_teardown(what_is_trained_beside_the_adapters_is_saved, process_close_all),
         cmocka_unit_test_teardown(a_run_is_evaluated_beside_the_base_that_it_was_trained_beside,
+                                  process_close_all),
+        cmocka_unit_test_teardown(a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is,
+                                  process_close_all),
+        cmocka_unit_test_teardown(an_embedding_that_peft_has_trained_without_its_head_is_refused,
                                   process_close_all),
         cmocka_unit_test_teardown(a_fork_of_adapters_goes_on_from_them, process_close_all),
         cmocka_unit_test_teardown(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one,
