@@ -40,8 +40,10 @@ int classifier_probabilities(const float *logits, int count, double *out)
 {
     int best = 0;
     double sum = 0;
-    for (int i = 1; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        if (!isfinite(logits[i])) return -1;
         if (logits[i] > logits[best]) best = i;
+    }
     for (int i = 0; i < count; i++) sum += out[i] = exp((double)logits[i] - logits[best]);
     for (int i = 0; i < count; i++) out[i] /= sum;
     return best;

@@ -19,7 +19,8 @@ void classifier_close(struct classifier *classifier); /* harmless on a zeroed st
 void classifier_run(struct classifier *classifier, struct batch_view batch,
                     void (*take)(void *context, int row, const float *logits), void *context);
 
-/* out (count) = softmax(logits); returns the index of the largest, the first of several. */
+/* out (count) = softmax(logits); returns the index of the largest, the first of several, or -1 if one of the
+ * logits is not finite. */
 int classifier_probabilities(const float *logits, int count, double *out);
 
 #endif

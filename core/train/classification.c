@@ -357,6 +357,13 @@ static struct measures cl_measure(const void *data)
     const struct classification *m = data;
     struct confusion confusion = {m->classes, m->counts, (const char *const *)m->names};
     struct class_scores macro = confusion_macro(&confusion);
+    if (!isfinite(m->loss)) /* logits without meaning give no answer */
+        return (struct measures){.count = 5,
+                                 .of = {{"val_loss", m->loss},
+                                        {"accuracy", NAN},
+                                        {"macro_f1", NAN},
+                                        {"macro_precision", NAN},
+                                        {"macro_recall", NAN}}};
     return (struct measures){.count = 5,
                              .of = {{"val_loss", m->loss / (m->weight > 0 ? m->weight : 1)},
                                     {"accuracy", confusion_accuracy(&confusion)},

@@ -101,6 +101,11 @@ static enum status compute(struct classification *c, struct err *err)
                        take, c);
         status = net->backend->stream_wait(net->stream, err);
     }
+    for (int i = 0; !status && i < c->count; i++)
+        if (c->texts[i].best < 0)
+            status = err_set(err, STATUS_CORRUPT,
+                             "the model computes no finite number for a text (its weights are damaged: they "
+                             "hold NaN or infinity, or are far too large)");
     return status;
 }
 

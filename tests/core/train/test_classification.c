@@ -194,6 +194,8 @@ struct trial {
     struct err err;
 };
 
+static const struct backend *trial_backend; /* NULL: the CPU */
+
 /* Trains 20 steps with these words; a failure to open is no failure of the test. */
 static void try_words(struct trial *t, const char *const *words)
 {
@@ -206,7 +208,7 @@ static void try_words(struct trial *t, const char *const *words)
     snprintf(key, sizeof key, "data.train=%s", t->data);
     all[count++] = key;
     while (words && *words) all[count++] = *words++;
-    session_open(&t->session, "classes", NULL, all, 4096);
+    session_open(&t->session, "classes", trial_backend, all, 4096);
     struct err err;
     if (!t->session.corpus.tokenizer && tokenizer_open_bytes(&t->session.corpus.tokenizer, &err))
         fail_msg("%s", err.text);
@@ -329,6 +331,45 @@ static void the_best_is_the_highest_value_of_the_metric(void **state)
     close_trial(&t);
 }
 
+/* The seventh update makes weights of NaN. */
+static int updates;
+
+static void ruinous_adamw(float *w, void *narrow, float *m, float *v, const float *g, size_t n,
+                          const struct update_range *ranges, int range_count, struct optimizer_params params,
+                          struct step_control *control, const struct clip_state *clip, struct stream *stream)
+{
+    cpu_backend()->adamw_step(w, narrow, m, v, g, n, ranges, range_count, params, control, clip, stream);
+    if (++updates != 7) return;
+    for (size_t i = 0; i < n; i++) w[i] = NAN;
+}
+
+/* Answers that nothing has computed are neither counted nor the best. */
+static void numbers_that_are_not_finite_are_reported_and_measure_nothing(void **state)
+{
+    (void)state;
+    struct backend backend = *cpu_backend();
+    struct trial t;
+    backend.adamw_step = ruinous_adamw;
+    trial_backend = &backend;
+    updates = 0;
+    TRY(&t, "eval.metric=accuracy", "checkpoint.every=5");
+    trial_backend = NULL;
+    if (t.status) fail_msg("%s", t.err.text);
+    const struct story *story = &t.session.story;
+    int reported = 0, skipped = 0;
+    for (int i = 0; i < story->event_count; i++) reported += strstr(story->events[i], "not finite") != NULL;
+    for (int i = 0; i < story->step_count; i++) skipped += story->steps[i].clip_scale == 0;
+    assert_true(reported >= 1);
+    assert_int_equal(skipped, 20 - 7);
+    assert_true(isnan(story->evals[story->eval_count - 1].val_loss));
+    assert_true(isnan(value_of(&t, "accuracy")));
+    assert_int_equal(story->measures.confusion.classes, 0);
+    for (int i = 0; i < story->stopping_count; i++)
+        assert_true(!story->stoppings[i].improved || story->stoppings[i].step <= 5);
+    for (int i = 0; i < story->checkpoint_count; i++) assert_true(story->checkpoints[i].step <= 5);
+    close_trial(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +381,7 @@ int main(void)
         cmocka_unit_test(pooling_and_class_weights_change_the_loss),
         cmocka_unit_test(an_evaluation_does_not_depend_on_how_texts_are_packed),
         cmocka_unit_test(the_best_is_the_highest_value_of_the_metric),
+        cmocka_unit_test(numbers_that_are_not_finite_are_reported_and_measure_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

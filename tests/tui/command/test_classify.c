@@ -102,6 +102,20 @@ static void a_run_gives_texts_the_labels_it_learned(void **state)
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
+/* Overwrites the last numbers of the weights by NaN. */
+static void ruin(const char *folder)
+{
+    char path[740];
+    unsigned char nan[64];
+    memset(nan, 0xff, sizeof nan);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -(long)sizeof nan, SEEK_END), 0);
+    assert_int_equal(fwrite(nan, sizeof nan, 1, file), 1);
+    fclose(file);
+}
+
 static void adapters_and_an_export_classify_as_well(void **state)
 {
     (void)state;
@@ -120,6 +134,11 @@ static void adapters_and_an_export_classify_as_well(void **state)
     char *of_run = process_output("classify", "whole", "cloud of it", NULL),
          *of_export = process_output("classify", export, "cloud of it", NULL);
     assert_string_equal(of_run, of_export);
+    ruin(export);
+    struct process *p = process_run(1, "classify", export, "cloud of it", "brick of it", NULL);
+    process_expect_sentence(p, "the model computes no finite number for a text");
+    assert_string_equal(process_stdout(p), "");
+    process_close(p);
     process_close(process_run(0, "train", s.config, "--name=tuned", lora, "--data.format=labels",
                               "--lora.rank=4", "--lora.targets=all", "--train.total_steps=60",
                               "--progress=none", "--train.learning_rate=0.02", "--train.seq_len=48", data,
