@@ -534,9 +534,9 @@ enum status checkpoint_open_weights(const char *folder, const struct model *mode
         if (!status) status = safetensors_open_folder(folder, file, err);
         return status ? status : check_weights(file, model, new_head, err);
     }
-    enum status status = adapter_file_check(folder, model, err);
-    if (!status)
-        status = safetensors_open(checkpoint_join(path, folder, "adapter_model.safetensors"), file, err);
+    enum status status =
+        safetensors_open(checkpoint_join(path, folder, "adapter_model.safetensors"), file, err);
+    if (!status && !file->base) status = adapter_file_check(folder, model, err);
     if (!status) status = check_adapters(file, model, err);
     return status ? status : check_base(folder, file, model, err);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <xxhash.h>
 
 #include "core/base/file.h"
@@ -369,11 +370,45 @@ static enum status check_tying(const char *path, const json_t *json, const struc
     return STATUS_OK;
 }
 
+/* The model_type of the base, from its config.json if it is here, else from the class that peft notes for
+ * some tasks, such as Qwen3ForCausalLM; "" if neither tells. */
+static void read_type(const json_t *json, char *type, size_t size)
+{
+    char folder[sizeof(struct adapter_base){0}.folder], path[PATH_SIZE];
+    const char *name = json_string_value(json_object_get(json, "base_model_name_or_path"));
+    const char *class =
+        json_string_value(json_object_get(json_object_get(json, "auto_mapping"), "base_model_class"));
+    *type = '\0';
+    if (name && !imported_model_find(name, folder, sizeof folder))
+        snprintf(folder, sizeof folder, "%s", name);
+    if (name) snprintf(path, sizeof path, "%s/config.json", folder);
+    if (name && hugging_face_read_type(path, type, size)) return;
+    for (int k = MODEL_AUTO + 1; class && k < MODEL_KINDS; k++) {
+        const char *word = model_kind_word((enum model_kind)k);
+        if (strncasecmp(class, word, strlen(word)) == 0 && strncmp(class + strlen(word), "For", 3) == 0)
+            snprintf(type, size, "%s", word);
+    }
+}
+
+static enum status check_type(const char *path, const json_t *json, const struct model *model,
+                              struct err *err)
+{
+    char type[64];
+    const char *word = model_kind_word(model_kind_of(&model->config));
+    read_type(json, type, sizeof type);
+    if (!*type || strcmp(type, word) == 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: these adapters were trained on a model of the type %s, but %.200s is of the type %s "
+                   "(name the model that they were trained on)",
+                   path, CLEAN_LINE(type), *model->base.folder ? model->base.folder : "this model", word);
+}
+
 enum status adapter_file_check(const char *folder, const struct model *model, struct err *err)
 {
     char path[PATH_SIZE];
     json_t *json;
     enum status status = open_config(folder, path, &json, err);
+    if (!status) status = check_type(path, json, model, err);
     if (!status) status = check_tying(path, json, model, err);
     json_decref(json);
     return status;

@@ -29,8 +29,9 @@ bool adapter_file_exists(const char *folder);
 enum status adapter_file_read(const char *folder, struct adapter_config *out, struct adapter_base *base,
                               struct err *err);
 
-/* Whether adapter_config.json of FOLDER is for this model, as far as it says: that a head that is the
- * embedding stays so. STATUS_USAGE: it is not. */
+/* Whether adapter_config.json of FOLDER is for this model, as far as it says, which matters without a hash of
+ * the base: that the base has the same model_type, and that a head that is the embedding stays so.
+ * STATUS_USAGE: it is not. */
 enum status adapter_file_check(const char *folder, const struct model *model, struct err *err);
 
 #endif

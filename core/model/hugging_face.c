@@ -468,6 +468,17 @@ enum status hugging_face_read_config(const char *path, struct model_config *out,
     return status;
 }
 
+bool hugging_face_read_type(const char *path, char *type, size_t size)
+{
+    json_t *json;
+    if (open_json(path, &json, NULL)) return false;
+    const char *word = json_string_value(json_object_get(json, "model_type"));
+    bool fits = word && strlen(word) < size;
+    if (fits) snprintf(type, size, "%s", word);
+    json_decref(json);
+    return fits;
+}
+
 enum status hugging_face_read_classes(const char *path, struct model *model, struct err *err)
 {
     int count = model->config.num_labels;

@@ -14,6 +14,10 @@ enum status hugging_face_write_config(const struct model_config *config, const s
  * that could change what the model computes and that hugging_face_keys.h does not list. */
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err);
 
+/* Reads model_type alone, of any model, also of an unsupported one; false: the file cannot be read or has
+ * none that fits. */
+bool hugging_face_read_type(const char *path, char *type, size_t size);
+
 /* Reads the classes of the classifier that the file describes, into `model`, which has its sizes: names from
  * id2label, LABEL_0 and so on where it has none. */
 enum status hugging_face_read_classes(const char *path, struct model *model, struct err *err);

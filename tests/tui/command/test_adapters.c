@@ -354,6 +354,19 @@ static const char *changed_adapter(const struct stage *s, const char *from, cons
     return folder;
 }
 
+/* A copy of a fixture's adapters, whose base is on a hub, so that nothing tells its type. */
+static const char *adapters_of_hub(const struct stage *s, const char *name)
+{
+    const char *folder = path_in(s, "hub");
+    char command[1600];
+    snprintf(command, sizeof command,
+             "cp -r " PEFT
+             "%s/adapter %s && sed -i 's,\"tests/.*\",\"someone/a-model\",' %s/adapter_config.json",
+             name, folder, folder);
+    assert_int_equal(system(command), 0);
+    return folder;
+}
+
 /* With one merged into the base and the other beside that; and with both beside the base. */
 static void several_adapters_are_added_up(void **state)
 {
@@ -372,7 +385,7 @@ static void several_adapters_are_added_up(void **state)
     snprintf(twice, sizeof twice, "%s,%s", PEFT "qwen2/adapter", PEFT "qwen2/adapter");
     refused(process_start("evaluate", PEFT "qwen2", "--adapter", twice, "--data", tokens_path, NULL),
             "both bring");
-    snprintf(twice, sizeof twice, "%s,%s", other, PEFT "qwen2/adapter");
+    snprintf(twice, sizeof twice, "%s,%s", other, adapters_of_hub(&s, "qwen2"));
     refused(process_start("evaluate", PEFT "llama", "--adapter", twice, "--data", tokens_path, NULL),
             "lm_head");
 }
@@ -445,7 +458,8 @@ static void another_base_is_refused_in_a_sentence(void **state)
             "was trained on a base whose weights have the hash");
     assert_int_equal(stage_count_leftovers(&s), 0);
     /* other matrices; and another hidden size */
-    refused(process_start("evaluate", PEFT "llama", "--adapter", PEFT "qwen2/adapter", "--data", data, NULL),
+    refused(process_start("evaluate", PEFT "llama", "--adapter", adapters_of_hub(&s, "qwen2"), "--data", data,
+                          NULL),
             "base_model.model.lm_head.weight");
     process_close(
         process_run(0, "train", s.config, "--name=wide", "--train.total_steps=1", "--progress=none", NULL));
@@ -467,6 +481,33 @@ static void another_base_is_refused_in_a_sentence(void **state)
             "holds adapters itself");
     refused(process_start("model", "export", "tuned", "--gguf", "f32", "-o", path_in(&s, "x.gguf"), NULL),
             "holds adapters alone");
+}
+
+/* The matrices that these adapters are for have the same names and sizes in all kinds of models. */
+static void adapters_of_peft_for_another_kind_of_model_are_refused(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "kinds");
+    const char *folder = PEFT "llama_rslora/adapter", *data = tokens_path;
+    refused(process_start("evaluate", PEFT "qwen3", "--adapter", folder, "--data", data, NULL),
+            "trained on a model of the type llama, but " PEFT "qwen3 is of the type qwen3");
+    refused(process_start("model", "merge", PEFT "qwen3", folder, path_in(&s, "never"), NULL),
+            "is of the type qwen3");
+    refused(process_start("evaluate", PEFT "qwen3", "--adapter", PEFT "llama/adapter," PEFT "qwen3/adapter",
+                          "--data", data, NULL),
+            "is of the type qwen3");
+    /* the base is on a hub */
+    char command[1600];
+    folder = adapters_of_hub(&s, "llama");
+    assert_true(loss_of(PEFT "llama", folder) == loss_of(PEFT "llama", PEFT "llama/adapter"));
+    snprintf(command, sizeof command,
+             "sed -i 's/\"auto_mapping\": null/\"auto_mapping\": {\"base_model_class\": "
+             "\"Qwen2ForCausalLM\"}/' %s/adapter_config.json",
+             folder);
+    assert_int_equal(system(command), 0);
+    refused(process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", data, NULL),
+            "trained on a model of the type qwen2, but " PEFT "llama is of the type llama");
 }
 
 static void keys_that_fit_no_matrix_are_refused(void **state)
@@ -520,6 +561,7 @@ int main(void)
         cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
         cmocka_unit_test_teardown(the_reservation_says_what_is_trained, process_close_all),
         cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
+        cmocka_unit_test_teardown(adapters_of_peft_for_another_kind_of_model_are_refused, process_close_all),
         cmocka_unit_test_teardown(keys_that_fit_no_matrix_are_refused, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
