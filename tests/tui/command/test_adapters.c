@@ -390,6 +390,29 @@ static void several_adapters_are_added_up(void **state)
             "lm_head");
 }
 
+/* peft puts adapters into the layers that layers_to_transform lists, null for all. */
+static void the_layers_with_adapters_are_named_for_peft(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"--lora.layers=0,2", "[0,2]"}, {"--lora.layers=", "null"}};
+    struct stage s;
+    open_stage(&s, "layers");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const names[] = {"some", "all"};
+        const char *const keys[4] = {cases[i][0], "--lora.targets=q,down"};
+        double trained = train_and_measure(names[i], "--model.from=" PEFT "llama_rslora", keys);
+        const char *folder = path_in(&s, names[i]);
+        char config[800];
+        process_close(process_run(0, "model", "export", names[i], "-o", folder, NULL));
+        snprintf(config, sizeof config, "%s/adapter_config.json", folder);
+        json_t *json = json_load_file(config, 0, NULL),
+               *want = json_loads(cases[i][1], JSON_DECODE_ANY, NULL);
+        assert_true(json_equal(json_object_get(json, "layers_to_transform"), want));
+        json_decref(json), json_decref(want);
+        expect_loss(trained, loss_of(folder, NULL));
+    }
+}
+
 static void what_peft_computes_otherwise_is_refused_by_name(void **state)
 {
     (void)state;
@@ -399,6 +422,7 @@ static void what_peft_computes_otherwise_is_refused_by_name(void **state)
         {"\"use_dora\": false", "\"use_dora\": true", "use_dora is true, only false is supported"},
         {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias is \"all\""},
         {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern is {\"q_proj\":2}"},
+        {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern is {\"q_proj\":2}"},
         {"\"r\": 4", "\"r\": 0", "r is 0, must be a whole number from 1"},
         {"\"r\": 4", "\"r\": 25", "self_attn.q_proj.weight is 32 x 24"},
         {"\"r\": 4", "\"r\": 4.5", "r is 4.5"},
@@ -558,6 +582,7 @@ int main(void)
         cmocka_unit_test_teardown(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one,
                                   process_close_all),
         cmocka_unit_test_teardown(several_adapters_are_added_up, process_close_all),
+        cmocka_unit_test_teardown(the_layers_with_adapters_are_named_for_peft, process_close_all),
         cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
         cmocka_unit_test_teardown(the_reservation_says_what_is_trained, process_close_all),
         cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
