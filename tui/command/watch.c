@@ -8,12 +8,20 @@
 #include "tui/view/screen.h"
 
 /* The fields of the form of a new run: the keys used most. An empty field is left to the trainer; the
- * defaults shown are the configuration's, except for the two fields that are not keys. */
+ * defaults shown are the configuration's, except where the list has a word of its own. */
 static const struct form_field offered[] = {
     {"name", "name", "the preset's", "name of the run; its id adds date and time", NULL},
     {"model.preset", "preset", NULL, "size of the model", NULL},
+    {"model.from", "fine-tune", "no model",
+     "a model to train further, with its sizes and tokenizer: a folder or the name of an imported model",
+     NULL},
+    {"lora.rank", "LoRA rank", NULL,
+     "rank of the adapters that are trained beside that model, which stays frozen; 0: it is trained itself",
+     NULL},
     {"data.train", "data", NULL, "a recipe (kjv), token files or texts: a name, a folder, a pattern, a list",
      NULL},
+    {"data.format", "data format", NULL,
+     "text; instructions: conversations, of which the answers are learned; labels: texts to classify", NULL},
     {"data.tokenizer", "tokenizer", NULL, "bytes, bpe:N or a tokenizer.json", NULL},
     {"train.total_steps", "steps", NULL, "optimizer steps until the run is finished", NULL},
     {"train.batch_size", "batch size", NULL, "sequences per micro-batch", NULL},

@@ -176,6 +176,25 @@ static void draw_preview(struct grid *grid, struct rect area, const struct form_
     wrap_draw(grid, text, STYLE_WARN, preview->warning);
 }
 
+/* Draws the fields, a blank row and the line that starts the run. Where they do not fit, the fields scroll
+ * above that line; in a single row, only the line in focus is drawn. */
+static void draw_lines(struct workbench *workbench, struct grid *grid, struct rect area,
+                       struct form_state *state)
+{
+    bool focused = state->at == state->count, fit = (int)state->count + 2 <= area.h;
+    bool start = focused || area.h > 1;
+    size_t page = fit ? state->count : (size_t)(area.h - start);
+    table_scroll(&state->scroll, focused ? state->count - 1 : state->at, state->count, page);
+    for (size_t i = state->scroll; i < state->count && i - state->scroll < page; i++) {
+        struct rect row = {area.x, area.y + (int)(i - state->scroll), area.w, 1};
+        draw_field(grid, row, &workbench->options.fields[i], &state->input[i], i == state->at);
+    }
+    struct rect last = {area.x + 1, area.y + (fit ? (int)state->count + 1 : area.h - 1), area.w, 1};
+    if (start)
+        grid_line(grid, &last, STYLE_GOOD, ATTR_BOLD | (focused ? ATTR_REVERSE : 0), " %s ",
+                  state->launch.pid ? "starting ..." : "Start training");
+}
+
 static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct form_state *state = opaque;
@@ -190,17 +209,7 @@ static void form_draw(struct workbench *workbench, void *opaque, struct grid *gr
         draw_preview(grid, (struct rect){grid->w - beside - 1, 2, beside, body.h}, state);
         body.w = grid->w - beside - 2;
     }
-    size_t rows = state->count + 2, page = (size_t)body.h; /* fields, a blank row, the start line */
-    table_scroll(&state->scroll, state->at < state->count ? state->at : state->count + 1, rows, page);
-    for (size_t i = state->scroll; i < rows && i - state->scroll < page; i++) {
-        struct rect row = {body.x, body.y + (int)(i - state->scroll), body.w, 1};
-        if (i < state->count)
-            draw_field(grid, row, &workbench->options.fields[i], &state->input[i], i == state->at);
-        else if (i == state->count + 1)
-            grid_line(grid, &(struct rect){row.x + 1, row.y, row.w, 1}, STYLE_GOOD,
-                      ATTR_BOLD | (state->at == state->count ? ATTR_REVERSE : 0), " %s ",
-                      state->launch.pid ? "starting ..." : "Start training");
-    }
+    draw_lines(workbench, grid, body, state);
 }
 
 /* --- keys --- */

@@ -174,7 +174,7 @@ static void how_a_run_stands_is_said_in_words_that_fit(void **state)
 static void the_form_says_everything_on_narrow_screens(void **state)
 {
     (void)state;
-    static const int sizes[][2] = {{40, 12}, {60, 18}, {80, 24}, {120, 40}};
+    static const int sizes[][2] = {{40, 10}, {40, 12}, {60, 18}, {80, 24}, {120, 40}};
     char home[1024];
     store_fixture_home("form", home, sizeof home);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -184,6 +184,9 @@ static void the_form_says_everything_on_narrow_screens(void **state)
         headless_expect(workbench, w, h, w, headless_fields[1].hint);
         if (w >= 80) headless_expect(workbench, w, h, 50, "sample prompt In the beginning (default)");
         headless_expect_not(workbench, w, h, "…");
+        if (h > 10) headless_expect(workbench, w, h, w, "Start training"); /* however the fields scroll */
+        headless_type(workbench, "\t\t\t");
+        headless_expect(workbench, w, h, w, "Start training");
         workbench_key(workbench, K_F5);
         headless_expect(workbench, w, h, w,
                         "The trainer prepares its data before the run begins. Esc cancels.");
@@ -319,6 +322,22 @@ static void one_of_a_thing_is_not_many(void **state)
     assert_non_null(strstr(preview.facts, " parameters; 1 step of 4.10k tokens, "));
 }
 
+static void the_form_foresees_how_much_of_a_model_its_adapters_train(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"model.from=tests/fixtures/peft/llama", "train.seq_len=16",
+                                           "train.total_steps=1", "lora.rank=2"};
+    static struct form_preview preview;
+    form_preview_make(settings, 2, &preview);
+    assert_string_equal(preview.problem, "");
+    assert_memory_equal(preview.facts, "14.3k parameters; ", 18);
+    form_preview_make(settings, 4, &preview);
+    assert_string_equal(preview.problem, "");
+    assert_non_null(strstr(preview.facts, "576 of 14.8k parameters trained; 1 step of "));
+    form_preview_make((const char *const[]){settings[0], settings[1], "lora.rank=99"}, 3, &preview);
+    assert_non_null(strstr(preview.problem, "lora.rank = 99"));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +347,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_newest_event_has_the_lines_that_the_sample_leaves_blank),
         cmocka_unit_test(the_side_panel_wraps_its_events),
         cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
+        cmocka_unit_test(the_form_foresees_how_much_of_a_model_its_adapters_train),
         cmocka_unit_test(the_form_turns_choices_and_edits_texts),
         cmocka_unit_test_teardown(the_form_says_everything_on_narrow_screens, end_trainers),
         cmocka_unit_test_teardown(escape_ends_a_trainer_that_the_form_has_started, end_trainers),

@@ -117,7 +117,7 @@ static void the_form_shows_defaults_and_hints_at_three_sizes(void **state)
         pty_wait_text(pty, "shakespeare (default)");
         pty_wait_text(pty, "2000 (default)");
         pty_wait_text(pty, "Start training");
-        pty_send(pty, "\t\t");
+        pty_send(pty, "\t\t\t\t");
         pty_wait_text(pty, "a recipe (kjv)");
         pty_send(pty, "q?n"); /* text, not keys */
         pty_wait_text(pty, "q?n");
@@ -134,7 +134,7 @@ static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 100);
     pty_wait_text(pty, "3 runs");
-    pty_send(pty, "n\t\t\t\t");
+    pty_send(pty, "n\t\t\t\t\t\t\t");
     pty_wait_text(pty, "optimizer steps until");
     pty_send(pty, "many\x12");
     pty_wait_text(pty, "not started");
@@ -226,9 +226,9 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     assert_int_equal(file_write_atomic(corpus, text, sizeof text - 1, &err), STATUS_OK);
     struct pty *pty = terminal_open(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
     pty_wait_text(pty, "No runs yet.");
-    pty_send(pty, "nfrom-form\t\t");
+    pty_send(pty, "nfrom-form\t\t\t\t");
     pty_send(pty, corpus);
-    pty_send(pty, "\tbytes\t100000\t1\t16\x12"); /* tokenizer, steps, batch, sequence; Ctrl-R */
+    pty_send(pty, "\t\tbytes\t100000\t1\t16\x12"); /* format, tokenizer, steps, batch, sequence; Ctrl-R */
     pty_wait_text(pty, "● running");
     pty_wait_text(pty, "/ 100,000 steps");
     pty_wait_text(pty, "from-form");
@@ -372,6 +372,35 @@ static void stopping_asks_first_and_sends_an_order(void **state)
 
 #define TEST(name) cmocka_unit_test(name)
 
+static void the_form_starts_a_run_that_trains_adapters(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct {
+        uint64_t count;
+        uint32_t tokens[2000];
+    } file = {.count = 2000};
+    char tokens[1200], environment[1200], home[1100];
+    for (uint32_t i = 0; i < 2000; i++) file.tokens[i] = i % 47; /* the vocabulary of the model */
+    snprintf(home, sizeof home, "%s/tune", getenv("ANNEAL_TEST_DIR"));
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    snprintf(tokens, sizeof tokens, "%s/t.tok", getenv("ANNEAL_TEST_DIR"));
+    assert_int_equal(file_make_folders(home, &err), STATUS_OK);
+    assert_int_equal(file_write_atomic(tokens, &file, sizeof file, &err), STATUS_OK);
+    struct pty *pty = terminal_open(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
+    pty_wait_text(pty, "No runs yet.");
+    pty_send(pty, "ntuned\t\ttests/fixtures/peft/llama\t2\t");
+    pty_send(pty, tokens);
+    pty_send(pty, "\t\t\t3\t1\t16"); /* format, tokenizer, steps, batch, sequence */
+    pty_wait_text(pty, "parameters trained; 3 steps of 16 tokens");
+    pty_send(pty, "\x12"); /* Ctrl-R: start */
+    pty_wait_text(pty, "finished");
+    pty_wait_text(pty, "576 of 14.8k parameters trained");
+    pty_send(pty, "qq");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -384,6 +413,7 @@ int main(void)
         TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
         TEST(train_with_watch_arrives_at_its_run),
+        TEST(the_form_starts_a_run_that_trains_adapters),
         TEST(a_run_started_from_the_form_outlives_the_workbench),
         TEST(the_table_of_runs_fits_the_terminal),
         TEST(keys_change_charts_cursor_and_zoom),
