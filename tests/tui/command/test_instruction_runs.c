@@ -212,7 +212,6 @@ static void rows_of_added_tokens_are_trained_and_saved(void **state)
     open_place(&p, "instructions-tokens");
     stage_write(p.template, turns, strlen(turns));
     snprintf(folder, sizeof folder, "%s/with-tokens", p.stage.folder);
-    snprintf(exported, sizeof exported, "%s/tuned", p.stage.folder);
     snprintf(from, sizeof from, "--model.from=%s", folder);
     process_close(process_run(0, "train", p.stage.config, "--name", "plain", "--data.tokenizer=bpe:300",
                               "--model.vocab_size=300", "--progress=none", NULL));
@@ -227,15 +226,22 @@ static void rows_of_added_tokens_are_trained_and_saved(void **state)
         assert_true(fabs((double)rows[300 * 32 + j] - mean) < 1e-6 &&
                     rows[301 * 32 + j] == rows[300 * 32 + j]);
     }
-    process_close(process_run(0, "train", from, "--name", "tuned", "--data.format=instructions", p.data_word,
-                              "--train.seq_len=64", "--train.batch_size=4", "--train.total_steps=30",
-                              "--train.threads=1", "--progress=none", NULL));
-    process_close(process_run(0, "model", "export", "tuned", "-o", exported, NULL));
-    const float *trained = open_embedding(exported, &tuned, 302);
-    for (int i = 300; i < 302; i++)
-        assert_true(memcmp(trained + i * 32, rows + i * 32, 32 * sizeof *rows) != 0);
+    static const char *const keys[][2] = {{NULL}, {"--lora.rank=2", "--lora.train_embedding=true"}};
+    for (int adapters = 0; adapters < 2; adapters++) {
+        const char *name = adapters ? "adapters" : "tuned";
+        snprintf(exported, sizeof exported, "%s/%s", p.stage.folder, name);
+        process_close(process_run(0, "train", from, "--name", name, "--data.format=instructions", p.data_word,
+                                  "--train.seq_len=64", "--train.batch_size=4", "--train.total_steps=30",
+                                  "--train.threads=1", "--progress=none", keys[adapters][0],
+                                  keys[adapters][1], NULL));
+        process_close(adapters ? process_run(0, "model", "merge", folder, name, exported, NULL)
+                               : process_run(0, "model", "export", name, "-o", exported, NULL));
+        const float *trained = open_embedding(exported, &tuned, 302);
+        for (int i = 300; i < 302; i++)
+            assert_true(memcmp(trained + i * 32, rows + i * 32, 32 * sizeof *rows) != 0);
+        safetensors_close(&tuned);
+    }
     safetensors_close(&base);
-    safetensors_close(&tuned);
     process_close(process_run(2, "model", "add-tokens", "plain", folder, "x", NULL)); /* it exists */
     assert_int_equal(stage_count_leftovers(&p.stage), 0);
 }
