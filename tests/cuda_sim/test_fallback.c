@@ -38,7 +38,7 @@ static void expect_query(const struct stage *s, const char *sql, const char *exp
 }
 
 /* Expects the run `name` and the run "cpu" to have the same losses. */
-static void expect_cpus_losses(const char *name)
+static void expect_losses(const char *name, double tolerance)
 {
     struct history want, got;
     history_read("cpu", &want);
@@ -46,7 +46,7 @@ static void expect_cpus_losses(const char *name)
     assert_int_equal(got.count, want.count);
     for (int64_t i = 0; i < want.count; i++) {
         double a = strtod(want.steps[i].values, NULL), b = strtod(got.steps[i].values, NULL);
-        if (!(fabs(a - b) <= LOSS_TOLERANCE * fabs(a)))
+        if (!(fabs(a - b) <= tolerance * fabs(a)))
             fail_msg("step %d: loss %.9g instead of the CPU's %.9g", (int)i, b, a);
     }
     history_release(&want);
@@ -98,7 +98,7 @@ static void expect_fall_back(const struct failure *f)
     if (strncmp(stored, "2warning: ", 10) != 0 || !strstr(stored, f->says)) fail_msg("stored: %s", stored);
     free(stored);
     expect_query(&s, "select count(*) from evals where val_loss is null or nan != 0", "0");
-    expect_cpus_losses("auto"); /* which also reads the CSV */
+    expect_losses("auto", LOSS_TOLERANCE); /* which also reads the CSV */
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
@@ -163,6 +163,40 @@ static void streams_that_are_late_fall_back_from_the_same_step(void **state)
     a_launch_without_memory_loses_no_step(state);
 }
 
+/* The base is loaded again from its folder, the adapters from the newest whole checkpoint. */
+static void adapters_go_on_beside_their_base_on_the_cpu(void **state)
+{
+    (void)state;
+    static const char *const cases[4][3] = {
+        {"fault_at:2:embedding_gather", "auto", "1:0:failed 2:0:finished"},
+        {"fault_at:9:embedding_gather", "nf4", "1:0:failed 2:6:finished"},
+        {"lost_at:6:256", "auto", "1:0:failed 2:3:finished"},
+        {"no_room_at:3:optimizer_update", "nf4", "1:0:failed 2:2:finished"},
+    };
+    for (int i = 0; i < 4; i++) {
+        struct stage s;
+        char from[720], base[32];
+        stage_open(&s, "adapters");
+        snprintf(from, sizeof from, "--model.from=%s/base", s.folder);
+        snprintf(base, sizeof base, "--lora.base=%s", cases[i][1]);
+        simulated_plugin_use(cases[i][0]);
+        process_close(process_run(0, "train", s.config, SMALL, "--train.total_steps=4", "--name=base",
+                                  "--device=cpu", "--progress=none", NULL));
+        process_close(process_run(0, "model", "export", "base", "-o", strchr(from, '/'), NULL));
+#define ADAPTERS                                                                                             \
+    s.config, EIGHT, from, base, "--lora.rank=4", "--train.learning_rate=0.02", "--sample.every=0",          \
+        "--progress=none"
+        process_close(process_run(0, "train", ADAPTERS, "--name=cpu", "--device=cpu", NULL));
+        process_close(process_run(0, "train", ADAPTERS, "--name=auto", NULL));
+        expect_query(&s,
+                     "select group_concat(segment || ':' || coalesce(first_step, '') || ':' || status, ' ')"
+                     " from segments where run_id like '%auto'",
+                     cases[i][2]);
+        expect_losses("auto", *cases[i][1] == 'n' ? 2e-3 : LOSS_TOLERANCE);
+        assert_int_equal(stage_count_leftovers(&s), 0);
+    }
+}
+
 static void a_bf16_run_continues_in_fp32(void **state)
 {
     (void)state;
@@ -196,7 +230,7 @@ static void cuda_alone_fails_with_a_sentence_and_can_be_resumed_on_the_cpu(void 
     process_close(process_run(0, "resume", "gpu", "--device=cpu", "--progress=none", NULL));
     expect_query(&s, "select device, status, steps, segment from runs where name = 'gpu'",
                  "cpu|finished|8|2");
-    expect_cpus_losses("gpu");
+    expect_losses("gpu", LOSS_TOLERANCE);
 }
 
 static void cuda_alone_without_a_checkpoint_says_that_there_is_none(void **state)
@@ -491,7 +525,7 @@ static void a_checkpoint_of_either_device_resumes_on_the_other(void **state)
                                   "--device", i ? "cpu" : "cuda", "--progress=none", NULL));
         process_close(process_run(0, "resume", name, "--train.total_steps=12", "--device", i ? "cuda" : "cpu",
                                   "--progress=none", NULL));
-        expect_cpus_losses(name);
+        expect_losses(name, LOSS_TOLERANCE);
     }
     expect_query(&s,
                  "select group_concat(name || ' ' || device || ' ' || steps, ', ') from (select * from runs"
@@ -557,6 +591,7 @@ int main(void)
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(a_precision_that_the_cpu_lacks_names_its_key, simulated_plugin_forget),
         cmocka_unit_test_teardown(auto_trains_on_the_cpu_in_its_own_precision, simulated_plugin_forget),
+        cmocka_unit_test_teardown(adapters_go_on_beside_their_base_on_the_cpu, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_checkpoint_of_either_device_resumes_on_the_other,
                                   simulated_plugin_forget),
         cmocka_unit_test_teardown(text_is_generated_on_either_device, simulated_plugin_forget),
