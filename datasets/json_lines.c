@@ -1,8 +1,8 @@
 /* See json_lines.h. */
 #include "datasets/json_lines.h"
 
-#include <jansson.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <string.h>
 
 static bool is_blank(const char *text, size_t n)
