@@ -1,20 +1,15 @@
 /* Instruction tuning, a task of task.h. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/text.h"
-#include "core/train/task.h"
+#include "core/train/token_task.h"
 #include "datasets/examples.h"
-#include "datasets/prefetch.h"
 
 struct instructions {
-    const struct config *config;
-    struct example_rows rows[2];  /* by part */
-    struct prefetch *prefetch[2]; /* the second NULL without validation data */
-    const struct corpus *corpus;
-    struct token_loss loss; /* of an evaluation */
+    struct token_task task;
+    struct example_rows rows[2]; /* by part */
 };
 
 static void it_close(void *data)
@@ -22,7 +17,7 @@ static void it_close(void *data)
     struct instructions *m = data;
     if (!m) return;
     for (int part = 0; part < 2; part++) {
-        prefetch_close(m->prefetch[part]);
+        prefetch_close(m->task.prefetch[part]);
         example_rows_close(&m->rows[part]);
     }
     free(m);
@@ -34,8 +29,8 @@ static enum status it_open(struct config *c, const struct corpus *corpus, const 
     struct instructions *m = calloc(1, sizeof *m);
     (void)progress; /* the corpus is prepared */
     if (!m) return err_no_memory(err, "the batches");
-    m->config = c;
-    m->corpus = corpus;
+    m->task.config = c;
+    m->task.corpus = corpus;
     enum status status = task_check_vocabulary(c, corpus, err);
     if (!status)
         status =
@@ -45,7 +40,7 @@ static enum status it_open(struct config *c, const struct corpus *corpus, const 
     for (int part = 0; !status && part < 2; part++)
         if (m->rows[part].count)
             status = prefetch_open(example_rows_source(&m->rows[part]), (int)c->train.batch_size,
-                                   c->train.async, &m->prefetch[part], err);
+                                   c->train.async, &m->task.prefetch[part], err);
     if (status)
         it_close(m);
     else
@@ -70,38 +65,9 @@ static double it_labels(const void *data, enum task_part part, uint64_t cursor, 
 
 static struct batch_view it_batch(void *data, enum task_part part, uint64_t cursor, int count)
 {
-    struct prefetched taken = prefetch_take(((struct instructions *)data)->prefetch[part], cursor, count);
+    struct prefetched taken =
+        prefetch_take(((struct instructions *)data)->task.prefetch[part], cursor, count);
     return (struct batch_view){taken.inputs, taken.targets, taken.positions, count, rows_of(data, part)->T};
-}
-
-static double it_waited(const void *data)
-{
-    return prefetch_waited(((const struct instructions *)data)->prefetch[TASK_TRAINING]);
-}
-
-static void it_begin(void *data)
-{
-    ((struct instructions *)data)->loss = (struct token_loss){0};
-}
-
-static void it_judge(void *data, struct network *network, struct batch_view batch)
-{
-    token_loss_judge(&((struct instructions *)data)->loss, network, batch);
-}
-
-static struct measures it_measure(const void *data)
-{
-    return token_loss_measures(&((const struct instructions *)data)->loss);
-}
-
-static struct corpus_mark it_mark(const void *data)
-{
-    return corpus_mark_of(((const struct instructions *)data)->corpus);
-}
-
-static double it_guess(const void *data)
-{
-    return log(((const struct instructions *)data)->config->model.sizes.vocab_size);
 }
 
 static void it_note(const void *data, char *buf, size_t size)
@@ -123,21 +89,13 @@ static void it_note(const void *data, char *buf, size_t size)
 
 const struct task *instruction_tuning(void)
 {
-    static const struct task task = {.name = "instruction tuning",
-                                     .writes_text = true,
+    static const struct task task = {TOKEN_TASK,
+                                     .name = "instruction tuning",
                                      .open = it_open,
                                      .close = it_close,
-                                     .describe = task_of_tokens_describe,
-                                     .start = task_of_tokens_start,
-                                     .mark = it_mark,
                                      .examples = it_examples,
                                      .labels = it_labels,
                                      .batch = it_batch,
-                                     .waited = it_waited,
-                                     .begin = it_begin,
-                                     .judge = it_judge,
-                                     .measure = it_measure,
-                                     .guess = it_guess,
                                      .note = it_note};
     return &task;
 }

@@ -60,16 +60,6 @@ const struct task *language_modelling(void);
  * in language modelling. */
 const struct task *instruction_tuning(void);
 
-/* An evaluation of a task whose labels are tokens: adds a batch; and measures val_loss and val_perplexity. */
-struct token_loss {
-    double sum, labels;
-};
-void token_loss_judge(struct token_loss *loss, struct network *network, struct batch_view batch);
-struct measures token_loss_measures(const struct token_loss *loss);
-/* Such a task has nothing to describe and nothing to start. */
-enum status task_of_tokens_describe(const void *data, struct model *model, struct err *err);
-enum status task_of_tokens_start(void *data, struct network *network, struct err *err);
-
 /* STATUS_USAGE if the corpus has a token that a model of the configuration has no row for. */
 enum status task_check_vocabulary(const struct config *config, const struct corpus *corpus, struct err *err);
 
