@@ -16,6 +16,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
 #include "runs/columns.h"
@@ -299,6 +300,26 @@ static const struct options defaults = {.device = "auto", .step = -1};
 
 /* ---- configuration ---- */
 
+/* A name as model.from becomes the folder that it stands for: a run's newest checkpoint, or an imported
+ * model.
+ */
+static enum status find_from(struct config *config, struct err *err)
+{
+    char folder[sizeof config->model.from];
+    struct model_choice choice = {.doing = "starting", .source = config->model.from, .step = -1};
+    if (!*config->model.from || strchr(config->model.from, '/')) return STATUS_OK;
+    enum status status = model_choice_find(&choice, folder, sizeof folder, NULL, err);
+    if (status) return err_prefix(err, "model.from");
+    if (adapter_file_exists(folder))
+        return err_set(
+            err, STATUS_USAGE,
+            "model.from = %.80s: this run trained adapters alone (make a model of them and their base "
+            "with `%s model merge`, or go on with them: %s fork %.80s)",
+            config->model.from, TEXT_PROGRAM, TEXT_PROGRAM, config->model.from);
+    memcpy(config->model.from, folder, sizeof folder);
+    return STATUS_OK;
+}
+
 /* Applies the settings on top of `config` and finishes it. A resumed run may be started from another folder,
  * so existing paths become absolute. */
 static enum status apply_settings(const struct words *words, struct config *config, struct err *err)
@@ -306,6 +327,7 @@ static enum status apply_settings(const struct words *words, struct config *conf
     enum status status = STATUS_OK;
     for (int i = 0; !status && i < words->setting_count; i++)
         status = config_read_word(config, words->settings[i], err);
+    if (!status) status = find_from(config, err);
     if (!status) status = config_finish(config, err);
     if (status) return status;
     inputs_make_absolute(config->data.train, sizeof config->data.train);

@@ -339,6 +339,27 @@ static void weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer(void **s
     process_close(process_run(0, "resume", "light-fork", "--train.total_steps=70", "--progress=none", NULL));
 }
 
+static void a_run_starts_from_the_weights_of_another_one_by_its_name(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "from");
+    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", NULL));
+    process_close(process_run(0, "train", s.config, "--name=more", "--model.from=base",
+                              "--train.total_steps=1", "--progress=none", NULL));
+    char *text = stage_query(&s, "select text from events where text like 'starts with the weights of %'");
+    const char *end = text ? strstr(text, "-base/checkpoints/step-40") : NULL;
+    assert_non_null(end);
+    free(text);
+    process_close(process_run(0, "resume", "more", "--train.total_steps=2", "--progress=none", NULL));
+    process_expect_sentence(process_run(1, "train", s.config, "--model.from=nobody", NULL),
+                            "model.from: run \"nobody\": there is no such run");
+    process_close(process_run(0, "train", s.config, "--name=tuned", "--model.from=base", "--lora.rank=2",
+                              "--train.total_steps=1", "--progress=none", NULL));
+    process_expect_sentence(process_run(2, "train", s.config, "--model.from=tuned", NULL),
+                            "this run trained adapters alone");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -353,6 +374,7 @@ int main(void)
         TEST(a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them),
         TEST(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues),
         TEST(weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer),
+        TEST(a_run_starts_from_the_weights_of_another_one_by_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
