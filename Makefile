@@ -119,7 +119,7 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 GENERATE := $(BUILD)/docs/generate
 MAN := $(BUILD)/man/anneal.1
 
-.PHONY: help all docs deps test-deps demo demo-classify test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
+.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -130,7 +130,7 @@ help:
 	@echo "make demo-classify  train a model on its verses, and from it classifiers, and compare them with a bag of words"
 	@echo "make test           install what is missing, build, run the whole test suite"
 	@echo "make test-long      the same with the soak and crash tests at full length, before a release"
-	@echo "make run-tests      the test suite without installing anything"
+	@echo "make run-tests      the test suite without installing anything; make tests only builds its programs"
 	@echo "make docs           write docs/reference anew, from the tables of the program; make check compares it"
 	@echo "make check          layout, include arrows, warnings of clang"
 	@echo "make coverage       which lines the test suite runs: a table by folder, and build-coverage/html/"
@@ -315,7 +315,8 @@ THREADED := core/base/test_base core/checkpoint/test_saves core/train/test_step_
             core/train/test_trainer core/train/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash \
             runs/test_failing_store runs/reservations/test_ledger runs/test_writer tui/command/test_memory_share \
             tui/command/test_steering tui/command/test_train
-run-tests: $(MAIN) $(HEAP_COUNTER) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
+tests: $(MAIN) $(HEAP_COUNTER) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
+run-tests: tests
 	@tests/run.sh $(BUILD)
 
 # Also where a test fails: it is the tests that are measured.
