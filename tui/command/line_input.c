@@ -218,8 +218,9 @@ static bool open_editor(struct line_input *in)
     el_set(in->editor, EL_PROMPT, show_prompt);
     el_set(in->editor, EL_HIST, history, in->history);
     el_set(in->editor, EL_GETCFN, read_character);
-    el_set(in->editor, EL_ADDFN, "anneal-paste", "takes a pasted text", paste);
-    el_set(in->editor, EL_ADDFN, "anneal-suspend", "stops the job", suspend);
+    /* the names in wide characters: libedit would copy others and never free them */
+    el_wset(in->editor, EL_ADDFN, L"anneal-paste", L"takes a pasted text", paste);
+    el_wset(in->editor, EL_ADDFN, L"anneal-suspend", L"stops the job", suspend);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         el_set(in->editor, EL_BIND, keys[i][0], keys[i][1], NULL);
     return true;
