@@ -365,7 +365,7 @@ demo: deps
 # Trains in the foreground, for some half an hour on two cores: the model of the verses, and two classifiers from it.
 demo-classify: deps
 	@$(MAKE) -s --no-print-directory $(MAIN)
-	@tests/demo/classify_kjv.sh $(MAIN)
+	@docs/examples/classify_kjv.sh $(MAIN)
 
 bench: $(MAIN) $(BENCHES)
 	@tests/bench/run.sh $(BUILD)

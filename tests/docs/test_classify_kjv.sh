@@ -9,7 +9,7 @@ if ! command -v bible >/dev/null; then
 fi
 home=$(mktemp -d) || exit 1
 trap 'rm -rf "$home"' EXIT
-ANNEAL_HOME=$home ANNEAL_LEDGER=$home tests/demo/classify_kjv.sh "$binary" --small >"$home/out" 2>&1
+ANNEAL_HOME=$home ANNEAL_LEDGER=$home docs/examples/classify_kjv.sh "$binary" --small >"$home/out" 2>&1
 status=$?
 if [ $status = 0 ] && grep -Eq '^testament +bag of words +0\.9264 +0\.9037$' "$home/out" &&
     grep -Eq '^group +bag of words +0\.73[0-9]+ ' "$home/out" && grep -Eq '^group +anneal +0\.[0-9]+ +0\.[0-9]+$' "$home/out"; then

@@ -2,7 +2,7 @@
 # make demo-classify: trains a language model on verses of the King James Bible, and from it two classifiers, which tell the
 # Old Testament from the New and name the group of books; prints their scores beside those of a bag of words.
 #
-#     tests/demo/classify_kjv.sh [BINARY] [--small]      --small: tiny models and few steps, to see that all of it runs
+#     docs/examples/classify_kjv.sh [BINARY] [--small]      --small: tiny models and few steps, to see that all of it runs
 #
 # Every tenth verse is held out: neither the language model nor the classifiers nor the bag of words learn from it. The bag of
 # words is multinomial naive Bayes over lower-case words, with one added to each count.
