@@ -12,6 +12,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "datasets/json_lines.h"
 
 enum { FIELD_MAX = 64 << 20, NAMES_SHOWN = 200 };
 
@@ -218,23 +219,14 @@ static enum status read_object(struct reader *r, const json_t *object)
 
 static enum status read_jsonl(struct reader *r, const char *text, size_t n)
 {
-    for (const char *at = text, *end = text + n, *next; at < end && !r->status; at = next) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        json_error_t problem;
-        next = newline ? newline + 1 : end;
-        r->row.line++;
-        r->row.done = (uint64_t)(next - text);
-        if (at + blanks(at, (size_t)(next - at)) == next) continue;
-        json_t *object =
-            json_loadb(at, (size_t)(next - at), JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
-        if (!object)
-            return r->status =
-                       err_set(r->err, STATUS_CORRUPT,
-                               "%s: line %" PRIu64 " column %d: %s (each line must be one JSON object)",
-                               r->path, r->row.line, problem.column, problem.text);
-        read_object(r, object);
-        json_decref(object);
+    struct json_lines lines = {.path = r->path, .text = text, .n = n};
+    bool more = true;
+    while (!r->status && !(r->status = json_lines_next(&lines, &more, r->err)) && more) {
+        r->row.line = lines.line;
+        r->row.done = lines.at < n ? lines.at : n; /* the last line may have no end */
+        read_object(r, lines.object);
     }
+    json_lines_close(&lines);
     return r->status;
 }
 
