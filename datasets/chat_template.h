@@ -21,7 +21,7 @@ struct json_t; /* of Jansson */
 
 struct chat_template;
 
-/* What a model's conversations look like: its chat template, which is not read yet. */
+/* The format of a model's conversations: its chat template as text, not parsed yet. */
 struct chat_format {
     char *source; /* of the template, n bytes; owned */
     size_t n;

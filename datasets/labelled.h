@@ -24,7 +24,7 @@ struct labelled_example {
     uint64_t hash; /* of its text */
 };
 
-/* What was noteworthy in the rows read. */
+/* Counts of unusual rows, to be reported once. */
 struct labelled_report {
     uint64_t rows, truncated, longest; /* the most tokens of a text, before it was cut */
     uint64_t empty, empty_line; /* texts without a token, which are left out, and the line of the first */

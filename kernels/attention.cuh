@@ -62,7 +62,7 @@ struct attention_shape {
     }
 };
 
-/* What a block of the forward pass works on: a tile of queries of one head, which have the positions t0, t0 +
+/* The part of the forward pass that one block computes: a tile of queries of one head, which have the positions t0, t0 +
  * 1, …, and the keys and values of their sequence from position `from`, a multiple of the tile of keys, up to
  * `end`. Queries from `rows` on and keys from `known` on do not exist. */
 template <typename T> struct attention_tile {

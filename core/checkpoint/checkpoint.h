@@ -110,7 +110,7 @@ enum status checkpoint_check_weights(const struct safetensors *file, const struc
 /* Whether a folder from checkpoint_find has moments. */
 bool checkpoint_is_full(const char *folder);
 
-/* What stands beside a base, and how the base is stored: LORA_BASE_AUTO, as its file has it. */
+/* How to store the base of adapters (with LORA_BASE_AUTO in the types of its file), and those adapters. */
 struct base_storage {
     enum lora_base base;
     bool nested;                 /* NF4 with nested scales */

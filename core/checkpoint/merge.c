@@ -51,8 +51,8 @@ static const struct safetensor *matrix_beside(const struct merging *m, const str
     return length > cut ? beside(m, t->name, cut, ending) : NULL;
 }
 
-/* What was trained in place of the tensor t; NULL: nothing. A head that repeats the embedding goes with it.
- */
+/* The trained tensor that replaces t; NULL: t was not trained. A head that is a copy of the embedding is
+ * replaced when the embedding is. */
 static const struct safetensor *replacement(const struct merging *m, const struct safetensor *t)
 {
     bool head = m->model.head.parts == m->model.embed && strcmp(t->name, "lm_head.weight") == 0;

@@ -9,7 +9,7 @@
 #include "datasets/progress.h"
 #include "datasets/question_file.h"
 
-/* What is counted while questions are answered. */
+/* The counts over the questions answered so far. */
 struct examination_score {
     uint64_t done, right, right_per_byte;
     uint64_t cut;    /* questions with a shortened context */

@@ -370,8 +370,8 @@ static enum status check_tying(const char *path, const json_t *json, const struc
     return STATUS_OK;
 }
 
-/* The model_type of the base, from its config.json if it is here, else from the class that peft notes for
- * some tasks, such as Qwen3ForCausalLM; "" if neither tells. */
+/* The model_type of the base: from its config.json if that is on this machine, else from the class in
+ * auto_mapping, such as Qwen3ForCausalLM, which peft writes for some tasks. "": unknown. */
 static void read_type(const json_t *json, char *type, size_t size)
 {
     char folder[sizeof(struct adapter_base){0}.folder], path[PATH_SIZE];

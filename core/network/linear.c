@@ -128,7 +128,7 @@ static void drop(struct network *net, void *x, int N, const struct adapter *adap
     net->table->dropout(x, (size_t)N * (size_t)adapter->a.cols, adapter->dropout, site, net->calls);
 }
 
-/* What the adapters multiply: x (N, cols), or a copy of it after dropout. */
+/* The input of the adapters: x (N, cols) itself or, with dropout, a copy of x with elements dropped. */
 static const void *adapter_input(struct network *net, const void *x, int N, const struct adapter *adapter)
 {
     net->where.part = PART_ADAPTER_A;

@@ -205,7 +205,7 @@ static void pool(const struct pass *p, const int32_t *targets)
         CALL(mean_pool_forward, THE(NORM), targets, p->positions, p->B, p->T, p->C);
 }
 
-/* What a class counts in the loss; NULL: the model is no classifier. */
+/* The weight of each class in the loss. NULL: the model is no classifier. */
 static const float *class_weights(const struct pass *p)
 {
     return p->c->num_labels ? THE(CLASS_WEIGHTS) : NULL;

@@ -1,4 +1,4 @@
-/* What tasks share whose labels are tokens. */
+/* The common part of tasks whose labels are tokens. */
 #ifndef ANNEAL_CORE_TRAIN_TOKEN_TASK_H
 #define ANNEAL_CORE_TRAIN_TOKEN_TASK_H
 

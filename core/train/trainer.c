@@ -81,7 +81,7 @@ static enum status warm_up(struct trainer *t, struct err *err)
     return status;
 }
 
-/* What a model needs to be talked with as it was trained: the chat template, and the token that ends its
+/* Adds the files that a chat with the trained model needs: the chat template, and the token that ends its
  * answers, which a model that was trained on text alone does not name. */
 static enum status add_chat_companions(struct trainer *t, struct err *err)
 {
@@ -101,8 +101,7 @@ static enum status take_companions(struct trainer *t, const char *folder, struct
     enum status status = STATUS_OK;
     companions_release(&t->companions);
     if (folder) status = companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err);
-    bool chats = t->setup.config->data.format == FORMAT_INSTRUCTIONS;
-    return status || !chats ? status : add_chat_companions(t, err);
+    return status || !t->task->answers ? status : add_chat_companions(t, err);
 }
 
 /* Checks eval.tasks, and raises the length of the cache to what it needs. */

@@ -136,8 +136,7 @@ enum status trainer_open_samples(struct trainer *t, struct err *err)
     t->samples = true;
     enum status status = generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);
     t->generator.most = plan_sample_length(t->setup.config); /* the cache may be longer, for eval.tasks */
-    bool asks = t->setup.config->data.format == FORMAT_INSTRUCTIONS;
-    return status || !asks ? status : encode_question(t, err);
+    return status || !t->task->answers ? status : encode_question(t, err);
 }
 
 void trainer_close_samples(struct trainer *t)

@@ -45,5 +45,5 @@ const struct command model_add_tokens = COMMAND(
     .about =
         "Writes BASE (a run, a folder or an imported model) into a new FOLDER, whose tokenizer has each "
         "TOKEN as a special token, and whose embedding and head have a row for each: the mean of all rows. "
-        "For instruction tuning of a model without the tokens of a chat template; train all parameters, so "
-        "that the new rows are trained.");
+        "For instruction tuning of a model without the tokens of a chat template. Train all parameters, or "
+        "adapters with lora.train_embedding, so that the new rows are trained.");

@@ -111,7 +111,7 @@ void training_session_event(struct training_session *s, int64_t step, const char
 
 /* ---- memory ---- */
 
-/* What the memory is for beyond plain training: " (classify-qlora)". */
+/* The purpose of the memory, such as " (classify-qlora)"; "" for plain training. */
 static void describe_purpose(const struct config *c, bool starting, char buf[48])
 {
     static const char *const formats[] = {
