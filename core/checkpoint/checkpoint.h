@@ -193,6 +193,11 @@ bool save_collect(struct save_job *job, bool wait);
 
 /* ---- the folder of a checkpoint, private to core/checkpoint/ ---- */
 
+/* Kinds of numbers: weights, m and v at 1 and 2, and weights in the file of adapters. */
+enum { WEIGHTS_KIND, ADAPTERS_KIND = 3 };
+/* How names of its tensors begin: "", "m.", … */
+const char *checkpoint_prefix(int kind);
+
 /* Opens the weights in the folder, or its adapters if it has them, and checks that they are this model's.
  * Close `file` also after a failure. */
 enum status checkpoint_open_weights(const char *folder, const struct model *model, struct safetensors *file,

@@ -78,6 +78,12 @@ static inline void *network_at(const struct network *network, enum buffer buffer
     return network->memory[at->category] + at->offset;
 }
 
+/* The first or the second moment of the optimizer (0, 1). */
+static inline float *network_moment(const struct network *network, int which)
+{
+    return network_at(network, which ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
+}
+
 /* Sets the observer that records the operations of the passes; NULL: none. Sets its table, stream and
  * precision. Work replayed as a graph is not recorded. */
 void network_observe(struct network *network, struct observer *observer);

@@ -1,0 +1,189 @@
+/* See checkpoint.h. Here: writing a checkpoint: the numbers, piece by piece, and the jobs that do it. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/thread.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/tokenizer_config.h"
+#include "core/model/adapter_file.h"
+#include "core/model/hugging_face.h"
+
+const char *checkpoint_prefix(int kind)
+{
+    static const char *const prefixes[] = {"", "m.", "v.", ADAPTER_FILE_PREFIX};
+    return prefixes[kind];
+}
+
+/* ---- sources of numbers ---- */
+
+/* A failed device returns NaN, which is never written into a checkpoint. */
+static enum status fetch_from_device(void *context, void *host, const void *data, size_t bytes,
+                                     struct err *err)
+{
+    struct network *net = context;
+    net->backend->mem_download(host, data, bytes, net->stream);
+    return net->backend->stream_wait(net->stream, err);
+}
+
+struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
+{
+    struct checkpoint_source source = {.model = net->model,
+                                       .weights = net->weights,
+                                       .frozen = net->frozen,
+                                       .moment_count = full ? net->plan->input.moments : 0,
+                                       .fetch = fetch_from_device,
+                                       .context = net};
+    for (int i = 0; i < source.moment_count; i++) source.moments[i] = network_moment(net, i);
+    return source;
+}
+
+/* Copies an arena to its place in the snapshot, which it returns. */
+static const void *copy_arena(struct network *net, enum buffer to, const void *from, size_t bytes)
+{
+    void *copy = network_at(net, to, 0);
+    if (bytes) net->backend->mem_download(copy, from, bytes, net->stream);
+    return copy;
+}
+
+enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *source, struct err *err)
+{
+    size_t bytes = net->model->elements * sizeof(float);
+    source->weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, source->weights, bytes);
+    if (!net->model->adapter.rank)
+        source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, net->model->frozen_bytes);
+    for (int i = 0; i < source->moment_count; i++)
+        source->moments[i] =
+            copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i], bytes);
+    source->fetch = safetensors_fetch_host;
+    return net->backend->stream_wait(net->stream, err);
+}
+
+/* ---- saving ---- */
+
+static struct safetensor describe(const struct checkpoint_source *source, int kind, const struct param *p,
+                                  const char *name)
+{
+    bool moments = kind != WEIGHTS_KIND && kind != ADAPTERS_KIND;
+    const float *base = moments ? source->moments[kind - 1] : source->weights;
+    return (struct safetensor){.name = name,
+                               .dtype = p->element == ELEMENT_BF16 ? "BF16" : "F32",
+                               .shape = {p->rows, p->cols},
+                               .dims = p->cols ? 2 : 1,
+                               .data = p->frozen ? (const unsigned char *)source->frozen + p->offset
+                                                 : (const void *)(base + p->offset),
+                               .bytes = param_bytes(p)};
+}
+
+/* Writes the kinds of numbers from `first` to `last`; all but whole weights only of trainable parameters. A
+ * trained embedding that is also the head is in a file of adapters twice, because peft needs both. */
+static enum status write_numbers(const char *path, const struct checkpoint_source *source, int first,
+                                 int last, struct err *err)
+{
+    const struct model *model = source->model;
+    size_t count = 0;
+    struct arena arena = {0};
+    struct safetensor *tensors = arena_alloc_array(&arena, model->param_count * 2 + 1, sizeof *tensors);
+    bool named = tensors != NULL;
+    for (int kind = first; kind <= last; kind++)
+        for (size_t i = 0; named && i < model->param_count; i++) {
+            const struct param *p = &model->params[i];
+            if (kind && p->frozen) continue;
+            tensors[count] = describe(source, kind, p, arena_printf(&arena, "%s%s", checkpoint_prefix(kind), p->name));
+            named = tensors[count++].name != NULL;
+        }
+    if (named && first == ADAPTERS_KIND && model->head.parts == model->embed && !model->embed->frozen)
+        tensors[count++] = describe(source, first, model->embed, ADAPTER_FILE_PREFIX "lm_head.weight");
+    char base[17];
+    snprintf(base, sizeof base, "%016" PRIx64, model->base.hash);
+    enum status status =
+        !named ? err_no_memory(err, "writing %s", path)
+               : safetensors_write_adapter(path, tensors, count,
+                                           model->base.hash && first == ADAPTERS_KIND ? base : NULL,
+                                           source->fetch, source->context, err);
+    arena_release(&arena);
+    return status;
+}
+
+static enum status fill(const char *folder, const struct checkpoint_source *source,
+                        const struct train_state *state, const struct tokenizer *tokenizer,
+                        const struct companions *companions, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = file_remove_tree(folder, err);
+    if (!status) status = file_make_folders(folder, err);
+    const struct model *model = source->model;
+    int kind = model->adapter.rank ? ADAPTERS_KIND : WEIGHTS_KIND;
+    if (!status)
+        status = write_numbers(
+            checkpoint_join(path, folder, kind ? "adapter_model.safetensors" : "model.safetensors"), source,
+            kind, kind, err);
+    checkpoint_join(path, folder, "adapter_config.json");
+    if (!status && kind) status = adapter_file_write(model, path, err);
+    if (!status && source->moment_count)
+        status = write_numbers(checkpoint_join(path, folder, "optimizer.safetensors"), source, 1,
+                               source->moment_count, err);
+    checkpoint_join(path, folder, "config.json");
+    if (!status) status = hugging_face_write_config(&model->config, &model->classes, path, err);
+    if (!status) status = checkpoint_write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
+    if (!status && tokenizer)
+        status = tokenizer_save_json(tokenizer, checkpoint_join(path, folder, "tokenizer.json"), err);
+    if (!status && companions) status = companions_write(companions, folder, err);
+    if (!status && file_exists(checkpoint_join(path, folder, "tokenizer.json")))
+        status = tokenizer_config_settle(folder, err);
+    return status;
+}
+
+enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
+                            const struct train_state *state, const struct tokenizer *tokenizer,
+                            const struct companions *companions, int64_t *bytes, struct err *err)
+{
+    char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH];
+    snprintf(final, sizeof final, "%s/step-%" PRId64, parent, state->step);
+    snprintf(temporary, sizeof temporary, "%s/.step-%" PRId64 ".tmp-%ld", parent, state->step,
+             (long)getpid());
+    enum status status = fill(temporary, source, state, tokenizer, companions, err);
+    if (!status) status = checkpoint_seal(temporary, bytes, err);
+    if (!status) status = checkpoint_publish(temporary, final, err);
+    if (!status) return STATUS_OK;
+    file_remove_tree(temporary, NULL);
+    err_prefix(err, "checkpoint at step %" PRId64, state->step);
+    return status;
+}
+
+void save_carry_out(struct save_job *job)
+{
+    job->before(job->context);
+    job->status = checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, job->companions,
+                                  &job->bytes, &job->err);
+    job->wall_time = clock_wall();
+    if (!job->status && job->prune)
+        checkpoint_prune(job->folder, job->keep, job->state.step, job->state.best_saved);
+}
+
+static void *carry_out(void *job)
+{
+    save_carry_out(job);
+    return NULL;
+}
+
+void save_start(struct save_job *job)
+{
+    assert(!job->started);
+    job->started = true;
+    job->threaded = thread_start(&job->thread, carry_out, job) == 0;
+    if (!job->threaded) save_carry_out(job);
+}
+
+bool save_collect(struct save_job *job, bool wait)
+{
+    if (!job->started) return false;
+    if (job->threaded && (wait ? pthread_join(job->thread, NULL) : pthread_tryjoin_np(job->thread, NULL)))
+        return false;
+    job->started = false;
+    return true;
+}
