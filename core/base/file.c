@@ -105,6 +105,16 @@ enum status file_out_open(struct file_out *out, const char *path, struct err *er
     return status;
 }
 
+enum status file_out_join(struct file_out *out, const char *path, struct err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    *out = (struct file_out){.path = path, .stream = fd < 0 ? NULL : fdopen(fd, "w")};
+    if (out->stream) return STATUS_OK;
+    enum status status = io_error(err, path, "create");
+    if (fd >= 0) close(fd);
+    return status;
+}
+
 enum status file_out_close(struct file_out *out, enum status status, int error, struct err *err)
 {
     if (!error && fflush(out->stream) != 0) error = errno;

@@ -29,6 +29,9 @@ struct file_out {
 };
 
 enum status file_out_open(struct file_out *out, const char *path, struct err *err);
+/* The same for one of several processes that write parts of a file: it is made if it is not there, and
+ * neither cut off nor renamed or removed in the end. */
+enum status file_out_join(struct file_out *out, const char *path, struct err *err);
 /* Finishes the file: fsyncs it, renames it, fsyncs the folder. After a failure it removes the temporary file
  * and leaves an old file untouched. `status` and `err` are the result of the writing, `error` its errno (0:
  * none). Returns the final status. */

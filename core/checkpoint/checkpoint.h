@@ -22,6 +22,9 @@
 
 enum { CHECKPOINT_MACHINE = 80 };
 
+/* Room for more than the longest path: the system rejects a folder that is too long; it is never cut. */
+enum { CHECKPOINT_PATH = PATH_MAX + 64 };
+
 /* The state that training needs in addition to weights and moments. */
 struct train_state {
     int64_t step;             /* steps done; the next one to run */
@@ -39,9 +42,11 @@ struct train_state {
 /* The numbers of a checkpoint, and how to read them. */
 struct checkpoint_source {
     const struct model *model;
-    const float *weights;    /* (elements) trainable, readable by `fetch` */
-    const void *frozen;      /* (frozen_bytes) */
-    const float *moments[2]; /* (elements) each */
+    int rank, ranks;         /* of those that write it; 0 of 1: alone */
+    struct slice slice;      /* of the trainable numbers: what this rank writes; alone all */
+    const float *weights;    /* (slice) trainable, readable by `fetch` */
+    const void *frozen;      /* (frozen_bytes), of rank 0 */
+    const float *moments[2]; /* (slice) each */
     int moment_count;        /* 0: weights only */
     safetensors_fetch *fetch;
     void *context;
@@ -55,8 +60,20 @@ struct checkpoint_source checkpoint_of_network(struct network *network, bool ful
 enum status checkpoint_take_snapshot(struct network *network, struct checkpoint_source *source,
                                      struct err *err);
 
-/* Writes PARENT/step-N, N = state->step, replacing an existing one. `tokenizer` and `companions` may be NULL.
- * *bytes is the size of all files. On failure nothing new is left behind and no older checkpoint is touched.
+/* Writing a checkpoint in parts: one rank begins, all write their numbers, and when all have, rank 0
+ * finishes. `temporary` is its folder meanwhile. checkpoint_finish removes it if it fails; *bytes is the size
+ * of all files, and `tokenizer` and `companions` may be NULL. */
+enum status checkpoint_begin(const char *parent, int64_t step, char temporary[CHECKPOINT_PATH],
+                             struct err *err);
+enum status checkpoint_write_part(const char *temporary, const struct checkpoint_source *source,
+                                  struct err *err);
+enum status checkpoint_finish(const char *parent, const char *temporary,
+                              const struct checkpoint_source *source, const struct train_state *state,
+                              const struct tokenizer *tokenizer, const struct companions *companions,
+                              int64_t *bytes, struct err *err);
+
+/* All three, alone. Writes PARENT/step-N, N = state->step, replacing an existing one.
+ * On failure nothing new is left behind and no older checkpoint is touched.
  */
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
                             const struct train_state *state, const struct tokenizer *tokenizer,
@@ -211,9 +228,6 @@ enum status checkpoint_export_with(const char *folder, const char *words, const 
 
 /* Writes the trainer's state to a file. */
 enum status checkpoint_write_state(const struct train_state *state, const char *path, struct err *err);
-
-/* Room for more than the longest path: the system rejects a folder that is too long; it is never cut. */
-enum { CHECKPOINT_PATH = PATH_MAX + 64 };
 
 /* FOLDER/NAME in `path`, which it returns. */
 char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name);

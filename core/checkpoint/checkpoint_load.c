@@ -1,4 +1,5 @@
-/* See checkpoint.h. Here: reading the numbers of a checkpoint, piece by piece and only if they match the model.
+/* See checkpoint.h. Here: reading the numbers of a checkpoint, piece by piece and only if they match the
+ * model.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -253,17 +254,18 @@ static bool is_as_stored(const struct safetensor *t, const struct param *p)
     return !element_is_nf4(p->element) && strcmp(t->dtype, p->element == ELEMENT_BF16 ? "BF16" : "F32") == 0;
 }
 
-/* Uploads through the plan's staging memory, to `to`, or if that is NULL to the parameter itself. */
+/* Uploads elements [first, end) of the tensor through the plan's staging memory to `to`, or if that is NULL
+ * to the parameter itself. */
 static enum status upload_tensor(const struct safetensor *t, struct network *net, const struct param *p,
-                                 float *to, struct err *err)
+                                 size_t first, size_t end, float *to, struct err *err)
 {
     size_t most = net->plan->bytes[BUFFER_STAGING] / sizeof(float), width = t->bytes / p->count;
     float *piece = network_at(net, BUFFER_STAGING, 0);
     enum status status = STATUS_OK;
     int fd = open(t->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_set(err, STATUS_IO, "%s: cannot open: %s", t->path, strerror(errno));
-    for (size_t at = 0; !status && at < p->count; at += most) {
-        size_t n = p->count - at < most ? p->count - at : most;
+    for (size_t at = first; !status && at < end; at += most) {
+        size_t n = end - at < most ? end - at : most;
         unsigned char *from = (unsigned char *)piece + n * (sizeof *piece - width);
         if ((status = read_at(fd, from, n * width, t->offset + at * width, t->path, err))) break;
         if (!to && is_as_stored(t, p)) {
@@ -275,7 +277,7 @@ static enum status upload_tensor(const struct safetensor *t, struct network *net
             status = network_write_parameter(net, p, at, piece, n, err);
             continue;
         }
-        net->backend->mem_upload(to + at, piece, n * sizeof *piece, net->stream);
+        net->backend->mem_upload(to + (at - first), piece, n * sizeof *piece, net->stream);
         status = net->backend->stream_wait(net->stream, err); /* before the staging memory is reused */
     }
     close(fd);
@@ -367,7 +369,7 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
         find_tensor(&file, kind, p, &t, NULL);
         if (!t) continue; /* the base has no adapters, adapters come with few other parameters */
         status = find_tensor(&file, kind, p, &t, err);
-        if (!status) status = upload_tensor(t, net, p, NULL, err);
+        if (!status) status = upload_tensor(t, net, p, 0, p->count, NULL, err);
     }
     if (!status) network_weights_written(net);
     safetensors_close(&file);
@@ -388,7 +390,10 @@ static enum status load_moment(const struct safetensors *file, struct network *n
             continue;
         }
         status = find_tensor(file, kind, p, &t, err);
-        if (!status) status = upload_tensor(t, net, p, network_moment(net, kind - 1) + p->offset, err);
+        struct slice part = slice_common(net->owned, (struct slice){p->offset, p->offset + p->count});
+        if (!status && slice_count(part))
+            status = upload_tensor(t, net, p, part.begin - p->offset, part.end - p->offset,
+                                   network_moment(net, kind - 1) + (part.begin - net->owned.begin), err);
     }
     return status;
 }

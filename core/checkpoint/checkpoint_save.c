@@ -32,13 +32,17 @@ static enum status fetch_from_device(void *context, void *host, const void *data
 
 struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
 {
+    size_t behind = net->slice.begin - net->owned.begin; /* without ZeRO a rank owns more than it writes */
     struct checkpoint_source source = {.model = net->model,
-                                       .weights = net->weights,
+                                       .rank = net->plan->input.rank,
+                                       .ranks = net->plan->input.ranks,
+                                       .slice = net->slice,
+                                       .weights = net->weights + behind,
                                        .frozen = net->frozen,
                                        .moment_count = full ? net->plan->input.moments : 0,
                                        .fetch = fetch_from_device,
                                        .context = net};
-    for (int i = 0; i < source.moment_count; i++) source.moments[i] = network_moment(net, i);
+    for (int i = 0; i < source.moment_count; i++) source.moments[i] = network_moment(net, i) + behind;
     return source;
 }
 
@@ -52,9 +56,9 @@ static const void *copy_arena(struct network *net, enum buffer to, const void *f
 
 enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_source *source, struct err *err)
 {
-    size_t bytes = net->model->elements * sizeof(float);
+    size_t bytes = slice_count(source->slice) * sizeof(float);
     source->weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, source->weights, bytes);
-    if (!net->model->adapter.rank)
+    if (!net->model->adapter.rank && source->rank == 0)
         source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, net->model->frozen_bytes);
     for (int i = 0; i < source->moment_count; i++)
         source->moments[i] =
@@ -65,18 +69,28 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
 
 /* ---- saving ---- */
 
+/* A tensor, and the range of it that this rank writes: of frozen ones rank 0 all. */
 static struct safetensor describe(const struct checkpoint_source *source, int kind, const struct param *p,
-                                  const char *name)
+                                  const char *name, struct byte_range *range)
 {
     bool moments = kind != WEIGHTS_KIND && kind != ADAPTERS_KIND;
     const float *base = moments ? source->moments[kind - 1] : source->weights;
-    return (struct safetensor){.name = name,
-                               .dtype = p->element == ELEMENT_BF16 ? "BF16" : "F32",
-                               .shape = {p->rows, p->cols},
-                               .dims = p->cols ? 2 : 1,
-                               .data = p->frozen ? (const unsigned char *)source->frozen + p->offset
-                                                 : (const void *)(base + p->offset),
-                               .bytes = param_bytes(p)};
+    struct slice part = slice_common(source->slice, (struct slice){p->offset, p->offset + p->count});
+    struct safetensor t = {.name = name,
+                           .dtype = p->element == ELEMENT_BF16 ? "BF16" : "F32",
+                           .shape = {p->rows, p->cols},
+                           .dims = p->cols ? 2 : 1,
+                           .bytes = param_bytes(p)};
+    *range = (struct byte_range){0};
+    if (p->frozen) {
+        t.data = (const unsigned char *)source->frozen + p->offset;
+        range->to = source->rank == 0 ? t.bytes : 0;
+    } else if (slice_count(part)) {
+        t.data = base + (part.begin - source->slice.begin);
+        range->from = (part.begin - p->offset) * sizeof *base;
+        range->to = (part.end - p->offset) * sizeof *base;
+    }
+    return t;
 }
 
 /* Writes the kinds of numbers from `first` to `last`; all but whole weights only of trainable parameters. A
@@ -88,45 +102,65 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     size_t count = 0;
     struct arena arena = {0};
     struct safetensor *tensors = arena_alloc_array(&arena, model->param_count * 2 + 1, sizeof *tensors);
-    bool named = tensors != NULL;
+    struct byte_range *ranges = arena_alloc_array(&arena, model->param_count * 2 + 1, sizeof *ranges);
+    bool named = tensors && ranges;
     for (int kind = first; kind <= last; kind++)
         for (size_t i = 0; named && i < model->param_count; i++) {
             const struct param *p = &model->params[i];
             if (kind && p->frozen) continue;
-            tensors[count] = describe(source, kind, p, arena_printf(&arena, "%s%s", checkpoint_prefix(kind), p->name));
+            tensors[count] =
+                describe(source, kind, p, arena_printf(&arena, "%s%s", checkpoint_prefix(kind), p->name),
+                         &ranges[count]);
             named = tensors[count++].name != NULL;
         }
-    if (named && first == ADAPTERS_KIND && model->head.parts == model->embed && !model->embed->frozen)
-        tensors[count++] = describe(source, first, model->embed, ADAPTER_FILE_PREFIX "lm_head.weight");
+    if (named && first == ADAPTERS_KIND && model->head.parts == model->embed && !model->embed->frozen) {
+        tensors[count] =
+            describe(source, first, model->embed, ADAPTER_FILE_PREFIX "lm_head.weight", &ranges[count]);
+        count++;
+    }
     char base[17];
     snprintf(base, sizeof base, "%016" PRIx64, model->base.hash);
-    enum status status =
-        !named ? err_no_memory(err, "writing %s", path)
-               : safetensors_write_adapter(path, tensors, count,
-                                           model->base.hash && first == ADAPTERS_KIND ? base : NULL,
-                                           source->fetch, source->context, err);
+    const char *note = model->base.hash && first == ADAPTERS_KIND ? base : NULL;
+    enum status status = STATUS_OK;
+    if (!named)
+        status = err_no_memory(err, "writing %s", path);
+    else if (source->ranks > 1)
+        status = safetensors_write_part(path, tensors, ranges, count, note, source->rank == 0, source->fetch,
+                                        source->context, err);
+    else
+        status = safetensors_write_adapter(path, tensors, count, note, source->fetch, source->context, err);
     arena_release(&arena);
     return status;
 }
 
-static enum status fill(const char *folder, const struct checkpoint_source *source,
-                        const struct train_state *state, const struct tokenizer *tokenizer,
-                        const struct companions *companions, struct err *err)
+enum status checkpoint_begin(const char *parent, int64_t step, char temporary[CHECKPOINT_PATH],
+                             struct err *err)
+{
+    snprintf(temporary, CHECKPOINT_PATH, "%s/.step-%" PRId64 ".tmp-%ld", parent, step, (long)getpid());
+    enum status status = file_remove_tree(temporary, err);
+    return status ? status : file_make_folders(temporary, err);
+}
+
+enum status checkpoint_write_part(const char *folder, const struct checkpoint_source *source, struct err *err)
 {
     char path[CHECKPOINT_PATH];
-    enum status status = file_remove_tree(folder, err);
-    if (!status) status = file_make_folders(folder, err);
-    const struct model *model = source->model;
-    int kind = model->adapter.rank ? ADAPTERS_KIND : WEIGHTS_KIND;
-    if (!status)
-        status = write_numbers(
-            checkpoint_join(path, folder, kind ? "adapter_model.safetensors" : "model.safetensors"), source,
-            kind, kind, err);
+    int kind = source->model->adapter.rank ? ADAPTERS_KIND : WEIGHTS_KIND;
+    checkpoint_join(path, folder, kind ? "adapter_model.safetensors" : "model.safetensors");
+    enum status status = write_numbers(path, source, kind, kind, err);
+    checkpoint_join(path, folder, "optimizer.safetensors");
+    return status || !source->moment_count ? status
+                                           : write_numbers(path, source, 1, source->moment_count, err);
+}
+
+/* Writes all other files. */
+static enum status describe_numbers(const char *folder, const struct model *model,
+                                    const struct train_state *state, const struct tokenizer *tokenizer,
+                                    const struct companions *companions, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    enum status status = STATUS_OK;
     checkpoint_join(path, folder, "adapter_config.json");
-    if (!status && kind) status = adapter_file_write(model, path, err);
-    if (!status && source->moment_count)
-        status = write_numbers(checkpoint_join(path, folder, "optimizer.safetensors"), source, 1,
-                               source->moment_count, err);
+    if (model->adapter.rank) status = adapter_file_write(model, path, err);
     checkpoint_join(path, folder, "config.json");
     if (!status) status = hugging_face_write_config(&model->config, &model->classes, path, err);
     if (!status) status = checkpoint_write_state(state, checkpoint_join(path, folder, "trainer.json"), err);
@@ -138,20 +172,31 @@ static enum status fill(const char *folder, const struct checkpoint_source *sour
     return status;
 }
 
+enum status checkpoint_finish(const char *parent, const char *temporary,
+                              const struct checkpoint_source *source, const struct train_state *state,
+                              const struct tokenizer *tokenizer, const struct companions *companions,
+                              int64_t *bytes, struct err *err)
+{
+    char final[CHECKPOINT_PATH];
+    snprintf(final, sizeof final, "%s/step-%" PRId64, parent, state->step);
+    enum status status = describe_numbers(temporary, source->model, state, tokenizer, companions, err);
+    if (!status) status = checkpoint_seal(temporary, bytes, err);
+    if (!status) status = checkpoint_publish(temporary, final, err);
+    if (status) file_remove_tree(temporary, NULL);
+    return status;
+}
+
 enum status checkpoint_save(const char *parent, const struct checkpoint_source *source,
                             const struct train_state *state, const struct tokenizer *tokenizer,
                             const struct companions *companions, int64_t *bytes, struct err *err)
 {
-    char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH];
-    snprintf(final, sizeof final, "%s/step-%" PRId64, parent, state->step);
-    snprintf(temporary, sizeof temporary, "%s/.step-%" PRId64 ".tmp-%ld", parent, state->step,
-             (long)getpid());
-    enum status status = fill(temporary, source, state, tokenizer, companions, err);
-    if (!status) status = checkpoint_seal(temporary, bytes, err);
-    if (!status) status = checkpoint_publish(temporary, final, err);
-    if (!status) return STATUS_OK;
-    file_remove_tree(temporary, NULL);
-    err_prefix(err, "checkpoint at step %" PRId64, state->step);
+    char temporary[CHECKPOINT_PATH];
+    enum status status = checkpoint_begin(parent, state->step, temporary, err);
+    if (!status && (status = checkpoint_write_part(temporary, source, err)))
+        file_remove_tree(temporary, NULL);
+    if (!status)
+        status = checkpoint_finish(parent, temporary, source, state, tokenizer, companions, bytes, err);
+    if (status) err_prefix(err, "checkpoint at step %" PRId64, state->step);
     return status;
 }
 

@@ -2,11 +2,13 @@
 #include "core/model/safetensors.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/half.h"
 #include "core/base/text.h"
@@ -278,41 +280,77 @@ static json_t *header_of(const struct safetensor *tensors, size_t count, const c
     return header;
 }
 
-static enum status write_data(int fd, const struct safetensor *tensor, safetensors_fetch *fetch,
-                              void *context, unsigned char *piece, const char *path, struct err *err)
+static enum status write_data(int fd, const void *data, size_t bytes, safetensors_fetch *fetch, void *context,
+                              unsigned char *piece, const char *path, struct err *err)
 {
     enum status status = STATUS_OK;
-    for (size_t at = 0; !status && at < tensor->bytes; at += PIECE) {
-        size_t n = tensor->bytes - at < PIECE ? tensor->bytes - at : PIECE;
-        status = fetch(context, piece, (const unsigned char *)tensor->data + at, n, err);
+    for (size_t at = 0; !status && at < bytes; at += PIECE) {
+        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        status = fetch(context, piece, (const unsigned char *)data + at, n, err);
         if (!status) status = file_write_all(fd, piece, n, path, err);
     }
     return status;
 }
 
+/* Spaces align the data to 8 bytes. */
+static size_t padded_length(const char *header)
+{
+    return (strlen(header) + 7) / 8 * 8;
+}
+
+static enum status write_header(int fd, const char *path, const char *header, struct err *err)
+{
+    size_t length = strlen(header), padded = padded_length(header);
+    uint64_t prefix = htole64(padded);
+    enum status status = file_write_all(fd, &prefix, sizeof prefix, path, err);
+    if (!status) status = file_write_all(fd, header, length, path, err);
+    return status ? status : file_write_all(fd, "       ", padded - length, path, err);
+}
+
 static enum status write_file(int fd, const char *path, const char *header, const struct safetensor *tensors,
                               size_t count, safetensors_fetch *fetch, void *context, struct err *err)
 {
-    size_t length = strlen(header), padded = (length + 7) / 8 * 8; /* spaces align the data to 8 bytes */
-    uint64_t prefix = htole64(padded);
     unsigned char *piece = malloc(PIECE);
-    enum status status = piece ? STATUS_OK : err_no_memory(err, "writing %s", path);
-    if (!status) status = file_write_all(fd, &prefix, sizeof prefix, path, err);
-    if (!status) status = file_write_all(fd, header, length, path, err);
-    if (!status) status = file_write_all(fd, "       ", padded - length, path, err);
+    enum status status = piece ? write_header(fd, path, header, err) : err_no_memory(err, "writing %s", path);
     for (size_t i = 0; !status && i < count; i++)
-        status = write_data(fd, &tensors[i], fetch, context, piece, path, err);
+        status = write_data(fd, tensors[i].data, tensors[i].bytes, fetch, context, piece, path, err);
     free(piece);
     return status;
+}
+
+static enum status write_part(int fd, const char *path, const char *header, const struct safetensor *tensors,
+                              const struct byte_range *ranges, size_t count, bool first,
+                              safetensors_fetch *fetch, void *context, struct err *err)
+{
+    size_t at = sizeof(uint64_t) + padded_length(header);
+    unsigned char *piece = malloc(PIECE);
+    enum status status = piece ? STATUS_OK : err_no_memory(err, "writing %s", path);
+    if (!status && first) status = write_header(fd, path, header, err);
+    for (size_t i = 0; !status && i < count; at += tensors[i++].bytes) {
+        size_t bytes = ranges[i].to - ranges[i].from;
+        if (!bytes) continue;
+        if (lseek(fd, (off_t)(at + ranges[i].from), SEEK_SET) < 0)
+            status = err_set(err, STATUS_IO, "%s: cannot write: %s", path, strerror(errno));
+        else
+            status = write_data(fd, tensors[i].data, bytes, fetch, context, piece, path, err);
+    }
+    free(piece);
+    return status;
+}
+
+static char *header_text(const struct safetensor *tensors, size_t count, const char *base)
+{
+    json_t *header = header_of(tensors, count, base);
+    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    return text;
 }
 
 enum status safetensors_write_adapter(const char *path, const struct safetensor *tensors, size_t count,
                                       const char *base, safetensors_fetch *fetch, void *context,
                                       struct err *err)
 {
-    json_t *header = header_of(tensors, count, base);
-    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
-    json_decref(header);
+    char *text = header_text(tensors, count, base);
     if (!text) return err_no_memory(err, "writing %s", path);
     struct file_out out;
     enum status status = file_out_open(&out, path, err);
@@ -328,4 +366,21 @@ enum status safetensors_write(const char *path, const struct safetensor *tensors
                               safetensors_fetch *fetch, void *context, struct err *err)
 {
     return safetensors_write_adapter(path, tensors, count, NULL, fetch, context, err);
+}
+
+enum status safetensors_write_part(const char *path, const struct safetensor *tensors,
+                                   const struct byte_range *ranges, size_t count, const char *base,
+                                   bool first, safetensors_fetch *fetch, void *context, struct err *err)
+{
+    char *text = header_text(tensors, count, base);
+    if (!text) return err_no_memory(err, "writing %s", path);
+    struct file_out out;
+    enum status status = file_out_join(&out, path, err);
+    if (!status) {
+        status =
+            write_part(fileno(out.stream), path, text, tensors, ranges, count, first, fetch, context, err);
+        status = file_out_close(&out, status, 0, err);
+    }
+    free(text);
+    return status;
 }

@@ -76,4 +76,14 @@ enum status safetensors_write_adapter(const char *path, const struct safetensor 
                                       const char *base, safetensors_fetch *fetch, void *context,
                                       struct err *err);
 
+/* Writes a part of such a file, which several processes write together: of each tensor the bytes [from, to)
+ * of its range, which are at `data`; the one with `first` also writes the header. The file is whole when all
+ * have returned, in any order; until then it must not be opened, and after a failure it is to be removed. */
+struct byte_range {
+    size_t from, to;
+};
+enum status safetensors_write_part(const char *path, const struct safetensor *tensors,
+                                   const struct byte_range *ranges, size_t count, const char *base,
+                                   bool first, safetensors_fetch *fetch, void *context, struct err *err);
+
 #endif

@@ -1,4 +1,5 @@
-/* See plan.h. Here: the table of buffers, and which of them a plan has. */
+/* See plan.h. Here: the table of buffers, which of them a plan has, and whose part of the
+ * trainable parameters they hold. */
 #include "core/network/plan.h"
 
 const char *plan_category_name(enum plan_category category)
@@ -46,4 +47,27 @@ enum buffer plan_alias(const struct plan *plan, enum buffer buffer)
     if (buffer == BUFFER_QKV_RAW) return BUFFER_QKV;
     if (buffer == BUFFER_X_MID) return BUFFER_X;
     return buffer;
+}
+
+/* Vectors of any kernel are aligned at the beginning of a slice. */
+enum { SLICE_UNIT = 64 };
+
+struct slice plan_slice(const struct plan_input *in, int rank)
+{
+    size_t all = in->model->elements, ranks = in->ranks > 1 ? (size_t)in->ranks : 1;
+    size_t each = (all + ranks - 1) / ranks, begin, end;
+    if (ranks > 1) each = (each + SLICE_UNIT - 1) / SLICE_UNIT * SLICE_UNIT;
+    begin = (size_t)rank * each;
+    end = begin + each;
+    return (struct slice){begin < all ? begin : all, end < all ? end : all};
+}
+
+struct slice plan_owned(const struct plan_input *in)
+{
+    return in->shard ? plan_slice(in, in->rank) : (struct slice){0, in->model->elements};
+}
+
+struct slice plan_held(const struct plan_input *in)
+{
+    return precision_bytes(in->precision) < 4 ? plan_owned(in) : (struct slice){0, in->model->elements};
 }

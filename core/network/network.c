@@ -130,11 +130,18 @@ static void narrow_to_bf16(float *values, size_t n)
 enum status network_store_parameter(struct network *net, const struct param *p, size_t first,
                                     const void *stored, size_t count, struct err *err)
 {
-    size_t width = element_bytes(p->element);
-    unsigned char *to =
-        p->frozen ? (unsigned char *)net->frozen + p->offset : (unsigned char *)(net->weights + p->offset);
-    net->backend->mem_upload(to + first * width, stored, count * width, net->stream);
-    return net->backend->stream_wait(net->stream, err);
+    const struct backend *be = net->backend;
+    size_t width = element_bytes(p->element), at = p->offset + first;
+    struct slice held = plan_held(&net->plan->input),
+                 part = slice_common(held, (struct slice){at, at + count});
+    if (p->frozen)
+        be->mem_upload((unsigned char *)net->frozen + p->offset + first * width, stored, count * width,
+                       net->stream);
+    else
+        be->mem_upload((float *)network_at(net, BUFFER_WEIGHTS, 0) + (part.begin - held.begin),
+                       (const float *)stored + (part.begin - at), slice_count(part) * sizeof(float),
+                       net->stream);
+    return be->stream_wait(net->stream, err);
 }
 
 /* Quantises a piece of an NF4 parameter. The scales are kept until the last piece: their mean is needed
@@ -166,8 +173,14 @@ enum status network_write_parameter(struct network *net, const struct param *p, 
 
 void network_weights_written(struct network *net)
 {
-    if (net->model->elements)
-        net->backend->cast(net->compute_weights, net->weights, net->model->elements, net->stream);
+    if (slice_count(net->owned))
+        net->backend->cast(network_compute_weights(net, net->owned.begin), net->weights,
+                           slice_count(net->owned), net->stream);
+}
+
+void *network_compute_weights(const struct network *net, size_t at)
+{
+    return (unsigned char *)net->compute_weights + at * precision_bytes(net->plan->input.precision);
 }
 
 void network_weigh_classes(struct network *net, const float *weights)

@@ -43,7 +43,9 @@ struct network {
     const struct model *model;              /* borrowed */
     const struct plan *plan;                /* borrowed */
     unsigned char *memory[PLAN_CATEGORIES]; /* of the device or the host; NULL for an empty category */
-    float *weights, *gradients;             /* (elements) fp32, pointers into memory */
+    struct slice slice, owned;   /* this rank's: see plan_slice and plan_owned; all in a world of one */
+    float *weights;              /* (owned) fp32 masters, a pointer into memory */
+    float *gradients;            /* (elements) fp32, likewise */
     void *compute_weights;       /* (elements) weights in the plan's precision; weights where fp32 */
     void *frozen;                /* (frozen_bytes): each parameter in its own type */
     const struct backend *table; /* the passes call this: the backend, or the observing table around it */
@@ -70,6 +72,9 @@ void network_close(struct network *network); /* harmless on a zeroed struct */
 /* Replaces a stream that ran out of memory (STATUS_NO_MEMORY from stream_wait), so that memory can be read
  * again. After a failure the network can only be closed. */
 enum status network_renew_stream(struct network *network, struct err *err);
+
+/* Elements `at` of the weights for computing. */
+void *network_compute_weights(const struct network *network, size_t at);
 
 /* The address of a buffer of the plan; `layer` matters for LAYER buffers. */
 static inline void *network_at(const struct network *network, enum buffer buffer, int layer)
@@ -117,7 +122,7 @@ enum status network_store_parameter(struct network *network, const struct param 
 /* Fresh weights, see model_initialise_param; of a model with a base only of the adapters. Waits. */
 enum status network_initialise(struct network *network, uint64_t seed, struct err *err);
 
-/* Call after writing `weights` outside of the optimizer: updates the weights for computing. */
+/* Call after writing parameters: updates the weights for computing. With slices in bf16 all ranks call it. */
 void network_weights_written(struct network *network);
 
 /* ---- a training step on data in device memory: queues work, never waits ---- */
@@ -132,7 +137,8 @@ void network_control(struct network *network, struct step_control control);
 /* Before the first micro-batch of a step: clears the gradients and the sum of losses. */
 void network_clear(struct network *network);
 
-/* Queues the sum of the squares of the gradients; returns where in the step's result it will be. */
+/* Queues the sum of the squares of the gradients in this rank's slice; returns where in the step's result it
+ * will be. */
 double *network_gradient_squares(struct network *network);
 
 /* After network_gradient_squares, and after all ranks added up their squares: queues norm and clipping scale;

@@ -17,7 +17,10 @@ const char *phase_name(enum phase phase)
 
 void network_point(struct network *net)
 {
-    net->weights = network_at(net, BUFFER_WEIGHTS, 0);
+    const struct plan_input *in = &net->plan->input;
+    net->slice = plan_slice(in, in->rank);
+    net->owned = plan_owned(in);
+    net->weights = (float *)network_at(net, BUFFER_WEIGHTS, 0) + (net->owned.begin - plan_held(in).begin);
     net->gradients = network_at(net, BUFFER_GRADIENTS, 0);
     net->compute_weights = network_at(net, BUFFER_COMPUTE_WEIGHTS, 0);
     net->frozen = network_at(net, BUFFER_FROZEN, 0);
@@ -348,7 +351,7 @@ double *network_gradient_squares(struct network *net)
 {
     struct step_result *result = network_at(net, BUFFER_RESULT, 0);
     network_enter(net, PHASE_OPTIMIZER, -1);
-    net->table->sum_of_squares(&result->squares, net->gradients, net->model->elements,
+    net->table->sum_of_squares(&result->squares, net->gradients + net->slice.begin, slice_count(net->slice),
                                network_at(net, BUFFER_SCRATCH, 0), net->calls);
     return &result->squares;
 }

@@ -72,12 +72,12 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim,
          V = in->model->head.rows, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
          Q = (NH + 2 * NKV) * HS, slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0,
-         P = (wide)in->model->elements, FB = (wide)in->model->frozen_bytes,
-         e = (wide)precision_bytes(in->precision), f32 = sizeof(float), i32 = sizeof(int32_t),
-         f64 = sizeof(double), all = 0;
+         P = (wide)in->model->elements, slice = (wide)plan_slice(in, 0).end, own = in->shard ? slice : P,
+         FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), f32 = sizeof(float),
+         i32 = sizeof(int32_t), f64 = sizeof(double), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count, parts = plan_batch_parts(in);
     size_t largest = in->model->nf4_largest;
-    bool training = moments > 0, qk_norm = c->qk_norm;
+    bool training = moments > 0, qk_norm = c->qk_norm, first = in->rank == 0;
     wide inner = NH * HS > F ? NH * HS : F, widest = C > inner ? C : inner; /* inputs of a projection */
     const wide sizes[BUFFERS] = {
 #define BUFFER(id, name, kind, category, bytes) (wide)(bytes),
@@ -323,6 +323,18 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .snapshot = c->checkpoint.background ? 1 + full * moments : 0};
     plan_input_for(&input, backend, device);
     return input;
+}
+
+/* A step's sequences are cut into as many parts as there are ranks; the longest one decides. */
+void plan_input_share(struct plan_input *input, const struct config *c, int rank, int ranks)
+{
+    int64_t all = c->train.batch_size * c->train.accumulation_steps, most = (all + ranks - 1) / ranks;
+    if (ranks <= 1) return;
+    if (input->B > most) input->B = (int)most;
+    input->micro_batches = (int)((most + input->B - 1) / input->B);
+    input->rank = rank;
+    input->ranks = ranks;
+    input->shard = c->world.shard != SHARD_OFF;
 }
 
 /* ---- the plan ---- */

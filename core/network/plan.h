@@ -69,7 +69,25 @@ struct step_result {
     struct clip_state clip;
 };
 
-/* Everything that determines a plan. */
+/* Elements [begin, end) of the arena of trainable parameters. */
+struct slice {
+    size_t begin, end;
+};
+
+static inline size_t slice_count(struct slice slice)
+{
+    return slice.end - slice.begin;
+}
+
+/* What both have; begin == end: nothing. */
+static inline struct slice slice_common(struct slice a, struct slice b)
+{
+    struct slice c = {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+    if (c.end < c.begin) c.end = c.begin;
+    return c;
+}
+
+/* Everything that determines a plan. Ranks plan the same sizes, but for the copy of frozen weights. */
 struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
@@ -89,13 +107,28 @@ struct plan_input {
     struct allocator_listener full; /* receives the table of allocations when memory runs out */
     bool rough;                     /* only sizes and places must be right, not products, calls, FLOPs */
     int snapshot;                   /* arenas in a checkpoint's snapshot: 1 weights, + moments; 0: none */
+    int ranks, rank;                /* processes that train together, 0 counts as 1; this one's number */
+    bool shard;                     /* each rank has the masters and moments of its slice alone */
 };
 
 /* The input for training `model` with this configuration on `device`, which is queried but not kept. */
 struct plan_input plan_input_of(const struct config *config, const struct model *model,
                                 const struct backend *backend, struct device *device);
+/* Makes it the input of one of `ranks` processes: its part of a step's batch, and by world.shard its slice.
+ * One rank: changes nothing. */
+void plan_input_share(struct plan_input *input, const struct config *config, int rank, int ranks);
 /* Sets the device's properties that matter for a plan with this input's allocator. */
 void plan_input_for(struct plan_input *input, const struct backend *backend, struct device *device);
+
+/* The slice of a rank: all slices are of one length, a multiple of 64 elements, as far as there are elements.
+ */
+struct slice plan_slice(const struct plan_input *input, int rank);
+
+/* Elements that this rank has masters and moments of, and updates: its slice, or all. */
+struct slice plan_owned(const struct plan_input *input);
+
+/* Those of BUFFER_WEIGHTS: all where they are also the weights for computing, else the owned ones. */
+struct slice plan_held(const struct plan_input *input);
 
 /* Tokens of the longest sample, and of the cache that plan_input_of asks for: at most train.seq_len. */
 int plan_sample_length(const struct config *config);

@@ -5,13 +5,27 @@
 
 #include "kernels/optimizers.h"
 
+/* Keeps what lies in the slice, and counts from its begin. Returns the number of ranges left. */
+static int cut(struct update_range *ranges, int count, struct slice slice)
+{
+    int kept = 0;
+    for (int i = 0; i < count && (kept == 0 || ranges[kept - 1].end < slice_count(slice)); i++) {
+        struct slice part = slice_common(slice, (struct slice){slice.begin, ranges[i].end});
+        if (slice_count(part) == 0) continue;
+        ranges[kept] = ranges[i];
+        ranges[kept++].end = slice_count(part);
+    }
+    return kept;
+}
+
 enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const struct param_groups *groups,
                                  double weight_decay, struct err *err)
 {
     static const struct param_groups none = {.count = 0};
     struct update_range *ranges = malloc(net->model->param_count * sizeof *ranges);
     if (!ranges) return err_no_memory(err, "the table of update ranges");
-    o->range_count = param_groups_ranges(groups ? groups : &none, net->model, weight_decay, ranges);
+    int all = param_groups_ranges(groups ? groups : &none, net->model, weight_decay, ranges);
+    o->range_count = cut(ranges, all, net->owned);
     net->backend->mem_upload(network_at(net, BUFFER_RANGES, 0), ranges,
                              (size_t)o->range_count * sizeof *ranges, net->stream);
     enum status status = net->backend->stream_wait(net->stream, err);
@@ -23,8 +37,10 @@ void optimizer_step(const struct optimizer *o, struct network *net)
 {
     struct step_control *control = network_at(net, BUFFER_CONTROL, 0);
     const struct update_range *ranges = network_at(net, BUFFER_RANGES, 0);
-    size_t all = net->model->elements;
-    float *m = network_at(net, BUFFER_MOMENT1, 0), *v = network_at(net, BUFFER_MOMENT2, 0);
+    const float *gradients = net->gradients + net->owned.begin;
+    void *weights = network_compute_weights(net, net->owned.begin);
+    size_t count = slice_count(net->owned);
+    float *m = network_moment(net, 0), *v = network_moment(net, 1);
     double *squares = network_gradient_squares(net);
     o->world->sum(o->world, squares, 1, net->stream);
     struct clip_state *clip = network_clip(net, (float)o->max_grad_norm);
@@ -32,9 +48,8 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     switch (o->kind) {
 #define STEP(KIND, name, moments, beta2, flops)                                                              \
     case OPTIMIZER_##KIND:                                                                                   \
-        net->table->name##_step(net->weights, net->compute_weights, m, moments > 1 ? v : NULL,               \
-                                net->gradients, all, ranges, o->range_count, params, control, clip,          \
-                                net->calls);                                                                 \
+        net->table->name##_step(net->weights, weights, m, moments > 1 ? v : NULL, gradients, count, ranges,  \
+                                o->range_count, params, control, clip, net->calls);                          \
         break;
         OPTIMIZER_LIST(STEP)
     case OPTIMIZERS:

@@ -19,6 +19,7 @@
 struct options {
     const char *device;
     const char *fit; /* NULL: not given; "": into the device's memory */
+    int64_t ranks;
     bool layers, json;
 };
 
@@ -55,6 +56,7 @@ static enum status ask_device(struct estimate *e, struct err *err)
     if (!status) {
         e->info = choice.info;
         e->input = plan_input_of(&e->config, &e->model, choice.backend, choice.device);
+        plan_input_share(&e->input, &e->config, 0, (int)e->options->ranks);
         status = eval_tasks_cache_length(&e->config, &e->input.cache_length, err);
         e->counted = e->input.host_counts ? PLAN_CATEGORIES : PLAN_HOST;
         e->overhead = memory_share_overhead(&e->info);
@@ -112,7 +114,8 @@ static struct layer_bytes bytes_of_layer(const struct estimate *e, int layer)
         else
             elements += model->params[i].count;
     for (int c = PLAN_WEIGHTS; c <= PLAN_MOMENTS; c++)
-        if (c != PLAN_FROZEN) out.of[c] = plan->category_bytes[c] / model->elements * elements;
+        if (c != PLAN_FROZEN)
+            out.of[c] = (size_t)((unsigned __int128)plan->category_bytes[c] * elements / model->elements);
     for (size_t i = 0; i < plan->buffer_count; i++)
         if (plan->buffers[i].layer == layer &&
             (plan->buffers[i].category == PLAN_ACTIVATIONS || plan->buffers[i].category == PLAN_CACHE))
@@ -225,7 +228,7 @@ static enum status print(const struct estimate *e, const struct words *words, st
     config_vocabulary_note(&e->config, vocabulary, sizeof vocabulary);
     output_begin(&out, json);
     OUTPUT_MEMBERS(&out, "device", e->info.short_name, "parameters", e->model.parameters, "batch_size",
-                   e->input.B, "seq_len", e->input.T, "optimizer",
+                   e->input.B, "seq_len", e->input.T, "ranks", e->options->ranks, "optimizer",
                    optimizer_kind_word(e->config.train.optimizer), "precision",
                    precision_name(e->input.precision), "vocab_size", e->model.config.vocab_size);
     if (!json && *vocabulary) output_line(&out, "vocabulary", "%s", vocabulary);
@@ -266,7 +269,7 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {.device = "auto"};
+static const struct options defaults = {.device = "auto", .ranks = 1};
 
 static const struct option_spec options[] = {
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS,
@@ -275,6 +278,9 @@ static const struct option_spec options[] = {
            "also prints the largest batch and the longest sequence that fit, with the commands that train "
            "them. MEMORY is a number of bytes, or has a unit (24GiB, 800MB); only a GPU's context, as a run "
            "has measured it, is subtracted from it. Without MEMORY: what a run can use now"),
+    OPTION("ranks", OPTION_WHOLE, AT(ranks), "N",
+           "the memory of each of N processes that train together (default 1; world.shard)", .least = 1,
+           .most = 65536),
     OPTION("layers", OPTION_FLAG, AT(layers), NULL, "also prints what each layer takes"),
     JSON_OPTION,
     {0},

@@ -136,7 +136,8 @@ void rig_open_stored(struct rig *rig, const struct backend *backend, const struc
     size_t bytes = rig->model.elements * sizeof(float);
     float *weights = malloc(bytes);
     rig_weights(&rig->model, 1, weights);
-    rig->backend->mem_upload(rig->network.weights, weights, bytes, rig->network.stream);
+    rig->backend->mem_upload(network_at(&rig->network, BUFFER_WEIGHTS, 0), weights, bytes,
+                             rig->network.stream);
     if (rig->backend->stream_wait(rig->network.stream, &err)) fail_msg("%s", err.text);
     free(weights);
 }

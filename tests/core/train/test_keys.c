@@ -379,6 +379,7 @@ static const struct row {
     {"train.graph", "", 0, "", FRESH, 0, "tests/cuda_sim/test_steps.c"},
     {"train.time_limit", "", 0, "", FRESH, 0, "tests/tui/command/test_preemption.c"},
     {"train.threads", "", 0, "", FRESH, 0, "tests/tui/command/test_kjv.c"},
+    {"world.shard", "", 0, "", FRESH, 0, "tests/core/train/test_slices.c"},
     {"memory.reserve", "", 0, "", FRESH, 0, "tests/cuda_sim/test_fit.c"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };

@@ -1,0 +1,260 @@
+/* Slices of several ranks (world.shard): each has the masters and moments of its slice, updates it, and
+ * writes it to the checkpoint that all write together. The ranks here are networks of one process, one after
+ * the other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "core/base/file.h"
+#include "core/train/optimizer.h"
+#include "tests/core/checkpoint/saved.h"
+#include "tests/core/network/rig.h"
+
+enum { RANKS_MAX = 7, UNIT = 64, B = 2, T = 8 };
+
+static const char frozen[] = "*layers.0.mlp* *norm*";
+
+static void open_rank(struct rig *rig, int rank, int ranks, bool shard, int moments)
+{
+    struct model_config config = rig_config();
+    struct plan_input input = {.B = B,
+                               .T = T,
+                               .moments = moments,
+                               .ranks = ranks,
+                               .rank = rank,
+                               .shard = shard,
+                               .snapshot = 1 + moments};
+    rig_open_input(rig, NULL, &config, input, frozen);
+}
+
+/* Moments and weights drawn from the seed, each rank its part. */
+static void fill(struct rig *rig, uint64_t seed)
+{
+    size_t all = rig->model.elements;
+    float *values = malloc(all * sizeof *values);
+    struct slice owned = rig->network.owned;
+    rig_weights(&rig->model, seed, values);
+    memcpy(network_at(&rig->network, BUFFER_WEIGHTS, 0), values, all * sizeof *values);
+    for (int i = 0; i < rig->plan.input.moments; i++) {
+        rig_weights(&rig->model, seed + 100 + (uint64_t)i, values);
+        for (size_t k = 0; k < all; k++) values[k] *= values[k]; /* v is not negative */
+        memcpy(network_moment(&rig->network, i), values + owned.begin, slice_count(owned) * sizeof *values);
+    }
+    free(values);
+}
+
+static void expect_part(const char *what, const float *part, const float *whole, struct slice slice)
+{
+    for (size_t i = slice.begin; i < slice.end; i++)
+        if (memcmp(&part[i - slice.begin], &whole[i], sizeof *whole) != 0)
+            fail_msg("%s, element %zu of [%zu, %zu): %g instead of %g", what, i, slice.begin, slice.end,
+                     (double)part[i - slice.begin], (double)whole[i]);
+}
+
+/* What a rank owns is the same as in the network of one. */
+static void expect_equal(const struct rig *rank, const struct rig *one)
+{
+    struct slice owned = rank->network.owned;
+    expect_part("weights", rank->network.weights, one->network.weights, owned);
+    for (int i = 0; i < one->plan.input.moments; i++)
+        expect_part("moment", network_moment(&rank->network, i), network_moment(&one->network, i), owned);
+}
+
+static void slices_cover_everything_once(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 63, 64, 65, 640, 1000, 123456};
+    struct model model = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
+            struct plan_input input = {.model = &model, .ranks = ranks};
+            size_t end = 0, most = (sizes[i] + (size_t)ranks - 1) / (size_t)ranks;
+            model.elements = sizes[i];
+            for (int rank = 0; rank < ranks; rank++) {
+                struct slice slice = plan_slice(&input, rank);
+                assert_int_equal(slice.begin, end);
+                assert_true(slice.end >= slice.begin && slice_count(slice) < most + UNIT);
+                if (ranks > 1 && slice.end < sizes[i]) assert_int_equal(slice.end % UNIT, 0);
+                end = slice.end;
+            }
+            assert_int_equal(end, sizes[i]);
+        }
+}
+
+static void a_slice_takes_its_part_of_the_memory(void **state)
+{
+    (void)state;
+    struct rig one, rank;
+    open_rank(&one, 0, 1, true, 2);
+    for (int ranks = 2; ranks <= 4; ranks++)
+        for (int shard = 0; shard < 2; shard++) {
+            open_rank(&rank, ranks - 1, ranks, shard, 2);
+            size_t all = one.model.elements * sizeof(float);
+            size_t slice = plan_slice(&rank.plan.input, 0).end * sizeof(float), own = shard ? slice : all;
+            const size_t *bytes = rank.plan.category_bytes;
+            assert_int_equal(bytes[PLAN_MOMENTS], 2 * own);
+            assert_int_equal(rank.plan.bytes[BUFFER_SNAPSHOT_MOMENT2], slice);
+            assert_int_equal(bytes[PLAN_GRADIENTS], all);
+            assert_int_equal(bytes[PLAN_WEIGHTS], all); /* in fp32 they are also those for computing */
+            assert_int_equal(rank.plan.bytes[BUFFER_SNAPSHOT_FROZEN], 0); /* rank 0 writes them */
+            rig_close(&rank);
+        }
+    rig_close(&one);
+}
+
+/* Gradients of one micro-batch, and the update. */
+static void step(struct rig *rig, enum optimizer_kind kind)
+{
+    int32_t tokens[B * T];
+    struct config config;
+    struct err err = {0};
+    struct optimizer optimizer = {
+        .world = world_of_one(), .kind = kind, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+    config_init(&config);
+    assert_int_equal(config_read_word(&config, "param_group.first.match=*layers.0*", &err), STATUS_OK);
+    assert_int_equal(config_read_word(&config, "param_group.first.lr_scale=0.5", &err), STATUS_OK);
+    if (optimizer_lay_ranges(&optimizer, &rig->network, &config.groups, 0.1, &err)) fail_msg("%s", err.text);
+    rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
+    network_clear(&rig->network);
+    rig_train(&rig->network, tokens, tokens, B, T, 0.1f, (struct rig_dropout){.seed = 1});
+    network_control(&rig->network, (struct step_control){.lr = 0.1f});
+    optimizer_step(&optimizer, &rig->network);
+}
+
+static void ranks_that_update_their_slices_make_the_step_of_one(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < OPTIMIZERS; kind++) {
+        int moments = kind == OPTIMIZER_LION ? 1 : 2;
+        struct rig one, rank;
+        open_rank(&one, 0, 1, false, moments);
+        fill(&one, 5);
+        step(&one, (enum optimizer_kind)kind);
+        for (int ranks = 2; ranks <= RANKS_MAX; ranks++)
+            for (int r = 0; r < ranks; r++) {
+                open_rank(&rank, r, ranks, true, moments);
+                fill(&rank, 5);
+                step(&rank, (enum optimizer_kind)kind);
+                expect_equal(&rank, &one);
+                rig_close(&rank);
+            }
+        rig_close(&one);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+/* Writes PARENT/step-1 by all ranks, the last one first, from a copy or straight from the network. */
+static void write_parts(const char *parent, int ranks, bool shard, bool copied)
+{
+    struct rig rigs[RANKS_MAX];
+    struct checkpoint_source sources[RANKS_MAX];
+    char temporary[CHECKPOINT_PATH];
+    struct train_state train = saved_state(1);
+    struct err err = {0};
+    int64_t bytes;
+    enum status status = checkpoint_begin(parent, 1, temporary, &err);
+    for (int r = ranks - 1; r >= 0 && !status; r--) {
+        open_rank(&rigs[r], r, ranks, shard, 2);
+        fill(&rigs[r], 5);
+        sources[r] = checkpoint_of_network(&rigs[r].network, true);
+        if (copied) status = checkpoint_take_snapshot(&rigs[r].network, &sources[r], &err);
+        if (copied) fill(&rigs[r], 6);
+        if (!status) status = checkpoint_write_part(temporary, &sources[r], &err);
+    }
+    if (!status) status = checkpoint_finish(parent, temporary, &sources[0], &train, NULL, NULL, &bytes, &err);
+    if (status) fail_msg("%d ranks: %s", ranks, err.text);
+    for (int r = 0; r < ranks; r++) rig_close(&rigs[r]);
+}
+
+static void expect_same_file(const char *a, const char *b, const char *name)
+{
+    struct file_map one, other;
+    char *x = saved_path(a, "step-1", name), *y = saved_path(b, "step-1", name);
+    assert_int_equal(file_map_open(x, &one, NULL), STATUS_OK);
+    assert_int_equal(file_map_open(y, &other, NULL), STATUS_OK);
+    if (one.size != other.size || memcmp(one.data, other.data, one.size) != 0) fail_msg("%s differs", y);
+    file_map_close(&one);
+    file_map_close(&other);
+    free(x);
+    free(y);
+}
+
+static void a_checkpoint_that_ranks_write_is_that_of_one(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "config.json",
+                                        "trainer.json", "checksums"};
+    char *whole = saved_folder("whole");
+    write_parts(whole, 1, false, false);
+    for (int ranks = 2; ranks <= RANKS_MAX; ranks++)
+        for (int way = 0; way < 4; way++) {
+            char *parent = saved_folder("parts");
+            write_parts(parent, ranks, way & 1, way & 2);
+            assert_int_equal(saved_offered(parent, -1), 1);
+            for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+                expect_same_file(whole, parent, files[i]);
+            free(parent);
+        }
+    free(whole);
+}
+
+static void any_number_of_ranks_loads_it(void **state)
+{
+    (void)state;
+    char *parent = saved_folder("loaded"), *folder;
+    struct rig one, rank;
+    struct train_state train;
+    struct err err = {0};
+    open_rank(&one, 0, 1, false, 2);
+    fill(&one, 5);
+    write_parts(parent, 3, true, true);
+    folder = saved_path(parent, "step-1", "");
+    for (int ranks = 1; ranks <= RANKS_MAX; ranks++)
+        for (int r = 0; r < ranks; r++) {
+            open_rank(&rank, r, ranks, ranks != 2, 2);
+            fill(&rank, 7);
+            if (checkpoint_load(folder, &rank.network, &train, NULL, &err)) fail_msg("%s", err.text);
+            expect_equal(&rank, &one);
+            expect_part("weights for computing", rank.network.compute_weights, one.network.weights,
+                        (struct slice){0, one.model.elements});
+            rig_close(&rank);
+        }
+    rig_close(&one);
+    free(folder);
+    free(parent);
+}
+
+static void a_part_that_cannot_be_written_is_reported(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct err err = {0};
+    char *parent = saved_folder("missing"), *gone = saved_path(parent, "step-1", "");
+    open_rank(&rig, 1, 2, true, 2);
+    struct checkpoint_source source = checkpoint_of_network(&rig.network, true);
+    assert_int_not_equal(checkpoint_write_part(gone, &source, &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "model.safetensors: cannot create"));
+    rig_close(&rig);
+    free(parent);
+    free(gone);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_cover_everything_once),
+        cmocka_unit_test(a_slice_takes_its_part_of_the_memory),
+        cmocka_unit_test(ranks_that_update_their_slices_make_the_step_of_one),
+        cmocka_unit_test(a_checkpoint_that_ranks_write_is_that_of_one),
+        cmocka_unit_test(any_number_of_ranks_loads_it),
+        cmocka_unit_test(a_part_that_cannot_be_written_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
