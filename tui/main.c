@@ -122,6 +122,7 @@ static int dispatch(const struct command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    standard_streams_reserve();
     if (argc > 1 && strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
     second_start(argv);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */

@@ -117,6 +117,12 @@ enum status ledger_folder(const char *shm, const char *home, bool create, char f
                           struct err *err)
 {
     const char *given = getenv("ANNEAL_LEDGER");
+    struct stat info;
+    if (given && *given == '/' && stat(given, &info) == 0 && (info.st_mode & S_IWOTH))
+        return err_set(err, STATUS_USAGE,
+                       "ANNEAL_LEDGER: every user of this machine may write %.200s (make it the folder of a "
+                       "group: chmod o-w,g+w)",
+                       given);
     if (given && *given == '/') return file_format_path(folder, PATH_MAX, err, "%s", given);
     if (given && *given)
         return err_set(err, STATUS_USAGE,
@@ -165,7 +171,9 @@ static enum status open_file(struct ledger *l, const char *folder, struct err *e
     enum status status = file_make_folders(folder, err);
     if (!status) status = file_path(folder, sql->path, sizeof sql->path, err);
     if (status) return status;
-    bool made = !file_exists(sql->path);
+    bool made = lstat(sql->path, &info) != 0;
+    if (!made && S_ISLNK(info.st_mode)) /* another user of a shared folder may choose where it leads */
+        return err_set(err, STATUS_IO, "%s: is a symbolic link (remove it)", sql->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(sql->path, &sql->db, flags, NULL) != SQLITE_OK)
         return sql->db ? explain(sql, err)

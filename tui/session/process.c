@@ -1,6 +1,7 @@
 /* See process.h. */
 #include "tui/session/process.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,13 @@
 #include "core/base/file.h"
 #include "core/base/heap.h"
 #include "kernels/device/cpu.h"
+
+void standard_streams_reserve(void)
+{
+    int fd; /* the lowest that is free */
+    while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) continue;
+    if (fd >= 0) close(fd);
+}
 
 /* ---- the second start ---- */
 

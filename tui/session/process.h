@@ -4,6 +4,10 @@
 
 #include <stdbool.h>
 
+/* Opens closed standard streams, so that no file of ours is opened in their place: reading finds nothing,
+ * writing fails. Call before any file is opened. */
+void standard_streams_reserve(void);
+
 /* Restarts the program once to set environment variables that libraries read before main or that preload a
  * library. Variables that the user has set stay. Returns if none is missing or the restart fails. */
 void second_start(char **argv);

@@ -68,6 +68,34 @@ static void a_file_that_is_no_ledger_is_reported(void **state)
     expect_words(&err, file("garbage"), "so it may be deleted while no run trains");
 }
 
+/* Whoever made the link would choose which file of ours is written. */
+static void a_symbolic_link_is_not_followed(void **state)
+{
+    (void)state;
+    struct ledger *ledger;
+    struct err err = {0};
+    mkdir(home("linked"), 0777);
+    assert_int_equal(symlink(home("elsewhere"), file("linked")), 0);
+    assert_int_equal(ledger_open(home("linked"), LEDGER_BUSY_MS, &ledger, &err), STATUS_IO);
+    expect_words(&err, file("linked"), "is a symbolic link");
+    assert_int_not_equal(access(home("elsewhere"), F_OK), 0);
+}
+
+static void a_folder_that_every_user_may_write_is_refused(void **state)
+{
+    (void)state;
+    char folder[PATH_MAX];
+    struct err err = {0};
+    setenv("ANNEAL_LEDGER", home("open"), 1);
+    mkdir(home("open"), 0777);
+    assert_int_equal(chmod(home("open"), 01777), 0);
+    assert_int_equal(ledger_folder("/dev/shm", NULL, true, folder, &err), STATUS_USAGE);
+    expect_words(&err, home("open"), "chmod o-w,g+w");
+    assert_int_equal(chmod(home("open"), 0770), 0);
+    assert_int_equal(ledger_folder("/dev/shm", NULL, true, folder, &err), STATUS_OK);
+    unsetenv("ANNEAL_LEDGER");
+}
+
 /* The header is good but the rows are damaged, which must not look like the end of the list. */
 static void rows_that_cannot_be_read_are_not_taken_for_none(void **state)
 {
@@ -215,6 +243,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_is_no_ledger_is_reported),
+        cmocka_unit_test(a_symbolic_link_is_not_followed),
+        cmocka_unit_test(a_folder_that_every_user_may_write_is_refused),
         cmocka_unit_test(rows_that_cannot_be_read_are_not_taken_for_none),
         cmocka_unit_test(a_process_that_hangs_with_the_file_locked_is_not_waited_for),
         cmocka_unit_test(a_disk_without_room_leaves_what_is_reserved_as_it_is),

@@ -329,7 +329,7 @@ static struct process *run_on_small_disk(const struct stage *s, const char *size
     }
     process_close(probe);
     assert_int_equal(file_make_folders(s->home, &err), STATUS_OK);
-    snprintf(whole, sizeof whole, "mount -t tmpfs -o size=%s none \"$1\" || exit 99; %s", size, script);
+    snprintf(whole, sizeof whole, "mount -t tmpfs -o mode=755,size=%s none \"$1\" || exit 99; %s", size, script);
     return process_open(&(struct process_options){
         .program = "unshare",
         .arguments = (const char *const[]){"-rm", "/bin/sh", "-c", whole, getenv("ANNEAL_BINARY"), s->home,
@@ -517,6 +517,11 @@ static void an_output_that_cannot_be_written_is_an_error(void **state)
         process_close(p);
     }
     assert_string_equal(stage_status(), "finished"); /* the resumed run is complete all the same */
+    /* a closed stream's number is not that of the first file that is opened, which the table would ruin */
+    struct process *p =
+        process_open(&(struct process_options){.prelude = "exec <&- >&-;", .arguments = printing[0]});
+    process_expect_sentence(process_expect(1, p), "cannot write: Bad file descriptor");
+    process_close(p);
 }
 
 int main(void)
