@@ -35,7 +35,7 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
     size_t behind = net->slice.begin - net->owned.begin; /* without ZeRO a rank owns more than it writes */
     struct checkpoint_source source = {.model = net->model,
                                        .rank = net->plan->input.rank,
-                                       .ranks = net->plan->input.ranks,
+                                       .ranks = net->plan->input.slices,
                                        .slice = net->slice,
                                        .weights = net->weights + behind,
                                        .frozen = net->frozen,

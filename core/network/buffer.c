@@ -54,9 +54,9 @@ enum { SLICE_UNIT = 64 };
 
 struct slice plan_slice(const struct plan_input *in, int rank)
 {
-    size_t all = in->model->elements, ranks = in->ranks > 1 ? (size_t)in->ranks : 1;
-    size_t each = (all + ranks - 1) / ranks, begin, end;
-    if (ranks > 1) each = (each + SLICE_UNIT - 1) / SLICE_UNIT * SLICE_UNIT;
+    size_t all = in->model->elements, slices = in->slices > 1 ? (size_t)in->slices : 1;
+    size_t each = (all + slices - 1) / slices, begin, end;
+    if (slices > 1) each = (each + SLICE_UNIT - 1) / SLICE_UNIT * SLICE_UNIT;
     begin = (size_t)rank * each;
     end = begin + each;
     return (struct slice){begin < all ? begin : all, end < all ? end : all};

@@ -107,7 +107,7 @@ struct plan_input {
     struct allocator_listener full; /* receives the table of allocations when memory runs out */
     bool rough;                     /* only sizes and places must be right, not products, calls, FLOPs */
     int snapshot;                   /* arenas in a checkpoint's snapshot: 1 weights, + moments; 0: none */
-    int ranks, rank;                /* processes that train together, 0 counts as 1; this one's number */
+    int slices, rank;               /* of the trainable range, one for each rank, 0 counts as 1; its number */
     bool shard;                     /* each rank has the masters and moments of its slice alone */
 };
 
