@@ -164,6 +164,46 @@ bool text_parse_bytes(const char *word, size_t *out)
     return true;
 }
 
+/* The number at the start of `word`, times the power of 1,000 that a letter of `units` behind it means; *end
+ * is what follows. */
+static bool parse_thousands(const char *word, const char *units, double *out, char **end)
+{
+    if (*word < '0' || *word > '9') return false;
+    *out = strtod(word, end);
+    while (**end == ' ') ++*end;
+    const char *unit = **end ? strchr(units, **end | 0x20) : NULL;
+    if (!unit) return true;
+    for (const char *u = units; u <= unit; u++) *out *= 1000;
+    ++*end;
+    return true;
+}
+
+bool text_parse_count(const char *word, double *out)
+{
+    char *end;
+    double value;
+    if (!parse_thousands(word, "kmbt", &value, &end) || *end || !(value >= 1 && value <= 1e18)) return false;
+    *out = value;
+    return true;
+}
+
+bool text_parse_rate(const char *word, double *out)
+{
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {{"b/s", 0.125}, {"bit/s", 0.125}, {"bps", 0.125}, {"B/s", 1}};
+    char *end;
+    double value;
+    if (!parse_thousands(word, "kmgt", &value, &end)) return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].unit) == 0 && value > 0 && value <= 1e18) {
+            *out = value * units[i].bytes;
+            return true;
+        }
+    return false;
+}
+
 bool text_parse_double(const char *word, double *out)
 {
     char *end;

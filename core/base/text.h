@@ -46,6 +46,14 @@ bool text_parse_double(const char *word, double *out);
  * 2^62. */
 bool text_parse_bytes(const char *word, size_t *out);
 
+/* A count: "1000000", "33.5M", "10B", "1.5e9" (k, M, B and T are powers of 1,000; case is ignored), at least
+ * 1 and at most 1e18. */
+bool text_parse_count(const char *word, double *out);
+
+/* A rate of a network, in bytes per second: "400Gb/s", "400Gbit/s" and "400Gbps" count bits, "50GB/s" bytes
+ * (k M G T are powers of 1,000; here the case of b matters). */
+bool text_parse_rate(const char *word, double *out);
+
 /* The shortest decimal that reads back as the same double; "nan", "inf" and "-inf"; always with '.', whatever
  * the locale. A buffer of 32 bytes is enough. Returns buf. */
 char *text_format_double(double value, char *buf, size_t size);

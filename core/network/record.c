@@ -144,6 +144,20 @@ enum status record_init(struct record *record, const struct plan *plan, struct e
     return status;
 }
 
+enum status record_walk(const struct plan *plan, struct observer *observer,
+                        void (*walk)(struct network *network, void *context), void *context, struct err *err)
+{
+    struct recorder r = {0};
+    enum status status = spread(&r, plan, err);
+    if (!status) {
+        network_observe(&r.network, observer);
+        walk(&r.network, context);
+    }
+    free(r.plan.places);
+    free(r.written);
+    return status;
+}
+
 void record_release(struct record *record)
 {
     free(record->touches);

@@ -35,6 +35,11 @@ struct record {
 enum status record_init(struct record *record, const struct plan *plan, struct err *err);
 void record_release(struct record *record); /* harmless on a zeroed struct */
 
+/* Calls `walk` with a network of this plan that has no memory: what it calls of the network's table is noted
+ * by the observer and not computed. */
+enum status record_walk(const struct plan *plan, struct observer *observer,
+                        void (*walk)(struct network *network, void *context), void *context, struct err *err);
+
 /* For each buffer, a bit for every other one that is live at the same time. */
 void record_conflicts(const struct record *record, uint64_t conflicts[BUFFERS]);
 

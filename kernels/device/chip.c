@@ -1,28 +1,57 @@
-/* See chip.h. Figures from NVIDIA's data sheets and architecture white papers; half of a figure that is given
- * with sparsity. */
+/* See chip.h. Figures from NVIDIA's data sheets and architecture white papers: half of a rate that is given
+ * with sparsity, and half of a link's that counts both directions. A bridge that joins only two cards is not
+ * counted as a link: PCI Express joins all of a host. */
 #include "kernels/device/chip.h"
 
 #include <ctype.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-struct published {
-    const char *model;   /* words of the driver's name */
-    int multiprocessors; /* of the whole chip: a MIG slice or a smaller chip of the same name has fewer */
-    double teraflops[PRECISIONS];
-};
+#define NVLINK "NVLink"
+#define PCIE4  "PCI Express 4.0"
+#define PCIE5  "PCI Express 5.0"
 
 /* In this order: the more specific name first. */
-static const struct published table[] = {
-    {"A100", 108, {19.5, 156, 312}},        {"A30", 56, {10.3, 82, 165}},
-    {"A10", 72, {31.2, 62.5, 125}},         {"A40", 84, {37.4, 74.8, 149.7}},
-    {"RTX 3090", 82, {35.6, 35.6, 71}},     {"L4", 58, {30.3, 60, 121}},
-    {"L40S", 142, {91.6, 183, 362}},        {"L40", 142, {90.5, 90.5, 181}},
-    {"RTX 4090", 128, {82.6, 82.6, 165.2}}, {"H100 PCIe", 114, {51.2, 378, 756}},
-    {"H100 NVL", 132, {60, 417.5, 835}},    {"H100", 132, {66.9, 494.7, 989.4}},
-    {"H200 NVL", 132, {60, 417.5, 835}},    {"H200", 132, {66.9, 494.7, 989.4}},
-    {"GH200", 132, {66.9, 494.7, 989.4}},
+static const struct chip_sheet table[] = {
+    {"a100", "A100-SXM4-80GB", 8, 108, {19.5, 156, 312}, 80, 2039, 300, NVLINK},
+    {"a100-40gb", "A100-SXM4-40GB", 8, 108, {19.5, 156, 312}, 40, 1555, 300, NVLINK},
+    {"a100-pcie", "A100 80GB PCIe", 8, 108, {19.5, 156, 312}, 80, 1935, 32, PCIE4},
+    {"a100-pcie-40gb", "A100-PCIE-40GB", 8, 108, {19.5, 156, 312}, 40, 1555, 32, PCIE4},
+    {NULL, "A100", 8, 108, {19.5, 156, 312}, 40, 1555, 32, PCIE4},
+    {"a30", "A30", 8, 56, {10.3, 82, 165}, 24, 933, 32, PCIE4},
+    {"a10", "A10", 8, 72, {31.2, 62.5, 125}, 24, 600, 32, PCIE4},
+    {"a40", "A40", 8, 84, {37.4, 74.8, 149.7}, 48, 696, 32, PCIE4},
+    {"rtx3090", "RTX 3090", 8, 82, {35.6, 35.6, 71}, 24, 936, 32, PCIE4},
+    {"l4", "L4", 8, 58, {30.3, 60, 121}, 24, 300, 32, PCIE4},
+    {"l40s", "L40S", 8, 142, {91.6, 183, 362}, 48, 864, 32, PCIE4},
+    {"l40", "L40", 8, 142, {90.5, 90.5, 181}, 48, 864, 32, PCIE4},
+    {"rtx4090", "RTX 4090", 8, 128, {82.6, 82.6, 165.2}, 24, 1008, 32, PCIE4},
+    {"h100-pcie", "H100 PCIe", 9, 114, {51.2, 378, 756}, 80, 2000, 64, PCIE5},
+    {"h100-nvl", "H100 NVL", 9, 132, {60, 417.5, 835}, 94, 3900, 64, PCIE5},
+    {"h100", "H100", 9, 132, {66.9, 494.7, 989.4}, 80, 3350, 450, NVLINK},
+    {"h200-nvl", "H200 NVL", 9, 132, {60, 417.5, 835}, 141, 4800, 64, PCIE5},
+    {"h200", "H200", 9, 132, {66.9, 494.7, 989.4}, 141, 4800, 450, NVLINK},
+    {"gh200", "GH200", 9, 132, {66.9, 494.7, 989.4}, 96, 4000, 450, NVLINK},
 };
+enum { SHEETS = sizeof table / sizeof *table };
+
+const struct chip_sheet *chip_find(const char *word)
+{
+    for (int i = 0; i < SHEETS; i++)
+        if (table[i].word && strcasecmp(table[i].word, word) == 0) return &table[i];
+    return NULL;
+}
+
+char *chip_words(char *buf, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; i < SHEETS && used < size; i++)
+        if (table[i].word)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? ", " : "", table[i].word);
+    return buf;
+}
 
 /* Whether `name` contains `words`, with no letter or digit at either end. */
 static bool names(const char *name, const char *words)
@@ -53,7 +82,7 @@ static bool rates(const struct chip *chip, double out[PRECISIONS])
 
 enum chip_source chip_peaks(const struct chip *chip, double out[PRECISIONS])
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < SHEETS; i++) {
         if (chip->multiprocessors != table[i].multiprocessors || !names(chip->name, table[i].model)) continue;
         for (int p = 0; p < PRECISIONS; p++) out[p] = table[i].teraflops[p] * 1e12;
         return CHIP_PUBLISHED;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -62,6 +63,23 @@ static void what_is_not_known_is_zero(void **state)
     expect_peaks((struct chip){"NVIDIA New", 10, 0, 148, 0}, CHIP_UNKNOWN, 0, 0, 0);
 }
 
+/* The driver's name and the word of an option lead to the same figures. */
+static void a_gpu_is_found_by_its_word(void **state)
+{
+    (void)state;
+    char words[300];
+    const struct chip_sheet *sheet = chip_find("H100");
+    assert_non_null(sheet);
+    expect_peaks((struct chip){"NVIDIA H100 80GB HBM3", 9, 0, 132, 0}, CHIP_PUBLISHED, sheet->teraflops[0],
+                 sheet->teraflops[1], sheet->teraflops[2]);
+    assert_true(sheet->memory_gib == 80 && sheet->bandwidth_gbs == 3350 && sheet->link_gbs == 450);
+    assert_true(chip_find("a100")->memory_gib == 80 && chip_find("a100-40gb")->memory_gib == 40);
+    assert_null(chip_find("h10"));
+    assert_null(chip_find(""));
+    assert_true(strlen(chip_words(words, sizeof words)) < sizeof words - 40); /* room for some more */
+    assert_non_null(strstr(words, ", rtx4090, "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -69,6 +87,7 @@ int main(void)
         cmocka_unit_test(namesakes_and_slices_go_by_their_clock),
         cmocka_unit_test(the_rule_agrees_with_the_table),
         cmocka_unit_test(what_is_not_known_is_zero),
+        cmocka_unit_test(a_gpu_is_found_by_its_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -388,6 +388,34 @@ static void amounts_of_memory_are_read_with_their_units(void **state)
         if (text_parse_bytes(bad[i], &bytes)) fail_msg("\"%s\" is taken", bad[i]);
 }
 
+static void counts_and_rates_have_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        double value;
+    } counts[] = {{"1", 1}, {"10B", 10e9}, {"33.5m", 33.5e6}, {"2 T", 2e12}, {"1e9", 1e9}, {"500k", 500e3}},
+      rates[] = {
+          {"400Gb/s", 50e9}, {"100 Gbit/s", 12.5e9}, {"10gbps", 1.25e9}, {"50GB/s", 50e9}, {"8b/s", 1}};
+    static const char *const bad_counts[] = {"",    "B",    "-1",          "0",    "0.5",
+                                             "10Q", "10BB", "10 B tokens", "1e30", "nan"},
+                             *const bad_rates[] = {"",      "400",    "400G",   "400Gb",
+                                                   "0Gb/s", "-1Gb/s", "1 Gb/h", "Gb/s"};
+    double value;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (!text_parse_count(counts[i].word, &value)) fail_msg("\"%s\" is refused", counts[i].word);
+        assert_true(fabs(value / counts[i].value - 1) < 1e-12);
+    }
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        if (!text_parse_rate(rates[i].word, &value)) fail_msg("\"%s\" is refused", rates[i].word);
+        assert_true(fabs(value / rates[i].value - 1) < 1e-12);
+    }
+    for (size_t i = 0; i < sizeof bad_counts / sizeof *bad_counts; i++)
+        if (text_parse_count(bad_counts[i], &value)) fail_msg("\"%s\" is taken", bad_counts[i]);
+    for (size_t i = 0; i < sizeof bad_rates / sizeof *bad_rates; i++)
+        if (text_parse_rate(bad_rates[i], &value)) fail_msg("\"%s\" is taken", bad_rates[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +434,7 @@ int main(void)
         cmocka_unit_test(doubles_are_laid_out_plainly),
         cmocka_unit_test(files_are_replaced_whole_and_errors_name_the_path),
         cmocka_unit_test(anneal_home_follows_the_environment),
+        cmocka_unit_test(counts_and_rates_have_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

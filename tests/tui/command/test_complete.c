@@ -163,8 +163,8 @@ static void without_a_store_nothing_is_offered_and_nothing_made(void **state)
 /* Arguments without candidates, as their values are new or unlimited. */
 static bool is_free(const char *name)
 {
-    static const char *const names[] = {"NAME",  "TEXT",  "TEXT...", "EXPR",
-                                        "VALUE", "ID...", "MEMORY",  "TOKEN..."};
+    static const char *const names[] = {"NAME",   "TEXT",     "TEXT...", "EXPR",  "VALUE",  "ID...",
+                                        "MEMORY", "TOKEN...", "RATE",    "COUNT", "TFLOPS", "GBS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
