@@ -5,6 +5,8 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 static bool is_blank(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -20,6 +22,7 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
     json_decref(lines->object);
     lines->object = NULL;
     *more = false;
+    if (!lines->at) lines->at = utf8_mark(lines->text, lines->n);
     do {
         if (lines->at >= lines->n) return STATUS_OK;
         line = lines->text + lines->at;

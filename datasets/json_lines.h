@@ -1,4 +1,4 @@
-/* JSONL: a text with one JSON object a line. Blank lines are ignored. */
+/* JSONL: a text with one JSON object a line. Blank lines and a byte-order mark are ignored. */
 #ifndef ANNEAL_DATASETS_JSON_LINES_H
 #define ANNEAL_DATASETS_JSON_LINES_H
 

@@ -79,8 +79,11 @@ static enum status visit_row(struct reader *r)
 static void take_name(struct reader *r, const char *name)
 {
     list_name(r->names, name);
-    for (int i = 0; i < 2; i++)
-        if (r->places[i] < 0 && r->columns[i] && strcmp(name, r->columns[i]) == 0) r->places[i] = r->field;
+    for (int i = 0; i < 2; i++) {
+        if (!r->columns[i] || strcmp(name, r->columns[i]) != 0) continue;
+        if (r->places[i] >= 0) bad(r, "the header names the column of the text or the label twice");
+        r->places[i] = r->field;
+    }
 }
 
 static void keep_field(struct reader *r, int which, const char *text, size_t n)
@@ -172,7 +175,6 @@ static enum status parse_lines(struct reader *r, struct csv_parser *parser, cons
 static enum status read_csv(struct reader *r, const char *text, size_t n)
 {
     struct csv_parser parser;
-    bool marked = n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
     if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI | CSV_APPEND_NULL) != 0)
         return err_no_memory(r->err, "reading %s", r->path);
     csv_set_realloc_func(&parser, bounded_realloc);
@@ -180,7 +182,7 @@ static enum status read_csv(struct reader *r, const char *text, size_t n)
     if (text_ends_with(r->path, ".tsv")) csv_set_delim(&parser, '\t');
     r->in_header = r->between = true;
     r->places[0] = r->places[1] = -1;
-    parse_lines(r, &parser, text + (marked ? 3 : 0), text + n);
+    parse_lines(r, &parser, text, text + n);
     if (!r->status && r->in_header)
         r->status = err_set(r->err, STATUS_USAGE,
                             "%s: is empty: a header with the names of the columns is missing", r->path);
@@ -230,6 +232,16 @@ static enum status read_jsonl(struct reader *r, const char *text, size_t n)
     return r->status;
 }
 
+/* By the file's name, else by its first character. */
+static bool is_csv(const char *path, const char *text, size_t n)
+{
+    size_t blank = blanks(text, n);
+    if (text_ends_with(path, ".csv") || text_ends_with(path, ".tsv")) return true;
+    if (text_ends_with(path, ".jsonl") || text_ends_with(path, ".ndjson") || text_ends_with(path, ".json"))
+        return false;
+    return blank == n || text[blank] != '{';
+}
+
 enum status labelled_file_each(const char *path, const char *text_column, const char *label_column,
                                labelled_visitor visit, void *context, struct err *err)
 {
@@ -238,12 +250,10 @@ enum status labelled_file_each(const char *path, const char *text_column, const 
     struct file_map map;
     enum status status = file_map_open(path, &map, err);
     if (status) return status;
-    const char *text = (const char *)map.data;
-    size_t blank = blanks(text, map.size);
-    bool csv = text_ends_with(path, ".csv") || text_ends_with(path, ".tsv") || blank == map.size ||
-               text[blank] != '{';
-    r.row.total = map.size;
-    status = csv ? read_csv(&r, text, map.size) : read_jsonl(&r, text, map.size);
+    size_t mark = utf8_mark((const char *)map.data, map.size), n = map.size - mark;
+    const char *text = (const char *)map.data + mark;
+    r.row.total = n;
+    status = is_csv(path, text, n) ? read_csv(&r, text, n) : read_jsonl(&r, text, n);
     for (int i = 0; i < 2; i++) free(r.fields[i]);
     file_map_close(&map);
     return status;

@@ -1,7 +1,7 @@
 /* Files of labelled texts, row by row: CSV (RFC 4180 with a header line; tabs instead of commas where the
- * name ends with .tsv), or JSONL, one object a line. A file whose name ends with neither .csv nor .tsv and
- * that begins with { is JSONL. Columns are found by name. A label may be a text, a whole number or a boolean;
- * other columns and empty lines are ignored. */
+ * name ends with .tsv), or JSONL, one object a line. The name's end says which (.csv, .tsv; .jsonl, .ndjson,
+ * .json); without one of these, a file that begins with { is JSONL. Columns are found by name. A label may be
+ * a text, a whole number or a boolean; other columns, empty lines and a byte-order mark are ignored. */
 #ifndef ANNEAL_DATASETS_LABELLED_FILE_H
 #define ANNEAL_DATASETS_LABELLED_FILE_H
 

@@ -380,6 +380,11 @@ size_t utf8_valid_bytes(const char *text, size_t n)
     return i;
 }
 
+size_t utf8_mark(const char *text, size_t n)
+{
+    return n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+}
+
 size_t utf8_incomplete_tail(const char *text, size_t n)
 {
     for (size_t back = 1; back <= 3 && back <= n; back++) {

@@ -91,6 +91,9 @@ size_t utf8_malformed_bytes(const char *text, size_t n);
  * time. */
 size_t utf8_valid_bytes(const char *text, size_t n);
 
+/* The length of the byte-order mark that text[0..n) begins with: 3, or 0 if there is none. */
+size_t utf8_mark(const char *text, size_t n);
+
 /* How many of the last bytes (0 to 3) begin an incomplete character. */
 size_t utf8_incomplete_tail(const char *text, size_t n);
 

@@ -385,8 +385,10 @@ static void cl_note(const void *data, char *buf, size_t size)
     FILE *out = fmemopen(buf, size, "w");
     *buf = '\0';
     if (!out) return;
-    fprintf(out, "%zu texts with %d labels in %" PRIu64 " rows, %zu texts to validate on", m->data.training,
-            m->classes, m->rows[TASK_TRAINING].packing.rows, m->data.example_count - m->data.training);
+    fprintf(out, "%zu texts with %d labels in %" PRIu64 " row%s, %zu texts to validate on", m->data.training,
+            m->classes, m->rows[TASK_TRAINING].packing.rows,
+            text_plural((int64_t)m->rows[TASK_TRAINING].packing.rows),
+            m->data.example_count - m->data.training);
     if (r->truncated)
         fprintf(out,
                 "; %" PRIu64 " longer than train.seq_len = %" PRId64 " %s cut, the longest has %" PRIu64

@@ -60,6 +60,11 @@ static void csv_and_jsonl_give_the_same_labels_sorted(void **state)
     expect_labels("d.jsonl",
                   "{\"text\": \"a\", \"label\": \"x\"}\n\n{\"label\": \"y\", \"text\": \"b\", \"n\": [1]}",
                   "x|y");
+    expect_labels("d.jsonl",
+                  "\xEF\xBB\xBF{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"y\"}",
+                  "x|y");
+    expect_labels("d", "\xEF\xBB\xBF{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"y\"}",
+                  "x|y");
     expect_labels("e.data", "{\"text\": \"a\", \"label\": 10}\n{\"text\": \"b\", \"label\": 9}", "9|10");
     expect_labels("f.jsonl", "{\"text\": \"a\", \"label\": true}\n{\"text\": \"b\", \"label\": false}",
                   "false|true");
@@ -83,6 +88,7 @@ static void a_bad_file_is_refused_with_its_line(void **state)
     (void)state;
     REFUSED("a.csv", "body,label\na,b\n", "has no \"text\"", "\"body\", \"label\"");
     REFUSED("a.csv", "text,class\na,b\n", "has no \"label\"", "\"text\", \"class\"");
+    REFUSED("a.csv", "text,label,text\na,x,b\n", "line 1", "twice");
     REFUSED("a.csv", "", "is empty", "header");
     REFUSED("a.csv", "text,label\n", "has no text", "");
     REFUSED("a.csv", "text,label\na,x\nb\n", "line 3", "fewer fields");
@@ -94,6 +100,9 @@ static void a_bad_file_is_refused_with_its_line(void **state)
     REFUSED("a.csv", "text,label\na,x\nb,x\n", "all texts have the label \"x\"", "at least two");
     REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": }\n",
             "line 2 column", "one JSON object");
+    REFUSED("a.jsonl", "text,label\na,x\n", "line 1 column", "one JSON object");
+    REFUSED("a.json", "[{\"text\": \"a\", \"label\": \"x\"},\n{\"text\": \"b\", \"label\": \"y\"}]",
+            "line 1 column", "one JSON object");
     REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\"}\n", "line 2",
             "it has \"text\"");
     REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": 5, \"label\": \"x\"}\n", "line 2",

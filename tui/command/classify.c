@@ -55,7 +55,7 @@ struct classification {
     int32_t *inputs, *marks,
         *positions; /* (B,T), owned: of a batch; the mark of a text's last token is its number */
     struct packing packing;
-    uint64_t done, truncated, total_bytes;
+    uint64_t done, truncated, empty, empty_line; /* empty texts of the file, and the line of the first */
     struct json_out json;
     bool began;
 };
@@ -208,14 +208,15 @@ static enum status add(struct classification *c, const char *words, size_t n, ui
 {
     struct text *text = &c->texts[c->count];
     size_t first = c->ids.count;
-    if (!n)
-        return err_set(err, STATUS_USAGE,
-                       c->options->csv ? "%s: line %" PRIu64 ": the text is empty"
-                                       : "%s %" PRIu64 ": the text is empty",
-                       c->options->csv ? c->options->csv : "classify: text", line);
     enum status status = tokenizer_encode_prompt(c->tokenizer, words, n, &c->ids, err);
     if (status) return status;
     size_t count = c->ids.count - first;
+    if (!n || !count) { /* as in training, whatever tokens the tokenizer puts around a prompt */
+        c->ids.count = first;
+        if (!c->options->csv) return err_set(err, STATUS_USAGE, "text %" PRIu64 " is empty", line);
+        if (!c->empty++) c->empty_line = line;
+        return STATUS_OK;
+    }
     c->truncated += count > (size_t)c->T;
     if (count > (size_t)c->T) count = (size_t)c->T;
     for (size_t i = 0; i < count; i++)
@@ -303,6 +304,9 @@ static enum status classify(struct classification *c, const struct words *words,
         if (json_out_finish(&c->json) && !status)
             status = err_set(err, STATUS_IO, "standard output has not taken all of the result");
     }
+    if (c->empty)
+        output_warn("%" PRIu64 " empty text%s left out, the first in line %" PRIu64, c->empty,
+                    c->empty == 1 ? " is" : "s are", c->empty_line);
     if (c->truncated)
         output_warn("%" PRIu64 " text%s more than %d tokens: only the first of them count", c->truncated,
                     c->truncated == 1 ? " has" : "s have", c->T);
@@ -312,8 +316,7 @@ static enum status classify(struct classification *c, const struct words *words,
 static enum status check_options(const struct options *o, const struct words *words, struct err *err)
 {
     if (!o->csv == (words->count < 2))
-        return err_set(err, STATUS_USAGE, "classify: needs texts, or --csv FILE%s",
-                       o->csv ? ", not both" : "");
+        return err_set(err, STATUS_USAGE, "needs texts, or --csv FILE%s", o->csv ? ", not both" : "");
     return STATUS_OK;
 }
 
@@ -368,6 +371,6 @@ const struct command command_classify = COMMAND(
         "over its tokens, whatever texts are computed with it.",
     .notes = "With --csv the result is CSV: line, text, label, probability. With --json it is one list of "
              "objects with the probability of every label. Ctrl-C ends the list after the texts that are "
-             "done.\n\n"
+             "done. Empty texts of a file are left out, and counted at the end.\n\n"
              "  anneal classify latest \"You have won a prize\"\n"
              "  anneal classify spam --csv mails.csv --column text > labelled.csv");

@@ -170,8 +170,27 @@ static void what_is_wrong_gets_one_sentence(void **state)
     process_expect_sentence(process_run(2, "classify", "abc", "--csv", path, "--column=body", NULL),
                             "\"id\", \"text\"");
     process_expect_sentence(process_run(2, "classify", "abc", "", NULL), "argument is empty");
+    process_expect_sentence(process_run(2, "classify", "abc", "x", "", NULL), "argument is empty");
     process_expect_sentence(process_run(2, "generate", "abc", NULL), "is a classifier");
     process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, NULL), "is a classifier");
+}
+
+static void empty_texts_of_a_file_are_left_out_and_counted(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700];
+    stage_open(&s, "empty");
+    free(write_texts(&s, path, 30));
+    train(&s, "abc", path, "--train.total_steps=2");
+    static const char some[] = "text\nbrick of it\n\"\"\n\"\"\ncloud of it\n";
+    stage_write(path, some, sizeof some - 1);
+    struct process *p = process_run(0, "classify", "abc", "--csv", path, "--progress=none", NULL);
+    assert_non_null(strstr(process_stderr(p), "2 empty texts are left out, the first in line 3"));
+    assert_non_null(strstr(process_stdout(p), "\r\n2,brick of it,"));
+    assert_non_null(strstr(process_stdout(p), "\r\n5,cloud of it,"));
+    assert_null(strstr(process_stdout(p), "\r\n3,"));
+    process_close(p);
 }
 
 static void an_interrupt_keeps_what_is_written(void **state)
@@ -200,6 +219,7 @@ int main(void)
         cmocka_unit_test_teardown(a_run_gives_texts_the_labels_it_learned, process_close_all),
         cmocka_unit_test_teardown(adapters_and_an_export_classify_as_well, process_close_all),
         cmocka_unit_test_teardown(what_is_wrong_gets_one_sentence, process_close_all),
+        cmocka_unit_test_teardown(empty_texts_of_a_file_are_left_out_and_counted, process_close_all),
         cmocka_unit_test_teardown(an_interrupt_keeps_what_is_written, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
