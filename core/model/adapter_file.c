@@ -99,17 +99,23 @@ static json_t *modules_to_save(const struct model *model)
     return json_null();
 }
 
+/* Whole where it is whole: peft declares lora_alpha as int. */
+static json_t *alpha_number(double alpha)
+{
+    return alpha == floor(alpha) ? json_integer((json_int_t)alpha) : json_real(alpha);
+}
+
 enum status adapter_file_write(const struct model *model, const char *path, struct err *err)
 {
     const struct adapter_config *a = &model->adapter;
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:n}", "peft_type",
+        "{s:s, s:s, s:s, s:i, s:o, s:f, s:b, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:n}", "peft_type",
         "LORA", "task_type", model->config.num_labels ? "SEQ_CLS" : "CAUSAL_LM", "base_model_name_or_path",
-        model->base.folder, "r", a->rank, "lora_alpha", a->alpha, "lora_dropout", a->dropout, "use_rslora",
-        a->rslora, "bias", "none", "target_modules", target_modules(model), "layers_to_transform",
-        layers_to_transform(model), "modules_to_save", modules_to_save(model), "ensure_weight_tying",
-        a->train_embedding && model->head.parts == model->embed, "fan_in_fan_out", false, "inference_mode",
-        true, "init_lora_weights", true, "layers_pattern");
+        model->base.folder, "r", a->rank, "lora_alpha", alpha_number(a->alpha), "lora_dropout", a->dropout,
+        "use_rslora", a->rslora, "bias", "none", "target_modules", target_modules(model),
+        "layers_to_transform", layers_to_transform(model), "modules_to_save", modules_to_save(model),
+        "ensure_weight_tying", a->train_embedding && model->head.parts == model->embed, "fan_in_fan_out",
+        false, "inference_mode", true, "init_lora_weights", true, "layers_pattern");
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
     enum status status =
         text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
@@ -269,6 +275,8 @@ static enum status read_config(const char *folder, struct adapter_config *out, s
     const char *key, *name;
     json_t *json, *value;
     enum status status = open_config(folder, path, &json, err);
+    if (!status && (value = json_object_get(json, "peft_type"))) /* its keys would not say what it is */
+        status = check_key(path, "peft_type", value, err);
     json_object_foreach(json, key, value) if (!status) status = check_key(path, key, value, err);
     if (!status) status = read_numbers(path, json, out, err);
     name = json_string_value(json_object_get(json, "base_model_name_or_path"));

@@ -408,6 +408,7 @@ static void the_layers_with_adapters_are_named_for_peft(void **state)
         json_t *json = json_load_file(config, 0, NULL),
                *want = json_loads(cases[i][1], JSON_DECODE_ANY, NULL);
         assert_true(json_equal(json_object_get(json, "layers_to_transform"), want));
+        assert_true(json_is_integer(json_object_get(json, "lora_alpha"))); /* 16, not 16.0 */
         json_decref(json), json_decref(want);
         expect_loss(trained, loss_of(folder, NULL));
     }
@@ -431,6 +432,8 @@ static void what_peft_computes_otherwise_is_refused_by_name(void **state)
          "new_thing is not a key that anneal knows"},
         {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"", "which changed the base, too"},
         {"\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "peft_type is \"LOHA\""},
+        {"{", "{\"a_key_of_ia3\": 1, ", "a_key_of_ia3 is not a key"},
+        {"\"peft_type\": \"LORA\"", "\"a_key_of_ia3\": 1, \"peft_type\": \"IA3\"", "peft_type is \"IA3\""},
         {"{", "[", "adapter_config.json"},
     };
     struct stage s;
