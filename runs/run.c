@@ -2,6 +2,7 @@
  * holds a flock on its run's lock file until it ends. */
 #include "runs/run.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -104,23 +106,55 @@ bool run_is_alive(struct store *store, const char *id)
 
 /* ---- creating ---- */
 
-/* Keeps letters, digits, '.', '_' and '-'; other characters in a row become one '-'. Never empty, never
- * hidden. */
-void run_name_clean(const char *name, char *buf, size_t size)
+/* Letters, digits and marks of any script, and symbols such as emoji. No punctuation, blanks, controls or
+ * characters that change the direction of text: a name is part of a path and is printed on terminals. */
+static bool is_name_character(uint32_t point)
 {
-    size_t n = 0;
-    for (; name && *name && n + 1 < size; name++) {
-        unsigned char c = (unsigned char)*name;
-        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
-                     c == '.';
-        if (plain && (n || c != '.'))
-            buf[n++] = (char)c;
-        else if (n && buf[n - 1] != '-')
-            buf[n++] = '-';
+    if (point < 0x80) return isalnum((int)point) || point == '_' || point == '.';
+    switch (utf8proc_category((utf8proc_int32_t)point)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+    case UTF8PROC_CATEGORY_SO:
+        return true;
+    default:
+        return false;
     }
+}
+
+bool run_name_clean(const char *name, char *buf, size_t size)
+{
+    char kept[4 * RUN_NAME_MAX]; /* more than fits a name, as composing makes a text shorter */
+    size_t n = 0, length, left = name ? strlen(name) : 0;
+    for (; left && n + 5 < sizeof kept; name += length, left -= length) {
+        uint32_t point = 0;
+        length = utf8_character(name, left, &point);
+        if (length && is_name_character(point) && (n || point != '.')) {
+            memcpy(kept + n, name, length);
+            n += length;
+        } else if (n && kept[n - 1] != '-') {
+            kept[n++] = '-';
+        }
+        if (!length) length = 1;
+    }
+    kept[n] = '\0';
+    char *composed = (char *)utf8proc_NFC((const utf8proc_uint8_t *)kept);
+    const char *text = composed ? composed : kept;
+    n = strlen(text);
+    if (n >= size) n = utf8_cut(text, size - 1);
+    memcpy(buf, text, n);
+    free(composed);
     while (n && (buf[n - 1] == '-' || buf[n - 1] == '.')) n--;
     buf[n] = '\0';
     if (n == 0) snprintf(buf, size, "run");
+    return n > 0;
 }
 
 struct params {
@@ -159,13 +193,14 @@ static enum status claim_folder(struct store *store, const char *stem, char id[R
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/runs", store_home(store));
+    int most = (int)(strlen(stem) > 80 ? utf8_cut(stem, 80) : strlen(stem));
     enum status status = file_make_folders(path, err);
     for (int attempt = 1; !status && attempt < 10000; attempt++) {
         int64_t taken;
         if (attempt == 1)
             snprintf(id, RUN_ID_MAX, "%s", stem);
         else
-            snprintf(id, RUN_ID_MAX, "%.80s-%d", stem, attempt);
+            snprintf(id, RUN_ID_MAX, "%.*s-%d", most, stem, attempt);
         status = count_id(store, id, &taken, err);
         if (status || taken) continue;
         run_folder(store, id, path, sizeof path);
@@ -205,7 +240,7 @@ enum status run_name_check(const char *name, struct err *err)
 enum status run_begin(struct store *store, const struct run_new *run, double created_at, const char *stem,
                       char id[RUN_ID_MAX], struct err *err)
 {
-    char name[RUN_NAME_MAX - 8], made[RUN_ID_MAX], time_text[24];
+    char name[RUN_NAME_CLEAN_MAX], made[RUN_ID_MAX], time_text[24];
     time_t seconds = (time_t)created_at;
     struct tm local;
     id[0] = '\0';

@@ -23,7 +23,8 @@ enum run_status {
 };
 extern const char *const status_words[]; /* "running", … as in the CSV, NULL */
 
-enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96 };
+enum { RUN_ID_MAX = 96, RUN_NAME_MAX = 72, RUN_DEVICE_MAX = 96, RUN_NOTE_MAX = 256, RUN_TAGS_MAX = 256 };
+enum { RUN_NAME_CLEAN_MAX = RUN_NAME_MAX - 8 /* bytes of a name and its NUL */ };
 
 /* One row of `runs`; `status` includes whether the run has crashed. Absent numbers: NaN for doubles, -1 for
  * steps. */
@@ -52,6 +53,8 @@ struct run_info {
     int64_t parent_step;        /* and the step of the checkpoint, where it starts */
     int64_t frozen_parameters;  /* those that are not trained */
     int64_t trained_parameters; /* the others */
+    char note[RUN_NOTE_MAX];    /* by the user; "": none */
+    char tags[RUN_TAGS_MAX];    /* in the order of the alphabet, with blanks between; "": none */
 };
 
 /* The description of a new run. */
@@ -66,9 +69,10 @@ struct run_new {
     int64_t parent_step;
 };
 
-/* Makes a valid run name from `name`: other characters in a row than letters, digits, _ and . become one
- * hyphen. NULL: "run". */
-void run_name_clean(const char *name, char *buf, size_t size);
+/* Makes a valid run name from `name`, in a buffer of RUN_NAME_CLEAN_MAX bytes: other characters in a row than
+ * letters, digits and marks of any script, emoji, _ and . become one hyphen; characters are composed
+ * (Unicode's NFC). If nothing is left, it is "run" and the result false. */
+bool run_name_clean(const char *name, char *buf, size_t size);
 
 /* Whether a run may have this name. */
 enum status run_name_check(const char *name, struct err *err);

@@ -22,7 +22,9 @@ enum { LOCKED_WITHIN_SECONDS = 10 };
     "   order by w.step desc limit 1) end, s.started_at) - s.started_at))"                                   \
     " from segments s where s.run_id = t.id)"
 
-enum { ELAPSED_COLUMN, LOSS_RECORDED_COLUMN, FIELDS_COLUMN };
+#define TAGS "(select group_concat(tag, ' ') from tags where run_id = t.id)"
+
+enum { ELAPSED_COLUMN, LOSS_RECORDED_COLUMN, TAGS_COLUMN, FIELDS_COLUMN };
 
 /* "select … from runs t TAIL", ?1 being `word`. */
 static enum status select_runs(struct store *store, const char *tail, const char *word, sqlite3_stmt **out,
@@ -30,7 +32,8 @@ static enum status select_runs(struct store *store, const char *tail, const char
 {
     char fields[600], sql[1500];
     table_fields(TABLE_RUNS, fields, sizeof fields);
-    snprintf(sql, sizeof sql, "select " ELAPSED ", t.final_loss is not null or t.nan & %d, %s from runs t %s",
+    snprintf(sql, sizeof sql,
+             "select " ELAPSED ", t.final_loss is not null or t.nan & %d, " TAGS ", %s from runs t %s",
              store_columns[COLUMN_RUNS_final_loss].null, fields, tail);
     return store_query(store, out, err, sql, word ? "s" : "", word);
 }
@@ -41,6 +44,7 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
     table_read(TABLE_RUNS, row, FIELDS_COLUMN, NULL, out);       /* all its texts lie in the record */
     if (sqlite3_column_type(row, ELAPSED_COLUMN) != SQLITE_NULL) /* NULL: no trainer yet */
         out->elapsed = sqlite3_column_double(row, ELAPSED_COLUMN);
+    store_column_text(row, TAGS_COLUMN, out->tags, sizeof out->tags);
     /* a trainer takes the lock within milliseconds of adding the row: a run without a lock has crashed */
     bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
                  (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);

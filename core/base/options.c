@@ -204,7 +204,9 @@ enum status options_parse(const struct command_line *line, int argc, char **argv
             status = take_long(&p, word);
         } else {
             const struct option_spec *o = find_letter(line, word[1]);
-            status = o ? take(&p, o, word[2] ? word + 2 : NULL) : unknown(&p, word);
+            status = o              ? take(&p, o, word[2] ? word + 2 : NULL)
+                     : line->hyphen ? take_word(&p, word)
+                                    : unknown(&p, word);
         }
     }
     return status || out->help || out->unknown ? status : check_missing(&p);

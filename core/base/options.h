@@ -48,6 +48,7 @@ struct command_line {
     const char *words; /* how the help names the words, "RUN|FOLDER"; "": it takes none */
     int least, most;   /* how many of them; most < 0: any number */
     bool blank;        /* words after the first may be empty */
+    bool hyphen;       /* "-word" is a word unless it begins with the letter of an option */
     bool settings;     /* takes --section.key=value */
     const struct option_spec *options;
     /* Paragraphs, one a line, wrapped by the printer, before and after the options. A line that begins with a

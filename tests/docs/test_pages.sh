@@ -123,7 +123,7 @@ before_example() {
             start_run base && anneal order base pause --wait &&
                 suffix=--train.total_steps=$(sqlite3 -readonly ~/.local/share/anneal/anneal.db 'SELECT max(step) + 9 FROM steps') ;;
         'anneal order latest '*) start_run kjv ;;
-        'anneal delete latest '*) anneal train my.ini --name spare --progress none ;;
+        'anneal delete latest '* | 'anneal tag latest '*) anneal train my.ini --name spare --progress none ;;
         'anneal import log124M'*)
             mkdir -p log124M && printf 's:%d tel:9.5\ns:%d trl:9.0 lr:0.001 norm:1.5\n' 0 0 1 1 >log124M/main.log ;;
         'anneal classify latest '*)

@@ -141,9 +141,17 @@ static const char frozen_parameters[] =
     "alter table runs add column frozen_parameters integer not null default 0;"
     "alter table runs add column trained_parameters integer as (parameters - frozen_parameters);";
 
-static const char *const published[] = {
-    first_version, process_memory, rates_and_forks,  processes_and_load, perplexity_and_inference,
-    measures,      classes,        frozen_parameters};
+static const char notes[] = "alter table runs add column note text not null default '';";
+
+static const char *const published[] = {first_version,
+                                        process_memory,
+                                        rates_and_forks,
+                                        processes_and_load,
+                                        perplexity_and_inference,
+                                        measures,
+                                        classes,
+                                        frozen_parameters,
+                                        notes};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

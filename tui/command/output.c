@@ -298,4 +298,5 @@ void output_run(struct json_out *json, const struct run_info *run)
             json_out_text(json, "parent_id", NULL);
         else if (store_columns[i].field != FIELD_NONE)
             column_json(json, &store_columns[i], run);
+    json_out_text(json, "tags", run->tags);
 }

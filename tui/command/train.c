@@ -420,7 +420,7 @@ static bool resumed_by_name(const struct options *o, const struct words *words, 
 {
     struct training_options training = {0};
     struct recorded_run run;
-    char name[RUN_NAME_MAX];
+    char name[RUN_NAME_CLEAN_MAX];
     run_name_clean(o->name, name, sizeof name);
     *status = recorded_run_read(name, &run, err);
     bool found = *status != STATUS_NOT_FOUND && (*status || strcmp(run.info.name, name) == 0);

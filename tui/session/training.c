@@ -179,13 +179,13 @@ static enum status create_run(struct training_session *s, struct err *err)
 /* Reports a name that was changed to be easy to type and fit a folder. */
 static void report_name(struct training_session *s)
 {
-    char name[RUN_NAME_MAX - 8];
+    char name[RUN_NAME_CLEAN_MAX];
     run_name_clean(s->options->name, name, sizeof name);
     if (s->options->name && strcmp(name, s->options->name) != 0)
         training_session_event(
             s, -1, "info",
-            "the run is called %s: a name consists of at most %d letters, digits, _, . and hyphens", name,
-            RUN_NAME_MAX - 9);
+            "the run is called %s: a name consists of letters, digits, _, . and hyphens, at most %d bytes",
+            name, RUN_NAME_CLEAN_MAX - 1);
 }
 
 static void introduce(struct training_session *s)

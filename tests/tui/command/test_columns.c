@@ -27,7 +27,6 @@ static const struct {
     {"gpu_samples", "processes_at"},
     {"gpu_processes", NULL},
     {"runs", "message"},
-    {"tags", NULL},
     {"rollup", "non_finite"},
 };
 
@@ -80,6 +79,7 @@ static void record_everything(struct stage *s)
                               key, NULL));
     process_close(process_run(0, "fork", "base", "--name=other", "--train.total_steps=130", "--progress=none",
                               NULL)); /* 64 steps make a row of rollup */
+    process_close(process_run(0, "tag", "base", "+good", "--note=the first", NULL));
     free(process_output("generate", "base", "--max-tokens=5", NULL));
     record_classes(s);
     record_adapters(s);

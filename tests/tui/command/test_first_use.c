@@ -265,7 +265,7 @@ static void a_name_that_is_changed_is_reported(void **state)
     char lengthy[408] = "--name=";
     memset(lengthy + 7, 'x', 400);
     p = process_run(0, "train", s.config, lengthy, "--train.total_steps=2", NULL);
-    assert_non_null(strstr(process_stderr(p), "at most 63 letters, digits, "));
+    assert_non_null(strstr(process_stderr(p), "letters, digits, _, . and hyphens, at most 63 bytes"));
     free(names);
 }
 

@@ -1,0 +1,80 @@
+/* `anneal tag`: what a user writes on runs: tags, a note, another name. It changes all runs named, or tells
+ * which one it could not change. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "runs/annotation.h"
+#include "tui/command/command.h"
+#include "tui/command/output.h"
+
+struct options {
+    const char *note, *name;
+};
+
+static bool is_tag(const char *word)
+{
+    return *word == '+' || *word == '-';
+}
+
+static enum status annotate(struct store *store, const struct run_info *run, const struct options *o,
+                            const char *const *tags, size_t count, struct err *err)
+{
+    struct run_info now;
+    enum status status = count ? run_change_tags(store, run->id, tags, count, err) : STATUS_OK;
+    if (!status && o->note) status = run_set_note(store, run->id, o->note, err);
+    if (!status && o->name) status = run_rename(store, run->id, o->name, err);
+    if (!status) status = run_get(store, run->id, &now, err);
+    if (!status)
+        output_say("%s: name %s, tags %s, note %s", now.id, now.name, *now.tags ? now.tags : "none",
+                   *now.note ? now.note : "none");
+    return status;
+}
+
+static enum status run_tag(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct arena arena = {0};
+    struct store *store = NULL;
+    struct run_info *runs = NULL;
+    size_t count = 0, tag_count = 0;
+    const char **names = calloc((size_t)words->count + 1, 2 * sizeof *names), **tags = names + words->count;
+    if (!names) return err_no_memory(err, "the command line");
+    for (int i = 0; i < words->count; i++)
+        if (is_tag(words->words[i]))
+            tags[tag_count++] = words->words[i];
+        else
+            names[count++] = words->words[i];
+    enum status status = STATUS_OK;
+    if (!count)
+        status = err_set(err, STATUS_USAGE, "needs a RUN besides the tags");
+    else if (!tag_count && !o->note && !o->name)
+        status = err_set(err, STATUS_USAGE, "needs +TAG, -TAG, --note or --name");
+    else if (o->name && count > 1)
+        status = err_set(err, STATUS_USAGE, "--name is given to one run, not to %zu", count);
+    if (!status) status = store_open(NULL, false, &store, err);
+    if (!status) status = run_find_all(store, names, count, &arena, &runs, err);
+    for (size_t i = 0; !status && i < count; i++) status = annotate(store, &runs[i], o, tags, tag_count, err);
+    store_close(store);
+    arena_release(&arena);
+    free(names);
+    return status;
+}
+
+static const struct option_spec options[] = {
+    OPTION("note", OPTION_ANY_TEXT, AT(note), "TEXT", "a note of one line; an empty one removes it"),
+    OPTION("name", OPTION_TEXT, AT(name), "NAME",
+           "another name; the run's id and its folder keep the old one"),
+    {0},
+};
+
+const struct command command_tag = COMMAND(
+    "tag", "RUN... [+TAG] [-TAG]", 1, -1, options, "tag runs, note something down, rename a run", run_tag,
+    (struct options){0}, .hyphen = true,
+    .about = "Adds and removes tags of runs, sets a note or a name. `anneal runs --filter tag=TAG` lists the "
+             "runs with a tag. A run with the tag archived is left out of lists.",
+    .notes = "A tag is one word without + or - at its beginning.\n"
+             "\n"
+             "  anneal tag latest +baseline\n"
+             "  anneal tag latest +good -baseline --note 'the first one without dropout'\n"
+             "  anneal tag latest --name first");
