@@ -165,16 +165,16 @@ static void runs_lists_filters_and_sorts(void **state)
                                 cases[i].first);
         json_decref(list);
     }
-    expect(home, "runs --filter los=3", 2, "no column \"los\"");
+    expect(home, "runs --filter los=3", 2, "no column, key or metric is called \"los\"");
     expect(home, "runs --filter best_val_los=3", 2, "did you mean \"best_val_loss\"");
-    expect(home, "runs --filter best_val_loss", 2, "is not COLUMN OP VALUE");
-    expect(home, "runs --filter ''", 2, "is not COLUMN OP VALUE");
-    expect(home, "runs --filter status=finishd", 2, "no status \"finishd\"; did you mean \"finished\"?");
+    expect(home, "runs --filter 'best_val_loss<'", 2, "a value is missing after best_val_loss");
+    expect(home, "runs --filter status=finishd", 2,
+           "no status is called \"finishd\"; did you mean \"finished\"?");
     expect(home, "runs --filter 'steps=many'", 2, "compared with a number");
     expect(home, "runs --filter 'name<z'", 2, "name is compared with a number");
-    expect(home, "runs --filter 'train.learning_rat<1'", 2, "did you mean train.learning_rate?");
+    expect(home, "runs --filter 'train.learning_rat<1'", 2, "did you mean \"train.learning_rate\"?");
     expect(home, "runs --filter 'train.batch_size<many'", 2, "compared with a number");
-    expect(home, "runs --sort shoe_size", 2, "no column");
+    expect(home, "runs --sort name,shoe_size", 2, "--sort: no column");
     expect(home, "runs --sideways", 2, "unknown option --sideways");
     expect(home, "runs --filter", 2, "needs a value");
     expect(home, "runs --help", 0, "anneal runs --filter status=running");

@@ -135,6 +135,7 @@ static const struct source {
     {"VERB", {offer_verbs}},
     {"RECIPE", {offer_recipes}},
     {"KEY", {offer_columns}},
+    {"FIELDS", {offer_columns}},
     {"CONFIG.ini", {offer_files}},
     {"FILE", {offer_files}},
     {"FILE.tok", {offer_files}},

@@ -1,0 +1,313 @@
+/* See field.h. */
+#include "runs/field.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "runs/table.h"
+
+/* ---- names ---- */
+
+/* Fields that are no column, and other names for columns: those of the workbench's table. */
+static const struct {
+    const char *name, *column;
+    int made;
+    enum field_unit unit;
+} others[] = {
+    {"run", "id", MADE_NOT, UNIT_TEXT},
+    {"loss", "final_loss", MADE_NOT, UNIT_NUMBER},
+    {"best", "best_val_loss", MADE_NOT, UNIT_NUMBER},
+    {"tok/s", "tokens_per_sec", MADE_NOT, UNIT_COUNT},
+    {"age", NULL, MADE_AGE, UNIT_SECONDS},
+    {"elapsed", NULL, MADE_ELAPSED, UNIT_SECONDS},
+    {"progress", NULL, MADE_PROGRESS, UNIT_FRACTION},
+    {"tags", NULL, MADE_TAGS, UNIT_WORDS},
+    {"tag", NULL, MADE_TAGS, UNIT_WORDS},
+};
+enum { OTHERS = sizeof others / sizeof *others, LISTED_OTHERS = OTHERS - 1 /* "tag" is "tags" */ };
+
+static enum field_unit unit_of(const struct column_info *column)
+{
+    static const char counts[] = " parameters steps tokens best_step tokens_per_sec total_steps parent_step "
+                                 "frozen_parameters trained_parameters ";
+    char name[64];
+    snprintf(name, sizeof name, " %s ", column->name);
+    if (column_is_text(column)) return UNIT_TEXT;
+    if (text_ends_with(column->name, "_at") || strcmp(column->name, "heartbeat") == 0) return UNIT_TIME;
+    return strstr(counts, name) ? UNIT_COUNT : UNIT_NUMBER;
+}
+
+bool field_find(const char *name, struct field *out)
+{
+    const struct column_info *column = table_column(TABLE_RUNS, name);
+    *out = (struct field){.metric = METRIC_COUNT};
+    if (!*name || strlen(name) >= sizeof out->name) return false;
+    memcpy(out->name, name, strlen(name) + 1);
+    for (int i = 0; i < OTHERS; i++)
+        if (strcmp(others[i].name, name) == 0) {
+            out->unit = others[i].unit;
+            out->made = others[i].made;
+            out->column = others[i].column ? table_column(TABLE_RUNS, others[i].column) : NULL;
+            return true;
+        }
+    if (column && column->field) {
+        out->column = column;
+        out->unit = unit_of(column);
+        return true;
+    }
+    for (int m = 0; m < METRIC_COUNT; m++)
+        if (strcmp(metric_name(m), name) == 0) {
+            out->metric = m;
+            out->unit = UNIT_NUMBER;
+        }
+    return true;
+}
+
+/* Appends a name; names that are in the list already are left out by the caller. */
+static bool add_name(struct arena *arena, void **names, size_t *count, const char *name)
+{
+    const char **slot = arena_grow(arena, names, *count, sizeof *slot);
+    char *copy = arena_strdup(arena, name);
+    if (!slot || !copy) return false;
+    *slot = copy;
+    (*count)++;
+    return true;
+}
+
+/* The keys of all runs, and the measures of each run's newest evaluation. */
+static const char stored_names[] =
+    "select distinct name from params union select distinct m.name from runs r join measures m on"
+    " m.run_id = r.id and (m.segment, m.step) = (select segment, step from measures where run_id = r.id"
+    " order by segment desc, step desc limit 1) order by 1";
+
+enum status field_names_read(struct store *store, struct arena *arena, const char *const **out, size_t *count,
+                             struct err *err)
+{
+    const struct table_info *table = &store_tables[TABLE_RUNS];
+    sqlite3_stmt *select;
+    void *names = NULL;
+    size_t n = 0;
+    bool row, room = true;
+    for (int i = 0; room && i < LISTED_OTHERS; i++) room = add_name(arena, &names, &n, others[i].name);
+    for (int c = table->first; room && c < table->end; c++)
+        if (store_columns[c].field) room = add_name(arena, &names, &n, store_columns[c].name);
+    for (int m = METRIC_LR; room && m < METRIC_COUNT; m++)
+        if (m != METRIC_TOKENS_PER_SEC) room = add_name(arena, &names, &n, metric_name(m));
+    enum status status = store ? store_query(store, &select, err, stored_names, "") : STATUS_OK;
+    while (store && room && !status && !(status = store_step(store, select, &row, err)) && row)
+        room = add_name(arena, &names, &n, (const char *)sqlite3_column_text(select, 0));
+    if (store && !status) sqlite3_reset(select);
+    if (!room) return err_set(err, STATUS_NO_MEMORY, "listing the fields of runs: not enough memory");
+    if (status) return status;
+    *out = (const char *const *)names;
+    *count = n;
+    return STATUS_OK;
+}
+
+enum status field_check(const char *name, const char *const *names, size_t count, struct err *err)
+{
+    struct field field;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0) return STATUS_OK;
+    if (field_find(name, &field) && (field.column || field.made || field.metric != METRIC_COUNT))
+        return STATUS_OK; /* another name of one in the list */
+    const char *nearest = text_nearest(name, names, count);
+    return err_set(err, STATUS_USAGE, "no column, key or metric is called \"%.40s\"%s%s%s", name,
+                   nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
+/* ---- values ---- */
+
+static struct field_value value_of_number(double number, bool known)
+{
+    return (struct field_value){known, NULL, number};
+}
+
+static struct field_value value_of_text(const char *text)
+{
+    return (struct field_value){text && *text, text, NAN};
+}
+
+static struct field_value value_of_column(const struct column_info *column, const struct run_info *run)
+{
+    double number = column_number(column, run);
+    if (column_is_text(column)) return value_of_text(column_text(column, run));
+    if (column == &store_columns[COLUMN_RUNS_final_loss]) return value_of_number(number, run->loss_recorded);
+    if (column == &store_columns[COLUMN_RUNS_best_val_loss])
+        return value_of_number(number, run->best_step >= 0 || !isnan(number));
+    return value_of_number(number, !isnan(number));
+}
+
+static struct field_value value_made(const struct field *field, const struct run_info *run, double now)
+{
+    if (field->made == MADE_TAGS) return value_of_text(run->tags);
+    if (field->made == MADE_AGE) return value_of_number(now - run->created_at, true);
+    if (field->made == MADE_ELAPSED) return value_of_number(run->elapsed, true);
+    double done = run->total_steps > 0 ? (double)run->steps / (double)run->total_steps : NAN;
+    return value_of_number(fmin(fmax(done, 0), 1), !isnan(done));
+}
+
+/* Steps once through the statement; its first column is a value, its second whether a NULL stands for NaN. */
+static enum status read_number(struct store *store, sqlite3_stmt *select, struct field_value *out,
+                               struct err *err)
+{
+    bool row;
+    enum status status = store_step(store, select, &row, err);
+    if (status || !row) return status;
+    double number = store_column_double(select, 0);
+    *out = value_of_number(number, !isnan(number) || sqlite3_column_int(select, 1) != 0);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+/* The metric's value in the newest row of the newest segment. */
+static enum status read_metric(struct store *store, enum metric metric, const char *run_id,
+                               struct field_value *out, struct err *err)
+{
+    const struct column_info *column = metric_column(metric);
+    char sql[200];
+    sqlite3_stmt *select;
+    snprintf(sql, sizeof sql,
+             "select %s, nan & %d from %s where run_id = ?1 order by segment desc, step desc limit 1",
+             column->name, column->null, metric == METRIC_VAL_LOSS ? "evals" : "steps");
+    enum status status = store_query(store, &select, err, sql, "s", run_id);
+    return status ? status : read_number(store, select, out, err);
+}
+
+/* A key of the configuration or, if the run has none of this name, a measure of its newest evaluations: a run
+ * may have many, so the search ends after some. */
+static enum status read_named(struct store *store, const char *name, const char *run_id, struct arena *arena,
+                              struct field_value *out, struct err *err)
+{
+    sqlite3_stmt *select;
+    bool row;
+    enum status status = store_query(
+        store, &select, err, "select value from params where run_id = ?1 and name = ?2", "ss", run_id, name);
+    if (!status) status = store_step(store, select, &row, err);
+    if (status) return status;
+    if (row) {
+        const char *text = (const char *)sqlite3_column_text(select, 0);
+        char *copy = arena_strdup(arena, text ? text : "");
+        sqlite3_reset(select);
+        if (!copy) return err_set(err, STATUS_NO_MEMORY, "reading %s: not enough memory", name);
+        *out = (struct field_value){true, copy, NAN};
+        if (!text_parse_double(copy, &out->number)) out->number = NAN;
+        return STATUS_OK;
+    }
+    status = store_query(store, &select, err,
+                         "select value, nan from (select name, value, nan from measures where run_id = ?1"
+                         " order by segment desc, step desc limit 256) where name = ?2 limit 1",
+                         "ss", run_id, name);
+    return status ? status : read_number(store, select, out, err);
+}
+
+enum status field_read(struct store *store, const struct field *field, const struct run_info *runs,
+                       size_t count, struct arena *arena, struct field_value **out, struct err *err)
+{
+    struct field_value *values = arena_alloc_array(arena, count + 1, sizeof *values);
+    double now = clock_wall();
+    enum status status = STATUS_OK;
+    if (!values) return err_set(err, STATUS_NO_MEMORY, "reading %s: not enough memory", field->name);
+    for (size_t i = 0; !status && i < count; i++) {
+        if (field->column)
+            values[i] = value_of_column(field->column, &runs[i]);
+        else if (field->made)
+            values[i] = value_made(field, &runs[i], now);
+        else if (field->metric != METRIC_COUNT)
+            status = read_metric(store, field->metric, runs[i].id, &values[i], err);
+        else
+            status = read_named(store, field->name, runs[i].id, arena, &values[i], err);
+    }
+    if (!status) *out = values;
+    return status;
+}
+
+const char *field_text(const struct field_value *value, char *buf, size_t size)
+{
+    if (value->text) return value->text;
+    if (value->known) return text_format_double(value->number, buf, size);
+    return "";
+}
+
+char *field_show(const struct field *field, const struct field_value *value, char *buf, size_t size)
+{
+    double number = value->number;
+    time_t seconds = (time_t)number;
+    struct tm local;
+    if (value->text || !value->known)
+        clean_line(buf, size, value->known ? value->text : "");
+    else if (!isfinite(number))
+        text_format_loss(number, buf, size);
+    else if (field->unit == UNIT_COUNT)
+        text_format_count(number, buf, size);
+    else if (field->unit == UNIT_SECONDS)
+        clock_format_duration(number, buf, size);
+    else if (field->unit == UNIT_FRACTION)
+        snprintf(buf, size, "%.0f%%", floor(number * 100));
+    else if (field->unit != UNIT_TIME)
+        snprintf(buf, size, "%.5g", number);
+    else if (fabs(number) > 1e12 || !localtime_r(&seconds, &local) ||
+             !strftime(buf, size, "%Y-%m-%d %H:%M", &local))
+        snprintf(buf, size, "?");
+    return buf;
+}
+
+static bool is_number(const struct field_value *value)
+{
+    return !value->text || !isnan(value->number);
+}
+
+int field_compare(const struct field_value *a, const struct field_value *b, bool falling)
+{
+    char left[32], right[32];
+    double x = a->number, y = b->number;
+    int order;
+    if (!a->known || !b->known) return (int)b->known - (int)a->known;
+    if (!is_number(a) || !is_number(b))
+        order = strcmp(field_text(a, left, sizeof left), field_text(b, right, sizeof right));
+    else
+        order = isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+    return falling ? -order : order;
+}
+
+/* ---- numbers with units ---- */
+
+static bool parse_date(const char *word, double *out)
+{
+    struct tm day = {.tm_isdst = -1};
+    const char *end = strptime(word, "%Y-%m-%d", &day);
+    if (!end || *end || strlen(word) < 8) return false;
+    *out = (double)mktime(&day);
+    return *out > 0;
+}
+
+bool field_parse_number(const char *word, double *out, bool *seconds)
+{
+    static const struct {
+        char letter;
+        double factor;
+        bool seconds;
+    } units[] = {{'k', 1e3, false},  {'M', 1e6, false},  {'G', 1e9, false}, {'B', 1e9, false},
+                 {'%', .01, false},  {'s', 1, true},     {'m', 60, true},   {'h', 3600, true},
+                 {'d', 86400, true}, {'w', 604800, true}};
+    char digits[64];
+    size_t n = strlen(word);
+    *seconds = false;
+    if (text_parse_double(word, out) || parse_date(word, out)) return true;
+    if (n < 2 || n >= sizeof digits) return false;
+    memcpy(digits, word, n);
+    digits[n - 1] = '\0';
+    if (!strchr("0123456789.", digits[n - 2]) || !text_parse_double(digits, out)) return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (units[i].letter == word[n - 1]) {
+            *out *= units[i].factor;
+            *seconds = units[i].seconds;
+            return true;
+        }
+    return false;
+}

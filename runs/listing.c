@@ -1,0 +1,204 @@
+/* See listing.h. */
+#include "runs/listing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runs/annotation.h"
+
+static enum status no_memory(struct err *err)
+{
+    return err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
+}
+
+void listing_release(struct listing *listing)
+{
+    filter_release(&listing->filter);
+    arena_release(&listing->arena);
+    arena_release(&listing->names_arena);
+    *listing = (struct listing){0};
+}
+
+static enum status read_names(struct listing *listing, struct store *store, struct err *err)
+{
+    const char *const *names, **all;
+    size_t count, more = listing->more_count;
+    enum status status = field_names_read(store, &listing->names_arena, &names, &count, err);
+    if (status) return status;
+    all = arena_alloc_array(&listing->names_arena, count + more + 1, sizeof *all);
+    if (!all) return no_memory(err);
+    memcpy(all, names, count * sizeof *all);
+    if (more) memcpy(all + count, listing->more_names, more * sizeof *all);
+    listing->names = all;
+    listing->name_count = count + more;
+    return STATUS_OK;
+}
+
+enum status listing_names(struct listing *listing, struct store *store, const char *const **out,
+                          size_t *count, struct err *err)
+{
+    enum status status = STATUS_OK;
+    if (!listing->names) {
+        arena_release(&listing->names_arena);
+        status = read_names(listing, store, err);
+    }
+    if (!status) *out = listing->names, *count = listing->name_count;
+    return status;
+}
+
+/* ---- filter and order ---- */
+
+/* Runs without a value come last, equal ones newest first. */
+static int compare(const void *left, const void *right, void *opaque)
+{
+    const struct listing *listing = opaque;
+    size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    for (int k = 0; k < listing->key_count; k++) {
+        const struct field_value *values = listing->fields[listing->keys[k].field].values;
+        int order = field_compare(&values[a], &values[b], listing->keys[k].falling);
+        if (order) return order;
+    }
+    return (a > b) - (a < b);
+}
+
+static void arrange(struct listing *listing)
+{
+    const struct field_value *values[FILTER_FIELDS_MAX];
+    size_t kept = 0;
+    for (int i = 0; i < listing->filter.field_count; i++)
+        values[i] = listing->fields[listing->filter_fields[i]].values;
+    size_t passed = filter_run(&listing->filter, listing->runs, listing->count, values, listing->shown);
+    for (size_t i = 0; i < passed; i++)
+        if (listing->with_archived || !run_has_tag(&listing->runs[listing->shown[i]], TAG_ARCHIVED))
+            listing->shown[kept++] = listing->shown[i];
+    listing->hidden = passed - kept;
+    listing->shown_count = kept;
+    if (kept) qsort_r(listing->shown, kept, sizeof *listing->shown, compare, listing);
+}
+
+/* ---- fields ---- */
+
+/* The number of the field in the list, to which it is added if need be; it takes its values from `old`. Of
+ * the columns each is an entry of its own. */
+static int add_field(struct listing *listing, const struct field *field, bool column)
+{
+    struct listing_field *at = &listing->fields[listing->field_count];
+    for (int i = 0; !column && i < listing->field_count; i++)
+        if (strcmp(listing->fields[i].field.name, field->name) == 0) return i;
+    *at = (struct listing_field){*field, NULL};
+    return listing->field_count++;
+}
+
+/* Takes the next name of a list with commas, without the blanks around it; false: there is none. */
+static bool next_name(const char **rest, char name[FIELD_NAME_MAX])
+{
+    *rest += strspn(*rest, ", \t");
+    size_t n = strcspn(*rest, ","), trimmed = n;
+    while (trimmed && strchr(" \t", (*rest)[trimmed - 1])) trimmed--;
+    if (trimmed >= FIELD_NAME_MAX) trimmed = FIELD_NAME_MAX - 1;
+    memcpy(name, *rest, trimmed);
+    name[trimmed] = '\0';
+    *rest += n;
+    return n > 0;
+}
+
+static enum status add_columns(struct listing *listing, const char *names, bool strict, struct err *err)
+{
+    char name[FIELD_NAME_MAX];
+    struct field field;
+    enum status status = STATUS_OK;
+    while (!status && names && next_name(&names, name)) {
+        if (strict) status = field_check(name, listing->names, listing->name_count, err);
+        if (!status && listing->column_count == LISTING_COLUMNS_MAX)
+            return strict ? err_set(err, STATUS_USAGE, "more than %d columns", LISTING_COLUMNS_MAX)
+                          : STATUS_OK;
+        if (!status && field_find(name, &field)) {
+            add_field(listing, &field, true);
+            listing->column_count++;
+        }
+    }
+    return status;
+}
+
+static enum status add_keys(struct listing *listing, const char *names, struct err *err)
+{
+    char word[FIELD_NAME_MAX];
+    struct field field;
+    enum status status = STATUS_OK;
+    while (!status && names && next_name(&names, word)) {
+        const char *name = word + (*word == '-');
+        status = field_check(name, listing->names, listing->name_count, err);
+        if (!status && listing->key_count == LISTING_KEYS_MAX)
+            status = err_set(err, STATUS_USAGE, "more than %d keys to sort by", LISTING_KEYS_MAX);
+        if (status || !field_find(name, &field)) continue;
+        listing->keys[listing->key_count].field = add_field(listing, &field, false);
+        listing->keys[listing->key_count++].falling = *word == '-';
+    }
+    return status;
+}
+
+/* Reads the values that are missing, after looking for them among `old`. */
+static enum status read_values(struct listing *listing, const struct listing *old, struct store *store,
+                               struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (int i = 0; !status && i < listing->field_count; i++) {
+        struct listing_field *at = &listing->fields[i];
+        for (int k = 0; old && !at->values && k < old->field_count; k++)
+            if (strcmp(old->fields[k].field.name, at->field.name) == 0) at->values = old->fields[k].values;
+        if (!at->values)
+            status = field_read(store, &at->field, listing->runs, listing->count, &listing->arena,
+                                &at->values, err);
+    }
+    return status;
+}
+
+enum status listing_read(struct listing *listing, struct store *store, struct err *err)
+{
+    struct listing next = *listing;
+    next.arena = (struct arena){0};
+    enum status status = run_list(store, &next.arena, &next.runs, &next.count, err);
+    if (!status) next.shown = arena_alloc_array(&next.arena, next.count + 1, sizeof *next.shown);
+    if (!status && !next.shown) status = no_memory(err);
+    for (int i = 0; i < next.field_count; i++) next.fields[i].values = NULL;
+    if (!status) status = read_values(&next, NULL, store, err);
+    if (status) {
+        arena_release(&next.arena);
+        return status;
+    }
+    if (next.count != listing->count) next.names = NULL; /* other runs may have other keys */
+    arena_release(&listing->arena);
+    *listing = next;
+    arrange(listing);
+    return STATUS_OK;
+}
+
+enum status listing_set(struct listing *listing, struct store *store, const struct listing_request *request,
+                        bool strict, struct err *err)
+{
+    const char *filter = request->filter ? request->filter : "", *const * names;
+    size_t count;
+    enum status status = STATUS_OK;
+    if (strict || *filter || (request->sort && *request->sort))
+        status = listing_names(listing, store, &names, &count, err);
+    if (status) return status;
+    struct listing next = *listing;
+    next.column_count = next.field_count = next.key_count = 0;
+    next.filter = (struct filter){0};
+    next.with_archived = strstr(filter, TAG_ARCHIVED) != NULL;
+    status = add_columns(&next, request->columns, strict, err);
+    if (!status) status = add_keys(&next, request->sort, err);
+    if (!status && *filter) status = filter_parse(filter, next.names, next.name_count, &next.filter, err);
+    for (int i = 0; !status && i < next.filter.field_count; i++)
+        next.filter_fields[i] = add_field(&next, &next.filter.fields[i], false);
+    if (!status) status = read_values(&next, listing, store, err);
+    if (status) {
+        filter_release(&next.filter);
+        listing->arena = next.arena; /* which may have got new blocks */
+        return status;
+    }
+    filter_release(&listing->filter);
+    *listing = next;
+    if (listing->shown) arrange(listing);
+    return STATUS_OK;
+}

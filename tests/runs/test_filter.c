@@ -1,0 +1,367 @@
+/* The language of filters: what passes, how the parts bind, units, what is told about mistakes, and texts
+ * made to be slow. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka.h needs the headers above before it */
+#include <cmocka.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "runs/annotation.h"
+#include "runs/listing.h"
+#include "store_fixture.h"
+
+/* Five runs: "alpha" (finished, 3.5), "beta" (failed, NaN), "Gamma" (running by its row, so crashed; 2.5),
+ * and "日本語", "émigré" without any numbers. Names are the last letters of the ids. */
+static struct store *make(const char *name, char *home, size_t size)
+{
+    char id[RUN_ID_MAX], sql[2000];
+    store_fixture_home(name, home, size);
+    store_fixture_run(home, "other", id);
+    snprintf(
+        sql, sizeof sql,
+        "insert into runs(id, name, status, created_at, device, steps, total_steps, tokens, final_loss,"
+        " best_val_loss, best_step, tokens_per_sec, note, nan) values"
+        " ('a', 'alpha', 'finished', %.0f, 'cpu', 1000, 2000, 12000, 3.5, 3.25, 10, 100, 'a long note', 0),"
+        " ('b', 'beta', 'failed', %.0f, 'cuda:0', 10, 2000, 120, null, null, null, null, '', 1),"
+        " ('c', 'Gamma', 'running', 1e9, 'cpu', 2000, 2000, 3e6, 2.5, 2.25, 10, 200, '', 0),"
+        " ('d', '日本語', 'stopped', 1e9 - 1, '', null, null, null, null, null, null, null, '', 0),"
+        " ('e', 'émigré', 'stopped', 1e9 - 2, '', null, null, null, null, null, null, null, '', 0);"
+        "insert into params values('a', 'train.learning_rate', '3e-4'), ('b', 'train.learning_rate', '0.01'),"
+        " ('a', 'data.train', 'kjv'), ('b', 'data.train', 'a, b');"
+        "insert into tags values('a', 'good'), ('a', 'v1'), ('c', 'goodish');"
+        "insert into measures values('a', 0, 5, 'f1.joy', 0.25, 0), ('a', 0, 9, 'f1.joy', 0.75, 0);"
+        "insert into steps(run_id, segment, step, lr, grad_norm) values('a', 0, 8, 0.1, 1),"
+        " ('a', 0, 9, 0.2, 7);"
+        "delete from runs where name = 'other'",
+        clock_wall() - 3600, clock_wall() - 3 * 86400);
+    store_fixture_sql(home, sql);
+    return store_fixture_open(home);
+}
+
+/* Sets the filter and returns the ids of the runs that pass, in the order of the list. */
+static const char *passing(struct listing *listing, struct store *store, const char *filter)
+{
+    static char ids[64];
+    struct err err = {0};
+    struct listing_request request = {.filter = filter};
+    assert_int_equal(listing_set(listing, store, &request, true, &err), STATUS_OK);
+    ids[0] = '\0';
+    for (size_t i = 0; i < listing->shown_count; i++) strcat(ids, listing->runs[listing->shown[i]].id);
+    return ids;
+}
+
+static void expect(struct listing *listing, struct store *store, const char *filter, const char *ids)
+{
+    const char *got = passing(listing, store, filter);
+    if (strcmp(got, ids) != 0 || listing->filter.problem.why[0])
+        fail_msg("%s: \"%s\", not \"%s\"; problem: %s", filter, got, ids, listing->filter.problem.why);
+}
+
+static void a_filter_passes_what_it_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *filter, *ids;
+    } cases[] = {
+        {"", "abcde"},
+        {"status=finished", "a"},
+        {"status!=finished", "bcde"},
+        {"status = finished or status == failed", "ab"},
+        {"crashed", "c"}, /* a word: also of the status */
+        {"ALPHA", "a"},
+        {"long", "a"}, /* of the note */
+        {"'a long'", "a"},
+        {"good", "ac"},
+        {"日本", "d"},
+        {"ÉMIGR", "e"},
+        {"loss<3", "c"},
+        {"final_loss >= 2.5 and loss <= 3.5", "ac"},
+        {"loss=nan", "b"},
+        {"loss!=nan", "acde"}, /* a run without a loss is not one of NaN */
+        {"best<3.25", "c"},
+        {"steps>=1k", "ac"},
+        {"tokens=3M", "c"},
+        {"progress>=50%", "ac"},
+        {"age<2h", "a"},
+        {"created_at>2d", "a"},
+        {"created_at>4d", "ab"},
+        {"created_at<2001-09-10", "cde"},
+        {"created_at>2001-09-10", "ab"},
+        {"train.learning_rate<1e-3", "a"},
+        {"train.learning_rate=0.0003", "a"},
+        {"train.learning_rate>.3%", "b"},
+        {"train.learning_rate!=3e-4", "bcde"},
+        {"data.train='a, b'", "b"},
+        {"f1.joy>0.5", "a"}, /* the newest value */
+        {"grad_norm=7 lr=.2", "a"},
+        {"tag=good", "a"},
+        {"tags=v1", "a"},
+        {"tag!=good", "bcde"},
+        {"tag~good", "ac"},
+        {"note~^a.*note$", "a"},
+        {"name~^[ab]", "ab"},
+        {"name~^(alpha|beta)$", "ab"},
+        {"(name~^(alpha|beta)$)", "ab"},
+        {"name~a{1,2}$,steps>10", "ac"},
+        {"name~gamma", "c"},
+        {"name~(?-i)gamma", ""},
+        {"name!~a", "de"},
+        {"name~\\p{Han}", "d"},
+        {"alpha or beta and gamma", "a"}, /* and binds closer */
+        {"(alpha or beta) and cuda", "b"},
+        {"not alpha", "bcde"},
+        {"not (alpha or beta)", "cde"},
+        {"NOT not alpha", "a"},
+        {"alpha AND finished", "a"},
+        {"alpha,finished", "a"},
+        {"alpha finished", "a"},
+        {"alpha failed", ""},
+        {"name=and", ""},
+        {"'or'", ""},
+        {"android", ""}, /* and not a keyword */
+        {"run=a", "a"},
+        {"tok/s>150", "c"},
+    };
+    char home[1024];
+    struct err err = {0};
+    struct listing listing = {0};
+    struct store *store = make("passes", home, sizeof home);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect(&listing, store, cases[i].filter, cases[i].ids);
+    listing_release(&listing);
+    store_close(store);
+}
+
+static void a_mistake_is_told_with_its_place_and_does_not_count(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *filter, *place, *why, *ids;
+    } cases[] = {
+        {"los<3", "los", "did you mean \"loss\"", "abcde"},
+        {"alpha los<3", "los", "called \"los\"", "a"}, /* the rest counts */
+        {"los<3 alpha", "los", "called \"los\"", "a"},
+        {"not los<3", "los", "called \"los\"", "abcde"},
+        {"status=", "status=", "a value is missing after status", "abcde"},
+        {"status=finishd", "finishd", "did you mean \"finished\"", "abcde"},
+        {"loss<many", "many", "compared with a number", "abcde"},
+        {"loss<3q", "3q", "compared with a number", "abcde"},
+        {"name<z", "z", "compared with a number", "abcde"},
+        {"name~(", "(", "not a regular expression: missing closing parenthesis", "abcde"},
+        {"alpha and", "and", "is missing here", "a"},
+        {"alpha or", "or", "is missing after \"or\"", "abcde"},
+        {"alpha not", "", "is missing after \"not\"", "a"},
+        {"(alpha", "(", "not closed", "a"},
+        {"alpha)", ")", "no parenthesis is open", "a"},
+        {"alpha) beta", ")", "no parenthesis is open", ""},
+        {"'alpha", "'alpha", "not closed", "a"},
+        {"=3", "", "name of a field is missing", "abcde"},
+        {"alpha !", "!", "is expected here", "a"},
+        {", alpha", ",", "is expected here", "a"},
+    };
+    char home[1024];
+    struct err err = {0};
+    struct listing listing = {0};
+    struct store *store = make("mistakes", home, sizeof home);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *got = passing(&listing, store, cases[i].filter);
+        const struct filter_problem *problem = &listing.filter.problem;
+        assert_true(problem->from <= problem->to && problem->to <= strlen(cases[i].filter));
+        char place[64];
+        snprintf(place, sizeof place, "%.*s", (int)(problem->to - problem->from),
+                 cases[i].filter + problem->from);
+        if (!strstr(problem->why, cases[i].why) || strcmp(got, cases[i].ids) != 0 ||
+            (*cases[i].place && strcmp(place, cases[i].place) != 0))
+            fail_msg("%s: \"%s\" at \"%s\", passing %s", cases[i].filter, problem->why, place, got);
+    }
+    listing_release(&listing);
+    store_close(store);
+}
+
+static void no_text_makes_a_filter_slow_or_breaks_it(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "()()  \"',=!<>~\\[]{}*+?|a^$.\xff\xc3\xa9ornd";
+    char home[1024], text[4096], name[200];
+    struct err err = {0};
+    struct listing listing = {0};
+    struct store *store = make("hostile", home, sizeof home);
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(text, sizeof text,
+             "with recursive n(i) as (select 0 union all select i + 1 from n where i < 999)"
+             " insert into runs(id, name, status, created_at, note) select 'n' || i, 'n', 'failed', 1, '%s!' "
+             "from n",
+             name);
+    store_fixture_sql(home, text);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    passing(&listing, store, "tag=v1");
+    double start = clock_monotonic();
+    struct listing_request slow = {.filter = "note~(a+)+$"};
+    assert_int_equal(listing_set(&listing, store, &slow, true, &err), STATUS_OK);
+    assert_non_null(strstr(listing.filter.problem.why, "takes too long"));
+    assert_true(clock_monotonic() - start < 30); /* without a bound it takes years */
+    for (size_t i = 0; i < sizeof text - 1; i++) text[i] = '(';
+    text[sizeof text - 1] = '\0';
+    struct listing_request deep = {.filter = text};
+    assert_int_equal(listing_set(&listing, store, &deep, true, &err), STATUS_OK);
+    assert_non_null(strstr(listing.filter.problem.why, "nested too deeply"));
+    for (size_t i = 0; i + 2 < sizeof text; i += 2) memcpy(text + i, "a ", 2);
+    assert_int_equal(listing_set(&listing, store, &deep, true, &err), STATUS_OK);
+    assert_non_null(strstr(listing.filter.problem.why, "more than 128 parts"));
+    srand(1);
+    for (int round = 0; round < 3000; round++) {
+        size_t n = (size_t)(rand() % 40);
+        for (size_t i = 0; i < n; i++) text[i] = alphabet[rand() % (int)(sizeof alphabet - 1)];
+        text[n] = '\0';
+        struct filter filter;
+        assert_int_equal(filter_parse(text, listing.names, listing.name_count, &filter, &err), STATUS_OK);
+        assert_true(filter.problem.to <= n && filter.problem.from <= filter.problem.to);
+        filter_release(&filter);
+    }
+    listing_release(&listing);
+    store_close(store);
+}
+
+static void several_keys_sort_and_columns_have_values(void **state)
+{
+    (void)state;
+    char home[1024], text[64];
+    struct err err = {0};
+    struct listing listing = {0};
+    struct store *store = make("sorts", home, sizeof home);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    struct listing_request request = {"name, train.learning_rate,tags", "", "device,-loss"};
+    assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_OK);
+    /* cpu before cuda:0, of the same device the higher loss first, those without a device last */
+    static const char order[] = "acbde";
+    for (size_t i = 0; i < 5; i++) assert_int_equal(listing.runs[listing.shown[i]].id[0], order[i]);
+    assert_int_equal(listing.column_count, 3);
+    const struct field_value *value = listing_value(&listing, 1, listing.shown[0]);
+    assert_string_equal(field_show(&listing.fields[1].field, value, text, sizeof text), "3e-4");
+    assert_string_equal(listing_value(&listing, 2, listing.shown[0])->text, "good v1");
+    assert_false(listing_value(&listing, 1, listing.shown[3])->known);
+    request.sort = "-steps,nothing";
+    assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_USAGE);
+    assert_int_equal(listing.runs[listing.shown[1]].id[0], 'c'); /* as it was */
+    listing_release(&listing);
+    store_close(store);
+}
+
+static void tags_notes_and_names_are_written_cleanly(void **state)
+{
+    (void)state;
+    static const char *const change[] = {"+x", "-good", "y"}, *const wrong[] = {"+z", "a b"};
+    char home[1024], many[2000] = "", tag[64];
+    struct err err = {0};
+    struct run_info run;
+    struct store *store = make("tags", home, sizeof home);
+    assert_int_equal(run_change_tags(store, "a", change, 3, &err), STATUS_OK);
+    assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
+    assert_string_equal(run.tags, "v1 x y");
+    assert_true(run_has_tag(&run, "x") && !run_has_tag(&run, "v"));
+    assert_int_equal(run_change_tags(store, "a", wrong, 2, &err), STATUS_USAGE);
+    assert_int_equal(run_set_tags(store, "a", "\033[31mred", &err), STATUS_USAGE);
+    for (int i = 0; i < 40; i++) {
+        snprintf(tag, sizeof tag, "tag-%d ", i);
+        strcat(many, tag);
+    }
+    assert_int_equal(run_set_tags(store, "a", many, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "bytes of tags"));
+    assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
+    assert_string_equal(run.tags, "v1 x y"); /* none of it */
+    assert_int_equal(run_set_tags(store, "a", " 日本, y ", &err), STATUS_OK);
+    assert_int_equal(run_set_note(store, "a", "two\nlines \033]0;title\a", &err), STATUS_OK);
+    assert_int_equal(run_rename(store, "a", "été / 1", &err), STATUS_OK);
+    assert_int_equal(run_rename(store, "a", "///", &err), STATUS_USAGE);
+    assert_int_equal(run_rename(store, "a", "latest", &err), STATUS_USAGE);
+    assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
+    assert_string_equal(run.tags, "y 日本");
+    assert_string_equal(run.name, "été-1");
+    assert_null(strpbrk(run.note, "\n\033\a"));
+    assert_int_equal(run_delete(store, "a", &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'a'") == 0);
+    store_close(store);
+}
+
+static void archived_runs_are_left_out_unless_the_filter_speaks_of_them(void **state)
+{
+    (void)state;
+    static const char *const archive[] = {"+archived"};
+    char home[1024];
+    struct err err = {0};
+    struct listing listing = {0};
+    struct store *store = make("archived", home, sizeof home);
+    assert_int_equal(run_change_tags(store, "c", archive, 1, &err), STATUS_OK);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    assert_int_equal(listing.hidden, 1);
+    expect(&listing, store, "", "abde");
+    expect(&listing, store, "gamma", "");
+    expect(&listing, store, "tag=archived", "c");
+    expect(&listing, store, "archived or alpha", "ac");
+    listing_release(&listing);
+    store_close(store);
+}
+
+static void a_name_may_be_in_any_script(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *clean;
+    } cases[] = {
+        {"日本語", "日本語"},
+        {"émigré", "émigré"},
+        {"e\xcc\x81t\xc3\xa9", "été"}, /* composed */
+        {"Ελλάδα 2", "Ελλάδα-2"},
+        {"हिन्दी", "हिन्दी"},
+        {"🚀 launch", "🚀-launch"},
+        {"עברית", "עברית"},
+        {"a/../b", "a-..-b"},
+        {"..\\x", "x"},
+        {"a\xe2\x80\xae"
+         "b",
+         "a-b"}, /* a mark that turns the direction of text */
+        {"a\xff\xfe"
+         "b",
+         "a-b"},
+        {"\033[31mred", "31mred"},
+        {"a\u2028b\u00a0c", "a-b-c"},
+        {"my long run", "my-long-run"},
+        {"...", NULL},
+        {"", NULL},
+        {NULL, NULL},
+    };
+    char name[RUN_NAME_CLEAN_MAX], longer[400];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(run_name_clean(cases[i].name, name, sizeof name), cases[i].clean != NULL);
+        assert_string_equal(name, cases[i].clean ? cases[i].clean : "run");
+    }
+    for (size_t i = 0; i + 3 < sizeof longer; i += 3) memcpy(longer + i, "日", 4);
+    assert_true(run_name_clean(longer, name, sizeof name));
+    assert_int_equal(strlen(name), 63); /* whole characters */
+    assert_int_equal(strspn(name, "日"), 63);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_filter_passes_what_it_says),
+        cmocka_unit_test(a_mistake_is_told_with_its_place_and_does_not_count),
+        cmocka_unit_test(no_text_makes_a_filter_slow_or_breaks_it),
+        cmocka_unit_test(several_keys_sort_and_columns_have_values),
+        cmocka_unit_test(tags_notes_and_names_are_written_cleanly),
+        cmocka_unit_test(archived_runs_are_left_out_unless_the_filter_speaks_of_them),
+        cmocka_unit_test(a_name_may_be_in_any_script),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
