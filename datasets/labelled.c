@@ -187,7 +187,7 @@ enum status labelled_open(struct labelled *data, const char *value, const struct
     if (!data->example_count)
         return err_set(err, STATUS_USAGE, "%.200s: has no text (\"%.60s\" is the column of the text)", value,
                        wish->text_column);
-    if (data->label_count < 2)
+    if (data->label_count < wish->least_labels)
         return err_set(
             err, STATUS_USAGE,
             "%.200s: all texts have the label \"%.60s\"; a classifier needs at least two (\"%.60s\" is the "

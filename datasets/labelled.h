@@ -50,11 +50,12 @@ struct labelled_wish {
     const struct tokenizer *tokenizer;
     int longest;   /* tokens of a text */
     bool truncate; /* texts that are longer lose their end; else they are an error */
+    int least_labels;
     const struct progress *progress;
 };
 
-/* Reads the files that `value` names, as data.train does. They must have at least two labels. STATUS_USAGE
- * and STATUS_CORRUPT name file and line. Release it even after a failure. */
+/* Reads the files that `value` names, as data.train does. STATUS_USAGE and STATUS_CORRUPT name file and line;
+ * or there are fewer than `least_labels` labels. Release it even after a failure. */
 enum status labelled_open(struct labelled *data, const char *value, const struct labelled_wish *wish,
                           struct err *err);
 void labelled_release(struct labelled *data); /* harmless on a zeroed struct */

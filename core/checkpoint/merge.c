@@ -15,10 +15,13 @@
 
 struct merging {
     struct model model;
+    bool new_head; /* the adapters make a classifier of a language model */
     struct safetensors base, adapters;
+    struct safetensor *tensors; /* `count` to write, whose data are those of base or adapters; owned */
+    size_t count;
     float *a, *b, *row; /* of the tensor that is written: (rank, columns), (rows, rank), (columns) */
-    const struct safetensor *current; /* whose A and B are in a and b; of the base */
-    struct progress_meter *meter;
+    const struct safetensor *current; /* whose A and B are in a and b; of the tensors */
+    struct progress_meter meter;
 };
 
 static bool is_narrow(const struct safetensor *t)
@@ -104,11 +107,11 @@ static void merge_range(struct merging *m, const struct safetensor *t, size_t fi
     }
 }
 
-/* The tensor of the base that holds this address. */
+/* The tensor to write that holds this address. */
 static const struct safetensor *tensor_at(const struct merging *m, const unsigned char *data)
 {
-    for (size_t i = 0; i < m->base.count; i++) {
-        const struct safetensor *t = &m->base.tensors[i];
+    for (size_t i = 0; i < m->count; i++) {
+        const struct safetensor *t = &m->tensors[i];
         const unsigned char *begin = t->data;
         if (data >= begin && data < begin + t->bytes) return t;
     }
@@ -131,72 +134,84 @@ static enum status fetch(void *context, void *host, const void *data, size_t byt
             write_number(t, host, i, safetensor_number(replaced, first + i));
     else
         memcpy(host, data, bytes);
-    if (progress_advance(m->meter, bytes)) return STATUS_OK;
+    if (progress_advance(&m->meter, bytes)) return STATUS_OK;
     return err_set(err, STATUS_INTERRUPTED, "interrupted while merging");
 }
 
-/* Adapters that make a classifier of a language model have another head than it. */
-static enum status check_head(const char *adapter, const struct model_config *base, struct err *err)
+/* The base's sizes, with the classes of the adapters if these make a classifier. */
+static enum status read_model(struct merging *m, const char *base, const char *adapter, struct err *err)
 {
     char path[CHECKPOINT_PATH];
-    struct model_config own;
-    if (!file_exists(checkpoint_join(path, adapter, "config.json"))) return STATUS_OK;
-    enum status status = hugging_face_read_config(path, &own, err);
-    if (status || own.num_labels == base->num_labels) return status;
-    return err_set(
-        err, STATUS_USAGE,
-        "%s: these adapters make a classifier of a language model, which cannot be merged (use `%s classify "
-        "BASE --adapter ADAPTERS TEXT`)",
-        adapter, TEXT_PROGRAM);
+    struct model_config config, own = {0};
+    enum status status = hugging_face_read_config(checkpoint_join(path, base, "config.json"), &config, err);
+    if (!status && file_exists(checkpoint_join(path, adapter, "config.json")))
+        status = hugging_face_read_config(path, &own, err);
+    if (status) return status;
+    m->new_head = own.num_labels && !config.num_labels;
+    if (own.num_labels) config.num_labels = own.num_labels, config.pooling = own.pooling;
+    status = model_init(&m->model, &config, err);
+    return status || !own.num_labels ? status : hugging_face_read_classes(path, &m->model, err);
+}
+
+/* The tensors to write: the base's, with the head of the adapters in place of one for tokens. That has the
+ * type of the embedding if it is narrower than its own. */
+static enum status list_tensors(struct merging *m, struct err *err)
+{
+    const struct safetensor *embed = safetensors_find(&m->base, m->model.embed->name);
+    m->tensors = calloc(m->base.count + 1, sizeof *m->tensors);
+    if (!m->tensors) return err_no_memory(err, "merging %zu tensors", m->base.count);
+    for (size_t i = 0; i < m->base.count; i++)
+        if (!m->new_head || strcmp(m->base.tensors[i].name, "lm_head.weight") != 0)
+            m->tensors[m->count++] = m->base.tensors[i];
+    if (!m->new_head) return STATUS_OK;
+    struct safetensor *head = &m->tensors[m->count++];
+    *head = *safetensors_find(&m->adapters, ADAPTER_FILE_PREFIX "score.weight");
+    head->name = m->model.head.parts->name;
+    if (!is_narrow(embed) || is_narrow(head)) return STATUS_OK;
+    head->dtype = embed->dtype;
+    head->bytes /= 2;
+    return STATUS_OK;
 }
 
 /* Opens both folders and checks that they fit. */
 static enum status open_merging(struct merging *m, const char *base, const char *adapter, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
-    struct model_config config;
     struct adapter_config adapters;
     struct adapter_base named;
     if (adapter_file_exists(base)) /* says that it holds no model */
         return safetensors_open_folder(base, &m->base, err);
-    enum status status = hugging_face_read_config(checkpoint_join(path, base, "config.json"), &config, err);
+    enum status status = read_model(m, base, adapter, err);
     if (!status) status = adapter_file_read(adapter, &adapters, &named, err);
-    if (!status) status = check_head(adapter, &config, err);
-    if (!status) status = model_init(&m->model, &config, err);
     if (status) return status;
     status = adapter_attach(&m->model, &adapters, err);
     if (status) return err_prefix(err, "%s", adapter);
     status = checkpoint_open_weights(base, &m->model, &m->base, err);
     snprintf(m->model.base.folder, sizeof m->model.base.folder, "%s", base);
     if (!status) m->model.base.hash = adapter_base_hash(&m->base);
-    return status ? status : checkpoint_open_weights(adapter, &m->model, &m->adapters, err);
+    if (!status) status = checkpoint_open_weights(adapter, &m->model, &m->adapters, err);
+    return status ? status : list_tensors(m, err);
 }
 
-struct writing {
-    const char *adapter;
-    const struct progress *progress;
-};
-
-static enum status write_merged(void *context, const char *base, const char *path, struct err *err)
+static enum status write_merged(void *context, const char *folder, const char *path, struct err *err)
 {
-    const struct writing *w = context;
-    struct progress_meter meter = {w->progress, "merging", 0, 0, 0};
-    struct merging m = {.meter = &meter};
-    enum status status = open_merging(&m, base, w->adapter, err);
-    for (size_t i = 0; i < m.base.count; i++) meter.total += m.base.tensors[i].bytes;
-    if (!status) status = safetensors_write(path, m.base.tensors, m.base.count, fetch, &m, err);
-    free(m.a), free(m.b), free(m.row);
-    safetensors_close(&m.base);
-    safetensors_close(&m.adapters);
-    model_release(&m.model);
-    return status;
+    struct merging *m = context;
+    (void)folder;
+    for (size_t i = 0; i < m->count; i++) m->meter.total += m->tensors[i].bytes;
+    return safetensors_write(path, m->tensors, m->count, fetch, m, err);
 }
 
 enum status checkpoint_merge(const char *base, const char *adapter, const char *to,
                              const struct progress *progress, int64_t *bytes, struct err *err)
 {
     char path[CHECKPOINT_PATH];
-    struct writing writing = {adapter, progress};
+    struct merging m = {.meter = {progress, "merging", 0, 0, 0}};
     const char *words = file_exists(checkpoint_join(path, adapter, "tokenizer.json")) ? adapter : base;
-    return checkpoint_export_with(base, words, to, write_merged, &writing, bytes, err);
+    enum status status = open_merging(&m, base, adapter, err);
+    if (!status)
+        status = checkpoint_export_with(m.new_head ? adapter : base, words, to, write_merged, &m, bytes, err);
+    free(m.a), free(m.b), free(m.row), free(m.tensors);
+    safetensors_close(&m.base);
+    safetensors_close(&m.adapters);
+    model_release(&m.model);
+    return status;
 }

@@ -71,11 +71,11 @@ static enum status adopt_classes(struct classification *m, const char *folder, s
     if (!status) status = take_names(m, model.classes.names, model.config.num_labels, err);
     for (int i = 0; !status && i < m->data.label_count; i++)
         if (find_name(m, m->data.names[i]) < 0)
-            status =
-                err_set(err, STATUS_USAGE,
-                        "the data have the label \"%.60s\", which the classifier %.200s does not know (start "
-                        "from the language model that it was made from)",
-                        CLEAN_LINE(m->data.names[i]), folder);
+            status = err_set(
+                err, STATUS_USAGE,
+                "the data have the label \"%.60s\", which the classifier %.200s does not know (correct "
+                "it, or train a classifier that has it from a language model)",
+                CLEAN_LINE(m->data.names[i]), folder);
     model_release(&model);
     return status;
 }
@@ -214,15 +214,19 @@ static enum status cl_open(struct config *c, const struct corpus *corpus, const 
     if (!m) return err_no_memory(err, "the labelled texts");
     m->config = c;
     m->corpus = corpus;
+    bool evaluates = !*c->data.train;
     struct labelled_wish wish = {.text_column = c->data.text_column,
                                  .label_column = c->data.label_column,
                                  .tokenizer = corpus->tokenizer,
                                  .longest = (int)c->train.seq_len,
                                  .truncate = c->data.too_long == TOO_LONG_CUT,
+                                 .least_labels = evaluates ? 1 : 2,
                                  .progress = progress};
     enum status status = task_check_tokenizer(c, corpus, err);
-    if (!status) status = labelled_open(&m->data, c->data.train, &wish, err);
-    if (!status)
+    if (!status) status = labelled_open(&m->data, evaluates ? c->data.val : c->data.train, &wish, err);
+    if (!status && evaluates)
+        m->data.training = 0;
+    else if (!status)
         status =
             labelled_split(&m->data, c->data.val, c->data.val_fraction, (uint64_t)c->train.seed, &wish, err);
     if (!status) status = settle_classes(m, c, err);
@@ -385,14 +389,17 @@ static void cl_note(const void *data, char *buf, size_t size)
     FILE *out = fmemopen(buf, size, "w");
     *buf = '\0';
     if (!out) return;
-    fprintf(out, "%zu texts with %d labels in %" PRIu64 " row%s, %zu texts to validate on", m->data.training,
-            m->classes, m->rows[TASK_TRAINING].packing.rows,
-            text_plural((int64_t)m->rows[TASK_TRAINING].packing.rows),
-            m->data.example_count - m->data.training);
+    uint64_t rows = m->rows[TASK_TRAINING].packing.rows;
+    if (m->data.training)
+        fprintf(out, "%zu texts with %d labels in %" PRIu64 " row%s, %zu texts to validate on",
+                m->data.training, m->classes, rows, text_plural((int64_t)rows),
+                m->data.example_count - m->data.training);
+    else
+        fprintf(out, "%zu text%s with %d label%s", m->data.example_count,
+                text_plural((int64_t)m->data.example_count), m->data.label_count,
+                text_plural(m->data.label_count));
     if (r->truncated)
-        fprintf(out,
-                "; %" PRIu64 " longer than train.seq_len = %" PRId64 " %s cut, the longest has %" PRIu64
-                " tokens",
+        fprintf(out, "; %" PRIu64 " longer than %" PRId64 " tokens %s cut, the longest has %" PRIu64,
                 r->truncated, m->config->train.seq_len, r->truncated == 1 ? "is" : "are", r->longest);
     if (r->empty)
         fprintf(out, "; %" PRIu64 " empty, the first in line %" PRIu64 ", left out", r->empty, r->empty_line);

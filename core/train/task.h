@@ -65,10 +65,11 @@ const struct task *instruction_tuning(void);
 enum status task_check_vocabulary(const struct config *config, const struct corpus *corpus, struct err *err);
 
 /* Giving a text one of several labels; data.train names CSV or JSONL files (datasets/labelled.h), of the
- * corpus only the tokenizer is used. An example is a row of train.seq_len tokens, packed with whole texts;
- * the label of each text is that of its last token. Measures val_loss, the mean cross-entropy of validation
- * texts by the weights of their classes, accuracy, macro_f1, macro_precision, macro_recall, and the confusion
- * matrix. */
+ * corpus only the tokenizer is used. Without data.train, all texts of data.val are for validation, and the
+ * classifier in model.from has their labels. An example is a row of train.seq_len tokens, packed with whole
+ * texts; the label of each text is that of its last token. Measures val_loss, the mean cross-entropy of
+ * validation texts by the weights of their classes, accuracy, macro_f1, macro_precision, macro_recall, and
+ * the confusion matrix. */
 const struct task *classification(void);
 
 /* STATUS_USAGE: the tokenizer has more tokens than a model of the configuration. */

@@ -15,7 +15,7 @@
 #include "tests/core/network/rig.h"
 
 static struct labelled_wish wish = {
-    .text_column = "text", .label_column = "label", .longest = 16, .truncate = true};
+    .text_column = "text", .label_column = "label", .longest = 16, .truncate = true, .least_labels = 2};
 
 /* Reads `text` as a file of this name, and splits off a quarter. */
 static enum status read_text(const char *name, const char *text, size_t n, const char *validation,

@@ -126,7 +126,7 @@ before_example() {
         'anneal delete latest '* | 'anneal tag latest '*) anneal train my.ini --name spare --progress none ;;
         'anneal import log124M'*)
             mkdir -p log124M && printf 's:%d tel:9.5\ns:%d trl:9.0 lr:0.001 norm:1.5\n' 0 0 1 1 >log124M/main.log ;;
-        'anneal classify latest '*)
+        'anneal classify latest '* | 'anneal evaluate spam '*)
             anneal train --name spam --data.format=labels --data.train=mails.csv --data.tokenizer=bytes --train.total_steps=30 \
                 --train.batch_size=2 --train.seq_len=32 --model.hidden_dim=32 --model.num_layers=2 --progress none ;;
         'anneal model export latest '*) anneal train my.ini --name exported --progress none ;;

@@ -268,7 +268,7 @@ static enum status open_chat(struct chat *c, const char *folder, enum allocator_
     const struct options *o = c->options;
     struct loaded_wish wish = loaded_wish_cached(1, (int)o->context, allocator);
     enum status status = line_input_open("> ", &c->input, err);
-    if (!status) status = loaded_model_describe(&c->loaded, folder, o->adapter, err);
+    if (!status) status = loaded_model_describe(&c->loaded, folder, o->adapter, LOADED_WRITER, err);
     const char *words = c->loaded.words;
     if (!status) status = loaded_model_tokenizer(words, &c->tokenizer, err);
     if (!status) status = conversation_open(&c->conversation, words, o->template, c->tokenizer, err);

@@ -253,7 +253,7 @@ static enum status open_model(struct classification *c, const char *folder, enum
                               struct err *err)
 {
     const struct options *o = c->options;
-    enum status status = loaded_model_describe_classifier(&c->loaded, folder, o->adapter, err);
+    enum status status = loaded_model_describe(&c->loaded, folder, o->adapter, LOADED_CLASSIFIER, err);
     if (!status) status = loaded_model_tokenizer(c->loaded.words, &c->tokenizer, err);
     if (status) return status;
     int most = c->loaded.model.config.max_seq_len;

@@ -1,5 +1,6 @@
-/* anneal evaluate: measures how well a checkpoint predicts a text (evaluate_data.c), or how many
- * multiple-choice questions it answers (evaluate_tasks.c). Records nothing. */
+/* anneal evaluate: measures how well a checkpoint predicts a text (evaluate_data.c), how many multiple-choice
+ * questions it answers (evaluate_tasks.c), or how well a classifier knows labels (evaluate_labels.c). Records
+ * nothing. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -42,16 +43,15 @@ static enum status print_result(const struct evaluation *e, const struct evaluat
     output_begin(&out, e->options->json);
     OUTPUT_MEMBERS(&out, "checkpoint", e->folder, "device", e->loaded.choice.info.short_name, "precision",
                    precision_name(e->loaded.plan.input.precision));
-    kind->print(e, state, &out);
     OUTPUT_MEMBERS(&out, "seconds", e->seconds, "complete", (bool)(e->done == e->total));
+    kind->print(e, state, &out);
     return output_end(&out, err);
 }
 
 static enum status evaluate(struct evaluation *e, const struct evaluation_kind *kind, void *state,
                             struct progress_bar *bar, struct err *err)
 {
-    enum status status = loaded_model_describe(&e->loaded, e->folder, e->options->adapter, err);
-    if (!status) status = kind->open(e, state, err);
+    enum status status = kind->open(e, state, err);
     if (!status) status = loaded_model_load(&e->loaded, e->options->device, e->wish, "evaluating", err);
     if (!status && kind->ready) status = kind->ready(e, state, err);
     if (!status) status = measure(e, kind, state, bar, err);
@@ -62,8 +62,27 @@ static enum status evaluate(struct evaluation *e, const struct evaluation_kind *
             err_set(err, STATUS_INTERRUPTED, "evaluate: interrupted after %" PRIu64 " of %" PRIu64 " %s%s",
                     e->done, e->total, kind->unit, text_plural((int64_t)e->total));
     kind->close(state);
-    loaded_model_close(&e->loaded);
     return status;
+}
+
+/* The kind that suits the model and the options. */
+static enum status choose_kind(const struct evaluation *e, const struct evaluation_kind **out,
+                               struct err *err)
+{
+    const struct evaluate_options *o = e->options;
+    bool labels = e->loaded.model.config.num_labels;
+    *out = labels ? &evaluation_of_labels : o->tasks ? &evaluation_of_tasks : &evaluation_of_data;
+    if (labels && (o->tasks || o->conversations || o->padding >= 0))
+        return err_set(
+            err, STATUS_USAGE,
+            "%.300s: is a classifier, which takes labelled texts as --data and neither --tasks nor "
+            "--conversations nor --padding",
+            e->folder);
+    if (!labels && (o->column || o->label_column))
+        return err_set(err, STATUS_USAGE,
+                       "%.300s: is a language model; --column and --label-column are for classifiers",
+                       e->folder);
+    return STATUS_OK;
 }
 
 static enum status check_options(const struct evaluate_options *o, struct err *err)
@@ -79,7 +98,7 @@ static enum status check_options(const struct evaluate_options *o, struct err *e
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     const struct evaluate_options *o = options;
-    const struct evaluation_kind *kind = o->tasks ? &evaluation_of_tasks : &evaluation_of_data;
+    const struct evaluation_kind *kind = NULL;
     struct model_choice model = {"evaluating", words->words[0], o->step, o->best};
     struct evaluation e = {.options = o};
     struct progress_bar bar;
@@ -91,8 +110,11 @@ static enum status run(const void *options, const struct words *words, struct er
     e.folder = folder;
     e.progress = &progress;
     status = model_choice_find(&model, folder, sizeof folder, &e.wish.allocator, err);
+    if (!status) status = loaded_model_describe(&e.loaded, folder, o->adapter, LOADED_EITHER, err);
+    if (!status) status = choose_kind(&e, &kind, err);
     if (!status && !(state = calloc(1, kind->state))) status = err_no_memory(err, "an evaluation");
     if (!status) status = evaluate(&e, kind, state, &bar, err);
+    loaded_model_close(&e.loaded);
     free(state);
     return status;
 }
@@ -103,6 +125,10 @@ static const struct option_spec options[] = {
     OPTION("data", OPTION_TEXT, AT(data), "DATA", "the text or the tokens to predict"),
     OPTION("tasks", OPTION_TEXT, AT(tasks), "FILE",
            "instead of DATA: multiple-choice questions to answer, one JSON object per line"),
+    OPTION("column", OPTION_TEXT, AT(column), "NAME",
+           "of labelled data: the column of the text (default text)"),
+    OPTION("label-column", OPTION_TEXT, AT(label_column), "NAME",
+           "of labelled data: the column of the label (default label)"),
     ADAPTER_OPTION,
     BEST_OPTION,
     STEP_OPTION,
@@ -126,13 +152,14 @@ static const struct option_spec options[] = {
 
 const struct command command_evaluate = COMMAND(
     "evaluate", "RUN|FOLDER", 1, 1, options,
-    "measure how well a checkpoint predicts a text (loss, perplexity, bits per byte) or answers questions",
-    run, defaults,
+    "measure how well a checkpoint predicts a text, answers questions, or knows the labels of texts", run,
+    defaults,
     .about =
         "Measures how well a checkpoint predicts DATA: token files (.tok, llm.c's .bin), text files, folders "
         "or a recipe, as data.train takes them. Text is encoded with the checkpoint's own tokenizer.json. "
         "FOLDER is a checkpoint of anneal or Hugging Face: a config.json with model.safetensors, in shards "
         "or not, in fp32, bf16 or fp16. It may also be the name of an imported model (anneal model import). "
+        "For a classifier DATA is labelled: CSV or JSONL with a column of texts and one of labels. "
         "Weights are held as they are stored, fp16 as fp32. A GPU computes in bf16 if all matrices are bf16, "
         "else in fp32; the CPU always computes in fp32.",
     .notes =
@@ -150,7 +177,11 @@ const struct command command_evaluate = COMMAND(
         "  accuracy per byte     the same, by the likelihood per byte of the choice without blanks at its\n"
         "                        beginning: the usual score of HellaSwag, whose choices differ in length\n"
         "  accuracy of guessing  the expected accuracy of random answers\n\n"
+        "A classifier gets what training's evaluations measure: loss (without class weights), accuracy,\n"
+        "the means over the classes of F1, precision and recall, these for each class, and the confusion\n"
+        "matrix.\n\n"
         "Ctrl-C stops and prints what has been measured so far.\n\n"
         "  anneal evaluate latest --best --data held-out.txt\n"
         "  anneal evaluate ~/models/tiny-llama --data kjv --seq-len 512 --json\n"
-        "  anneal evaluate latest --tasks hellaswag.jsonl");
+        "  anneal evaluate latest --tasks hellaswag.jsonl\n"
+        "  anneal evaluate spam --data mails.csv --label-column label");

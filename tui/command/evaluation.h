@@ -1,4 +1,4 @@
-/* The frame of `anneal evaluate` and its two kinds. evaluate.c opens the checkpoint, calls a kind until all
+/* The frame of `anneal evaluate` and its kinds. evaluate.c opens the checkpoint, calls a kind until all
  * is measured or an interrupt, and prints what the kind has measured. Private to evaluate*.c. */
 #ifndef ANNEAL_TUI_COMMAND_EVALUATION_H
 #define ANNEAL_TUI_COMMAND_EVALUATION_H
@@ -12,7 +12,7 @@
 #include "tui/session/loaded_model.h"
 
 struct evaluate_options {
-    const char *data, *tasks, *adapter;
+    const char *data, *tasks, *adapter, *column, *label_column;
     const char *device;
     int progress;
     int64_t step, length, batches, padding; /* 0: the default, all; -1: none */
@@ -43,6 +43,6 @@ struct evaluation_kind {
     void (*close)(void *state);
 };
 
-extern const struct evaluation_kind evaluation_of_data, evaluation_of_tasks;
+extern const struct evaluation_kind evaluation_of_data, evaluation_of_labels, evaluation_of_tasks;
 
 #endif

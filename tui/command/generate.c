@@ -61,7 +61,7 @@ static enum status count_tokens(const struct voice *v, const struct options *o, 
 /* Opens what comes before the size of the cache is known. */
 static enum status open_tokenizer(struct voice *v, const char *folder, const char *adapter, struct err *err)
 {
-    enum status status = loaded_model_describe(&v->loaded, folder, adapter, err);
+    enum status status = loaded_model_describe(&v->loaded, folder, adapter, LOADED_WRITER, err);
     if (!status) status = loaded_model_tokenizer(v->loaded.words, &v->tokenizer, err);
     return status ? status : special_tokens_read(v->loaded.words, &v->special, err);
 }

@@ -16,6 +16,7 @@
 #include "runs/memory_usage.h"
 #include "runs/profile.h"
 #include "runs/run.h"
+#include "tui/command/class_scores.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/view/labels.h"
@@ -195,37 +196,31 @@ static void show_samples(struct output *o, struct show *s)
                clean_block_new(&s->arena, s->history.samples[0].text));
 }
 
-/* ---- the confusion matrix ---- */
+/* ---- the scores of a classifier ---- */
 
-static int64_t confused(const struct run_history *h, const char *label, const char *predicted)
+static int class_of(const struct confusion *c, const char *label)
 {
-    for (size_t i = 0; i < h->confusion_count; i++)
-        if (strcmp(h->confusion[i].label, label) == 0 && strcmp(h->confusion[i].predicted, predicted) == 0)
-            return h->confusion[i].count;
-    return 0;
+    int i = 0;
+    while (i < c->classes && strcmp(c->names[i], label) != 0) i++;
+    return i;
 }
 
-/* A row for each class, a column for each predicted one; of many classes the pairs that occur. */
-static void show_confusion(struct output *o, const struct show *s)
+/* Those of the newest evaluation, from its confusion matrix. */
+static void show_scores(struct output *o, struct show *s)
 {
-    enum { MATRIX_MAX = 12, CELL = 32 };
     const struct run_history *h = &s->history;
-    if (h->class_count > MATRIX_MAX) {
-        show_records(o, "confusion", "Confusion in the newest evaluation", TABLE_CONFUSION, h->confusion,
-                     h->confusion_count);
-        return;
+    size_t K = h->class_count;
+    const char **names = arena_alloc_array(&s->arena, K + 1, sizeof *names);
+    struct confusion c = {(int)K, arena_alloc_array(&s->arena, K * K + 1, sizeof *c.counts), names};
+    if ((!o->json && !K) || !names || !c.counts) return;
+    for (size_t i = 0; i < K; i++) names[i] = h->classes[K - 1 - i].label;
+    memset(c.counts, 0, K * K * sizeof *c.counts);
+    for (size_t i = 0; i < h->confusion_count; i++) {
+        int of = class_of(&c, h->confusion[i].label), given = class_of(&c, h->confusion[i].predicted);
+        if (of < c.classes && given < c.classes)
+            c.counts[(size_t)of * K + (size_t)given] = h->confusion[i].count;
     }
-    output_list(o, "confusion", "Confusion: texts of a class (rows) by the label they were given (columns)");
-    for (size_t i = h->class_count; i-- > 0;) {
-        output_item(o);
-        output_text(o, "class", h->classes[i].label);
-        for (size_t k = h->class_count; k-- > 0;) {
-            char name[CELL] = ">";
-            clean_line(name + 1, sizeof name - 1, h->classes[k].label);
-            output_line(o, name, "%" PRId64, confused(h, h->classes[i].label, h->classes[k].label));
-        }
-    }
-    output_list_end(o);
+    class_scores_print(o, &c, K ? h->classes[0].step : -1);
 }
 
 /* ---- the rest ---- */
@@ -320,15 +315,7 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     if (json) show_configuration(&o, s);
     show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->history.evals, s->history.eval_count);
     show_measures(&o, s);
-    if (json || s->history.class_count) {
-        show_records(&o, "classes", "Classes in the newest evaluation", TABLE_CLASSES, s->history.classes,
-                     s->history.class_count);
-        if (json)
-            show_records(&o, "confusion", "", TABLE_CONFUSION, s->history.confusion,
-                         s->history.confusion_count);
-        else
-            show_confusion(&o, s);
-    }
+    show_scores(&o, s);
     show_stopping(&o, s);
     show_checkpoints(&o, s);
     show_traces(&o, s);

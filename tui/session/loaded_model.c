@@ -147,10 +147,11 @@ static enum status attach_adapters(struct loaded_model *m, struct err *err)
 }
 
 /* The model's sizes and, of adapters that make a classifier of a language model, the classes of those. */
-static enum status read_sizes(struct loaded_model *m, bool classifier, struct err *err)
+static enum status read_sizes(struct loaded_model *m, enum loaded_use use, struct err *err)
 {
     char path[PATH_MAX + 32];
     struct model_config config, own;
+    m->labels = m->weights;
     snprintf(path, sizeof path, "%s/config.json", m->weights);
     enum status status = hugging_face_read_config(path, &config, err);
     for (int i = 0; !status && i < m->adapter_count; i++) {
@@ -162,14 +163,15 @@ static enum status read_sizes(struct loaded_model *m, bool classifier, struct er
         config.num_labels = own.num_labels;
         config.pooling = own.pooling;
         snprintf(path, sizeof path, "%s", beside);
+        m->labels = m->adapters[i];
     }
-    if (!status && classifier && !config.num_labels)
+    if (!status && use == LOADED_CLASSIFIER && !config.num_labels)
         status =
             err_set(err, STATUS_USAGE,
                     "%.300s: is a language model, not a classifier (train one from it with data.format = "
                     "labels)",
                     path);
-    if (!status && !classifier && config.num_labels)
+    if (!status && use == LOADED_WRITER && config.num_labels)
         status =
             err_set(err, STATUS_USAGE, "%.300s: is a classifier, which writes no text (use `%s classify`)",
                     path, TEXT_PROGRAM);
@@ -177,29 +179,17 @@ static enum status read_sizes(struct loaded_model *m, bool classifier, struct er
     return status || !config.num_labels ? status : hugging_face_read_classes(path, &m->model, err);
 }
 
-static enum status describe(struct loaded_model *m, const char *folder, const char *adapters, bool classifier,
-                            struct err *err)
+enum status loaded_model_describe(struct loaded_model *m, const char *folder, const char *adapters,
+                                  enum loaded_use use, struct err *err)
 {
     *m = (struct loaded_model){0};
     enum status status = find_folders(m, folder, adapters, err);
     m->words = m->weights;
     for (int i = m->adapter_count; i-- > 0;)
         if (has(m->adapters[i], "tokenizer.json")) m->words = m->adapters[i];
-    if (!status) status = read_sizes(m, classifier, err);
+    if (!status) status = read_sizes(m, use, err);
     if (!status) choose_base(m);
     return status || !m->adapter_count ? status : attach_adapters(m, err);
-}
-
-enum status loaded_model_describe(struct loaded_model *m, const char *folder, const char *adapters,
-                                  struct err *err)
-{
-    return describe(m, folder, adapters, false, err);
-}
-
-enum status loaded_model_describe_classifier(struct loaded_model *m, const char *folder, const char *adapters,
-                                             struct err *err)
-{
-    return describe(m, folder, adapters, true, err);
 }
 
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err)

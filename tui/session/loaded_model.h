@@ -20,7 +20,8 @@ struct loaded_model {
     int adapter_count;
     enum lora_base base; /* how the base is stored; with `nested`: NF4 with nested scales */
     bool nested;
-    const char *words; /* the one of them with the tokenizer: the adapters', if they come with one */
+    const char *words;  /* the one of them with the tokenizer: the adapters', if they come with one */
+    const char *labels; /* the one that names the labels of a classifier */
 };
 
 struct loaded_wish {
@@ -31,14 +32,15 @@ struct loaded_wish {
     enum allocator_kind allocator;
 };
 
+/* The models that a command can use. */
+enum loaded_use { LOADED_WRITER, LOADED_CLASSIFIER, LOADED_EITHER };
+
 /* Reads FOLDER/config.json into loaded->model, with the adapters that `adapters` names (NULL: none): runs or
  * folders with commas between, of which what they compute is added up. Zeroes the rest. If FOLDER itself
- * holds adapters, they name their base. Close it even after a failure. */
+ * holds adapters, they name their base. STATUS_USAGE: the model is a language model and `use` wants a
+ * classifier, or the other way round. Close it even after a failure. */
 enum status loaded_model_describe(struct loaded_model *loaded, const char *folder, const char *adapters,
-                                  struct err *err);
-/* The same for a classifier; each refuses the other kind. */
-enum status loaded_model_describe_classifier(struct loaded_model *loaded, const char *folder,
-                                             const char *adapter, struct err *err);
+                                  enum loaded_use use, struct err *err);
 
 /* Opens FOLDER/tokenizer.json. STATUS_NOT_FOUND, with a remedy: there is none. */
 enum status loaded_model_tokenizer(const char *folder, struct tokenizer **out, struct err *err);

@@ -1,6 +1,6 @@
 /* anneal classify: a run that learned labels gives them to texts, alone and in a file, with the probabilities
- * of training's own evaluation; adapters over a language model do the same; what is wrong gets one sentence.
- */
+ * of training's own evaluation; adapters over a language model do the same, merged or not; anneal evaluate
+ * measures what training does; what is wrong gets one sentence. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -54,6 +54,20 @@ static json_t *classify_file(const char *run, const char *path)
     if (!json_is_array(list)) fail_msg("%s: %s", problem.text, text);
     free(text);
     return list;
+}
+
+static json_t *evaluate(const char *model, const char *path)
+{
+    char *text = process_output("evaluate", model, "--data", path, "--json", "--progress=none", NULL);
+    json_t *scores = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(scores);
+    free(text);
+    return scores;
+}
+
+static void expect_close(double value, double expected, double part)
+{
+    if (!(fabs(value - expected) <= part * fabs(expected))) fail_msg("%.9g, not %.9g", value, expected);
 }
 
 static void a_run_gives_texts_the_labels_it_learned(void **state)
@@ -149,12 +163,54 @@ static void adapters_and_an_export_classify_as_well(void **state)
     if (right <= 60) fail_msg("adapters: %d of 90 right", right);
     json_decref(list);
     process_expect_sentence(process_run(2, "classify", "base", "cloud", NULL), "is a language model");
+    /* merged, they are a classifier of their own */
     snprintf(export, sizeof export, "%s/merged", s.folder);
-    process_expect_sentence(process_run(2, "model", "merge", from, "tuned", export, NULL),
-                            "make a classifier");
+    process_close(process_run(0, "model", "merge", from, "tuned", export, "--progress=none", NULL));
+    json_t *apart = evaluate("tuned", path), *merged = evaluate(export, path);
+    expect_close(stage_real(merged, "loss"), stage_real(apart, "loss"), 1e-4);
+    assert_true(stage_real(merged, "accuracy") == stage_real(apart, "accuracy"));
+    json_decref(apart);
+    json_decref(merged);
     free(id);
     free(of_run);
     free(of_export);
+}
+
+/* The last evaluation of a run and `anneal evaluate` of the same texts measure the same. */
+static void an_evaluation_measures_what_training_does(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], val[720], held[700];
+    stage_open(&s, "evaluates");
+    char *text = write_texts(&s, path, 45);
+    snprintf(held, sizeof held, "%s/held.csv", s.folder);
+    stage_write(held, text, strlen(text));
+    free(text);
+    free(write_texts(&s, path, 90));
+    snprintf(val, sizeof val, "--data.val=%s", held);
+    train(&s, "abc", path, val);
+    json_t *scores = evaluate("abc", held);
+    const json_t *classes = json_object_get(scores, "classes");
+    char *stored = stage_query(&s, "select val_loss from evals where step = 60");
+    expect_close(stage_real(scores, "loss"), strtod(stored, NULL), 1e-5);
+    static const char *const names[] = {"accuracy", "macro_f1", "macro_precision", "macro_recall"};
+    for (int i = 0; i < 4; i++) {
+        char query[120];
+        snprintf(query, sizeof query, "select value from measures where step = 60 and name = '%s'", names[i]);
+        char *value = stage_query(&s, query);
+        expect_close(stage_real(scores, names[i]), strtod(value, NULL), 1e-9);
+        free(value);
+    }
+    assert_int_equal(stage_int(scores, "texts"), 45);
+    assert_int_equal(json_array_size(classes), 3);
+    assert_int_equal(stage_int(json_array_get(classes, 0), "support"), 15);
+    char *page = process_output("evaluate", "abc", "--data", held, "--progress=none", "--seq-len=8", NULL);
+    assert_non_null(strstr(page, "longer than 8 tokens are cut"));
+    assert_non_null(strstr(page, "\nConfusion: texts of a class (rows)"));
+    free(page);
+    free(stored);
+    json_decref(scores);
 }
 
 static void what_is_wrong_gets_one_sentence(void **state)
@@ -172,7 +228,12 @@ static void what_is_wrong_gets_one_sentence(void **state)
     process_expect_sentence(process_run(2, "classify", "abc", "", NULL), "argument is empty");
     process_expect_sentence(process_run(2, "classify", "abc", "x", "", NULL), "argument is empty");
     process_expect_sentence(process_run(2, "generate", "abc", NULL), "is a classifier");
-    process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, NULL), "is a classifier");
+    process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--conversations", NULL),
+                            "is a classifier");
+    process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--label-column=kind", NULL),
+                            "\"id\", \"text\", \"label\"");
+    process_expect_sentence(process_run(2, "evaluate", "abc", "--data", path, "--label-column=id", NULL),
+                            "the data have the label \"0\", which the classifier");
 }
 
 static void empty_texts_of_a_file_are_left_out_and_counted(void **state)
@@ -218,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_gives_texts_the_labels_it_learned, process_close_all),
         cmocka_unit_test_teardown(adapters_and_an_export_classify_as_well, process_close_all),
+        cmocka_unit_test_teardown(an_evaluation_measures_what_training_does, process_close_all),
         cmocka_unit_test_teardown(what_is_wrong_gets_one_sentence, process_close_all),
         cmocka_unit_test_teardown(empty_texts_of_a_file_are_left_out_and_counted, process_close_all),
         cmocka_unit_test_teardown(an_interrupt_keeps_what_is_written, process_close_all),

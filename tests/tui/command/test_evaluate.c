@@ -294,7 +294,7 @@ static void memory_of_a_run_comes_from_where_its_configuration_says(void **state
                                   "--name", name, NULL));
         assert_int_equal(allocator_of(name, folder), kind);
         struct loaded_wish wish = {.B = 1, .T = 16, .allocator = kind};
-        if (loaded_model_describe(&loaded, folder, NULL, &err) ||
+        if (loaded_model_describe(&loaded, folder, NULL, LOADED_WRITER, &err) ||
             loaded_model_load(&loaded, "cpu", wish, "evaluating", &err))
             fail_msg("%s: %s", name, err.text);
         assert_int_equal(loaded.plan.input.allocator, kind);
