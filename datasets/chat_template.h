@@ -2,10 +2,12 @@
  * trained on. The language is Jinja2 as transformers runs it (a sandbox in which values never change, with
  * trim_blocks, lstrip_blocks and loopcontrols), as far as templates of models use it:
  *
- *   statements   for (if, else, break, continue), if, set (also of a namespace, or of a block), macro,
- * filter, generation; comments, white space control expressions  all operators, slices, tests, filters, and
- * methods of strings and dictionaries: see the tables in jinja_builtins.c and jinja_text.c functions
- * namespace, dict, range, raise_exception, strftime_now
+ * statements: for, if, set (also of a namespace, or of a block), macro, break, continue, filter, generation;
+ * expressions: and, or, not, comparisons, + - * % ~, slices, conditions, tests, filters, and methods of
+ * strings and dictionaries; functions: namespace, dict, range, raise_exception, strftime_now.
+ *
+ * jinja_builtins.c has the table of what can be called. Of 194 templates of models, three need more: a call
+ * block, self, or a list of arguments with a star.
  *
  * Anything else is an error that names it, its line and the template: a template never renders to another
  * text than in jinja2. Reading and rendering are safe for any template: nesting, steps and memory are bounded

@@ -1,13 +1,17 @@
 /* The parts of the chat template engine (chat_template.h has its face and says what it supports): the tree of
  * a parsed template, values, and the state that parsing and rendering share.
  *
- * Errors stick: the first one is kept in `status` and `err`, later steps return at once, and whoever loops
- * looks at `status`. All memory comes from `arena`, so nothing is freed on the way. Values never change, but
- * for namespaces. */
+ * Values are of an own type, not Jansson's: templates also have undefined values, tuples, namespaces, macros
+ * and pieces of texts, and all of them come from `arena` and count against the limits below. Values never
+ * change, but for namespaces.
+ *
+ * The first failure ends everything: jinja_fail jumps to where jinja_try was called, and whoever called that
+ * releases the arena. So nothing here checks for errors or frees anything on the way. */
 #ifndef ANNEAL_DATASETS_JINJA_H
 #define ANNEAL_DATASETS_JINJA_H
 
 #include <jansson.h>
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,13 +45,13 @@ enum value_kind {
     VALUE_STRING,
     VALUE_LIST,
     VALUE_TUPLE,
-    VALUE_DICT,
     VALUE_VIEW,      /* a range, or what keys(), values() and items() give: to be iterated, not indexed */
     VALUE_GENERATOR, /* the result of map, select and others: it can be iterated once, and counts as true */
+    VALUE_DICT,
     VALUE_NAMESPACE,
     VALUE_LOOP,
     VALUE_MACRO,
-    VALUE_FUNCTION, /* of the tables in jinja_builtins.c; a method has its object with it */
+    VALUE_FUNCTION, /* of the table in jinja_builtins.c; a method has its object with it */
 };
 
 struct value {
@@ -67,7 +71,7 @@ struct value {
 };
 
 struct list {
-    size_t count;
+    size_t count, capacity;
     bool used; /* a generator that was iterated */
     struct value *items;
 };
@@ -82,8 +86,7 @@ struct dict {
 
 struct scope {
     struct dict variables;
-    struct scope *parent; /* NULL: the outermost */
-    bool kept;            /* a macro was defined in it or inside of it */
+    const struct scope *parent; /* NULL: the outermost */
 };
 
 struct macro {
@@ -98,7 +101,7 @@ struct function {
 
 /* The arguments of one call. */
 struct arguments {
-    int count;
+    size_t count;
     struct value values[JINJA_ARGUMENTS_MAX]; /* positional ones */
     struct dict named;
 };
@@ -114,11 +117,13 @@ struct jinja {
     struct arena arena;
     size_t bytes, work; /* used so far */
     int depth;
-    enum status status;
     struct err *err;
-    struct scope *scope;   /* while rendering: the innermost one, */
-    struct buffer *out;    /* and where printed text goes */
-    struct value captured; /* the text of a block that a filter takes */
+    enum status status;
+    jmp_buf failed;
+    /* while rendering: */
+    const struct builtin *builtins; /* that can be called: jinja_builtins */
+    struct scope *scope;            /* the innermost one */
+    struct buffer *out;             /* where printed text goes */
 };
 
 /* ---- jinja_lexer.c ---- */
@@ -132,10 +137,10 @@ struct token {
     struct value value; /* of CONST, and of DATA: the text between tags */
 };
 
-/* The tokens of a template, the last one TOKEN_END, in j->arena; worthless after an error. */
+/* The tokens of a template, the last one TOKEN_END, in j->arena. */
 const struct token *jinja_lex(struct jinja *j, struct text source);
 /* Fails because the template is malformed: "what 'near'". */
-void jinja_syntax(struct jinja *j, const char *what, struct text near);
+_Noreturn void jinja_syntax(struct jinja *j, const char *what, struct text near);
 
 /* ---- the tree ---- */
 
@@ -150,22 +155,19 @@ enum node_kind {
     NODE_SLICE,     /* a[b:c:d], each of which may be NULL */
     NODE_CALL,      /* a(list) */
     NODE_KEYWORD,   /* name=a, among arguments */
-    NODE_FILTER,    /* a|name(list); a = NULL: the text of the block */
+    NODE_FILTER,    /* a|name(list) */
     NODE_TEST,      /* a is name(list) */
     NODE_NOT,       /* a */
     NODE_NEGATIVE,  /* -a */
-    NODE_POSITIVE,  /* +a */
     NODE_BINARY,    /* a op b */
-    NODE_COMPARE,   /* a, then list of OPERAND: a < b <= c */
-    NODE_OPERAND,   /* op a */
     NODE_CONDITION, /* b if a else c; c may be NULL */
+    NODE_CAPTURE,   /* the text that the body in list prints */
     NODE_DATA,      /* value: text to print as it is */
     NODE_PRINT,     /* a */
     NODE_IF,        /* a, body in list; elif: another IF in c; else: orelse */
     NODE_FOR,       /* for a in b if c, body in list, orelse */
-    NODE_SET,       /* a = b; b = NULL: the text of the body in list, through the filters c */
+    NODE_SET,       /* a = b */
     NODE_MACRO,     /* name, parameters in a, body in list */
-    NODE_SCOPE,     /* body in list; through the filters c */
     NODE_BREAK,
     NODE_CONTINUE,
 };
@@ -177,10 +179,7 @@ enum operation {
     OP_SUBTRACT,
     OP_CONCAT,
     OP_MULTIPLY,
-    OP_DIVIDE,
-    OP_FLOOR,
     OP_MODULO,
-    OP_POWER,
     OP_EQUAL,
     OP_UNEQUAL,
     OP_LESS,
@@ -189,6 +188,7 @@ enum operation {
     OP_GREATER_EQUAL,
     OP_IN,
     OP_NOT_IN,
+    OP_REFUSED, /* a sign of Jinja that is not supported */
 };
 
 struct node {
@@ -204,13 +204,15 @@ struct node {
 
 /* ---- jinja_parser.c ---- */
 
-/* Parses a template; the nodes live in j->arena and point into it. NULL after an error. */
+/* Parses a template; the nodes live in j->arena and point into it. NULL: an empty template. */
 struct node *jinja_parse(struct jinja *j, struct text source);
 
 /* ---- jinja_value.c ---- */
 
-/* Keeps the first error: "NAME: line N: …". Returns an undefined value. */
-struct value jinja_fail(struct jinja *j, enum status status, const char *format, ...)
+/* Runs step(j, context) with a fresh arena. After a failure, whose status it returns, the arena is empty. */
+enum status jinja_try(struct jinja *j, void (*step)(struct jinja *j, void *context), void *context);
+/* "NAME: line N: …" */
+_Noreturn void jinja_fail(struct jinja *j, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a correct template that needs more than this engine has. */
 #define JINJA_REFUSE(j, ...) jinja_fail(j, STATUS_FAILED, __VA_ARGS__)
@@ -218,15 +220,17 @@ struct value jinja_fail(struct jinja *j, enum status status, const char *format,
 #define SHOWN(text) jinja_shown((text), (char[128]){0}, 128)
 const char *jinja_shown(struct text text, char *buf, size_t size);
 
-void *jinja_alloc(struct jinja *j, size_t count, size_t size); /* zeroed; NULL after an error */
-bool jinja_work(struct jinja *j, size_t steps);                /* counts; false after an error */
-bool jinja_enter(struct jinja *j);                             /* one level deeper; false after an error */
+void *jinja_alloc(struct jinja *j, size_t count, size_t size); /* zeroed */
+/* An array with room for `more` elements behind its first `count`: the same, or a larger copy. */
+void *jinja_room(struct jinja *j, void *array, size_t count, size_t more, size_t *capacity, size_t size);
+void jinja_work(struct jinja *j, size_t steps); /* counts them */
+void jinja_enter(struct jinja *j);              /* one level deeper */
 void jinja_leave(struct jinja *j);
 
 bool text_is(struct text text, const char *word);
 bool text_same(struct text a, struct text b);
-/* The first place of `needle` in `text` from `from` on; -1: none. */
-ptrdiff_t text_find(struct text text, struct text needle, size_t from);
+/* The first place of `needle` in `text`; -1: none. */
+ptrdiff_t text_find(struct text text, struct text needle);
 bool text_is_space(uint32_t point);                                  /* as Python's str.isspace */
 size_t text_character(struct text text, size_t at, uint32_t *point); /* its length; the text is valid UTF-8 */
 /* Without white space, or the characters of `chars` if it is not NULL, at the chosen ends. */
@@ -235,27 +239,28 @@ struct text text_strip(struct text text, const struct text *chars, bool left, bo
 void buffer_put(struct jinja *j, struct buffer *buffer, struct text text);
 struct value buffer_value(const struct buffer *buffer);
 
+extern const struct value value_none;
 struct value value_undefined(struct text name);
 struct value value_bool(bool truth);
 struct value value_int(int64_t whole);
 struct value value_string(struct text text);
-struct value value_list(struct jinja *j, enum value_kind kind, size_t count); /* of undefined items */
-void list_append(struct jinja *j, struct value *list, size_t *capacity, struct value item);
+struct value value_list(struct jinja *j, enum value_kind kind); /* empty */
+struct value value_dict(struct jinja *j, enum value_kind kind); /* empty */
+void list_append(struct jinja *j, struct value list, struct value item);
 struct value value_from_json(struct jinja *j, const json_t *json); /* borrows its strings */
 
 const struct value *dict_find(struct jinja *j, const struct dict *dict, struct value key); /* NULL: none */
 void dict_put(struct jinja *j, struct dict *dict, struct value key, struct value value);
 
 const char *value_type(struct value value); /* "a string", for messages */
-bool value_is_number(struct value value);   /* bool, int or real, as Python counts */
-double value_real(struct value number);
+bool value_is_given(struct value value);    /* not absent, and not none */
 bool value_truth(struct value value);
+/* a op b, where op is one of the comparisons; fails as Python does. */
+bool value_compare(struct jinja *j, enum operation op, struct value a, struct value b);
 bool value_equal(struct jinja *j, struct value a, struct value b);
-int value_order(struct jinja *j, struct value a, struct value b); /* < 0, 0, > 0; fails as Python does */
-bool value_contains(struct jinja *j, struct value container, struct value item);
-size_t value_length(struct jinja *j, struct value value);
+int64_t value_length(struct jinja *j, struct value value);
 /* The items of what can be iterated: characters, keys. */
-struct value value_items(struct jinja *j, struct value value);
+struct list *value_items(struct jinja *j, struct value value);
 
 /* Arguments as they are needed most; the default when absent. */
 struct text value_text_or(struct jinja *j, struct value value, struct text otherwise);
@@ -266,49 +271,38 @@ struct value value_or(struct value value, struct value otherwise);
 
 struct text value_text(struct jinja *j, struct value value); /* as Python's str(), undefined: "" */
 
-/* The text that a method works on; refuses one marked as safe, for which jinja2 has methods of its own. */
-struct text value_subject(struct jinja *j, struct value value);
-
-/* a + b of two strings. A safe one makes the other be escaped for HTML, as in jinja2, and the result safe. */
-struct value value_joined(struct jinja *j, struct value a, struct value b);
-
-struct json_style {
-    bool ascii, sorted;
+/* How values are written. */
+struct value_style {
+    bool json; /* as json.dumps, else as Python's repr() */
+    bool ascii;
     const struct text *indent; /* NULL: on one line */
     struct text item, key;     /* separators */
 };
-void value_to_json(struct jinja *j, struct buffer *out, struct value value, const struct json_style *style);
+struct text value_written(struct jinja *j, struct value value, const struct value_style *style);
 
-/* ---- jinja_text.c, jinja_functions.c, jinja_builtins.c: filters, tests, methods, functions ---- */
+/* ---- jinja_builtins.c: filters, tests, methods, functions ---- */
 
-/* `a` are the arguments by their place in `parameters`; those that were not given are VALUE_ABSENT. */
-typedef struct value builtin_run(struct jinja *j, struct value self, const struct value *a);
+enum { FILTER = 1, TEST = 2, TEXT_METHOD = 4, DICT_METHOD = 8, FUNCTION = 16 };
 
 struct builtin {
+    int where; /* it can be called as */
     const char *name;
     const char *parameters; /* separated by blanks; "**": any keywords, which become one dictionary */
     int least;              /* that must be given */
-    builtin_run *run;
+    struct value (*run)(struct jinja *j, struct value self, const struct value *a, int how);
+    int how;
 };
+extern const struct builtin jinja_builtins[]; /* ends with a name of NULL */
 
-/* One whose result is an expression of j, self and a. */
-#define BUILTIN(name, expression)                                                                            \
-    static struct value name(struct jinja *j, struct value self, const struct value *a)                      \
-    {                                                                                                        \
-        (void)j, (void)self, (void)a;                                                                        \
-        return expression;                                                                                   \
-    }
-/* Tables; they end with a name of NULL. */
-extern const struct builtin jinja_text_filters[], jinja_text_methods[], jinja_number_filters[], jinja_tests[],
-    jinja_functions[];
-struct value jinja_lower(struct jinja *j, struct text text);
+/* ---- jinja_call.c ---- */
 
+struct value jinja_call(struct jinja *j, const struct builtin *builtin, struct value self,
+                        const struct arguments *given);
 struct value jinja_filter(struct jinja *j, struct text name, struct value self,
                           const struct arguments *given);
 struct value jinja_test(struct jinja *j, struct text name, struct value self, const struct arguments *given);
-struct value jinja_function(struct jinja *j, const struct function *function, const struct arguments *given);
-/* A global function; false: there is none of this name. */
-bool jinja_global(struct jinja *j, struct text name, struct value *out);
+/* A global function; undefined: there is none of this name. */
+struct value jinja_global(struct jinja *j, struct text name);
 /* value.name, where methods come before items, and value[key], where items come before methods. */
 struct value jinja_attribute(struct jinja *j, struct value value, struct text name);
 struct value jinja_item(struct jinja *j, struct value value, struct value key);

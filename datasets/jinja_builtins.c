@@ -1,440 +1,481 @@
-/* All that templates can call: filters, tests, methods of strings, lists and dictionaries, and functions.
- * Each is one entry of a table with its parameters; the comments of jinja2 and Python say what it does. See
- * jinja.h.
- */
-#include <stdlib.h>
+/* All that templates can call: filters, tests, methods of strings and dictionaries, and functions. Each is a
+ * row of one table with its parameters; the manuals of jinja2 and Python say what it does. See jinja.h. */
 #include <string.h>
+#include <time.h>
+#include <utf8proc.h>
 
 #include "core/base/text.h"
 #include "datasets/jinja.h"
 
-/* ---- arguments ---- */
+/* A function of the table. `a` are the arguments by their place in `parameters`; those that were not given
+ * are VALUE_ABSENT. `how` tells apart the rows that share a function. */
+#define UNUSED __attribute__((unused))
+#define BUILTIN(name)                                                                                        \
+    static struct value name(UNUSED struct jinja *j, UNUSED struct value self, UNUSED const struct value *a, \
+                             UNUSED int how)
 
-/* The place of the parameter `name` among `parameters`, -1 if there is none; with NULL: how many there are.
- */
-static int parameter_index(const char *parameters, const struct text *name)
+/* ---- texts ---- */
+
+/* The text that a method works on; one marked as safe has methods of its own in jinja2. */
+static struct text subject(struct jinja *j, struct value value)
 {
-    int index = 0;
-    for (const char *at = parameters; *at; index++) {
-        size_t n = strcspn(at, " ");
-        if (name && name->n == n && memcmp(at, name->at, n) == 0) return index;
-        at += n + (at[n] == ' ');
-    }
-    return name ? -1 : index;
+    if (value.safe) JINJA_REFUSE(j, "a text marked as safe can only be printed");
+    return value_text(j, value);
 }
 
-static struct value call(struct jinja *j, const struct builtin *builtin, struct value self,
-                         const struct arguments *given)
+enum { LEFT = 1, RIGHT = 2 };
+BUILTIN(run_strip)
 {
-    struct value a[JINJA_PARAMETERS_MAX] = {0}, result;
-    int most = parameter_index(builtin->parameters, NULL);
-    bool any = strcmp(builtin->parameters, "**") == 0;
-    if (j->status) return value_undefined((struct text){0});
-    if (given->count > most) return JINJA_REFUSE(j, "%s: too many arguments", builtin->name);
-    for (int i = 0; i < given->count; i++) a[i] = given->values[i];
-    if (any) a[1] = (struct value){.kind = VALUE_DICT, .dict = (struct dict *)&given->named};
-    for (size_t i = 0; !any && i < given->named.count; i++) {
-        int index = parameter_index(builtin->parameters, &given->named.pairs[i].key.text);
-        if (index < 0 || a[index].kind)
-            return JINJA_REFUSE(j, "%s: the argument '%s' is not supported", builtin->name,
-                                SHOWN(given->named.pairs[i].key.text));
-        a[index] = given->named.pairs[i].value;
-    }
-    for (int i = 0; i < builtin->least; i++)
-        if (!a[i].kind) return JINJA_REFUSE(j, "%s: an argument is missing", builtin->name);
-    if (!jinja_enter(j)) return value_undefined((struct text){0});
-    result = builtin->run(j, self, a);
-    jinja_leave(j);
-    return result;
+    struct text chars = value_is_given(a[0]) ? value_text_or(j, a[0], TEXT("")) : (struct text){0};
+    return value_string(
+        text_strip(subject(j, self), value_is_given(a[0]) ? &chars : NULL, how & LEFT, how & RIGHT));
 }
 
-#define NOTHING value_undefined((struct text){0})
+enum letter_case { CASE_UPPER, CASE_LOWER, CASE_CAPITAL, CASE_TITLE };
 
-/* ---- lists and dictionaries ---- */
-
-BUILTIN(run_length, value_int((int64_t)value_length(j, self)))
-/* The same items as another kind of value. */
-static struct value of_kind(struct jinja *j, struct value items, enum value_kind kind)
+/* Letters that become several in Python, or depend on their neighbours, are refused: never a wrong letter. */
+static void put_letter(struct jinja *j, struct buffer *out, uint32_t point, bool upper)
 {
-    struct value out = value_list(j, kind, 0);
-    if (j->status) return NOTHING;
-    *out.list = *items.list;
-    out.list->used = false;
-    return out;
+    utf8proc_uint8_t bytes[4];
+    utf8proc_int32_t c = (utf8proc_int32_t)point;
+    bool special = !upper ? point == 0x130 || point == 0x3A3
+                          : point == 0xDF || point == 0x149 || point == 0x1F0 || point == 0x390 ||
+                                point == 0x3B0 || point == 0x587 || (point >= 0x1E96 && point <= 0x1E9A) ||
+                                (point >= 0x1F50 && point <= 0x1FFC) || (point >= 0xFB00 && point <= 0xFB17);
+    special = special || utf8proc_totitle(c) != utf8proc_toupper(c);
+    if (special) JINJA_REFUSE(j, "the upper and lower case of U+%04X is not supported", point);
+    size_t n = (size_t)utf8proc_encode_char(upper ? utf8proc_toupper(c) : utf8proc_tolower(c), bytes);
+    buffer_put(j, out, (struct text){(const char *)bytes, n});
 }
 
-BUILTIN(filter_list, of_kind(j, value_items(j, self), VALUE_LIST))
-
-static struct value end_of(struct jinja *j, struct value self, bool last)
+/* jinja2's title filter and Python's method differ behind other characters than these. */
+static bool breaks_words(struct jinja *j, uint32_t point)
 {
-    struct value items = value_items(j, self);
-    if (j->status || !items.list->count) return NOTHING;
-    return items.list->items[last ? items.list->count - 1 : 0];
+    bool letter = (point >= 'a' && point <= 'z') || (point >= 'A' && point <= 'Z');
+    bool breaks = point && point < 128 && strchr(" \t\n-({[<", (int)point);
+    if (!letter && !breaks) JINJA_REFUSE(j, "title: U+%04X is not supported", point);
+    return breaks;
 }
 
-BUILTIN(filter_first, end_of(j, self, false))
-BUILTIN(filter_last, end_of(j, self, true))
-static struct value filter_reverse(struct jinja *j, struct value self, const struct value *a)
+BUILTIN(run_case)
 {
-    struct value items = value_items(j, self),
-                 out = value_list(j, VALUE_GENERATOR, j->status ? 0 : items.list->count);
-    struct buffer text = {0};
-    (void)a;
-    for (size_t i = 0; !j->status && i < items.list->count; i++) {
-        out.list->items[i] = items.list->items[items.list->count - 1 - i];
-        if (self.kind == VALUE_STRING) buffer_put(j, &text, out.list->items[i].text);
-    }
-    return self.kind == VALUE_STRING ? buffer_value(&text) : out;
-}
-
-/* "a.b.0" of an item, as the `attribute` of filters. */
-static struct value attribute_path(struct jinja *j, struct value item, struct value path)
-{
-    int64_t index;
-    char word[24];
-    if (path.kind == VALUE_INT) return jinja_item(j, item, path);
-    struct text rest = value_text_or(j, path, TEXT(""));
-    for (bool more = true; more && !j->status;) {
-        ptrdiff_t dot = text_find(rest, TEXT("."), 0);
-        struct text part = {rest.at, dot < 0 ? rest.n : (size_t)dot};
-        snprintf(word, sizeof word, "%.*s", (int)(part.n < 20 ? part.n : 0), part.at);
-        bool number = text_parse_int(word, &index) && index >= 0 && word[0] != '+' && word[0] != '-';
-        item = jinja_item(j, item, number ? value_int(index) : value_string(part));
-        more = dot >= 0;
-        if (more) rest.at += dot + 1, rest.n -= (size_t)dot + 1;
-    }
-    return item;
-}
-
-static struct value filter_join(struct jinja *j, struct value self, const struct value *a)
-{
-    struct value items = value_items(j, self);
-    struct text between = a[0].kind ? value_text(j, a[0]) : TEXT("");
+    struct text text = subject(j, self);
     struct buffer out = {0};
-    for (size_t i = 0; !j->status && i < items.list->count && jinja_work(j, 1); i++) {
-        struct value item = items.list->items[i];
-        if (a[1].kind && a[1].kind != VALUE_NONE) item = attribute_path(j, item, a[1]);
-        if (i) buffer_put(j, &out, between);
-        buffer_put(j, &out, value_text(j, item));
+    bool start = true; /* of a word */
+    uint32_t point;
+    for (size_t at = 0, n; at < text.n; at += n) {
+        n = text_character(text, at, &point);
+        jinja_work(j, 1);
+        put_letter(j, &out, point, how == CASE_UPPER || (how != CASE_LOWER && start));
+        start = how == CASE_TITLE && breaks_words(j, point);
     }
     return buffer_value(&out);
 }
 
-static struct value run_items(struct jinja *j, struct value self, const struct value *a)
+BUILTIN(run_replace)
 {
-    (void)a;
-    if (self.kind == VALUE_UNDEFINED) return value_list(j, VALUE_VIEW, 0);
-    if (self.kind != VALUE_DICT) return JINJA_REFUSE(j, "items: %s is not a dictionary", value_type(self));
-    struct value items = value_list(j, VALUE_VIEW, self.dict->count);
-    for (size_t i = 0; !j->status && i < self.dict->count; i++) {
-        struct value pair = value_list(j, VALUE_TUPLE, 2);
-        if (j->status) break;
-        pair.list->items[0] = self.dict->pairs[i].key;
-        pair.list->items[1] = self.dict->pairs[i].value;
-        items.list->items[i] = pair;
+    struct text text = subject(j, self), from = value_text(j, a[0]), to = value_text(j, a[1]);
+    int64_t left = value_is_given(a[2]) ? value_int_or(j, a[2], 0) : -1;
+    struct buffer out = {0};
+    if (!from.n) JINJA_REFUSE(j, "replace: the text to replace is empty");
+    jinja_work(j, text.n / 16);
+    for (ptrdiff_t at; left-- && (at = text_find(text, from)) >= 0; jinja_work(j, 1)) {
+        buffer_put(j, &out, (struct text){text.at, (size_t)at});
+        buffer_put(j, &out, to);
+        text.at += (size_t)at + from.n, text.n -= (size_t)at + from.n;
+    }
+    buffer_put(j, &out, text);
+    return buffer_value(&out);
+}
+
+BUILTIN(run_split)
+{
+    struct text text = subject(j, self);
+    struct value parts = value_list(j, VALUE_LIST);
+    int64_t left = value_int_or(j, a[1], -1);
+    jinja_work(j, text.n / 16);
+    struct text by = value_text_or(j, a[0], TEXT(""));
+    if (!by.n) JINJA_REFUSE(j, "split: the separator is empty");
+    for (ptrdiff_t at; left-- && (at = text_find(text, by)) >= 0;) {
+        list_append(j, parts, value_string((struct text){text.at, (size_t)at}));
+        text.at += (size_t)at + by.n, text.n -= (size_t)at + by.n;
+    }
+    list_append(j, parts, value_string(text));
+    return parts;
+}
+
+BUILTIN(run_affix)
+{
+    struct text text = subject(j, self), part = value_text_or(j, a[0], TEXT(""));
+    size_t from = how == RIGHT && part.n <= text.n ? text.n - part.n : 0;
+    return value_bool(part.n <= text.n && memcmp(text.at + from, part.at, part.n) == 0);
+}
+
+/* As many blanks as the number says, or the text itself. */
+static struct text margin(struct jinja *j, struct value width, int64_t otherwise)
+{
+    struct buffer out = {0};
+    if (width.kind == VALUE_STRING) return width.text;
+    for (int64_t i = value_int_or(j, width, otherwise); i > 0; i--, jinja_work(j, 1))
+        buffer_put(j, &out, TEXT(" "));
+    return buffer_value(&out).text;
+}
+
+BUILTIN(run_indent)
+{
+    struct text rest = subject(j, self), blanks = margin(j, a[0], 4);
+    struct buffer out = {0};
+    ptrdiff_t end = 0;
+    for (bool first = true; end >= 0; first = false) {
+        end = text_find(rest, TEXT("\n"));
+        struct text line = {rest.at, end < 0 ? rest.n : (size_t)end + 1};
+        if (first ? value_truth(a[1]) : (line.n && end != 0) || value_truth(a[2]))
+            buffer_put(j, &out, blanks);
+        if (memchr(line.at, '\r', line.n)) JINJA_REFUSE(j, "indent: carriage returns are not supported");
+        buffer_put(j, &out, line);
+        rest.at += line.n, rest.n -= line.n;
+    }
+    return buffer_value(&out);
+}
+
+BUILTIN(run_string)
+{
+    if (self.kind != VALUE_STRING) self = value_string(value_text(j, self));
+    self.safe = self.safe || how;
+    return self;
+}
+
+BUILTIN(run_tojson)
+{
+    struct value_style style = {.json = true, .ascii = value_truth(a[1])};
+    struct text indent = value_is_given(a[0]) ? margin(j, a[0], 0) : TEXT("");
+    if (value_is_given(a[0])) style.indent = &indent;
+    style.item = style.indent ? TEXT(",") : TEXT(", "), style.key = TEXT(": ");
+    if (value_is_given(a[2])) {
+        const struct list *pair = value_items(j, a[2]);
+        if (pair->count != 2) JINJA_REFUSE(j, "tojson: separators are two strings");
+        style.item = value_text_or(j, pair->items[0], TEXT(""));
+        style.key = value_text_or(j, pair->items[1], TEXT(""));
+    }
+    return value_string(value_written(j, self, &style));
+}
+
+BUILTIN(run_int)
+{
+    int64_t whole;
+    char word[24];
+    if (self.kind == VALUE_INT) return self;
+    if (self.kind == VALUE_BOOL) return value_int(self.truth);
+    if (self.kind == VALUE_REAL && self.real > -9e18 && self.real < 9e18)
+        return value_int((int64_t)self.real);
+    if (self.kind != VALUE_STRING) JINJA_REFUSE(j, "int: %s is not supported", value_type(self));
+    struct text text = text_strip(self.text, NULL, true, true);
+    snprintf(word, sizeof word, "%.*s", (int)(text.n < sizeof word ? text.n : 0), text.at);
+    if (text_parse_int(word, &whole)) return value_int(whole);
+    for (size_t i = 0; i < text.n; i++) /* "1.5", "1_000" and other alphabets are numbers to Python, too */
+        if (strchr("0123456789._", text.at[i]) || (text.at[i] & 0x80))
+            JINJA_REFUSE(j, "int: '%s' is not supported", SHOWN(text));
+    return value_or(a[0], value_int(0));
+}
+
+/* ---- lists and dictionaries ---- */
+
+/* "a.b", or the place, of an item as the `attribute` of filters; the item itself without one. */
+static struct value attribute_of(struct jinja *j, struct value item, struct value path)
+{
+    if (!value_is_given(path)) return item;
+    if (path.kind == VALUE_INT) return jinja_item(j, item, path);
+    struct text rest = value_text_or(j, path, TEXT(""));
+    for (ptrdiff_t dot; (dot = text_find(rest, TEXT("."))) >= 0; rest.n -= (size_t)dot + 1) {
+        item = jinja_item(j, item, value_string((struct text){rest.at, (size_t)dot}));
+        rest.at += dot + 1;
+    }
+    return jinja_item(j, item, value_string(rest));
+}
+
+BUILTIN(run_length)
+{
+    return value_int(value_length(j, self));
+}
+
+/* The same items as another kind of list. */
+BUILTIN(run_list)
+{
+    struct value out = value_list(j, (enum value_kind)how);
+    const struct list *items = value_items(j, self);
+    for (size_t i = 0; i < items->count; i++) list_append(j, out, items->items[i]);
+    return out;
+}
+
+BUILTIN(run_end)
+{
+    const struct list *items = value_items(j, self);
+    return items->count ? items->items[how == RIGHT ? items->count - 1 : 0] : value_undefined(TEXT("item"));
+}
+
+BUILTIN(run_join)
+{
+    const struct list *items = value_items(j, self);
+    struct buffer out = {0};
+    for (size_t i = 0; i < items->count; i++, jinja_work(j, 1)) {
+        if (i && a[0].kind) buffer_put(j, &out, value_text(j, a[0]));
+        buffer_put(j, &out, value_text(j, attribute_of(j, items->items[i], a[1])));
+    }
+    return buffer_value(&out);
+}
+
+enum { KEYS = 1, VALUES = 2 };
+BUILTIN(run_items)
+{
+    struct value items = value_list(j, VALUE_VIEW);
+    if (self.kind == VALUE_UNDEFINED) return items;
+    if (self.kind != VALUE_DICT) JINJA_REFUSE(j, "items: %s is not a dictionary", value_type(self));
+    for (size_t i = 0; i < self.dict->count; i++) {
+        struct value pair = value_list(j, VALUE_TUPLE), key = self.dict->pairs[i].key;
+        list_append(j, pair, key), list_append(j, pair, self.dict->pairs[i].value);
+        list_append(j, items, how == KEYS ? key : how == VALUES ? self.dict->pairs[i].value : pair);
     }
     return items;
 }
 
-BUILTIN(method_keys, of_kind(j, value_items(j, self), VALUE_VIEW))
-BUILTIN(filter_items, of_kind(j, run_items(j, self, a), VALUE_GENERATOR))
-
-static struct value method_values(struct jinja *j, struct value self, const struct value *a)
-{
-    struct value items = value_list(j, VALUE_VIEW, self.dict->count);
-    (void)a;
-    for (size_t i = 0; !j->status && i < self.dict->count; i++)
-        items.list->items[i] = self.dict->pairs[i].value;
-    return items;
-}
-
-static struct value method_get(struct jinja *j, struct value self, const struct value *a)
+BUILTIN(run_get)
 {
     const struct value *found = dict_find(j, self.dict, a[0]);
-    return found ? *found : value_or(a[1], (struct value){.kind = VALUE_NONE});
+    return found ? *found : value_or(a[1], value_none);
 }
 
-static struct value lowered(struct jinja *j, struct value value, bool exact)
+/* By which filters order and compare an item: texts without their case, unless `exact`. */
+static struct value key_of(struct jinja *j, struct value item, struct value path, struct value exact)
 {
-    return exact || value.kind != VALUE_STRING ? value : jinja_lower(j, value.text);
+    item = attribute_of(j, item, path);
+    return item.kind == VALUE_STRING && !value_truth(exact) ? run_case(j, item, NULL, CASE_LOWER) : item;
 }
 
-/* Sorts items[0..n) by keys[0..n), stably; `reverse` keeps the order of equal ones, too. */
-static void merge_sort(struct jinja *j, struct value *items, struct value *keys, size_t n, bool reverse,
-                       struct value *scratch)
+/* Sorts by inserting, as lists in templates are short; equal ones stay in order. */
+static struct value sorted(struct jinja *j, const struct list *items, struct value path, struct value exact,
+                           bool reverse)
 {
-    size_t half = n / 2, a = 0, b = half;
-    if (n < 2 || !jinja_enter(j)) return;
-    merge_sort(j, items, keys, half, reverse, scratch);
-    merge_sort(j, items + half, keys + half, n - half, reverse, scratch);
-    for (size_t i = 0; i < n && jinja_work(j, 1); i++) {
-        int order = a < half && b < n ? value_order(j, keys[b], keys[a]) : 0;
-        bool second = a >= half || (b < n && (reverse ? order > 0 : order < 0));
-        size_t from = second ? b++ : a++;
-        scratch[i] = items[from], scratch[n + i] = keys[from];
-    }
-    if (!j->status) memcpy(items, scratch, n * sizeof *items), memcpy(keys, scratch + n, n * sizeof *keys);
-    jinja_leave(j);
-}
-
-static struct value sorted(struct jinja *j, struct value source, struct value path, bool exact, bool reverse)
-{
-    struct value items = value_items(j, source),
-                 out = value_list(j, VALUE_LIST, j->status ? 0 : items.list->count);
-    size_t n = j->status ? 0 : items.list->count;
-    struct value *keys = jinja_alloc(j, n, 3 * sizeof *keys);
-    for (size_t i = 0; i < n && !j->status; i++) {
-        out.list->items[i] = items.list->items[i];
-        bool by = path.kind && path.kind != VALUE_NONE;
-        keys[i] =
-            lowered(j, by ? attribute_path(j, items.list->items[i], path) : items.list->items[i], exact);
-    }
-    if (!j->status) merge_sort(j, out.list->items, keys, n, reverse, keys + n);
-    return out;
-}
-
-static struct value filter_sort(struct jinja *j, struct value self, const struct value *a)
-{
-    if (a[2].kind == VALUE_STRING && text_find(a[2].text, TEXT(","), 0) >= 0)
-        return JINJA_REFUSE(j, "sort: several attributes are not supported");
-    return sorted(j, self, a[2], value_truth(a[1]), value_truth(a[0]));
-}
-
-static struct value filter_dictsort(struct jinja *j, struct value self, const struct value *a)
-{
-    bool by_value = a[1].kind == VALUE_STRING && text_is(a[1].text, "value");
-    if (a[1].kind && !by_value && !(a[1].kind == VALUE_STRING && text_is(a[1].text, "key")))
-        return JINJA_REFUSE(j, "dictsort: by is 'key' or 'value'");
-    return sorted(j, run_items(j, self, a), value_int(by_value), value_truth(a[0]), value_truth(a[2]));
-}
-
-static struct value extreme(struct jinja *j, struct value self, const struct value *a, int sign)
-{
-    struct value items = value_items(j, self), best = NOTHING, best_key = NOTHING;
-    for (size_t i = 0; !j->status && i < items.list->count; i++) {
-        struct value item = items.list->items[i];
-        struct value key = lowered(j, a[1].kind ? attribute_path(j, item, a[1]) : item, value_truth(a[0]));
-        if (!i || value_order(j, key, best_key) * sign > 0) best = item, best_key = key;
-    }
-    return best;
-}
-
-BUILTIN(filter_min, extreme(j, self, a, -1))
-BUILTIN(filter_max, extreme(j, self, a, 1))
-static struct value filter_unique(struct jinja *j, struct value self, const struct value *a)
-{
-    struct value items = value_items(j, self), out = value_list(j, VALUE_GENERATOR, 0),
-                 keys = value_list(j, VALUE_LIST, 0);
-    size_t room = 0, key_room = 0;
-    for (size_t i = 0; !j->status && i < items.list->count; i++) {
-        struct value item = items.list->items[i];
-        struct value key = lowered(j, a[1].kind ? attribute_path(j, item, a[1]) : item, value_truth(a[0]));
-        if (value_contains(j, keys, key)) continue;
-        list_append(j, &keys, &key_room, key);
-        list_append(j, &out, &room, item);
+    struct value out = value_list(j, VALUE_LIST), keys = value_list(j, VALUE_LIST);
+    for (size_t i = 0; i < items->count; i++) {
+        struct value key = key_of(j, items->items[i], path, exact);
+        size_t at = i;
+        list_append(j, out, items->items[i]), list_append(j, keys, key);
+        for (; at > 0; at--, jinja_work(j, 1)) {
+            struct value before = keys.list->items[at - 1];
+            if (!value_compare(j, reverse ? OP_GREATER : OP_LESS, key, before)) break;
+            keys.list->items[at] = before, out.list->items[at] = out.list->items[at - 1];
+        }
+        keys.list->items[at] = key, out.list->items[at] = items->items[i];
     }
     return out;
 }
 
-static struct value filter_default(struct jinja *j, struct value self, const struct value *a)
+BUILTIN(run_sort)
 {
-    (void)j;
+    if (a[2].kind == VALUE_STRING && text_find(a[2].text, TEXT(",")) >= 0)
+        JINJA_REFUSE(j, "sort: several attributes are not supported");
+    return sorted(j, value_items(j, self), a[2], a[1], value_truth(a[0]));
+}
+
+BUILTIN(run_dictsort)
+{
+    return sorted(j, run_items(j, self, a, 0).list, value_int(0), a[0], value_truth(a[1]));
+}
+
+BUILTIN(run_unique)
+{
+    struct value out = value_list(j, VALUE_GENERATOR), keys = value_list(j, VALUE_LIST);
+    const struct list *items = value_items(j, self);
+    for (size_t i = 0; i < items->count; i++) {
+        struct value key = key_of(j, items->items[i], a[1], a[0]);
+        if (value_compare(j, OP_IN, key, keys)) continue;
+        list_append(j, keys, key), list_append(j, out, items->items[i]);
+    }
+    return out;
+}
+
+BUILTIN(run_default)
+{
     bool replace = self.kind == VALUE_UNDEFINED || (value_truth(a[1]) && !value_truth(self));
     return replace ? value_or(a[0], value_string(TEXT(""))) : self;
 }
 
-/* As in jinja2, these filters take none and the like for empty. */
-static struct value falsy_or_items(struct jinja *j, struct value value)
+/* The argument of the filter or test whose name is an argument of map, select and others. */
+static struct arguments argument_of(struct value value)
 {
-    return value_truth(value) ? value_items(j, value) : value_list(j, VALUE_LIST, 0);
+    return (struct arguments){.count = value.kind ? 1 : 0, .values = {value}};
 }
 
-/* map, select, reject, selectattr, rejectattr: the name of a filter or test and its arguments are values. */
-static struct arguments rest_of(const struct value *a, int count)
+/* jinja2 takes none and the like for empty here. */
+static const struct list *items_or_none(struct jinja *j, struct value self)
 {
-    struct arguments given = {0};
-    while (given.count < count && a[given.count].kind)
-        given.values[given.count] = a[given.count], given.count++;
-    return given;
+    return value_items(j, value_truth(self) ? self : value_undefined(TEXT("")));
 }
 
-static struct value filter_map(struct jinja *j, struct value self, const struct value *a)
+BUILTIN(run_map)
 {
-    struct value items = falsy_or_items(j, self),
-                 out = value_list(j, VALUE_GENERATOR, j->status ? 0 : items.list->count);
-    struct arguments given = rest_of(a + 1, 3);
-    if (!a[4].kind == !a[0].kind) return JINJA_REFUSE(j, "map: needs a filter or an attribute");
-    for (size_t i = 0; !j->status && i < items.list->count; i++) {
-        struct value item = items.list->items[i];
-        item = a[4].kind ? attribute_path(j, item, a[4])
-                         : jinja_filter(j, value_text_or(j, a[0], TEXT("")), item, &given);
-        if (item.kind == VALUE_UNDEFINED && a[4].kind) item = value_or(a[5], item);
-        if (!j->status) out.list->items[i] = item;
+    struct value out = value_list(j, VALUE_GENERATOR);
+    const struct list *items = items_or_none(j, self);
+    struct arguments given = argument_of(a[1]);
+    if (!a[2].kind == !a[0].kind) JINJA_REFUSE(j, "map: needs a filter or an attribute");
+    for (size_t i = 0; i < items->count; i++) {
+        struct value item = a[2].kind
+                                ? attribute_of(j, items->items[i], a[2])
+                                : jinja_filter(j, value_text_or(j, a[0], TEXT("")), items->items[i], &given);
+        list_append(j, out, item.kind == VALUE_UNDEFINED && a[2].kind ? value_or(a[3], item) : item);
     }
     return out;
 }
 
-static struct value chosen(struct jinja *j, struct value self, struct value path, const struct value *a,
-                           bool keep)
+/* select, reject and, with the attribute as the first argument, selectattr and rejectattr. */
+enum { REJECT = 1, BY_ATTRIBUTE = 2 };
+BUILTIN(run_select)
 {
-    struct value items = falsy_or_items(j, self), out = value_list(j, VALUE_GENERATOR, 0);
-    struct arguments given = rest_of(a + 1, 2);
-    size_t capacity = 0;
-    for (size_t i = 0; !j->status && i < items.list->count; i++) {
-        struct value item = items.list->items[i];
-        struct value tested = path.kind ? attribute_path(j, item, path) : item;
-        bool truth =
-            value_truth(a[0].kind ? jinja_test(j, value_text_or(j, a[0], TEXT("")), tested, &given) : tested);
-        if (truth == keep) list_append(j, &out, &capacity, item);
+    const struct value *test = a + (how & BY_ATTRIBUTE ? 1 : 0);
+    const struct list *items = items_or_none(j, self);
+    struct value out = value_list(j, VALUE_GENERATOR);
+    struct arguments given = argument_of(test[1]);
+    for (size_t i = 0; i < items->count; i++) {
+        struct value item = how & BY_ATTRIBUTE ? attribute_of(j, items->items[i], a[0]) : items->items[i];
+        if (test->kind) item = jinja_test(j, value_text_or(j, *test, TEXT("")), item, &given);
+        if (value_truth(item) != !!(how & REJECT)) list_append(j, out, items->items[i]);
     }
     return out;
 }
 
-BUILTIN(filter_select, chosen(j, self, (struct value){0}, a, true))
-BUILTIN(filter_reject, chosen(j, self, (struct value){0}, a, false))
-BUILTIN(filter_selectattr, chosen(j, self, a[0], a + 1, true))
-BUILTIN(filter_rejectattr, chosen(j, self, a[0], a + 1, false))
-/* ---- tables ---- */
+/* ---- tests ---- */
 
-static const struct builtin filters[] = {
-    {"count", "", 0, run_length},
-    {"d", "default_value boolean", 0, filter_default},
-    {"default", "default_value boolean", 0, filter_default},
-    {"dictsort", "case_sensitive by reverse", 0, filter_dictsort},
-    {"first", "", 0, filter_first},
-    {"items", "", 0, filter_items},
-    {"join", "d attribute", 0, filter_join},
-    {"last", "", 0, filter_last},
-    {"length", "", 0, run_length},
-    {"list", "", 0, filter_list},
-    {"map", "filter a b c attribute default", 0, filter_map},
-    {"max", "case_sensitive attribute", 0, filter_max},
-    {"min", "case_sensitive attribute", 0, filter_min},
-    {"reject", "test a b", 0, filter_reject},
-    {"rejectattr", "attribute test a b", 1, filter_rejectattr},
-    {"reverse", "", 0, filter_reverse},
-    {"select", "test a b", 0, filter_select},
-    {"selectattr", "attribute test a b", 1, filter_selectattr},
-    {"sort", "reverse case_sensitive attribute", 0, filter_sort},
-    {"unique", "case_sensitive attribute", 0, filter_unique},
+#define KIND(name) (1 << VALUE_##name)
+#define NUMBERS    (KIND(BOOL) | KIND(INT) | KIND(REAL))
+#define SEQUENCES  (KIND(UNDEFINED) | KIND(STRING) | KIND(LIST) | KIND(TUPLE) | KIND(DICT))
+
+BUILTIN(run_is_kind)
+{
+    if (self.kind == VALUE_VIEW && how == SEQUENCES) /* a range is one, keys() are not */
+        JINJA_REFUSE(j, "sequence: %s is not supported", value_type(self));
+    return value_bool(how & 1 << self.kind);
+}
+
+BUILTIN(run_is_bool)
+{
+    return value_bool(self.kind == VALUE_BOOL && self.truth == how);
+}
+
+BUILTIN(run_compare)
+{
+    return value_bool(value_compare(j, (enum operation)how, self, a[0]));
+}
+
+/* ---- functions ---- */
+
+BUILTIN(run_dict)
+{
+    struct value out = value_dict(j, (enum value_kind)how);
+    for (size_t i = 0; i < a[0].dict->count; i++)
+        dict_put(j, out.dict, a[0].dict->pairs[i].key, a[0].dict->pairs[i].value);
+    return out;
+}
+
+BUILTIN(run_range)
+{
+    int64_t start = a[1].kind ? value_int_or(j, a[0], 0) : 0, step = value_int_or(j, a[2], 1);
+    int64_t stop = value_int_or(j, a[1].kind ? a[1] : a[0], 0);
+    struct value out = value_list(j, VALUE_VIEW);
+    if (!step) JINJA_REFUSE(j, "range: the step is 0");
+    for (int64_t at = start; step > 0 ? at < stop : at > stop;) {
+        if (out.list->count == JINJA_RANGE_MAX)
+            JINJA_REFUSE(j, "range: more than %d numbers", JINJA_RANGE_MAX);
+        list_append(j, out, value_int(at));
+        if (__builtin_add_overflow(at, step, &at)) break;
+    }
+    return out;
+}
+
+BUILTIN(run_raise_exception)
+{
+    JINJA_REFUSE(j, "the template refuses this conversation: %s",
+                 jinja_shown(value_text(j, a[0]), (char[600]){0}, 600));
+}
+
+BUILTIN(run_strftime_now)
+{
+    char format[256];
+    struct text text = value_text_or(j, a[0], TEXT(""));
+    time_t seconds = time(NULL);
+    struct tm local;
+    char *out = jinja_alloc(j, 1024, 1);
+    if (text.n >= sizeof format || memchr(text.at, 0, text.n) || !localtime_r(&seconds, &local))
+        JINJA_REFUSE(j, "strftime_now: the format is not supported");
+    snprintf(format, sizeof format, "%.*s", (int)text.n, text.at);
+    return value_string((struct text){out, strftime(out, 1024, format, &local)});
+}
+
+/* ---- the table ---- */
+
+const struct builtin jinja_builtins[] = {
+    /* of texts */
+    {FILTER | TEXT_METHOD, "capitalize", "", 0, run_case, CASE_CAPITAL},
+    {FILTER | TEXT_METHOD, "lower", "", 0, run_case, CASE_LOWER},
+    {FILTER | TEXT_METHOD, "title", "", 0, run_case, CASE_TITLE},
+    {FILTER | TEXT_METHOD, "upper", "", 0, run_case, CASE_UPPER},
+    {FILTER | TEXT_METHOD, "replace", "old new count", 2, run_replace, 0},
+    {FILTER, "trim", "chars", 0, run_strip, LEFT | RIGHT},
+    {TEXT_METHOD, "strip", "chars", 0, run_strip, LEFT | RIGHT},
+    {TEXT_METHOD, "lstrip", "chars", 0, run_strip, LEFT},
+    {TEXT_METHOD, "rstrip", "chars", 0, run_strip, RIGHT},
+    {TEXT_METHOD, "split", "sep maxsplit", 1, run_split, 0},
+    {TEXT_METHOD, "startswith", "prefix", 1, run_affix, LEFT},
+    {TEXT_METHOD, "endswith", "suffix", 1, run_affix, RIGHT},
+    {FILTER, "indent", "width first blank", 0, run_indent, 0},
+    {FILTER, "int", "default", 0, run_int, 0},
+    {FILTER, "safe", "", 0, run_string, 1},
+    {FILTER, "string", "", 0, run_string, 0},
+    {FILTER, "tojson", "indent ensure_ascii separators", 0, run_tojson, 0},
+    /* of lists and dictionaries */
+    {FILTER, "count", "", 0, run_length, 0},
+    {FILTER, "default", "default_value boolean", 0, run_default, 0},
+    {FILTER, "dictsort", "case_sensitive reverse", 0, run_dictsort, 0},
+    {FILTER, "first", "", 0, run_end, LEFT},
+    {FILTER, "items", "", 0, run_items, 0},
+    {FILTER, "join", "d attribute", 0, run_join, 0},
+    {FILTER, "last", "", 0, run_end, RIGHT},
+    {FILTER, "length", "", 0, run_length, 0},
+    {FILTER, "list", "", 0, run_list, VALUE_LIST},
+    {FILTER, "map", "filter argument attribute default", 0, run_map, 0},
+    {FILTER, "reject", "test argument", 0, run_select, REJECT},
+    {FILTER, "rejectattr", "attribute test argument", 1, run_select, REJECT | BY_ATTRIBUTE},
+    {FILTER, "select", "test argument", 0, run_select, 0},
+    {FILTER, "selectattr", "attribute test argument", 1, run_select, BY_ATTRIBUTE},
+    {FILTER, "sort", "reverse case_sensitive attribute", 0, run_sort, 0},
+    {FILTER, "unique", "case_sensitive attribute", 0, run_unique, 0},
+    {DICT_METHOD, "get", "key default", 1, run_get, 0},
+    {DICT_METHOD, "items", "", 0, run_items, 0},
+    {DICT_METHOD, "keys", "", 0, run_items, KEYS},
+    {DICT_METHOD, "values", "", 0, run_items, VALUES},
+    /* tests */
+    {TEST, "boolean", "", 0, run_is_kind, KIND(BOOL)},
+    {TEST, "defined", "", 0, run_is_kind, ~KIND(UNDEFINED)},
+    {TEST, "float", "", 0, run_is_kind, KIND(REAL)},
+    {TEST, "integer", "", 0, run_is_kind, KIND(INT)},
+    {TEST, "iterable", "", 0, run_is_kind, SEQUENCES | KIND(VIEW) | KIND(GENERATOR)},
+    {TEST, "mapping", "", 0, run_is_kind, KIND(DICT)},
+    {TEST, "none", "", 0, run_is_kind, KIND(NONE)},
+    {TEST, "number", "", 0, run_is_kind, NUMBERS},
+    {TEST, "sequence", "", 0, run_is_kind, SEQUENCES},
+    {TEST, "string", "", 0, run_is_kind, KIND(STRING)},
+    {TEST, "undefined", "", 0, run_is_kind, KIND(UNDEFINED)},
+    {TEST, "false", "", 0, run_is_bool, false},
+    {TEST, "true", "", 0, run_is_bool, true},
+    {TEST, "==", "other", 1, run_compare, OP_EQUAL},
+    {TEST, "eq", "other", 1, run_compare, OP_EQUAL},
+    {TEST, "equalto", "other", 1, run_compare, OP_EQUAL},
+    {TEST, "in", "seq", 1, run_compare, OP_IN},
+    {TEST, "ne", "other", 1, run_compare, OP_UNEQUAL},
+    /* functions */
+    {FUNCTION, "dict", "**", 0, run_dict, VALUE_DICT},
+    {FUNCTION, "namespace", "**", 0, run_dict, VALUE_NAMESPACE},
+    {FUNCTION, "raise_exception", "message", 1, run_raise_exception, 0},
+    {FUNCTION, "range", "start stop step", 1, run_range, 0},
+    {FUNCTION, "strftime_now", "format", 1, run_strftime_now, 0},
     {0},
 };
-
-static const struct builtin dict_methods[] = {
-    {"get", "key default", 1, method_get},
-    {"items", "", 0, run_items},
-    {"keys", "", 0, method_keys},
-    {"values", "", 0, method_values},
-    {0},
-};
-
-/* Python's other methods, which are never taken for undefined. jinja2, too, refuses those that change
- * something. */
-static const char text_others[] =
-    "casefold center encode expandtabs format_map index isalnum isalpha isascii "
-    "isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle "
-    "isupper ljust maketrans partition removeprefix removesuffix rfind rindex rjust "
-    "rpartition rsplit swapcase translate zfill";
-static const char dict_others[] = "clear copy fromkeys pop popitem setdefault update";
-static const char list_others[] = "append clear copy count extend index insert pop remove reverse sort";
-static const char function_others[] = "caller cycler joiner kwargs lipsum self varargs";
-
-static const struct builtin *find(const struct builtin *table, struct text name)
-{
-    for (; table->name; table++)
-        if (text_is(name, table->name)) return table;
-    return NULL;
-}
-
-struct value jinja_filter(struct jinja *j, struct text name, struct value self, const struct arguments *given)
-{
-    const struct builtin *builtin = find(filters, name);
-    if (!builtin) builtin = find(jinja_text_filters, name);
-    if (!builtin) builtin = find(jinja_number_filters, name);
-    if (!builtin) return JINJA_REFUSE(j, "the filter '%s' is not supported", SHOWN(name));
-    return call(j, builtin, self, given);
-}
-
-struct value jinja_test(struct jinja *j, struct text name, struct value self, const struct arguments *given)
-{
-    const struct builtin *builtin = find(jinja_tests, name);
-    if (!builtin) return JINJA_REFUSE(j, "the test '%s' is not supported", SHOWN(name));
-    return call(j, builtin, self, given);
-}
-
-static struct value function_new(struct jinja *j, const struct builtin *builtin, struct value self)
-{
-    struct function *function = jinja_alloc(j, 1, sizeof *function);
-    if (!function) return NOTHING;
-    *function = (struct function){builtin, self};
-    return (struct value){.kind = VALUE_FUNCTION, .function = function};
-}
-
-struct value jinja_function(struct jinja *j, const struct function *function, const struct arguments *given)
-{
-    return call(j, function->builtin, function->self, given);
-}
-
-bool jinja_global(struct jinja *j, struct text name, struct value *out)
-{
-    const struct builtin *builtin = find(jinja_functions, name);
-    if (builtin)
-        *out = function_new(j, builtin, NOTHING);
-    else if (parameter_index(function_others, &name) >= 0)
-        JINJA_REFUSE(j, "'%s' is not supported", SHOWN(name));
-    return builtin;
-}
-
-static const struct builtin *find_method(struct jinja *j, struct value value, struct text name)
-{
-    bool list = value.kind == VALUE_LIST || value.kind == VALUE_TUPLE;
-    const struct builtin *method = value.kind == VALUE_STRING ? find(jinja_text_methods, name)
-                                   : value.kind == VALUE_DICT ? find(dict_methods, name)
-                                                              : NULL;
-    const char *others = value.kind == VALUE_STRING ? text_others
-                         : value.kind == VALUE_DICT ? dict_others
-                         : list                     ? list_others
-                                                    : "";
-    if (!method && parameter_index(others, &name) >= 0)
-        JINJA_REFUSE(j, "the method '%s' of %s is not supported", SHOWN(name), value_type(value));
-    return method;
-}
-
-static struct value attribute(struct jinja *j, struct value value, struct text name, bool method_first)
-{
-    const struct value *item = NULL;
-    if (value.kind == VALUE_UNDEFINED)
-        return JINJA_REFUSE(j, "'%s' is undefined, so it has no '%s'",
-                            value.text.n ? SHOWN(value.text) : "a value", SHOWN(name));
-    if (value.kind >= VALUE_LOOP || (name.n > 1 && memcmp(name.at, "__", 2) == 0))
-        return JINJA_REFUSE(j, "'%s' of %s is not supported", SHOWN(name), value_type(value));
-    if (value.kind == VALUE_DICT || value.kind == VALUE_NAMESPACE)
-        item = dict_find(j, value.dict, value_string(name));
-    const struct builtin *method = item && !method_first ? NULL : find_method(j, value, name);
-    if (j->status) return NOTHING;
-    return method ? function_new(j, method, value) : item ? *item : value_undefined(name);
-}
-
-struct value jinja_attribute(struct jinja *j, struct value value, struct text name)
-{
-    return attribute(j, value, name, true);
-}
-
-struct value jinja_item(struct jinja *j, struct value value, struct value key)
-{
-    if (key.kind == VALUE_STRING) return attribute(j, value, key.text, false);
-    const struct value *found = value.kind == VALUE_DICT ? dict_find(j, value.dict, key) : NULL;
-    if (found) return *found;
-    if (value.kind == VALUE_UNDEFINED) return attribute(j, value, TEXT("item"), false);
-    if (value.kind == VALUE_VIEW || value.kind == VALUE_GENERATOR)
-        return JINJA_REFUSE(j, "an index of %s is not supported", value_type(value));
-    if ((key.kind != VALUE_INT && key.kind != VALUE_BOOL) || value.kind < VALUE_STRING ||
-        value.kind > VALUE_TUPLE)
-        return value_undefined(TEXT("item"));
-    struct value items = value_items(j, value);
-    int64_t index = key.kind == VALUE_INT ? key.whole : key.truth;
-    if (j->status) return NOTHING;
-    if (index < 0) index += (int64_t)items.list->count;
-    bool inside = index >= 0 && index < (int64_t)items.list->count;
-    return inside ? items.list->items[index] : value_undefined(TEXT("item"));
-}
