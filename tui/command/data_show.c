@@ -45,6 +45,12 @@ static enum status read_config(struct row *r, const struct words *words, struct 
         status = config_read_word(&r->config, "data.format=instructions", err);
     for (int i = 0; !status && i < words->setting_count; i++)
         status = config_read_word(&r->config, words->settings[i], err);
+    if (!status && r->config.data.format == FORMAT_LABELS)
+        return err_set(
+            err, STATUS_USAGE,
+            "data.format = labels: a classifier learns a label for a text as a whole, so there are "
+            "no learned tokens to show (`%s train --dry-run` counts the texts)",
+            TEXT_PROGRAM);
     return status ? status : config_finish(&r->config, err);
 }
 

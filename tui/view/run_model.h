@@ -89,9 +89,10 @@ int64_t run_model_newest_step(const struct run_model *model);
 void panel_draw_header(struct grid *grid, struct rect area, const struct run_model *model, double now);
 /* `which`: 0 is the newest sample. Returns the number of rows used. */
 int panel_draw_sample(struct grid *grid, struct rect area, const struct run_model *model, size_t which);
-/* Draws the scores of a classifier's classes and, of up to eight classes, its confusion matrix. Returns the
- * number of rows used. */
-int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model);
+/* Draws the scores of a classifier's classes and, where its columns have room, its confusion matrix, below a
+ * title and a line of headings. *first: the first class shown, which is lowered where blank rows would follow
+ * the last one. Returns the number of rows used. */
+int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model, size_t *first);
 /* Draws whole sentences, wrapped, newest first, as many as fit. Returns the number of rows used. */
 int panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model);
 /* "@100 the loss rose". Returns buf. */

@@ -134,44 +134,53 @@ static int64_t confused(const struct run_history *h, const char *label, const ch
     return 0;
 }
 
+/* Columns of a cell of the matrix; 0: it has no room. */
+static int cell_width(struct rect area, const struct run_history *h)
+{
+    enum { LEAST = 6, MOST = 9 };
+    int cell = area.w / (int)h->class_count;
+    return cell < LEAST ? 0 : cell > MOST ? MOST : cell;
+}
+
 /* The texts of a class by the label they were given. */
 static void draw_confused(struct grid *grid, struct rect area, const struct run_history *h, size_t row)
 {
-    enum { CELL = 9 };
-    int x = area.x;
-    for (size_t k = h->class_count; k-- > 0 && x + CELL <= area.x + area.w; x += CELL) {
+    int x = area.x, cell = cell_width(area, h);
+    for (size_t k = h->class_count; cell && k-- > 0; x += cell) {
         char text[24];
         int64_t count = row < h->class_count ? confused(h, h->classes[row].label, h->classes[k].label) : 0;
         bool right = row == k;
-        snprintf(text, sizeof text, "%" PRId64, count);
+        if (snprintf(text, sizeof text, "%" PRId64, count) >= cell)
+            snprintf(text, sizeof text, "%s", TEXT_COUNT(count));
         if (row == h->class_count)
-            grid_text_right(grid, x, area.y, CELL - 1, STYLE_DIM, 0, h->classes[k].label);
+            grid_text_right(grid, x, area.y, cell - 1, STYLE_DIM, 0, h->classes[k].label);
         else if (count)
-            grid_text_right(grid, x, area.y, CELL - 1, right ? STYLE_GOOD : STYLE_WARN, right ? ATTR_BOLD : 0,
+            grid_text_right(grid, x, area.y, cell - 1, right ? STYLE_GOOD : STYLE_WARN, right ? ATTR_BOLD : 0,
                             text);
         else
-            grid_text_right(grid, x, area.y, CELL - 1, STYLE_DIM, 0, "0");
+            grid_text_right(grid, x, area.y, cell - 1, STYLE_DIM, 0, "0");
     }
 }
 
-int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model)
+int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model, size_t *first)
 {
-    enum { MATRIX_MAX = 8, NAME = 16, SCORES = 34 };
+    enum { NAME = 16, SCORES = 34 };
     const struct run_history *h = &model->history;
     char detail[80];
     int top = area.y;
     if (area.h < 3) return 0;
-    bool matrix = h->class_count <= MATRIX_MAX && area.w > 1 + NAME + SCORES;
-    snprintf(detail, sizeof detail, "@%" PRId64 "%s", h->classes[0].step,
-             matrix ? "  columns: the label given" : "");
+    size_t page = (size_t)area.h - 2, last = h->class_count > page ? h->class_count - page : 0;
+    struct rect cells = {area.x + 1 + NAME + SCORES, area.y + 1, area.w - 1 - NAME - SCORES, 1};
+    if (*first > last) *first = last;
+    snprintf(detail, sizeof detail, "@%" PRId64 "%s%s", h->classes[0].step,
+             cell_width(cells, h) ? "  columns: the label given" : "", last ? "  j k more of them" : "");
     grid_title(grid, &area, "classes", detail);
-    struct rect cells = {area.x + 1 + NAME + SCORES, area.y, area.w - 1 - NAME - SCORES, 1};
-    if (matrix) draw_confused(grid, cells, h, h->class_count);
+    draw_confused(grid, cells, h, h->class_count);
     grid_line(grid, &area, STYLE_DIM, 0, " %*s %8s %7s %7s %7s", -NAME, "", "texts", "prec.", "recall", "F1");
-    for (size_t i = h->class_count; i-- > 0 && area.h > 0;) {
+    for (size_t i = h->class_count - *first; i-- > 0 && area.h > 0;) {
         const struct class_record *c = &h->classes[i];
         cells.y = area.y;
-        if (matrix) draw_confused(grid, cells, h, i);
+        draw_confused(grid, cells, h, i);
         grid_text(grid, area.x + 1, area.y, NAME, STYLE_TEXT, 0, c->label);
         struct rect row = {area.x + 1 + NAME, area.y, area.w - 1 - NAME, 1};
         grid_line(grid, &row, STYLE_TEXT, 0, " %8" PRId64 " %7.4f %7.4f %7.4f", c->support, c->precision,

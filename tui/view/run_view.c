@@ -23,7 +23,7 @@ struct run_state {
     int64_t span;    /* steps shown; 0: the whole run */
     int64_t end;     /* last step shown when zoomed; -1: the newest */
     int plot_w;      /* columns of the focused chart when last drawn: the size of a cursor move */
-    size_t sample;   /* 0: the newest */
+    size_t sample;   /* 0: the newest; of a classifier: the first class shown */
     int64_t order;   /* id of the last order sent until it takes effect; 0: none */
 };
 
@@ -175,7 +175,8 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     struct run_state *state = opaque;
     const struct run_model *model = &state->model;
     struct run_layout layout;
-    layout_run(grid->w, grid->h, state->enlarged, &layout);
+    int classes = (int)model->history.class_count;
+    layout_run(grid->w, grid->h, state->enlarged, classes ? 2 + classes : 0, &layout);
     workbench_hint(workbench, model->info.status);
     panel_draw_header(grid, layout.header, model, workbench->now);
     for (int c = 0; c < layout.chart_count; c++) {
@@ -183,8 +184,8 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
             layout.chart_count == 1 || (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS);
         draw_chart(state, grid, layout.chart[c], focused ? state->focus : c);
     }
-    int used = model->history.class_count ? panel_draw_confusion(grid, layout.sample, model)
-                                          : panel_draw_sample(grid, layout.sample, model, state->sample);
+    int used = classes ? panel_draw_confusion(grid, layout.sample, model, &state->sample)
+                       : panel_draw_sample(grid, layout.sample, model, state->sample);
     if (layout.events.h > 0)
         rect_skip(&layout.events, used - layout.sample.h); /* events get the text's blank rows */
     panel_draw_events(grid, layout.events, model);
@@ -285,6 +286,16 @@ static void go_to_end(struct workbench *workbench, struct run_state *state, bool
     refine(workbench, state, false);
 }
 
+/* To an older or newer sample; of a classifier up or down the list of its classes. */
+static void move_text(struct run_state *state, bool up)
+{
+    const struct run_history *h = &state->model.history;
+    if (h->class_count ? up : !up)
+        state->sample -= state->sample > 0;
+    else
+        state->sample += state->sample + 1 < (h->class_count ? h->class_count : h->sample_count);
+}
+
 static void run_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct run_state *state = opaque;
@@ -321,10 +332,8 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         cycle_smoothing(workbench, state);
         break;
     case ACTION_SAMPLE_OLDER:
-        state->sample += state->sample + 1 < model->history.sample_count;
-        break;
     case ACTION_SAMPLE_NEWER:
-        state->sample -= state->sample > 0;
+        move_text(state, action == ACTION_SAMPLE_OLDER);
         break;
     case ACTION_MEMORY:
     case ACTION_PROFILE:

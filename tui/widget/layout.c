@@ -27,12 +27,14 @@ static void place_charts(struct run_layout *out, bool enlarged)
     }
 }
 
-void layout_run(int w, int h, bool enlarged, struct run_layout *out)
+void layout_run(int w, int h, bool enlarged, int rows, struct run_layout *out)
 {
     memset(out, 0, sizeof *out);
     if (layout_too_small(w, h)) return;
     int header = h >= 16 ? 4 : 3, side = w >= 160 && h >= 30 ? w / 4 > 56 ? 56 : w / 4 : 0;
     int sample = h >= 50 ? 9 : h >= 36 ? 7 : h >= 22 ? 3 : 0;
+    int most = h - 18 < h / 3 ? h - 18 : h / 3; /* header, bottom line and two charts take 18 rows at least */
+    if (sample && rows > sample) sample = most < sample ? sample : most < rows ? most : rows;
     int events = h >= 50 ? 4 : h >= 36 ? 3 : h >= 20 ? 1 : 0;
     out->header = (struct rect){0, 0, w, header};
     if (side) out->side = (struct rect){w - side, header, side, h - 1 - header};

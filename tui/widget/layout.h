@@ -17,13 +17,14 @@ struct run_layout {
     struct rect header;               /* name, progress, numbers */
     struct rect chart[LAYOUT_CHARTS]; /* slot 0 is the loss, unless one chart is enlarged into slot 0 */
     int chart_count;                  /* 1: the focused one; 2: loss and the focused one; 4: all */
-    struct rect sample;               /* the newest text */
+    struct rect sample;               /* the newest text, or the classes of a classifier */
     struct rect events;
     struct rect side; /* details; only on wide screens */
 };
 
-/* `enlarged`: one chart takes all the room. */
-void layout_run(int w, int h, bool enlarged, struct run_layout *out);
+/* `enlarged`: one chart takes all the room. `rows`: as many would be good below the charts, if two charts and
+ * two thirds of the screen are left; 0: as suits a text. */
+void layout_run(int w, int h, bool enlarged, int rows, struct run_layout *out);
 
 /* --- tables --- */
 

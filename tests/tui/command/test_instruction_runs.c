@@ -189,6 +189,9 @@ static void the_row_that_is_shown_marks_what_is_learned(void **state)
         process_output("data", "show", p.stage.corpus, "--data.tokenizer=bytes", "--train.seq_len=8", NULL);
     assert_non_null(strstr(text, ": 9 tokens, 8 learned, 1 sequence"));
     free(text);
+    process_expect_sentence(
+        process_run(2, "data", "show", p.data, "--data.format=labels", "--data.tokenizer=bytes", NULL),
+        "learns a label for a text as a whole");
 }
 
 /* The embedding of the model in `folder`: rows of 32 numbers, in the file that is opened. */

@@ -112,6 +112,34 @@ static void a_classifier_shows_its_confusion_instead_of_samples(void **state)
     headless_expect(workbench, 120, 40, 120, "0.5000 0.8750 0.6364 0 46");
     headless_expect_not(workbench, 120, 40, "0.1000");
     headless_expect_not(workbench, 120, 40, " sample");
+    headless_expect(workbench, 80, 24, 80, "0.7500 0.6000 0.6667 31 27");
+    headless_expect(workbench, 80, 24, 80, "0.5000 0.8750 0.6364 0 46");
+    headless_expect_not(workbench, 80, 24, "more of them");
+    workbench_close(workbench);
+}
+
+static void classes_that_have_no_room_are_reached_with_keys(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("classes", home, sizeof home);
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 10 union all select i + 1 from n where i < 29)"
+                      " insert into classes(run_id, segment, step, label, precision, recall, f1, support)"
+                      " select id, 1, 400, 'kind-' || i, 0.5, 0.5, 0.5, i from runs, n");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 80, 24, 80, "classes @400 j k more of them");
+    headless_expect(workbench, 80, 24, 80, "kind-10 10 0.5000");
+    headless_expect(workbench, 80, 24, 80, "kind-13 13 0.5000");
+    headless_expect_not(workbench, 80, 24, "kind-14");
+    headless_type(workbench, "jj");
+    headless_expect(workbench, 80, 24, 80, "kind-12 12 0.5000");
+    headless_expect_not(workbench, 80, 24, "kind-11");
+    for (int i = 0; i < 30; i++) headless_type(workbench, "j");
+    headless_expect(workbench, 80, 24, 80, "kind-29 29 0.5000");
+    headless_type(workbench, "k");
+    headless_expect_not(workbench, 80, 24, "kind-29");
+    headless_expect(workbench, 80, 24, 80, "kind-28 28 0.5000");
     workbench_close(workbench);
 }
 
@@ -392,6 +420,7 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_classifier_shows_its_confusion_instead_of_samples),
+        cmocka_unit_test(classes_that_have_no_room_are_reached_with_keys),
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
         cmocka_unit_test(the_chart_of_the_loss_shows_perplexity_on_request),
         cmocka_unit_test(the_chart_of_the_loss_shows_each_measure_in_turn),

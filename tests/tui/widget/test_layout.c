@@ -30,7 +30,7 @@ static void layout_of_a_run_never_overlaps_at_any_size(void **state)
         for (int h = 1; h <= 120; h++) {
             for (int enlarged = 0; enlarged < 2; enlarged++) {
                 struct run_layout layout;
-                layout_run(w, h, enlarged, &layout);
+                layout_run(w, h, enlarged, (w + 3 * h) % 40, &layout);
                 struct rect all[] = {layout.header,   layout.chart[0], layout.chart[1], layout.chart[2],
                                      layout.chart[3], layout.sample,   layout.events,   layout.side};
                 for (size_t i = 0; i < 8; i++) {
@@ -57,18 +57,33 @@ static void each_size_of_screen_has_its_panels(void **state)
                  {300, 60, 4, 4, 9, 0, 56}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct run_layout layout;
-        layout_run(sizes[i].w, sizes[i].h, false, &layout);
+        layout_run(sizes[i].w, sizes[i].h, false, 0, &layout);
         bool same = layout.header.h == sizes[i].header && layout.chart_count == sizes[i].charts &&
                     layout.sample.h == sizes[i].sample && layout.events.h == sizes[i].events &&
                     layout.side.w == sizes[i].side;
         if (!same)
             fail_msg("%d x %d: header %d, charts %d, sample %d, events %d, side %d", sizes[i].w, sizes[i].h,
                      layout.header.h, layout.chart_count, layout.sample.h, layout.events.h, layout.side.w);
-        layout_run(sizes[i].w, sizes[i].h, true, &layout);
+        layout_run(sizes[i].w, sizes[i].h, true, 0, &layout);
         assert_int_equal(layout.chart_count, 1);
         assert_int_equal(layout.chart[0].y + layout.chart[0].h, layout.sample.h   ? layout.sample.y
                                                                 : layout.events.h ? layout.events.y
                                                                                   : sizes[i].h - 1);
+    }
+}
+
+static void a_list_gets_rows_that_the_charts_can_spare(void **state)
+{
+    (void)state;
+    static const int cases[][5] = {/* w, h, rows, sample, charts */
+                                   {80, 24, 4, 4, 2},    {80, 24, 100, 6, 2},  {80, 22, 100, 4, 2},
+                                   {80, 20, 100, 0, 2},  {120, 40, 14, 13, 4}, {120, 40, 5, 7, 4},
+                                   {120, 60, 100, 20, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run_layout layout;
+        layout_run(cases[i][0], cases[i][1], false, cases[i][2], &layout);
+        assert_int_equal(layout.sample.h, cases[i][3]);
+        assert_int_equal(layout.chart_count, cases[i][4]);
     }
 }
 
@@ -138,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_of_a_run_never_overlaps_at_any_size),
         cmocka_unit_test(each_size_of_screen_has_its_panels),
+        cmocka_unit_test(a_list_gets_rows_that_the_charts_can_spare),
         cmocka_unit_test(table_drops_the_least_important_columns_first),
         cmocka_unit_test(a_table_keeps_what_just_fits),
         cmocka_unit_test(a_table_scrolls_no_further_than_it_must),
