@@ -4,7 +4,12 @@
  * store_begin/store_commit; a checkpoint of the write-ahead log happens in store_commit and store_settle and
  * nowhere else. SQLite older than 3.51.3 has a rare race between a writer that resets the log and a
  * checkpointer in another connection (https://sqlite.org/wal.html, "the WAL-reset bug"); on such a version
- * both hold anneal.db.lock (flock) meanwhile. */
+ * both hold anneal.db.lock (flock) meanwhile.
+ *
+ * On a file system that several hosts share there is no write-ahead log: its index is memory of one host
+ * (https://sqlite.org/wal.html). There the database has a rollback journal, which is safe as far as locks are
+ * (https://sqlite.org/useovernet.html), and writes wait until the disk has them. Where locks do not hold for
+ * all hosts, the database is not opened. */
 #ifndef ANNEAL_RUNS_DATABASE_H
 #define ANNEAL_RUNS_DATABASE_H
 
@@ -15,6 +20,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/mount.h"
 #include "runs/columns.h"
 #include "runs/store.h"
 
@@ -31,6 +37,7 @@ struct store {
                            struct err *); /* the text of store_error; NULL: that of the run store */
     char home[PATH_MAX];
     char path[PATH_MAX]; /* the database file */
+    struct mount mount;  /* where it is */
     int lock_fd;         /* anneal.db.lock; -1: read-only */
     bool serialize;      /* this SQLite needs the lock around writes; else only the setup takes it */
     int busy_ms;

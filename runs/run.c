@@ -32,23 +32,35 @@ static enum status lock_path(struct store *store, const char *id, char buf[PATH_
     return file_format_path(buf, PATH_MAX, err, "%s/runs/%s/lock", store_home(store), id);
 }
 
-/* Takes the lock and writes our pid into its file. */
+enum { HOLDER_SIZE = 128 };
+
+/* "process 17 on c3", as the lock's file names who holds it; older ones have no host. */
+static void read_holder(int fd, char holder[HOLDER_SIZE])
+{
+    char text[HOLDER_SIZE] = "", host[65] = "";
+    long pid = 0;
+    if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%ld %64[A-Za-z0-9._-]", &pid, host);
+    snprintf(holder, HOLDER_SIZE, "process %ld%s%s", pid, *host ? " on " : "", host);
+}
+
+/* Takes the lock and writes our pid and host into its file. */
 static enum status take_lock(int fd, const char *path, const char *id, struct err *err)
 {
-    char pid[32] = "";
+    char holder[HOLDER_SIZE], host[65] = "";
     int tries = 250; /* run_is_alive also holds the lock for a moment, so one failed attempt proves nothing */
     bool locked;
     while (!(locked = flock(fd, LOCK_EX | LOCK_NB) == 0) && errno == EWOULDBLOCK && --tries > 0)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (!locked && tries == 0) {
-        long holder = pread(fd, pid, sizeof pid - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
-        return err_set(err, STATUS_BUSY,
-                       "run %s: another trainer (process %ld) is training it (stop it with `%s order %s "
-                       "stop`, or wait)",
-                       id, holder, TEXT_PROGRAM, id);
+        read_holder(fd, holder);
+        return err_set(
+            err, STATUS_BUSY,
+            "run %s: another trainer (%s) is training it (stop it with `%s order %s stop`, or wait)", id,
+            holder, TEXT_PROGRAM, id);
     }
-    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-    if (locked && ftruncate(fd, 0) == 0 && pwrite(fd, pid, (size_t)n, 0) == n) return STATUS_OK;
+    gethostname(host, sizeof host - 1);
+    int n = snprintf(holder, sizeof holder, "%ld %s\n", (long)getpid(), host);
+    if (locked && ftruncate(fd, 0) == 0 && pwrite(fd, holder, (size_t)n, 0) == n) return STATUS_OK;
     return err_set(err, STATUS_IO, "%s: cannot lock or write: %s", path, strerror(errno));
 }
 

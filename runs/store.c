@@ -6,7 +6,10 @@
  * SQLite reads a read-only database with a write-ahead log in one of three ways. If the log's index
  * (anneal.db-shm) exists, SQLite uses it and sees the commits of a running trainer. If only the log exists,
  * SQLite builds the index in memory, in exclusive mode. If there is no log, the file is opened as immutable.
- * In the last two cases no other process has the database open. */
+ * In the last two cases no other process has the database open.
+ *
+ * On a shared file system (database.h) it is opened like any other, with SQLite's locks, unless it still has
+ * a write-ahead log of an older anneal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -130,7 +133,7 @@ static int log_grew(void *context, sqlite3 *db, const char *name, int pages)
 
 static enum status open_lock(struct store *store, struct err *err)
 {
-    store->serialize = sqlite3_libversion_number() < SQLITE_WITHOUT_RESET_RACE;
+    store->serialize = sqlite3_libversion_number() < SQLITE_WITHOUT_RESET_RACE && !store->mount.shared;
     char path[PATH_MAX + 8];
     snprintf(path, sizeof path, "%s.lock", store->path);
     store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -142,23 +145,48 @@ static enum status open_lock(struct store *store, struct err *err)
         store->path, strerror(errno));
 }
 
-/* Turns the write-ahead log on, once in a database's life. */
+/* Looks at the file system of the database's folder. STATUS_IO: hosts that share it could damage the
+ * database. */
+static enum status look_at_mount(struct store *store, struct err *err)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", store->path);
+    *strrchr(folder, '/') = '\0';
+    mount_of(*folder ? folder : "/", &store->mount);
+    if (store->mount.locks) return STATUS_OK;
+    return err_set(
+        err, STATUS_IO,
+        "%s: is on a file system (%s) where locks hold for one host alone, so that two hosts could damage "
+        "the database (set ANNEAL_STORE to a folder on a local disk, and move an anneal.db there)",
+        store->path, store->mount.type);
+}
+
+/* Turns the write-ahead log on, once in a database's life; or off where the file system is shared, and there
+ * every handle chooses its rollback journal. One that is truncated instead of removed is found by other
+ * hosts: they may remember for a while that a file was not there. */
 static enum status set_mode(struct store *store, struct err *err)
 {
+    bool shared = store->mount.shared;
     enum status status = store_lock(store, store->busy_ms, err);
     if (status) return status;
     sqlite3_stmt *mode = NULL;
-    if (sqlite3_prepare_v2(store->db, "pragma journal_mode = wal", -1, &mode, NULL) != SQLITE_OK ||
+    const char *pragma = shared ? "pragma journal_mode = truncate" : "pragma journal_mode = wal";
+    if (sqlite3_prepare_v2(store->db, pragma, -1, &mode, NULL) != SQLITE_OK ||
         sqlite3_step(mode) != SQLITE_ROW)
         status = store_error(store, err);
-    else if (strcmp((const char *)sqlite3_column_text(mode, 0), "wal") != 0)
+    else if (strcmp((const char *)sqlite3_column_text(mode, 0), shared ? "truncate" : "wal") != 0)
         status = err_set(
             err, STATUS_IO,
-            "%s: this file system cannot hold a shared database (no write-ahead log; set ANNEAL_HOME to "
-            "a local folder)",
-            store->path);
+            "%s: this file system cannot hold a shared database (no %s; set ANNEAL_HOME to a local folder)",
+            store->path, shared ? "rollback journal" : "write-ahead log");
     sqlite3_finalize(mode);
     store_unlock(store);
+    if (status == STATUS_BUSY && shared)
+        err_set(err, status,
+                "%s: has a write-ahead log, which is not safe on %s, and another process uses it (stop that "
+                "process, "
+                "then try again)",
+                store->path, store->mount.type);
     return status;
 }
 
@@ -195,6 +223,7 @@ static enum status set_up(struct store *store, struct err *err)
             store->path);
     status = set_mode(store, err);
     if (!status) status = store_exec(store, settings, err);
+    if (!status && store->mount.shared) status = store_exec(store, "pragma synchronous = full", err);
     return status ? status : migrate(store, err);
 }
 
@@ -217,19 +246,33 @@ static void immutable_uri(const char *path, char out[3 * PATH_MAX + 32])
     sprintf(out, "?immutable=1");
 }
 
+/* Whether the file's header says that a write-ahead log belongs to it (https://sqlite.org/fileformat2.html).
+ */
+static bool has_log(const struct store *store)
+{
+    unsigned char version = 0;
+    int fd = open(store->path, O_RDONLY | O_CLOEXEC);
+    bool read = fd >= 0 && pread(fd, &version, 1, 18) == 1;
+    if (fd >= 0) close(fd);
+    return read && version == 2;
+}
+
 static enum status set_up_to_read(struct store *store, struct err *err)
 {
     char uri[3 * PATH_MAX + 32];
     int64_t log = companion_size(store, "-wal"), index = companion_size(store, "-shm"), version;
     bool alone = log > 0 && index < 0;
-    enum status status;
+    enum status status = look_at_mount(store, err);
+    if (status) return status;
     if (!file_exists(store->path))
         return err_set(
             err, STATUS_NOT_FOUND,
             "%s: there is no run database, and the folder is read-only (set ANNEAL_HOME to a folder "
             "with runs, or to one you may write to)",
             store->path);
-    if (alone || (log >= 0 && index >= 0)) {
+    if (store->mount.shared && !has_log(store)) {
+        status = open_file(store, store->path, SQLITE_OPEN_READONLY, NULL, err);
+    } else if (alone || (log >= 0 && index >= 0)) {
         status = open_file(store, store->path, SQLITE_OPEN_READONLY, alone ? "unix-none" : NULL, err);
     } else {
         immutable_uri(store->path, uri);
@@ -250,10 +293,28 @@ static enum status set_up_to_read(struct store *store, struct err *err)
 /* Opens the database for reading and writing. */
 static enum status open_to_write(struct store *store, struct err *err)
 {
+    const char *apart = getenv("ANNEAL_STORE");
     enum status status = file_make_folders(store->home, err);
+    if (!status && apart && *apart) status = file_make_folders(apart, err);
     if (status) return err_prefix(err, "cannot keep runs (set ANNEAL_HOME to a folder you may write to)");
-    status = open_lock(store, err);
+    status = look_at_mount(store, err);
+    if (!status) status = open_lock(store, err);
     return status ? status : set_up(store, err);
+}
+
+enum status store_path(const char *home, char path[PATH_MAX], struct err *err)
+{
+    const char *apart = getenv("ANNEAL_STORE");
+    char own[PATH_MAX];
+    enum status status = STATUS_OK;
+    if (apart && *apart == '/') return file_format_path(path, PATH_MAX, err, "%s/anneal.db", apart);
+    if (apart && *apart)
+        return err_set(
+            err, STATUS_USAGE,
+            "ANNEAL_STORE: \"%.200s\" depends on where a run is started (give a path that begins with /)",
+            apart);
+    if (!home) status = file_anneal_home(own, sizeof own, err);
+    return status ? status : file_format_path(path, PATH_MAX, err, "%s/anneal.db", home ? home : own);
 }
 
 enum access { TO_WRITE, TO_READ, UNTOUCHED };
@@ -266,7 +327,7 @@ static enum status open_at(const char *home, enum access access, struct store **
     store->busy_ms = access == UNTOUCHED ? 0 : STORE_BUSY_MS;
     enum status status = home ? file_format_path(store->home, sizeof store->home, err, "%s", home)
                               : file_anneal_home(store->home, sizeof store->home, err);
-    if (!status) status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", store->home);
+    if (!status) status = store_path(store->home, store->path, err);
     bool as_it_is = access == UNTOUCHED ||
                     (access == TO_READ && (file_is_read_only(store->home) || file_is_read_only(store->path)));
     if (!status && as_it_is)
@@ -301,6 +362,11 @@ void store_close(struct store *store)
     sqlite3_close(store->db);
     if (store->lock_fd >= 0) close(store->lock_fd);
     free(store);
+}
+
+const char *store_shared(const struct store *store)
+{
+    return store->mount.shared ? store->mount.type : NULL;
 }
 
 const char *store_home(const struct store *store)

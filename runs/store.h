@@ -1,10 +1,12 @@
-/* The run store: one SQLite database, $ANNEAL_HOME/anneal.db (WAL), plus one folder per run,
+/* The run store: one SQLite database, $ANNEAL_HOME/anneal.db, plus one folder per run,
  * $ANNEAL_HOME/runs/<id>/, for checkpoints and logs. SQLite appears in runs/ and nowhere else.
+ * $ANNEAL_STORE moves the database to another folder, for a home on a file system without locks.
  *
  * A handle belongs to one thread. Any number of processes may hold handles on one database. */
 #ifndef ANNEAL_RUNS_STORE_H
 #define ANNEAL_RUNS_STORE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,12 +27,19 @@ enum status store_open(const char *home, bool to_read, struct store **out, struc
  * or waits; if it fails, there is nothing to read now. */
 enum status store_open_untouched(struct store **out, struct err *err);
 
+/* The path of the database below `home`; NULL: $ANNEAL_HOME. */
+enum status store_path(const char *home, char path[PATH_MAX], struct err *err);
+
+/* The type of the file system, such as "nfs4", where other hosts may use the database at the same time; NULL:
+ * it is this host's alone. */
+const char *store_shared(const struct store *store);
+
 void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);
 
 /* A number that grows whenever another connection has committed; if it is equal, nothing has changed. It
- * costs at most one cheap system call. */
+ * costs at most one cheap system call, on a shared file system a lock. */
 int64_t store_version(struct store *store);
 
 #endif

@@ -79,6 +79,7 @@ static const struct entry exit_statuses[] = {
 static const struct entry variables[] = {
     {"ANNEAL_HOME", "folder of all runs, imported models and prepared texts (default: $XDG_DATA_HOME/anneal, "
                     "else `~/.local/share/anneal`)"},
+    {"ANNEAL_STORE", "folder for the database alone, on a local disk where the home is not"},
     {"ANNEAL_LEDGER", "folder where processes of this host reserve device memory (default: in `/dev/shm`)"},
     {"ANNEAL_CUDA_PLUGIN", "path of the CUDA plugin, instead of the installed one; `none`: no GPU"},
     {"ANNEAL_CPU_ISA", "kernels for an older processor: `baseline`, `v3` or `v4`"},

@@ -119,7 +119,7 @@ static enum status run(const void *options, const struct words *words, struct er
     char home[PATH_MAX], database[PATH_MAX];
     (void)words;
     enum status status = file_anneal_home(home, sizeof home, err);
-    if (!status) status = file_format_path(database, sizeof database, err, "%s/anneal.db", home);
+    if (!status) status = store_path(NULL, database, err);
     if (!status && file_exists(database)) /* a list need not create one */
         status = store_open(NULL, true, &store, err);
     if (!status) status = read_listing(&listing, store, o, err);

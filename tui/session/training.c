@@ -188,12 +188,24 @@ static void report_name(struct training_session *s)
             name, RUN_NAME_CLEAN_MAX - 1);
 }
 
+static void report_shared_store(struct training_session *s)
+{
+    const char *type = store_shared(s->store);
+    if (type)
+        training_session_event(
+            s, -1, "info",
+            "the run database is on %s, where other hosts may use it, too: writing it takes longer "
+            "there (set ANNEAL_STORE to keep it on a local disk)",
+            type);
+}
+
 static void introduce(struct training_session *s)
 {
     const struct config *c = &s->config;
     open_log(s);
     s->watcher->begin(s->watcher->context, s);
     report_name(s);
+    report_shared_store(s);
     if (!s->corpus.tokenizer)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "

@@ -302,8 +302,7 @@ static void a_second_trainer_on_a_run_names_the_process_of_the_first(void **stat
                                           "--train.total_steps=100000000", "--progress=json", NULL);
     process_wait_lines(first, 3);
     struct process *second = process_run(1, "resume", "busy", "--train.total_steps=200000000", NULL);
-    snprintf(sentence, sizeof sentence, "another trainer (process %d) is training it",
-             (int)process_pid(first));
+    snprintf(sentence, sizeof sentence, "another trainer (process %d on ", (int)process_pid(first));
     process_expect_sentence(second, sentence);
     process_signal(first, SIGTERM);
     process_expect(0, first);
@@ -329,7 +328,8 @@ static struct process *run_on_small_disk(const struct stage *s, const char *size
     }
     process_close(probe);
     assert_int_equal(file_make_folders(s->home, &err), STATUS_OK);
-    snprintf(whole, sizeof whole, "mount -t tmpfs -o mode=755,size=%s none \"$1\" || exit 99; %s", size, script);
+    snprintf(whole, sizeof whole, "mount -t tmpfs -o mode=755,size=%s none \"$1\" || exit 99; %s", size,
+             script);
     return process_open(&(struct process_options){
         .program = "unshare",
         .arguments = (const char *const[]){"-rm", "/bin/sh", "-c", whole, getenv("ANNEAL_BINARY"), s->home,

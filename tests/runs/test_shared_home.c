@@ -1,0 +1,240 @@
+/* A home on a file system that several hosts share: which journal the database has there, and what is
+ * refused. The file system is what this file says: it has its own mount_of. */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "core/base/file.h"
+#include "core/base/mount.h"
+#include "runs/database.h"
+#include "store_fixture.h"
+
+static struct mount here = {.locks = true};
+static const struct mount nfs = {"nfs4", true, true}, sshfs = {"fuse.sshfs", true, false},
+                          disk = {"ext4", false, true};
+
+void mount_of(const char *path, struct mount *out)
+{
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0); /* it is asked for what is there */
+    *out = here;
+}
+
+static char home[PATH_MAX];
+
+static void open_home(const char *name, struct mount mount)
+{
+    here = mount;
+    store_fixture_home(name, home, sizeof home);
+}
+
+static bool has(const char *file)
+{
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", home, file);
+    return access(path, F_OK) == 0;
+}
+
+static void expect_journal(const char *mode)
+{
+    char *text = store_fixture_text(home, "pragma journal_mode");
+    assert_string_equal(text, mode);
+    free(text);
+}
+
+static void expect_refusal(const char *sentence)
+{
+    struct store *store = NULL;
+    struct err err = {0};
+    assert_int_not_equal(store_open(home, false, &store, &err), STATUS_OK);
+    if (!strstr(err.text, sentence)) fail_msg("%s", err.text);
+}
+
+enum { STEPS = 300 };
+
+static int read_along(void *argument)
+{
+    (void)argument;
+    double before = 0, now = 0;
+    while (now < STEPS) {
+        now = store_fixture_number(home, "select count(*) from steps");
+        if (now < before) return 1;
+        before = now;
+    }
+    return 0;
+}
+
+static int write_run(void *argument)
+{
+    struct err err;
+    struct writer *writer = store_fixture_writer(home, argument);
+    for (int i = 0; i < STEPS / 2; i++) {
+        struct step_record record = store_fixture_step(i, 0);
+        writer_step(writer, &record);
+        if (i % 10 == 0 && writer_flush(writer, 60, &err)) return 1;
+    }
+    return writer_close(writer, RUN_FINISHED, NULL, &err) != STATUS_OK;
+}
+
+static void writers_and_readers_do_without_a_log(void **state)
+{
+    (void)state;
+    char first[RUN_ID_MAX], second[RUN_ID_MAX];
+    open_home("writers", nfs);
+    store_fixture_run(home, "first", first);
+    store_fixture_run(home, "second", second);
+    assert_true(store_fixture_number(home, "pragma page_count") > 0);
+    pid_t pids[] = {store_fixture_fork(write_run, first), store_fixture_fork(write_run, second),
+                    store_fixture_fork(read_along, NULL)};
+    for (int i = 0; i < 3; i++) assert_int_equal(store_fixture_wait(pids[i]), 0);
+    expect_journal("delete"); /* what the file itself says: it has no log */
+    assert_true(store_fixture_number(home, "select count(*) from steps") == STEPS);
+    char *sound = store_fixture_text(home, "pragma integrity_check");
+    assert_string_equal(sound, "ok");
+    free(sound);
+}
+
+static int64_t setting(struct store *store, const char *pragma)
+{
+    int64_t value = -1;
+    struct err err;
+    if (store_number(store, &value, -1, &err, pragma, "")) fail_msg("%s", err.text);
+    return value;
+}
+
+static void every_handle_waits_for_the_disk(void **state)
+{
+    (void)state;
+    open_home("handle", nfs);
+    struct store *store = store_fixture_open(home);
+    assert_string_equal(store_shared(store), "nfs4");
+    assert_int_equal(setting(store, "pragma synchronous"), 2);
+    store_close(store);
+    here = disk;
+    store = store_fixture_open(home);
+    assert_null(store_shared(store));
+    assert_int_equal(setting(store, "pragma synchronous"), 1);
+    store_close(store);
+}
+
+static void a_home_that_moves_changes_its_journal_and_keeps_its_runs(void **state)
+{
+    (void)state;
+    char id[RUN_ID_MAX];
+    open_home("moves", disk);
+    store_fixture_run(home, "kept", id);
+    expect_journal("wal");
+    here = nfs;
+    store_close(store_fixture_open(home));
+    assert_int_equal(store_fixture_number(home, "select count(*) from runs"), 1);
+    assert_false(has("anneal.db-wal") || has("anneal.db-shm"));
+    here = disk;
+    store_close(store_fixture_open(home));
+    expect_journal("wal");
+    assert_int_equal(store_fixture_number(home, "select count(*) from runs"), 1);
+}
+
+/* As a trainer of an older version would hold it. */
+static void a_log_in_use_is_not_taken_away(void **state)
+{
+    (void)state;
+    char id[RUN_ID_MAX];
+    open_home("in-use", disk);
+    store_fixture_run(home, "kept", id);
+    struct store *old = store_fixture_open(home);
+    here = nfs;
+    expect_refusal("has a write-ahead log, which is not safe on nfs4");
+    store_close(old);
+    store_close(store_fixture_open(home));
+}
+
+static void without_locks_between_hosts_nothing_is_opened_or_made(void **state)
+{
+    (void)state;
+    struct store *store = NULL;
+    struct err err;
+    open_home("no-locks", sshfs);
+    expect_refusal("ANNEAL_STORE");
+    assert_false(has("anneal.db") || has("anneal.db.lock"));
+    here = disk;
+    store_close(store_fixture_open(home));
+    here = sshfs;
+    expect_refusal("fuse.sshfs");
+    assert_int_equal(store_open(home, true, &store, &err), STATUS_IO);
+}
+
+/* Mounting is not allowed everywhere. */
+static void who_may_only_read_sees_what_others_commit(void **state)
+{
+    (void)state;
+    char id[RUN_ID_MAX], view[PATH_MAX];
+    struct store *reader = NULL;
+    struct err err;
+    open_home("read", nfs);
+    store_fixture_home("read-view", view, sizeof view);
+    store_fixture_run(home, "first", id);
+    if (mount(home, view, NULL, MS_BIND, NULL) != 0) skip();
+    bool shut = mount(NULL, view, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) == 0;
+    enum status status = shut ? store_open(view, true, &reader, &err) : STATUS_OK;
+    int64_t before = 0, after = 0, version = 0;
+    if (reader) {
+        version = store_version(reader);
+        before = setting(reader, "select count(*) from runs");
+        store_fixture_run(home, "second", id);
+        version = store_version(reader) - version;
+        after = setting(reader, "select count(*) from runs");
+        store_close(reader);
+    }
+    umount2(view, MNT_DETACH);
+    if (!shut) skip();
+    if (status) fail_msg("%s", err.text);
+    assert_true(before == 1 && after == 2 && version == 1);
+}
+
+static void the_database_can_be_kept_apart(void **state)
+{
+    (void)state;
+    char apart[PATH_MAX + 16], path[PATH_MAX], folder[PATH_MAX], id[RUN_ID_MAX];
+    struct err err;
+    open_home("apart", disk);
+    snprintf(apart, sizeof apart, "%s/local/disk", home);
+    setenv("ANNEAL_STORE", apart, 1);
+    struct store *store = store_fixture_open(home);
+    const struct run_new run = {.name = "one", .config = ""};
+    if (run_create(store, &run, id, &err)) fail_msg("%s", err.text);
+    run_folder(store, id, folder, sizeof folder);
+    assert_int_equal(strncmp(folder, home, strlen(home)), 0);
+    assert_null(strstr(folder, "local/disk"));
+    store_close(store);
+    assert_true(has("local/disk/anneal.db") && !has("anneal.db"));
+    setenv("ANNEAL_STORE", "local", 1);
+    assert_int_equal(store_path(home, path, &err), STATUS_USAGE);
+    unsetenv("ANNEAL_STORE");
+    assert_int_equal(store_path(home, path, &err), STATUS_OK);
+    assert_non_null(strstr(path, "/anneal.db"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writers_and_readers_do_without_a_log),
+        cmocka_unit_test(every_handle_waits_for_the_disk),
+        cmocka_unit_test(a_home_that_moves_changes_its_journal_and_keeps_its_runs),
+        cmocka_unit_test(a_log_in_use_is_not_taken_away),
+        cmocka_unit_test(without_locks_between_hosts_nothing_is_opened_or_made),
+        cmocka_unit_test(who_may_only_read_sees_what_others_commit),
+        cmocka_unit_test(the_database_can_be_kept_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
