@@ -163,7 +163,8 @@ static enum status messages_of(const json_t *line, json_t **out, struct err *err
         return STATUS_OK;
     }
     json_decref(messages);
-    if (!json_is_object(line)) return err_set(err, STATUS_CORRUPT, "is not a JSON object");
+    if (!json_is_object(line))
+        return err_set(err, STATUS_CORRUPT, "is not a JSON object (" JSON_LINES_RULE ")");
     if (list) return err_set(err, STATUS_CORRUPT, "\"messages\" must be a list of messages");
     if (prompt && completion)
         return err_set(err, STATUS_CORRUPT,

@@ -33,9 +33,8 @@ enum status json_lines_next(struct json_lines *lines, bool *more, struct err *er
     } while (is_blank(line, n));
     lines->object = json_loadb(line, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (!lines->object)
-        return err_set(err, STATUS_CORRUPT,
-                       "%s: line %" PRIu64 " column %d: %s (each line must be one JSON object)", lines->path,
-                       lines->line, problem.column, problem.text);
+        return err_set(err, STATUS_CORRUPT, "%s: line %" PRIu64 " column %d: %s (" JSON_LINES_RULE ")",
+                       lines->path, lines->line, problem.column, problem.text);
     *more = true;
     return STATUS_OK;
 }

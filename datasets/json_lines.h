@@ -8,6 +8,9 @@
 
 #include "core/base/err.h"
 
+/* For messages about a line that is something else. */
+#define JSON_LINES_RULE "each line must be one JSON object; jq -c '.[]' FILE makes such lines of a list"
+
 struct json_t; /* of Jansson */
 
 struct json_lines {

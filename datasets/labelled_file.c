@@ -28,6 +28,8 @@ struct reader {
     /* CSV */
     bool in_header, between; /* between: no row has begun */
     int field, places[2];    /* the next field, and where the columns are; -1: not found yet */
+    int columns_here;        /* in the header */
+    bool surplus;            /* the row has a field beyond the header that is not empty */
     char names[NAMES_SHOWN]; /* of the header */
     char *fields[2];         /* of the row; owned */
     size_t capacity[2], length[2];
@@ -46,12 +48,15 @@ static void list_name(char names[NAMES_SHOWN], const char *name)
     snprintf(names + used, NAMES_SHOWN - used, "%s\"%.40s\"", used ? ", " : "", CLEAN_LINE(name));
 }
 
-static enum status no_column(struct reader *r, const char *column, const char *names)
+static enum status no_column(struct reader *r, int which, const char *names)
 {
+    static const char *const remedies[2] = {"set data.text_column, or the option --column",
+                                            "set data.label_column"};
+    const char *remedy =
+        strchr(names, ';') ? "columns have commas between, in a .tsv file tabs" : remedies[which];
     return r->status =
-               err_set(r->err, STATUS_USAGE,
-                       "%.300s: line %" PRIu64 " has no \"%.60s\"; it has %s (set the name of the column)",
-                       r->path, r->row.line, column, *names ? names : "nothing");
+               err_set(r->err, STATUS_USAGE, "%.250s: line %" PRIu64 " has no \"%.60s\"; it has %s (%s)",
+                       r->path, r->row.line, r->columns[which], *names ? names : "nothing", remedy);
 }
 
 /* How many of the first bytes are blanks and ends of lines. */
@@ -112,6 +117,7 @@ static void take_field(void *data, size_t n, void *context)
         return;
     }
     if (r->in_header) take_name(r, text);
+    r->surplus = r->surplus || (!r->in_header && r->field >= r->columns_here && n > 0);
     for (int i = 0; i < 2 && !r->in_header; i++)
         if (r->field == r->places[i]) keep_field(r, i, text, n);
     r->field++;
@@ -127,8 +133,13 @@ static void take_end(int end, void *context)
     if (r->status) return;
     if (r->in_header) {
         r->in_header = false;
+        r->columns_here = fields;
         for (int i = 0; i < 2 && !r->status; i++)
-            if (r->columns[i] && r->places[i] < 0) no_column(r, r->columns[i], r->names);
+            if (r->columns[i] && r->places[i] < 0) no_column(r, i, r->names);
+        return;
+    }
+    if (r->surplus) {
+        bad(r, "has more fields than the header (a field with a comma in it is written in quotes)");
         return;
     }
     if (fields <= r->places[0] || fields <= r->places[1]) {
@@ -198,12 +209,12 @@ static enum status read_object(struct reader *r, const json_t *object)
     char names[NAMES_SHOWN] = "", number[24];
     const char *key;
     json_t *value;
-    if (!json_is_object(object)) return bad(r, "is not a JSON object");
+    if (!json_is_object(object)) return bad(r, "is not a JSON object (" JSON_LINES_RULE ")");
     json_object_foreach((json_t *)object, key, value) list_name(names, key);
     for (int i = 0; i < 2; i++) {
         if (!r->columns[i]) continue;
         values[i] = json_object_get(object, r->columns[i]);
-        if (!values[i]) return no_column(r, r->columns[i], names);
+        if (!values[i]) return no_column(r, i, names);
     }
     r->row.text = json_string_value(values[0]);
     r->row.length = json_string_length(values[0]);

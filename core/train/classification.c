@@ -382,6 +382,21 @@ static double cl_guess(const void *data)
     return log(((const struct classification *)data)->classes);
 }
 
+/* " (ham 900, spam 100)": how many of the first `texts` have each label. Writes nothing if the labels are
+ * many or long. */
+static void list_labels(FILE *out, const struct labelled *data, size_t texts)
+{
+    enum { LISTED = 8, LENGTH = 32 };
+    size_t counts[LISTED] = {0};
+    if (data->label_count > LISTED) return;
+    for (int i = 0; i < data->label_count; i++)
+        if (strlen(data->names[i]) > LENGTH) return;
+    for (size_t i = 0; i < texts; i++) counts[data->examples[i].label]++;
+    for (int i = 0; i < data->label_count; i++)
+        fprintf(out, "%s%s %zu", i ? ", " : " (", CLEAN_LINE(data->names[i]), counts[i]);
+    fputc(')', out);
+}
+
 static void cl_note(const void *data, char *buf, size_t size)
 {
     const struct classification *m = data;
@@ -390,14 +405,14 @@ static void cl_note(const void *data, char *buf, size_t size)
     *buf = '\0';
     if (!out) return;
     uint64_t rows = m->rows[TASK_TRAINING].packing.rows;
-    if (m->data.training)
-        fprintf(out, "%zu texts with %d labels in %" PRIu64 " row%s, %zu texts to validate on",
-                m->data.training, m->classes, rows, text_plural((int64_t)rows),
-                m->data.example_count - m->data.training);
-    else
-        fprintf(out, "%zu text%s with %d label%s", m->data.example_count,
-                text_plural((int64_t)m->data.example_count), m->data.label_count,
-                text_plural(m->data.label_count));
+    size_t all = m->data.example_count, training = m->data.training, count = training ? training : all;
+    fprintf(out, "%zu text%s with %d label%s", count, text_plural((int64_t)count), m->data.label_count,
+            text_plural(m->data.label_count));
+    list_labels(out, &m->data, count);
+    if (training)
+        fprintf(out, " in %" PRIu64 " row%s, %zu texts to validate on", rows, text_plural((int64_t)rows),
+                all - training);
+    if (training == all && m->config->data.val_fraction > 0) fprintf(out, ", as no label has two");
     if (r->truncated)
         fprintf(out, "; %" PRIu64 " longer than %" PRId64 " tokens %s cut, the longest has %" PRIu64,
                 r->truncated, m->config->train.seq_len, r->truncated == 1 ? "is" : "are", r->longest);

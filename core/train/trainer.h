@@ -107,6 +107,7 @@ enum status trainer_run(struct trainer *trainer, enum train_outcome *outcome, st
 const struct plan *trainer_plan(const struct trainer *trainer); /* its input has the model */
 const struct train_state *trainer_state(const struct trainer *trainer);
 /* Writes a sentence about the data for the run's history; "": there is nothing to say. */
+enum { TASK_NOTE_SIZE = 512 };
 void trainer_note(const struct trainer *trainer, char *buf, size_t size);
 /* Training: sequences per epoch. Validation: sequences of the split, 0 without validation data. */
 uint64_t trainer_sequences(const struct trainer *trainer, enum task_part part);

@@ -64,3 +64,4 @@ for column in testament group; do
     printf '%-12s %-16s %9s %9s\n' $column "anneal" "$accuracy" "$f1"
 done
 printf '\nThe confusion matrix: %s show verses-group\n' "$anneal"
+printf 'A text of your own:   %s classify verses-group "Fear not: I bring you good tidings"\n' "$anneal"

@@ -57,6 +57,7 @@ static void csv_and_jsonl_give_the_same_labels_sorted(void **state)
     expect_labels("b.csv", "\xEF\xBB\xBFlabel,id,text\r\nx,1,\"two\nlines, \"\"quoted\"\"\"\r\n\r\ny,2,z\r\n",
                   "x|y");
     expect_labels("c.tsv", "text\tlabel\na,b\tx\nc\ty\n", "x|y");
+    expect_labels("g.csv", "text,label\na,x,\nb,y,,\n", "x|y"); /* commas at the end separate nothing */
     expect_labels("d.jsonl",
                   "{\"text\": \"a\", \"label\": \"x\"}\n\n{\"label\": \"y\", \"text\": \"b\", \"n\": [1]}",
                   "x|y");
@@ -92,6 +93,8 @@ static void a_bad_file_is_refused_with_its_line(void **state)
     REFUSED("a.csv", "", "is empty", "header");
     REFUSED("a.csv", "text,label\n", "has no text", "");
     REFUSED("a.csv", "text,label\na,x\nb\n", "line 3", "fewer fields");
+    REFUSED("a.csv", "text,label\na,x\nb, c,y\n", "line 3", "more fields than the header");
+    REFUSED("a.csv", "text;label\na;x\n", "has no \"text\"", "commas between");
     REFUSED("a.csv", "text,label\na,x\nb,\n", "line 3", "label is empty");
     REFUSED("a.csv", "text,label\na,x\nb \"q\" c,y\n", "line 3", "quote");
     REFUSED("a.csv", "text,label\na,x\n\"b,y\nc,z\n", "line 3", "not closed");
@@ -103,6 +106,7 @@ static void a_bad_file_is_refused_with_its_line(void **state)
     REFUSED("a.jsonl", "text,label\na,x\n", "line 1 column", "one JSON object");
     REFUSED("a.json", "[{\"text\": \"a\", \"label\": \"x\"},\n{\"text\": \"b\", \"label\": \"y\"}]",
             "line 1 column", "one JSON object");
+    REFUSED("a.json", "[{\"text\": \"a\", \"label\": \"x\"}]\n", "line 1", "of a list");
     REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\"}\n", "line 2",
             "it has \"text\"");
     REFUSED("a.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": 5, \"label\": \"x\"}\n", "line 2",

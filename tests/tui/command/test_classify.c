@@ -74,9 +74,13 @@ static void a_run_gives_texts_the_labels_it_learned(void **state)
 {
     (void)state;
     struct stage s;
-    char path[700];
+    char path[700], data[720];
     stage_open(&s, "learns");
     free(write_texts(&s, path, 90));
+    snprintf(data, sizeof data, "--data.train=%s", path);
+    char *plan = process_output("train", s.config, data, "--data.format=labels", "--dry-run", NULL);
+    assert_non_null(strstr(plan, " 81 texts with 3 labels (a 27, b 27, c 27) in "));
+    free(plan);
     train(&s, "abc", path, "--train.seed=3");
     json_t *list = classify_file("abc", path);
     int right = 0;
