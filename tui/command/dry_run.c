@@ -12,6 +12,7 @@
 #include "core/train/early.h"
 #include "core/train/schedule.h"
 #include "tui/session/memory_share.h"
+#include "tui/session/recorded_run.h"
 #include "tui/view/labels.h"
 #include "tui/widget/chart.h"
 
@@ -83,6 +84,7 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
     enum status status = STATUS_OK;
     config_init(&config);
     for (size_t i = 0; i < count && !status; i++) status = config_read_word(&config, settings[i], &err);
+    if (!status) status = model_choice_of_config(&config, &err);
     if (!status) status = config_finish(&config, &err);
     *out = (struct form_preview){0};
     if (!status) status = model_init(&model, &config.model.sizes, &err);
@@ -191,6 +193,8 @@ static void print_arithmetic(struct output *out, const struct training_session *
     bool writes = s->corpus.tokenizer && c->data.format != FORMAT_LABELS;
     int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;
     if (writes) samples += early_count(c->sample.early, c->sample.every, steps);
+    char note[TASK_NOTE_SIZE];
+    trainer_note(s->trainer, note, sizeof note);
     if (out->json) {
         OUTPUT_MEMBERS(out, "parameters", model->parameters, "trained_parameters", trained,
                        "frozen_parameters", model->frozen_parameters, "frozen_bytes",
@@ -200,7 +204,7 @@ static void print_arithmetic(struct output *out, const struct training_session *
                        optimizer_kind_word(c->train.optimizer), "corpus_tokens",
                        (int64_t)trainer_state(s->trainer)->corpus.tokens, "train_sequences", sequences,
                        "validation_sequences", validation);
-        OUTPUT_MEMBERS(out, "validation", training_session_validation(s), "vocab_size",
+        OUTPUT_MEMBERS(out, "data_note", note, "validation", training_session_validation(s), "vocab_size",
                        c->model.sizes.vocab_size);
         OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens", tokens * steps,
                        "steps_per_epoch", epoch, "epochs", (double)steps / epoch);
@@ -224,6 +228,7 @@ static void print_arithmetic(struct output *out, const struct training_session *
     output_line(out, "data", "%s tokens: %s sequences of %d to train on, %s to validate on",
                 TEXT_COUNT((double)trainer_state(s->trainer)->corpus.tokens), TEXT_COUNT((double)sequences),
                 (int)c->train.seq_len, TEXT_COUNT((double)validation));
+    if (*note) output_line(out, "", "%s", note);
     output_line(out, "validation", "%s", training_validation_words(training_session_validation(s)));
     output_line(out, "steps", "%d of %d sequences (%s tokens): %s tokens, %.2f epochs of %.1f steps",
                 (int)steps, (int)batch, TEXT_COUNT((double)tokens), TEXT_COUNT((double)(tokens * steps)),

@@ -16,7 +16,6 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
 #include "runs/columns.h"
@@ -300,26 +299,6 @@ static const struct options defaults = {.device = "auto", .step = -1};
 
 /* ---- configuration ---- */
 
-/* A name as model.from becomes the folder that it stands for: a run's newest checkpoint, or an imported
- * model.
- */
-static enum status find_from(struct config *config, struct err *err)
-{
-    char folder[sizeof config->model.from];
-    struct model_choice choice = {.doing = "starting", .source = config->model.from, .step = -1};
-    if (!*config->model.from || strchr(config->model.from, '/')) return STATUS_OK;
-    enum status status = model_choice_find(&choice, folder, sizeof folder, NULL, err);
-    if (status) return err_prefix(err, "model.from");
-    if (adapter_file_exists(folder))
-        return err_set(
-            err, STATUS_USAGE,
-            "model.from = %.80s: this run trained adapters alone (make a model of them and their base "
-            "with `%s model merge`, or go on with them: %s fork %.80s)",
-            config->model.from, TEXT_PROGRAM, TEXT_PROGRAM, config->model.from);
-    memcpy(config->model.from, folder, sizeof folder);
-    return STATUS_OK;
-}
-
 /* Applies the settings on top of `config` and finishes it. A resumed run may be started from another folder,
  * so existing paths become absolute. */
 static enum status apply_settings(const struct words *words, struct config *config, struct err *err)
@@ -327,7 +306,7 @@ static enum status apply_settings(const struct words *words, struct config *conf
     enum status status = STATUS_OK;
     for (int i = 0; !status && i < words->setting_count; i++)
         status = config_read_word(config, words->settings[i], err);
-    if (!status) status = find_from(config, err);
+    if (!status) status = model_choice_of_config(config, err);
     if (!status) status = config_finish(config, err);
     if (status) return status;
     inputs_make_absolute(config->data.train, sizeof config->data.train);
@@ -388,6 +367,7 @@ static enum status resume(const char *command, const struct options *o, const st
 {
     struct report report;
     enum status status = apply_settings(words, &training->config, err);
+    recorded_run_find_tokenizer(run, &training->config);
     if (!status) status = recorded_run_check(run, &training->config, "resumed", err);
     if (status) return status;
     bool finished = run->info.status == RUN_FINISHED && training->config.train.total_steps <= run->info.steps;
@@ -523,6 +503,7 @@ static enum status run_fork(const void *options, const struct words *words, stru
     enum status status = recorded_run_read(words->words[0], &run, err);
     training.config = run.config;
     if (!status) status = apply_settings(words, &training.config, err);
+    recorded_run_find_tokenizer(&run, &training.config);
     if (!status) status = recorded_run_check(&run, &training.config, "forked", err);
     if (!status)
         status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, passed_over,

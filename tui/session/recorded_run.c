@@ -50,13 +50,31 @@ void recorded_run_release(struct recorded_run *run)
     *run = (struct recorded_run){0};
 }
 
+void recorded_run_find_tokenizer(const struct recorded_run *run, struct config *config)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 32];
+    const char *named = config->data.tokenizer;
+    if (strcmp(named, run->config.data.tokenizer) != 0 || !strchr(named, '/') || file_exists(named)) return;
+    if (checkpoint_find(run->checkpoints, -1, folder, sizeof folder, NULL)) return;
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (file_exists(path) && strlen(path) < sizeof config->data.tokenizer)
+        strcpy(config->data.tokenizer, path);
+}
+
 enum status recorded_run_check(const struct recorded_run *run, const struct config *new, const char *how,
                                struct err *err)
 {
     char before[CONFIG_TEXT_MAX], after[CONFIG_TEXT_MAX];
     struct config same = *new;
-    if (new->lora.rank &&*new->model.from) /* adapters tell by a hash whether it is still their base */
+    if (new->lora.rank &&*new->model.from) { /* adapters tell by a hash whether it is still their base */
         strcpy(same.model.from, run->config.model.from);
+        snprintf(after, sizeof after, "%.400s/config.json", new->model.from);
+        if (!file_exists(after))
+            return err_set(err, STATUS_NOT_FOUND,
+                           "run %s: the base of its adapters, %.200s, is not a model's folder (if it was "
+                           "moved: --model.from=FOLDER)",
+                           run->info.id, new->model.from);
+    }
     const char *key = config_changed(&run->config, &same);
     if (!key) return STATUS_OK;
     config_get(&run->config, key, before, sizeof before);
@@ -222,4 +240,21 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
     if (allocator) *allocator = run.config.memory.allocator;
     store_close(store);
     return status;
+}
+
+enum status model_choice_of_config(struct config *config, struct err *err)
+{
+    char folder[sizeof config->model.from];
+    struct model_choice choice = {.doing = "starting", .source = config->model.from, .step = -1};
+    if (!*config->model.from || strchr(config->model.from, '/')) return STATUS_OK;
+    enum status status = model_choice_find(&choice, folder, sizeof folder, NULL, err);
+    if (status) return err_prefix(err, "model.from");
+    if (adapter_file_exists(folder))
+        return err_set(
+            err, STATUS_USAGE,
+            "model.from = %.80s: this run trained adapters alone (make a model of them and their base "
+            "with `%s model merge`, or go on with them: %s fork %.80s)",
+            config->model.from, TEXT_PROGRAM, TEXT_PROGRAM, config->model.from);
+    memcpy(config->model.from, folder, sizeof folder);
+    return STATUS_OK;
 }

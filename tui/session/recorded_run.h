@@ -19,6 +19,10 @@ struct recorded_run {
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err);
 void recorded_run_release(struct recorded_run *run);
 
+/* If the file that the run's data.tokenizer names is gone, as after its model was moved, names the newest
+ * checkpoint's copy instead. */
+void recorded_run_find_tokenizer(const struct recorded_run *run, struct config *config);
+
 /* Checks that no key on which a checkpoint depends has changed, since that would load other shapes or tokens.
  * The base of adapters may have moved: loading the checkpoint compares its weights.
  * `how`: "resumed". STATUS_USAGE names the key and its old value. */
@@ -57,5 +61,9 @@ struct model_choice {
  * default. */
 enum status model_choice_find(const struct model_choice *choice, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err);
+
+/* Replaces a name in model.from by the folder that it stands for: a run's newest checkpoint, or an imported
+ * model. STATUS_USAGE: the run trained adapters alone. */
+enum status model_choice_of_config(struct config *config, struct err *err);
 
 #endif

@@ -65,9 +65,17 @@ static enum status add_hint_of_moved(const struct training_session *s, const cha
 static enum status open_corpus(struct training_session *s, struct err *err)
 {
     const char *moved;
+    struct config defaults;
     enum status status =
         configured_corpus_open(&s->config, s->home, s->watcher->progress, &s->corpus, &moved, err);
     s->watcher->prepared(s->watcher->context);
+    config_init(&defaults); /* a tokenizer that is set has been chosen */
+    if (!status && s->weights && s->corpus.learned &&
+        strcmp(s->config.data.tokenizer, defaults.data.tokenizer) == 0)
+        return err_set(err, STATUS_USAGE,
+                       "model.from = %.200s: has no tokenizer.json, and the model knows no other tokens than "
+                       "those of its own tokenizer (copy the file there, or name it: data.tokenizer)",
+                       s->weights);
     return status ? add_hint_of_moved(s, moved, err) : STATUS_OK;
 }
 
@@ -210,7 +218,7 @@ static void introduce(struct training_session *s)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "
                                "model cannot write text");
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160], note[256];
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160], note[TASK_NOTE_SIZE];
     if (training_session_unlearned(s, unlearned, sizeof unlearned))
         training_session_event(s, -1, "warning", "%s", unlearned);
     trainer_note(s->trainer, note, sizeof note);

@@ -327,6 +327,7 @@ static void a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one(voi
     snprintf(command, sizeof command, "mv %s %s", base, moved);
     assert_int_equal(system(command), 0);
     refused(process_start("evaluate", "tuned", "--data", tokens_path, NULL), "is not a model's folder here");
+    refused(process_start("resume", "tuned", "--train.total_steps=8", NULL), "--model.from=FOLDER");
     assert_true(loss_of(moved, "tuned") == loss);
     snprintf(from, sizeof from, "--model.from=%s", other);
     refused(process_start("resume", "tuned", from, "--train.total_steps=8", "--progress=none", NULL),

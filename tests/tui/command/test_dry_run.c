@@ -268,6 +268,22 @@ static void weights_that_training_could_not_read_fail_here_too(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
+static void the_form_describes_fine_tuning_of_a_run(void **state)
+{
+    (void)state;
+    static struct form_preview preview;
+    static const char *const run[] = {"--model.from=learned", "--lora.rank=2"}, *const none[] = {
+                                                                                    "--model.from=lerned"};
+    struct stage s;
+    stage_open(&s, "form");
+    process_close(process_run(0, "train", s.config, "--name=learned", "--train.total_steps=2", NULL));
+    form_preview_make(run, 2, &preview);
+    assert_string_equal(preview.problem, "");
+    assert_non_null(strstr(preview.facts, " trained"));
+    form_preview_make(none, 1, &preview);
+    assert_non_null(strstr(preview.problem, "did you mean \"learned\"?"));
+}
+
 static void a_key_without_effect_is_reported_in_both(void **state)
 {
     (void)state;
@@ -354,6 +370,7 @@ int main(void)
         cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
                                   process_close_all),
         cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
+        cmocka_unit_test_teardown(the_form_describes_fine_tuning_of_a_run, process_close_all),
         cmocka_unit_test_teardown(a_key_without_effect_is_reported_in_both, process_close_all),
         cmocka_unit_test_teardown(parameter_groups_are_shown_as_estimate_shows_them, process_close_all),
         cmocka_unit_test_teardown(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere, process_close_all),

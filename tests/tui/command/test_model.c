@@ -356,7 +356,7 @@ static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(vo
 {
     (void)state;
     struct stage s;
-    char folder[600], from[640], train[700];
+    char folder[600], path[640], from[640], train[700];
     open_base(&s, "from");
     snprintf(folder, sizeof folder, "%s/mine", s.folder);
     snprintf(from, sizeof from, "--model.from=%s", folder);
@@ -385,8 +385,15 @@ static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(vo
                             "model.from: /nowhere/config.json: cannot open");
     process_expect_sentence(process_run(2, "resume", "child", "--train.total_steps=4", "--model.from=", NULL),
                             "model.from = : the run was trained with ");
-    snprintf(train, sizeof train, "%s/model.safetensors", folder); /* a resumed run has weights of its own */
-    assert_int_equal(unlink(train), 0);
+    char *tokenizer = content(folder, "tokenizer.json");
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    assert_int_equal(unlink(path), 0);
+    process_expect_sentence(process_run(2, "train", from, train, "--train.seq_len=32", NULL),
+                            "has no tokenizer.json");
+    put(folder, "tokenizer.json", tokenizer);
+    free(tokenizer);
+    /* a resumed run has weights and a tokenizer of its own */
+    assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK);
     process_close(process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL));
 }
 
