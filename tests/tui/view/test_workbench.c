@@ -134,7 +134,7 @@ static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 100);
     pty_wait_text(pty, "3 runs");
-    pty_send(pty, "n\t\t\t\t\t\t\t");
+    pty_send(pty, "n\t\t\t\t\t\t\t\t\t");
     pty_wait_text(pty, "optimizer steps until");
     pty_send(pty, "many\x12");
     pty_wait_text(pty, "not started");
@@ -228,7 +228,9 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     pty_wait_text(pty, "No runs yet.");
     pty_send(pty, "nfrom-form\t\t\t\t");
     pty_send(pty, corpus);
-    pty_send(pty, "\t\tbytes\t100000\t1\t16\x12"); /* format, tokenizer, steps, batch, sequence; Ctrl-R */
+    pty_send(
+        pty,
+        "\t\t\t\tbytes\t100000\t1\t16\x12"); /* format, columns, tokenizer, steps, batch, sequence; Ctrl-R */
     pty_wait_text(pty, "● running");
     pty_wait_text(pty, "/ 100,000 steps");
     pty_wait_text(pty, "from-form");
@@ -391,7 +393,7 @@ static void the_form_starts_a_run_that_trains_adapters(void **state)
     pty_wait_text(pty, "No runs yet.");
     pty_send(pty, "ntuned\t\ttests/fixtures/peft/llama\t2\t");
     pty_send(pty, tokens);
-    pty_send(pty, "\t\t\t3\t1\t16"); /* format, tokenizer, steps, batch, sequence */
+    pty_send(pty, "\t\t\t\t\t3\t1\t16"); /* format, columns, tokenizer, steps, batch, sequence */
     pty_wait_text(pty, "parameters trained; 3 steps of 16 tokens");
     pty_send(pty, "\x12"); /* Ctrl-R: start */
     pty_wait_text(pty, "finished");
