@@ -24,6 +24,8 @@ static const struct {
     {"best", "best_val_loss", MADE_NOT, UNIT_NUMBER},
     {"tok/s", "tokens_per_sec", MADE_NOT, UNIT_COUNT},
     {"age", NULL, MADE_AGE, UNIT_SECONDS},
+    {"time", NULL, MADE_AGE, UNIT_SECONDS},
+    {"curve", NULL, MADE_CURVE, UNIT_TEXT}, /* only to be drawn: it has no value */
     {"elapsed", NULL, MADE_ELAPSED, UNIT_SECONDS},
     {"progress", NULL, MADE_PROGRESS, UNIT_FRACTION},
     {"tags", NULL, MADE_TAGS, UNIT_WORDS},
@@ -136,6 +138,8 @@ static struct field_value value_of_text(const char *text)
 static struct field_value value_of_column(const struct column_info *column, const struct run_info *run)
 {
     double number = column_number(column, run);
+    if (column->field == FIELD_WORD) /* sorted by its number: created, running, ... crashed */
+        return (struct field_value){true, column_text(column, run), number};
     if (column_is_text(column)) return value_of_text(column_text(column, run));
     if (column == &store_columns[COLUMN_RUNS_final_loss]) return value_of_number(number, run->loss_recorded);
     if (column == &store_columns[COLUMN_RUNS_best_val_loss])
@@ -145,6 +149,7 @@ static struct field_value value_of_column(const struct column_info *column, cons
 
 static struct field_value value_made(const struct field *field, const struct run_info *run, double now)
 {
+    if (field->made == MADE_CURVE) return value_of_text(NULL);
     if (field->made == MADE_TAGS) return value_of_text(run->tags);
     if (field->made == MADE_AGE) return value_of_number(now - run->created_at, true);
     if (field->made == MADE_ELAPSED) return value_of_number(run->elapsed, true);

@@ -29,7 +29,7 @@ struct field {
     enum field_unit unit;
     const struct column_info *column; /* of `runs`; NULL: none */
     enum metric metric;               /* METRIC_COUNT: none */
-    enum { MADE_NOT, MADE_AGE, MADE_ELAPSED, MADE_PROGRESS, MADE_TAGS } made;
+    enum { MADE_NOT, MADE_AGE, MADE_ELAPSED, MADE_PROGRESS, MADE_TAGS, MADE_CURVE } made;
 };
 
 /* A field of one run. A number without a text has text NULL; a text that is a number has both. */

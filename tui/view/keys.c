@@ -14,8 +14,6 @@ const struct key keys[] = {
 };
 const size_t key_count = sizeof keys / sizeof *keys;
 
-_Static_assert(ACTION_NO < 64, "a set of actions has one bit for each");
-
 #define TITLE(name, title) [CONTEXT_##name] = (title),
 static const char *const context_titles[CONTEXT_COUNT] = {CONTEXTS(TITLE)};
 
@@ -47,14 +45,15 @@ bool keys_move(enum action action, size_t *at, size_t count, size_t page)
 
 /* --- hints --- */
 
-void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context, uint64_t without)
+void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context,
+                     const bool without[ACTION_COUNT])
 {
     struct pen pen = {grid, row.x + 1, row.y, row.x + row.w};
     for (size_t n = 0; n < 2 * key_count; n++) {
         const struct key *key = &keys[n % key_count];
         bool first = key->action == ACTION_HELP || key->action == ACTION_BACK;
         bool here = key->context == context || key->context == CONTEXT_ANY;
-        if (without >> key->action & 1) continue;
+        if (without[key->action]) continue;
         if (!key->hint || !here || first != (n < key_count)) continue;
         /* use the label's first word or, where characters are text, the function key */
         const char *function = context == CONTEXT_FORM ? strstr(key->label, " F") : NULL;
@@ -178,4 +177,29 @@ void input_key(struct input *input, uint32_t code)
         input_set(input, "");
     else
         type(input, code);
+}
+
+int input_draw(struct grid *grid, int x, int y, int width, const struct input *input, bool typing,
+               size_t from, size_t to)
+{
+    char before_cursor[INPUT_MAX] = "", character[8];
+    const char *text = input->text;
+    int used = 0;
+    memcpy(before_cursor, text, input->cursor);
+    for (int left = glyph_text_width(before_cursor); typing && left > width - 2 && *text;)
+        left -= glyph_width(glyph_next(&text)); /* begin later */
+    while (*text) {
+        size_t at = (size_t)(text - input->text);
+        uint32_t code_point = glyph_next(&text);
+        int w = glyph_width(code_point), attr = ATTR_BOLD;
+        if (used + w > width) break;
+        if (at >= from && at < to) attr |= ATTR_UNDERLINE;
+        if (typing && at == input->cursor) attr |= ATTR_REVERSE;
+        if (!glyph_encode(code_point, character, sizeof character)) continue;
+        grid_text(grid, x + used, y, w, at >= from && at < to ? STYLE_WARN : STYLE_TEXT, attr, character);
+        used += w;
+    }
+    if (typing && !input->text[input->cursor] && used < width)
+        grid_put(grid, x + used++, y, ' ', STYLE_TEXT, ATTR_REVERSE);
+    return used;
 }

@@ -13,9 +13,10 @@
 
 enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 127 };
 
-/* Codes beyond Unicode. K_OTHER: a key without use; K_CONFIRMED: no key, but a question answered with yes. */
+/* Codes beyond Unicode. K_OTHER: a key without use; K_CONFIRMED and K_ENTERED: no keys, but a question
+ * answered with yes, and one answered with a line of text. */
 enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
-enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED };
+enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED, K_ENTERED };
 
 /* The actions that keys request; keymap.def binds each to its keys in each context. */
 /* clang-format off */
@@ -26,17 +27,18 @@ enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED 
     A(FOCUS_PREVIOUS) A(ENLARGE) A(CURSOR_LEFT) A(CURSOR_RIGHT) A(ZOOM_IN) A(ZOOM_OUT) A(ZOOM_ALL) A(LOG) \
     A(NEXT_QUANTITY) A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
     A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
-    A(NO)
+    A(MARK) A(MARK_ALL) A(TAGS) A(NOTE) A(RENAME) A(ARCHIVE) A(UNDO) A(COLUMNS) A(SORT_BY) A(TOGGLE)      \
+    A(EARLIER) A(LATER) A(NO)
 
 /* Contexts in which keys have meanings, and their help titles. */
 #define CONTEXTS(C)                                                                                       \
-    C(ANY, "Everywhere") C(RUNS, "List of runs") C(RUN, "One run") C(MEMORY, "Memory of a run")           \
+    C(ANY, "Everywhere") C(RUNS, "List of runs") C(COLUMNS, "Columns of the list") C(RUN, "One run") C(MEMORY, "Memory of a run")           \
     C(PROFILE, "Profile of a run") C(FORM, "New run") C(CONFIRM, "Questions")
 /* clang-format on */
 
 #define ACTION(name)         ACTION_##name,
 #define CONTEXT(name, title) CONTEXT_##name,
-enum action { ACTIONS(ACTION) };
+enum action { ACTIONS(ACTION) ACTION_COUNT };
 enum key_context { CONTEXTS(CONTEXT) CONTEXT_COUNT };
 
 struct key {
@@ -58,9 +60,10 @@ enum action key_action(enum key_context context, uint32_t code);
  * False: the action is no movement. */
 bool keys_move(enum action action, size_t *at, size_t count, size_t page);
 
-/* Draws as many hints of the context as fit, "? help" and the way back first. `without`: a bit, 1 << action,
- * for each action that is of no use now, so that its hint is left out. */
-void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context, uint64_t without);
+/* Draws as many hints of the context as fit, "? help" and the way back first. `without`: for each action
+ * whether it is of no use now, so that its hint is left out. */
+void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context,
+                     const bool without[ACTION_COUNT]);
 
 /* Draws a box with the keys of the context and of everywhere; limits *scroll to the last page. */
 void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll);
@@ -79,5 +82,10 @@ void input_set(struct input *input, const char *text);
 /* Inserts a character, moves (Left, Right, Home, End) or removes (Backspace, Delete, Ctrl-U); ignores other
  * keys. */
 void input_key(struct input *input, uint32_t code);
+
+/* Draws the text in `width` columns, so that the cursor is in sight; the bytes from..to are underlined, and
+ * the cursor is marked if the text is being typed. Returns the columns used. */
+int input_draw(struct grid *grid, int x, int y, int width, const struct input *input, bool typing,
+               size_t from, size_t to);
 
 #endif

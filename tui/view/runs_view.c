@@ -1,144 +1,102 @@
-/* The list of runs: status, progress, losses, speed and a small curve of each; sorted, filtered by words, one
- * of them selected. */
-#include <inttypes.h>
+/* The list of runs: a table whose columns, order and filter the user chooses, and which the settings
+ * remember. Runs are selected, marked and deleted by id, so that rows may come and go. A deleted run is only
+ * hidden until the view closes: until then it can be brought back, and nothing is lost if the workbench is
+ * killed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/text.h"
-#include "runs/run.h"
-#include "runs/series.h"
 #include "tui/view/labels.h"
 #include "tui/view/launch.h"
+#include "tui/view/run_cells.h"
+#include "tui/view/run_change.h"
+#include "tui/view/run_set.h"
 #include "tui/view/workbench.h"
-#include "tui/widget/axis.h"
-#include "tui/widget/bars.h"
-#include "tui/widget/layout.h"
 
-enum { SPARKS = 128, SPARK_POINTS = 512, TAG_MAX = 24 };
-
-struct spark {
-    char id[RUN_ID_MAX];
-    struct series series;
-    int64_t steps; /* steps when the curve was read */
-};
-
-/* The tag distinguishes the run from others of its name: its id without the name ("20260909-140231", a prefix
- * that commands accept for the run), cut if long; "" if no other run has the name. */
-struct row {
-    const struct run_info *run;
-    char tag[TAG_MAX];
-};
-
-enum sort { SORT_CREATED, SORT_STATUS, SORT_NAME, SORT_LOSS, SORT_BEST, SORT_SPEED, SORT_COUNT };
+enum { COLUMNS_TEXT_MAX = 1024 };
 
 struct runs_state {
-    struct arena arena; /* holds the rows and their runs */
-    struct row *rows;   /* all, newest first */
-    struct row **shown; /* rows that pass the filter, sorted */
-    size_t count, shown_count, live;
-    int tag_width; /* columns of the longest tag; 0: all names differ */
-    enum sort sort;
-    bool reverse;
-    struct input filter;       /* words; each must occur in name, id, status or device */
-    char selected[RUN_ID_MAX]; /* an id, so that the selection stays on its run when rows change */
+    struct store *store;
+    struct listing listing;
+    struct run_stamps stamps;
+    size_t live;
+    struct input filter;
+    char columns[COLUMNS_TEXT_MAX], sort[INPUT_MAX]; /* as in struct listing_request */
+    char selected[RUN_ID_MAX];
     size_t scroll;
-    size_t page;                 /* rows of the body when last drawn */
-    struct spark sparks[SPARKS]; /* indexed by a hash of id */
+    size_t page; /* rows of the body when last drawn */
+    struct run_set marked, deleted;
+    size_t marked_shown;
+    struct run_curves curves;
 };
 
-/* --- filtering and sorting --- */
+/* --- which rows --- */
 
-static bool passes(const struct runs_state *state, const struct run_info *run)
+static const struct run_info *run_at(const struct runs_state *state, size_t row)
 {
-    const char *const texts[] = {run->name, run->id, run->device, label_status(run->status).word,
-                                 status_words[run->status]};
-    char words[INPUT_MAX], *rest = words;
-    bool all = true;
-    memcpy(words, state->filter.text, sizeof words);
-    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
-        bool any = !*word;
-        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) any = any || strcasestr(texts[i], word);
-        all = all && any;
-    }
-    return all;
-}
-
-static double sort_key(const struct run_info *run, enum sort sort)
-{
-    const double values[SORT_COUNT] = {[SORT_STATUS] = run->status,
-                                       [SORT_LOSS] = run->final_loss,
-                                       [SORT_BEST] = run->best_val_loss,
-                                       [SORT_SPEED] = -run->tokens_per_sec};
-    return values[sort];
-}
-
-/* Sorts unknown numbers last and equal runs newest first. */
-static int compare_shown(const void *left, const void *right, void *opaque)
-{
-    const struct runs_state *state = opaque;
-    const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
-    double x = sort_key(a->run, state->sort), y = sort_key(b->run, state->sort);
-    int order = isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
-    if (state->sort == SORT_NAME) order = strcmp(a->run->name, b->run->name);
-    if (order == 0) order = (a > b) - (a < b);
-    return state->reverse ? -order : order;
+    return &state->listing.runs[state->listing.shown[row]];
 }
 
 /* The index of a run among the rows shown; shown_count: not shown. */
 static size_t row_of(const struct runs_state *state, const char *run_id)
 {
     size_t row = 0;
-    while (row < state->shown_count && strcmp(state->shown[row]->run->id, run_id) != 0) row++;
+    while (row < state->listing.shown_count && strcmp(run_at(state, row)->id, run_id) != 0) row++;
     return row;
 }
 
 /* Selects a row: beyond the end the last; none if no row is shown. */
 static void select_row(struct runs_state *state, size_t row)
 {
-    if (row >= state->shown_count) row = state->shown_count ? state->shown_count - 1 : 0;
-    snprintf(state->selected, sizeof state->selected, "%s",
-             state->shown_count ? state->shown[row]->run->id : "");
+    size_t count = state->listing.shown_count;
+    if (row >= count) row = count ? count - 1 : 0;
+    snprintf(state->selected, sizeof state->selected, "%s", count ? run_at(state, row)->id : "");
 }
 
-/* Updates the rows shown. A selected run that is not shown any more gives way to `row`. */
+/* Takes deleted runs out of the rows. A selected run that is not shown any more gives way to `row`. */
 static void arrange(struct runs_state *state, size_t row)
 {
-    state->shown_count = 0;
-    for (size_t i = 0; i < state->count; i++)
-        if (passes(state, state->rows[i].run)) state->shown[state->shown_count++] = &state->rows[i];
-    qsort_r(state->shown, state->shown_count, sizeof *state->shown, compare_shown, state);
-    if (row_of(state, state->selected) == state->shown_count) select_row(state, row);
-}
-
-/* --- telling runs of one name apart --- */
-
-static int compare_names(const void *left, const void *right)
-{
-    const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
-    return strcmp(a->run->name, b->run->name);
-}
-
-static void tag_rows(struct runs_state *state)
-{
-    enum { STAMP = 15 }; /* YYYYMMDD-HHMMSS */
-    struct row **by_name = state->shown;
-    for (size_t i = 0; i < state->count; i++) by_name[i] = &state->rows[i];
-    qsort(by_name, state->count, sizeof *by_name, compare_names);
-    state->tag_width = 0;
-    for (size_t i = 0; i < state->count; i++) {
-        const struct run_info *run = by_name[i]->run;
-        size_t n = strlen(run->name);
-        bool ours = strlen(run->id) > STAMP + n && strncmp(run->id + STAMP + 1, run->name, n) == 0;
-        bool shared = (i && compare_names(&by_name[i - 1], &by_name[i]) == 0) ||
-                      (i + 1 < state->count && compare_names(&by_name[i + 1], &by_name[i]) == 0);
-        if (shared)
-            snprintf(by_name[i]->tag, TAG_MAX, "%.*s%s", ours ? STAMP : TAG_MAX, run->id,
-                     ours ? run->id + STAMP + 1 + n : "");
-        if ((int)strlen(by_name[i]->tag) > state->tag_width) state->tag_width = (int)strlen(by_name[i]->tag);
+    struct listing *listing = &state->listing;
+    size_t kept = 0;
+    state->marked_shown = 0;
+    for (size_t i = 0; i < listing->shown_count; i++) {
+        const char *id = run_at(state, i)->id;
+        if (state->deleted.count && run_set_has(&state->deleted, id)) continue;
+        listing->shown[kept++] = listing->shown[i];
+        state->marked_shown += state->marked.count && run_set_has(&state->marked, id);
     }
+    listing->shown_count = kept;
+    if (row_of(state, state->selected) == kept) select_row(state, row);
+}
+
+/* Sets columns, filter and order, and lets the settings remember them. */
+static enum status apply(struct workbench *workbench, struct runs_state *state, struct err *err)
+{
+    size_t row = row_of(state, state->selected);
+    struct listing_request request = {state->columns, state->filter.text, state->sort};
+    enum status status = listing_set(&state->listing, workbench->store, &request, false, err);
+    if (status) return status;
+    settings_set(&workbench->settings, "runs.filter", state->filter.text);
+    settings_set(&workbench->settings, "runs.sort", state->sort);
+    arrange(state, row);
+    return STATUS_OK;
+}
+
+/* Takes columns, filter and order from the settings. What no longer exists in an order is left out. */
+static enum status recall(struct workbench *workbench, struct runs_state *state, struct err *err)
+{
+    const char *columns = settings_get(&workbench->settings, "runs.columns"),
+               *filter = settings_get(&workbench->settings, "runs.filter"),
+               *sort = settings_get(&workbench->settings, "runs.sort");
+    snprintf(state->columns, sizeof state->columns, "%s", columns && *columns ? columns : RUN_CELLS_DEFAULT);
+    input_set(&state->filter, filter ? filter : "");
+    snprintf(state->sort, sizeof state->sort, "%s", sort ? sort : "");
+    enum status status = apply(workbench, state, err);
+    if (status != STATUS_USAGE) return status;
+    state->sort[0] = '\0';
+    return apply(workbench, state, err);
 }
 
 /* --- reading --- */
@@ -146,225 +104,153 @@ static void tag_rows(struct runs_state *state)
 /* Reads all runs anew; on failure the old ones stay. */
 static enum status read_runs(struct workbench *workbench, struct runs_state *state, struct err *err)
 {
-    struct arena arena = {0};
-    struct run_info *runs;
-    size_t count;
-    enum status status = run_list(workbench->store, &arena, &runs, &count, err);
-    struct row *rows = status ? NULL : arena_alloc_array(&arena, count + 1, sizeof *rows);
-    struct row **shown = status ? NULL : arena_alloc_array(&arena, count + 1, sizeof *shown);
-    if (!rows || !shown) {
-        arena_release(&arena);
-        return status ? status : err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
-    }
     size_t row = row_of(state, state->selected);
+    enum status status = listing_read(&state->listing, workbench->store, err);
+    if (!status) status = run_stamps_make(&state->stamps, state->listing.runs, state->listing.count, err);
+    if (status) return status;
     state->live = 0;
-    for (size_t i = 0; i < count; i++) {
-        rows[i].run = &runs[i];
-        state->live += label_is_live(runs[i].status);
-    }
-    arena_release(&state->arena);
-    state->arena = arena;
-    state->rows = rows;
-    state->shown = shown;
-    state->count = count;
-    tag_rows(state);
+    for (size_t i = 0; i < state->listing.count; i++)
+        state->live += label_is_live(state->listing.runs[i].status);
     arrange(state, row);
     return STATUS_OK;
 }
 
 /* Selects a run if it still exists; clears a filter that hides it, or keys would act on another run. */
-static void select_run(struct runs_state *state, const char *run_id)
+static void select_run(struct workbench *workbench, struct runs_state *state, const char *run_id)
 {
-    for (size_t i = 0; i < state->count; i++)
-        if (strcmp(state->rows[i].run->id, run_id) == 0) {
-            snprintf(state->selected, sizeof state->selected, "%s", run_id);
-            if (row_of(state, run_id) == state->shown_count) input_set(&state->filter, "");
-            arrange(state, 0);
-        }
+    bool exists = false;
+    for (size_t i = 0; i < state->listing.count; i++)
+        exists = exists || strcmp(state->listing.runs[i].id, run_id) == 0;
+    if (!exists) return;
+    snprintf(state->selected, sizeof state->selected, "%s", run_id);
+    if (row_of(state, run_id) == state->listing.shown_count && state->filter.text[0]) {
+        input_set(&state->filter, "");
+        workbench_did(workbench, apply(workbench, state, &workbench->err));
+    }
+    arrange(state, 0);
 }
 
 static enum status runs_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
+    struct runs_state *state = opaque;
     (void)argument;
-    return read_runs(workbench, opaque, err);
+    state->store = workbench->store;
+    enum status status = read_runs(workbench, state, err);
+    return status ? status : recall(workbench, state, err);
 }
 
 static void runs_close(void *opaque)
 {
     struct runs_state *state = opaque;
-    for (int i = 0; i < SPARKS; i++) series_release(&state->sparks[i].series);
-    arena_release(&state->arena);
+    for (size_t i = 0; i < state->deleted.count; i++) /* one that has been resumed meanwhile stays */
+        (void)run_delete(state->store, state->deleted.ids[i], NULL);
+    run_set_release(&state->deleted);
+    run_set_release(&state->marked);
+    run_curves_release(&state->curves);
+    listing_release(&state->listing);
+    run_stamps_release(&state->stamps);
 }
 
 static bool runs_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct runs_state *state = opaque;
+    const char *columns = settings_get(&workbench->settings, "runs.columns");
     launch_reap();
     if (!store_changed && !state->live)
-        return state->count > 0 && (int64_t)workbench->now % 60 == 0; /* ages */
+        return state->listing.count > 0 && (int64_t)workbench->now % 60 == 0; /* ages */
     workbench_did(workbench, read_runs(workbench, state, &workbench->err));
-    if (workbench->visited[0]) select_run(state, workbench->visited);
+    if (strcmp(columns && *columns ? columns : RUN_CELLS_DEFAULT, state->columns) != 0) /* by columns_view */
+        workbench_did(workbench, recall(workbench, state, &workbench->err));
+    if (workbench->visited[0]) select_run(workbench, state, workbench->visited);
     workbench->visited[0] = '\0';
     return true;
 }
 
-/* The small curve of a run, read when its row is drawn and the run has new steps. */
-static const struct series *spark_of(struct workbench *workbench, struct runs_state *state,
-                                     const struct run_info *run)
-{
-    uint32_t hash = 2166136261u;
-    for (const char *c = run->id; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
-    struct spark *spark = &state->sparks[hash % SPARKS];
-    enum status status = STATUS_OK;
-    if (strcmp(spark->id, run->id) != 0) {
-        status = series_read(workbench->store, run->id, METRIC_LOSS, 0, -1, SPARK_POINTS, &spark->series,
-                             &workbench->err);
-        memcpy(spark->id, run->id, sizeof spark->id);
-    } else if (spark->steps != run->steps) {
-        status = series_update(workbench->store, run->id, &spark->series, &workbench->err);
-    }
-    spark->steps = run->steps;
-    if (workbench_did(workbench, status)) return &spark->series;
-    spark->id[0] = '\0';
-    return NULL;
-}
-
 /* --- drawing --- */
-
-enum column {
-    COL_STATUS,
-    COL_NAME,
-    COL_PROGRESS,
-    COL_LOSS,
-    COL_BEST,
-    COL_SPEED,
-    COL_TIME,
-    COL_CURVE,
-    COL_COUNT
-};
-
-static const struct table_column columns[COL_COUNT] = {
-    [COL_STATUS] = {"status", 12, 12, 0, false},     [COL_NAME] = {"name", 12, 40, 0, false},
-    [COL_PROGRESS] = {"progress", 10, 36, 2, false}, [COL_LOSS] = {"loss", 6, 7, 1, true},
-    [COL_BEST] = {"best", 6, 16, 3, true},           [COL_SPEED] = {"tok/s", 6, 7, 5, true},
-    [COL_TIME] = {"time", 8, 13, 4, true},           [COL_CURVE] = {"curve", 8, 48, 6, false},
-};
 
 static int column_gap(const struct grid *grid)
 {
     return grid->w < 100 ? 1 : 2;
 }
 
-static void draw_progress(struct grid *grid, int x, int y, int w, const struct run_info *run)
+/* Tags and notes take no room while no run has any. */
+static bool is_unused(const struct listing *listing, int column)
 {
-    enum { PERCENT = 5, STEPS = 12 };
-    struct pen pen = {grid, x, y, x + w};
-    double fraction = label_progress(run);
-    bool steps = w >= 28;
-    int gauge = w - PERCENT - (steps ? STEPS : 0);
-    char text[48];
-    gauge_draw(grid, x, y, gauge, label_status(run->status).style, fraction);
-    pen.x += gauge;
-    if (isnan(fraction))
-        pen_print(&pen, STYLE_DIM, 0, "   ?%%");
-    else
-        pen_print(&pen, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
-    snprintf(text, sizeof text, "%s/%s", TEXT_COUNT(run->steps > 0 ? run->steps : 0),
-             TEXT_COUNT(run->total_steps));
-    if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);
+    const struct field *field = &listing->fields[column].field;
+    if (field->made != MADE_TAGS && field->column != &store_columns[COLUMN_RUNS_note]) return false;
+    for (size_t i = 0; i < listing->shown_count; i++)
+        if (listing_value(listing, column, listing->shown[i])->known) return false;
+    return true;
 }
 
-/* Sets the widths of the columns that fit; the name column has room for tags. */
-static void fit_columns(const struct runs_state *state, const struct grid *grid, int widths[COL_COUNT])
+/* Chooses the widths of the columns that fit; the name column has room for stamps. */
+static void fit_columns(const struct runs_state *state, const struct grid *grid,
+                        struct table_column columns[LISTING_COLUMNS_MAX], int widths[LISTING_COLUMNS_MAX])
 {
     enum { NAME_LEAST = 6 };
-    struct table_column fitted[COL_COUNT];
-    memcpy(fitted, columns, sizeof fitted);
-    int least = state->tag_width ? NAME_LEAST + 1 + state->tag_width : 0;
-    if (least > fitted[COL_NAME].min) fitted[COL_NAME].min = least;
-    table_fit(fitted, COL_COUNT, grid->w - 2, column_gap(grid), widths);
-}
-
-/* Formats a numeric cell and returns its style. The time is the time left, or how long ago the run ended. */
-static enum style cell_text(const struct run_info *run, enum column column, int w, double now, char *buf,
-                            size_t size)
-{
-    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
-    snprintf(buf, size, "--");
-    if (column == COL_TIME && !isnan(eta)) {
-        snprintf(buf, size, w >= 12 ? "ETA %s" : "%s", CLOCK_DURATION(eta));
-        return STYLE_TEXT;
+    const struct listing *listing = &state->listing;
+    int least = state->stamps.width ? NAME_LEAST + 1 + state->stamps.width : 0;
+    for (int c = 0; c < listing->column_count; c++) {
+        columns[c] = run_cell_column(&listing->fields[c].field, c);
+        if (is_unused(listing, c)) columns[c].min = 0;
+        if (strcmp(listing->fields[c].field.name, "name") == 0 && least > columns[c].min)
+            columns[c].min = least;
     }
-    if (column == COL_TIME && run->status != RUN_PAUSED)
-        label_age(since > 0 ? since : run->created_at, now, buf, size);
-    if (column == COL_LOSS && run->loss_recorded) {
-        axis_format(run->final_loss, buf, size);
-        return isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD;
-    }
-    if (column == COL_BEST && run->best_step >= 0) {
-        axis_format(run->best_val_loss, buf, size);
-        if (w >= 15) snprintf(buf, size, "%s @%-6" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
-        return STYLE_BEST;
-    }
-    if (column == COL_SPEED && run->tokens_per_sec > 0) text_format_count(run->tokens_per_sec, buf, size);
-    return column == COL_SPEED && label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM;
+    table_fit(columns, listing->column_count, grid->w - 2, column_gap(grid), widths);
 }
 
 static void draw_row(struct workbench *workbench, struct runs_state *state, struct grid *grid, int y,
-                     const int *widths, const struct row *row)
+                     const int *widths, size_t number)
 {
-    const struct run_info *run = row->run;
-    const struct series *series =
-        widths[COL_CURVE] && run->steps > 0 ? spark_of(workbench, state, run) : NULL;
-    struct status_label status = label_status(run->status);
-    char text[64];
-    int tag_w = (int)strlen(row->tag);
-    for (int c = 0, x = 1; c < COL_COUNT; c++) {
+    const struct listing *listing = &state->listing;
+    const struct run_info *run = &listing->runs[number];
+    for (int c = 0, x = 1; c < listing->column_count; c++) {
+        const struct field *field = &listing->fields[c].field;
+        const struct series *curve = NULL;
         struct pen pen = {grid, x, y, x + widths[c]};
         if (!widths[c]) continue;
         x = pen.end + column_gap(grid);
-        if (c == COL_STATUS) {
-            grid_put(grid, pen.x, y, status.symbol, status.style, ATTR_BOLD);
-            pen.x += 2;
-            pen_print(&pen, status.style, 0, "%s", status.word);
-        } else if (c == COL_NAME) {
-            pen.x += grid_text(grid, pen.x, y, widths[c] - (tag_w ? tag_w + 1 : 0), STYLE_TEXT, ATTR_BOLD,
-                               run->name) +
-                     1;
-            pen_print(&pen, STYLE_DIM, 0, "%s", row->tag);
-        } else if (c == COL_PROGRESS) {
-            draw_progress(grid, pen.x, y, widths[c], run);
-        } else if (c == COL_CURVE && series) {
-            sparkline_draw(grid, pen.x, y, widths[c], STYLE_TRAIN, series->points, series->count);
-        } else if (c != COL_CURVE) {
-            enum style style = cell_text(run, (enum column)c, widths[c], workbench->now, text, sizeof text);
-            pen_print_right(&pen, style, 0, text);
+        if (field->made == MADE_CURVE) {
+            workbench->err.status = STATUS_OK;
+            curve = run_curve(&state->curves, workbench->store, run, &workbench->err);
+            if (!curve && run->steps > 0) workbench_did(workbench, workbench->err.status);
         }
+        run_cell_draw(pen, field, listing_value(listing, c, number), run, state->stamps.of[number], curve,
+                      workbench->now);
     }
 }
 
-static void draw_header(const struct runs_state *state, struct grid *grid, const int *widths, bool typing)
+static void draw_header(const struct runs_state *state, struct grid *grid, bool typing)
 {
-    static const char *const orders[SORT_COUNT] = {"newest first", "status",   "name",
-                                                   "loss",         "best val", "tok/s"};
+    const struct listing *listing = &state->listing;
+    const struct filter_problem *problem = &listing->filter.problem;
+    size_t count = listing->count - state->deleted.count;
     struct pen pen = {grid, 1, 0, grid->w - 1};
-    char order[64];
+    char order[INPUT_MAX + 8];
     pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "anneal");
     pen.x += 2;
-    pen_print(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", state->count,
-              text_plural((int64_t)state->count), state->live);
-    pen.x += 2;
-    if (typing || state->filter.text[0]) {
-        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "/");
-        pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "%s", state->filter.text);
-        if (typing) grid_put(grid, pen.x, 0, ' ', STYLE_TEXT, ATTR_REVERSE);
+    bool filter = typing || state->filter.text[0];
+    if (!filter || grid->w >= 60) { /* else the filter takes the room */
+        pen_print(&pen, STYLE_TEXT, 0, "%zu run%s, %zu training", count, text_plural((int64_t)count),
+                  state->live);
         pen.x += 2;
-        pen_print(&pen, STYLE_DIM, 0, "%zu match%s", state->shown_count, state->shown_count == 1 ? "es" : "");
-        pen.x += 1;
     }
-    snprintf(order, sizeof order, "%s%s", orders[state->sort], state->reverse ? ", reversed" : "");
-    if (pen.end - pen.x > (int)strlen(order)) pen_print_right(&pen, STYLE_DIM, 0, order);
-    table_draw_titles(grid, 1, 1, columns, COL_COUNT, column_gap(grid), widths, ATTR_UNDERLINE);
+    if (filter) {
+        int room = pen.end - pen.x - 14; /* "9999 match" */
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "/");
+        pen.x += input_draw(grid, pen.x, 0, room, &state->filter, typing, problem->from,
+                            problem->why[0] ? problem->to : 0);
+        pen.x += typing ? 1 : 2;
+        pen_print(&pen, STYLE_DIM, 0, "%zu match%s", listing->shown_count,
+                  listing->shown_count == 1 ? "es" : "");
+        pen.x += 2;
+    }
+    if (state->marked_shown) {
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%zu marked", state->marked_shown);
+        pen.x += 2;
+    }
+    snprintf(order, sizeof order, "%s%s", *state->sort ? "by " : "newest first", state->sort);
+    if (pen.end - pen.x > glyph_text_width(order)) pen_print_right(&pen, STYLE_DIM, 0, order);
 }
 
 static void draw_empty(const struct runs_state *state, struct grid *grid, struct rect body)
@@ -381,8 +267,10 @@ static void draw_empty(const struct runs_state *state, struct grid *grid, struct
              program, program, program);
     struct rect area = {body.x + 3, body.y + 1, body.w - 4, body.h - 1};
     struct pen pen = {grid, area.x, area.y, area.x + area.w};
-    if (state->count)
+    if (state->listing.count > state->listing.hidden)
         pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", state->filter.text);
+    else if (state->listing.hidden)
+        pen_print(&pen, STYLE_DIM, 0, "All runs are archived: /archived shows them.");
     else
         wrap_draw(grid, area, STYLE_TEXT, teaching);
 }
@@ -391,52 +279,153 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
 {
     enum { HEADER = 2, FOOTER = 1 };
     struct runs_state *state = opaque;
+    const struct listing *listing = &state->listing;
     struct rect body = {0, HEADER, grid->w, grid->h - HEADER - FOOTER};
     size_t selected = row_of(state, state->selected);
-    int widths[COL_COUNT];
-    fit_columns(state, grid, widths);
-    draw_header(state, grid, widths, workbench->typing);
+    struct table_column columns[LISTING_COLUMNS_MAX];
+    int widths[LISTING_COLUMNS_MAX];
+    fit_columns(state, grid, columns, widths);
+    draw_header(state, grid, workbench->typing);
+    table_draw_titles(grid, 1, 1, columns, listing->column_count, column_gap(grid), widths, ATTR_UNDERLINE);
     state->page = (size_t)body.h;
-    if (!state->shown_count)
+    if (!listing->shown_count)
         draw_empty(state, grid, body);
     else
-        workbench_hint(workbench, state->shown[selected]->run->status);
-    table_scroll(&state->scroll, selected, state->shown_count, state->page);
-    for (size_t row = state->scroll; row < state->shown_count && row < state->scroll + state->page; row++) {
+        workbench_hint(workbench, run_at(state, selected)->status);
+    if (workbench->typing)
+        snprintf(workbench->remark, sizeof workbench->remark, "%s", listing->filter.problem.why);
+    table_scroll(&state->scroll, selected, listing->shown_count, state->page);
+    for (size_t row = state->scroll; row < listing->shown_count && row < state->scroll + state->page; row++) {
         int y = body.y + (int)(row - state->scroll);
-        draw_row(workbench, state, grid, y, widths, state->shown[row]);
+        const char *id = run_at(state, row)->id;
+        draw_row(workbench, state, grid, y, widths, listing->shown[row]);
         if (row == selected) grid_put(grid, 0, y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-        if (strcmp(workbench->compared, state->shown[row]->run->id) == 0)
-            grid_put(grid, 0, y, '=', STYLE_LR, ATTR_BOLD);
+        if (run_set_has(&state->marked, id)) grid_put(grid, 0, y, '*', STYLE_ACCENT, ATTR_BOLD);
+        if (strcmp(workbench->compared, id) == 0) grid_put(grid, 0, y, '=', STYLE_LR, ATTR_BOLD);
         if (row == selected) grid_mark(grid, (struct rect){0, y, grid->w, 1}, ATTR_REVERSE);
     }
 }
 
-/* --- keys --- */
+/* --- keys that arrange the list --- */
 
-static void set_filter(struct runs_state *state, uint32_t code)
+static void filter_key(struct workbench *workbench, struct runs_state *state, uint32_t code)
 {
-    size_t row = row_of(state, state->selected);
     if (code == K_ESCAPE)
         input_set(&state->filter, "");
-    else if (code < K_UP)
+    else if (code != K_ENTER)
         input_key(&state->filter, code);
-    arrange(state, row);
+    workbench_did(workbench, apply(workbench, state, &workbench->err));
 }
 
-static void delete_run(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
-                       bool confirmed)
+/* Sorts by the column after the one that sorts now; after the last by none, the newest first. Counts begin
+ * with the highest. */
+static void sort_by_next(struct runs_state *state)
 {
-    char question[RUN_NAME_MAX + 64];
-    if (label_is_live(run->status)) {
-        workbench_say(workbench, "%s is training: stop it before deleting it", run->name);
-    } else if (!confirmed) {
-        snprintf(question, sizeof question, "Delete %s with its history and checkpoints?", run->name);
-        workbench_ask(workbench, ACTION_DELETE, question);
-    } else if (workbench_did(workbench, run_delete(workbench->store, run->id, &workbench->err))) {
-        workbench_say(workbench, "%s is deleted", run->name);
-        workbench_did(workbench, read_runs(workbench, state, &workbench->err));
+    const struct listing *listing = &state->listing;
+    const char *now = state->sort + (*state->sort == '-');
+    int c = -1;
+    while (*now && ++c < listing->column_count) {
+        const char *name = listing->fields[c].field.name;
+        if (strncmp(now, name, strlen(name)) == 0 && strchr(",", now[strlen(name)])) break;
     }
+    while (++c < listing->column_count && listing->fields[c].field.made == MADE_CURVE) continue;
+    state->sort[0] = '\0';
+    if (c < listing->column_count)
+        snprintf(state->sort, sizeof state->sort, "%s%s",
+                 listing->fields[c].field.unit == UNIT_COUNT ? "-" : "", listing->fields[c].field.name);
+}
+
+static void reverse(struct runs_state *state)
+{
+    char sort[INPUT_MAX];
+    snprintf(sort, sizeof sort, "%s", *state->sort ? state->sort : "-created_at");
+    if (*sort == '-')
+        snprintf(state->sort, sizeof state->sort, "%s", sort + 1);
+    else
+        snprintf(state->sort, sizeof state->sort, "-%.*s", INPUT_MAX - 2, sort);
+    if (strcmp(state->sort, "-created_at") == 0) state->sort[0] = '\0'; /* as it is without an order */
+}
+
+/* Sets the order typed; one that is wrong can be typed on. */
+static void sort_by(struct workbench *workbench, struct runs_state *state, bool entered)
+{
+    char old[INPUT_MAX];
+    if (!entered) {
+        workbench_prompt(workbench, ACTION_SORT_BY, "sort by", state->sort);
+        return;
+    }
+    memcpy(old, state->sort, sizeof old);
+    snprintf(state->sort, sizeof state->sort, "%s", workbench->answer.text);
+    if (workbench_did(workbench, apply(workbench, state, &workbench->err))) return;
+    memcpy(state->sort, old, sizeof old);
+    workbench->prompted = ACTION_SORT_BY;
+}
+
+static void mark(struct runs_state *state, const struct run_info *run)
+{
+    if (run_set_has(&state->marked, run->id))
+        run_set_remove(&state->marked, run->id);
+    else
+        run_set_add(&state->marked, run->id);
+    size_t row = row_of(state, run->id);
+    arrange(state, row);
+    if (row + 1 < state->listing.shown_count) select_row(state, row + 1);
+}
+
+static void mark_all(struct runs_state *state)
+{
+    bool none = state->marked_shown == state->listing.shown_count;
+    for (size_t row = 0; row < state->listing.shown_count; row++)
+        (none ? run_set_remove : run_set_add)(&state->marked, run_at(state, row)->id);
+    arrange(state, 0);
+}
+
+/* --- keys that change runs --- */
+
+/* Lists the runs that a key acts on in `out`, which has room for all: those that are marked and shown or, if
+ * there are none, `selected`. Returns how many. */
+static size_t find_targets(const struct runs_state *state, const struct run_info *selected,
+                           const struct run_info **out)
+{
+    size_t n = 0;
+    if (!state->marked_shown) out[n++] = selected;
+    for (size_t row = 0; state->marked_shown && row < state->listing.shown_count; row++)
+        if (run_set_has(&state->marked, run_at(state, row)->id)) out[n++] = run_at(state, row);
+    return n;
+}
+
+static void undo_delete(struct workbench *workbench, struct runs_state *state)
+{
+    size_t count = state->deleted.count;
+    run_set_release(&state->deleted);
+    workbench_did(workbench, apply(workbench, state, &workbench->err));
+    workbench_say(workbench, count ? "%zu run%s brought back" : "no run was deleted", count,
+                  text_plural((int64_t)count));
+}
+
+/* Changes the marked runs or the selected one, as far as run_change knows the action. */
+static bool change_key(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
+                       enum action action, uint32_t code)
+{
+    struct arena arena = {0};
+    const struct run_info **targets =
+        arena_alloc_array(&arena, state->listing.shown_count + 1, sizeof *targets);
+    bool known = targets && run_change_knows(action);
+    if (known) {
+        size_t count = find_targets(state, run, targets), row = row_of(state, state->selected);
+        if (!run_change_takes_many(action)) targets[0] = run, count = 1;
+        bool done = run_change(workbench, targets, count, action, code);
+        for (size_t i = 0; done && action == ACTION_DELETE && i < count; i++) {
+            run_set_add(&state->deleted, targets[i]->id);
+            if (strcmp(workbench->compared, targets[i]->id) == 0) workbench->compared[0] = '\0';
+        }
+        if (done && action == ACTION_DELETE)
+            arrange(state, row);
+        else if (done)
+            workbench_did(workbench, read_runs(workbench, state, &workbench->err));
+    }
+    arena_release(&arena);
+    return known;
 }
 
 static void choose_compared(struct workbench *workbench, const struct run_info *run)
@@ -449,49 +438,56 @@ static void choose_compared(struct workbench *workbench, const struct run_info *
                   run->name);
 }
 
-/* Handles the keys that act on the selected run. */
+/* Handles the keys that act on the selected run, or on the marked ones. */
 static void run_key(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
-                    enum action action, bool confirmed)
+                    enum action action, uint32_t code)
 {
     if (action == ACTION_OPEN)
         workbench_push(workbench, &run_view, run->id);
+    else if (action == ACTION_MARK)
+        mark(state, run);
+    else if (action == ACTION_MARK_ALL)
+        mark_all(state);
     else if (action == ACTION_COMPARE)
         choose_compared(workbench, run);
-    else if (action == ACTION_DELETE)
-        delete_run(workbench, state, run, confirmed);
+    else if (change_key(workbench, state, run, action, code))
+        return;
     else if (action == ACTION_RESUME)
-        workbench_resume(workbench, run, confirmed);
+        workbench_resume(workbench, run, code == K_CONFIRMED);
     else
-        workbench_order(workbench, run, action, confirmed);
+        workbench_order(workbench, run, action, code == K_CONFIRMED);
 }
 
 static void runs_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct runs_state *state = opaque;
     size_t row = row_of(state, state->selected);
-    const struct run_info *run = row < state->shown_count ? state->shown[row]->run : NULL;
+    const struct run_info *run = row < state->listing.shown_count ? run_at(state, row) : NULL;
     bool empty = !state->filter.text[0];
-    if (keys_move(action, &row, state->shown_count, state->page)) {
+    if (code != K_ENTERED && keys_move(action, &row, state->listing.shown_count, state->page)) {
         select_row(state, row);
     } else if (workbench->typing) {
         if (code == K_ENTER || code == K_ESCAPE || (code == K_BACKSPACE && empty)) workbench->typing = false;
-        set_filter(state, code);
+        filter_key(workbench, state, code);
     } else if (action == ACTION_BACK && !empty) {
-        set_filter(state, K_ESCAPE);
+        filter_key(workbench, state, K_ESCAPE);
     } else if (action == ACTION_BACK) {
         workbench->left = true;
     } else if (action == ACTION_NEW) {
         workbench_push(workbench, &form_view, NULL);
+    } else if (action == ACTION_COLUMNS) {
+        workbench_push(workbench, &columns_view, NULL);
     } else if (action == ACTION_FILTER) {
         workbench->typing = true;
+    } else if (action == ACTION_SORT_BY) {
+        sort_by(workbench, state, code == K_ENTERED);
     } else if (action == ACTION_SORT || action == ACTION_REVERSE) {
-        if (action == ACTION_SORT)
-            state->sort = (enum sort)((state->sort + 1) % SORT_COUNT);
-        else
-            state->reverse = !state->reverse;
-        arrange(state, row);
+        (action == ACTION_SORT ? sort_by_next : reverse)(state);
+        workbench_did(workbench, apply(workbench, state, &workbench->err));
+    } else if (action == ACTION_UNDO) {
+        undo_delete(workbench, state);
     } else if (run) {
-        run_key(workbench, state, run, action, code == K_CONFIRMED);
+        run_key(workbench, state, run, action, code);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
@@ -49,6 +50,7 @@ enum status workbench_open(const struct workbench_options *options, struct workb
     workbench->now = clock_wall();
     workbench->second = (int64_t)workbench->now;
     enum status status = store_open(options->home, true, &workbench->store, err);
+    if (!status) settings_open(&workbench->settings, store_home(workbench->store));
     if (!status) workbench->version = store_version(workbench->store);
     if (!status) status = push(workbench, options->list, NULL, err);
     if (!status && options->run_id) status = push(workbench, options->run, options->run_id, err);
@@ -69,6 +71,7 @@ void workbench_close(struct workbench *workbench)
     if (!workbench) return;
     while (workbench->depth > 0) pop(workbench);
     launch_release(&workbench->resuming);
+    (void)settings_close(&workbench->settings, NULL); /* a folder that is read-only remembers nothing */
     store_close(workbench->store);
     free(workbench);
 }
@@ -127,16 +130,29 @@ static void help_key(struct workbench *workbench, uint32_t code)
     workbench->helping = keys_move(action, &workbench->help_scroll, SIZE_MAX, PAGE);
 }
 
+static void prompt_key(struct workbench *workbench, uint32_t code)
+{
+    enum action prompted = workbench->prompted;
+    if (code == K_ENTER || code == K_ESCAPE) workbench->prompted = ACTION_NONE;
+    if (code == K_ENTER)
+        top_ops(workbench)->key(workbench, top_state(workbench), prompted, K_ENTERED);
+    else if (code != K_ESCAPE)
+        input_key(&workbench->answer, code);
+}
+
 void workbench_key(struct workbench *workbench, uint32_t code)
 {
     if (code == K_NONE || workbench->left) return;
     enum action asked = workbench->asked;
     drop_message(workbench);
     const struct view_ops *ops = top_ops(workbench);
-    bool text = workbench->typing && code >= ' ' && code != K_BACKSPACE && code < K_UP;
+    bool text =
+        (workbench->typing || workbench->prompted) && code >= ' ' && code != K_BACKSPACE && code < K_UP;
     enum action action = text ? ACTION_NONE : key_action(ops->context, code);
     if (action == ACTION_LEAVE) {
         workbench->left = true;
+    } else if (workbench->prompted) {
+        prompt_key(workbench, code);
     } else if (asked) {
         bool yes = key_action(CONTEXT_CONFIRM, code) == ACTION_YES;
         if (yes) ops->key(workbench, top_state(workbench), asked, K_CONFIRMED);
@@ -157,12 +173,22 @@ static void draw_footer(struct workbench *workbench, struct grid *grid)
 {
     int rows = workbench->message[0] ? wrap_rows(workbench->message, grid->w - 2) : 1;
     if (rows > grid->h / 2) rows = grid->h / 2;
-    struct rect area = {0, grid->h - rows, grid->w, rows}, words = {1, area.y, grid->w - 2, rows};
+    bool prompt = workbench->prompted != ACTION_NONE;
+    int above = prompt && workbench->message[0] ? 1 : 0; /* a message is above the line that is typed */
+    struct rect area = {0, grid->h - rows - above, grid->w, rows + above},
+                words = {1, area.y, grid->w - 2, rows};
     grid_fill(grid, area, ' ', STYLE_TEXT, 0);
+    if (prompt) {
+        struct pen pen = {grid, 1, grid->h - 1, grid->w - 1};
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s ", workbench->label);
+        input_draw(grid, pen.x, pen.y, pen.end - pen.x, &workbench->answer, true, 0, 0);
+    }
     if (workbench->message[0]) {
         wrap_draw(grid, words, workbench->message_style, workbench->message);
         grid_mark(grid, words, ATTR_BOLD);
-    } else {
+    } else if (workbench->remark[0] && !prompt) {
+        grid_text(grid, 1, area.y, grid->w - 2, STYLE_WARN, ATTR_BOLD, workbench->remark);
+    } else if (!prompt) {
         keys_draw_hints(grid, area, top_ops(workbench)->context, workbench->no_hint);
     }
 }
@@ -178,7 +204,8 @@ void workbench_draw(struct workbench *workbench, struct grid *grid)
         wrap_draw(grid, (struct rect){0, grid->h > 2 ? grid->h / 2 - 1 : 0, grid->w, 2}, STYLE_WARN, text);
         return;
     }
-    workbench->no_hint = 0;
+    memset(workbench->no_hint, 0, sizeof workbench->no_hint);
+    workbench->remark[0] = '\0';
     top_ops(workbench)->draw(workbench, top_state(workbench), grid);
     draw_footer(workbench, grid);
     if (workbench->helping) keys_draw_help(grid, top_ops(workbench)->context, &workbench->help_scroll);
@@ -214,7 +241,8 @@ void workbench_back(struct workbench *workbench)
 void workbench_hint(struct workbench *workbench, enum run_status status)
 {
     bool live = label_is_live(status);
-    workbench->no_hint |= live ? 1ull << ACTION_RESUME : 1ull << ACTION_PAUSE | 1ull << ACTION_STOP;
+    if (live) workbench->no_hint[ACTION_RESUME] = true;
+    if (!live) workbench->no_hint[ACTION_PAUSE] = workbench->no_hint[ACTION_STOP] = true;
 }
 
 void workbench_say(struct workbench *workbench, const char *format, ...)
@@ -238,6 +266,16 @@ void workbench_ask(struct workbench *workbench, enum action action, const char *
     workbench_say(workbench, "%s  (y: yes; any other key: no)", question);
     workbench->message_style = STYLE_WARN;
     workbench->asked = action;
+}
+
+void workbench_prompt(struct workbench *workbench, enum action action, const char *label, const char *text)
+{
+    char line[INPUT_MAX];
+    clean_line(line, sizeof line, text);
+    input_set(&workbench->answer, line);
+    snprintf(workbench->label, sizeof workbench->label, "%.*s", (int)utf8_cut(label, strnlen(label, 79)),
+             label);
+    workbench->prompted = action;
 }
 
 static int64_t order(struct workbench *workbench, const struct run_info *run, enum order_verb verb,

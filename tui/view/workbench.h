@@ -11,6 +11,7 @@
 #include "runs/store.h"
 #include "tui/view/keys.h"
 #include "tui/view/launch.h"
+#include "tui/view/settings.h"
 #include "tui/widget/grid.h"
 
 /* --- the form of a new run --- */
@@ -52,12 +53,12 @@ struct view_ops {
     bool (*read)(struct workbench *workbench, void *state, bool store_changed);
     void (*draw)(struct workbench *workbench, void *state, struct grid *grid);
     /* Also called with ACTION_NONE, for a `code` typed as text. K_CONFIRMED: the user answered yes to the
-     * view's question about `action`. */
+     * view's question about `action`. K_ENTERED: `answer` is the line of text that it asked for. */
     void (*key)(struct workbench *workbench, void *state, enum action action, uint32_t code);
     void (*close)(void *state); /* releases the contents of the state, not the state itself */
 };
 
-extern const struct view_ops runs_view, run_view, memory_view, profile_view, form_view;
+extern const struct view_ops runs_view, columns_view, run_view, memory_view, profile_view, form_view;
 
 struct workbench_options {
     const char *home;                /* the state folder; borrowed */
@@ -76,9 +77,12 @@ struct workbench {
     /* for views */
     struct workbench_options options;
     struct store *store;
-    double now;                /* Unix seconds of this wake-up */
-    uint64_t no_hint;          /* 1 << action: set by the topmost view's draw, for keys of no use now */
-    bool typing;               /* set by the topmost view: characters are text, not actions */
+    double now;                 /* Unix seconds of this wake-up */
+    bool no_hint[ACTION_COUNT]; /* set by the topmost view's draw, for keys of no use now */
+    char remark[200];         /* set by the topmost view's draw: in the last row instead of hints; "": none */
+    bool typing;              /* set by the topmost view: characters are text, not actions */
+    struct settings settings; /* remembered between starts */
+    struct input answer;      /* of workbench_prompt */
     char compared[RUN_ID_MAX]; /* the run whose loss is drawn for comparison; "": none */
     struct err err;            /* for calls that workbench_did checks */
     char visited[RUN_ID_MAX];  /* the run shown last, for the list to select; "": none */
@@ -97,8 +101,10 @@ struct workbench {
     size_t help_scroll;
     char message[516]; /* in the last rows; "": none */
     enum style message_style;
-    double greeting_end; /* Unix seconds when the message goes by itself; 0: it waits for a key */
-    enum action asked;   /* subject of the question in `message`; ACTION_NONE: none */
+    double greeting_end;  /* Unix seconds when the message goes by itself; 0: it waits for a key */
+    enum action asked;    /* subject of the question in `message`; ACTION_NONE: none */
+    enum action prompted; /* subject of the line of text that is asked for; ACTION_NONE: none */
+    char label[80];       /* before that line */
 };
 
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err);
@@ -141,5 +147,8 @@ void workbench_resume(struct workbench *workbench, const struct run_info *run, b
 
 /* Asks a yes/no question about `action` in the last row. */
 void workbench_ask(struct workbench *workbench, enum action action, const char *question);
+
+/* Asks for a line of text about `action` in the last row, with `text` to begin with. Esc gives none. */
+void workbench_prompt(struct workbench *workbench, enum action action, const char *label, const char *text);
 
 #endif

@@ -180,3 +180,16 @@ void fill_quiet(struct fill_quiet *quiet, const char *name)
     quiet->store = store_fixture_open(quiet->home);
     assert_int_equal(run_lock_acquire(quiet->store, run.id, &quiet->lock, &err), STATUS_OK);
 }
+
+void fill_thirty(const char *name, char *home, size_t size)
+{
+    char id[RUN_ID_MAX];
+    store_fixture_home(name, home, size);
+    store_fixture_run(home, "first", id);
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 0 union all select i + 1 from n where i < 29)"
+                      " insert into runs(id, name, status, created_at, ended_at, device, steps, total_steps)"
+                      " select printf('id-%02d', i), printf('run-%02d', i), 'finished', 1e9 - i * 100,"
+                      " 1e9 - i * 100 + 50, 'cpu', 10, 20 from n;"
+                      "delete from runs where name = 'first'");
+}

@@ -37,6 +37,9 @@ void fill_end(struct fill_run *run, enum run_status status, const char *message)
  * events. */
 void fill_five_hundred(const char *name, char *home, size_t size);
 
+/* A fresh home named `name` with run-00 … run-29, the first one the newest; their ids are id-00 … id-29. */
+void fill_thirty(const char *name, char *home, size_t size);
+
 /* A run whose trainer is this process, without further writes. */
 struct fill_quiet {
     char home[1024];

@@ -44,6 +44,11 @@ struct workbench *headless_open_with(const char *home, const char *run_id, const
     return workbench;
 }
 
+void headless_press(struct workbench *workbench, uint32_t code, int times)
+{
+    while (times-- > 0) workbench_key(workbench, code);
+}
+
 void headless_type(struct workbench *workbench, const char *text)
 {
     for (; *text; text++) workbench_key(workbench, (unsigned char)*text);

@@ -12,6 +12,7 @@ extern const struct form_field headless_fields[HEADLESS_FIELDS];
 /* On the run `run_id`; NULL: on the list. Close it with workbench_close. */
 struct workbench *headless_open(const char *home, const char *run_id);
 struct workbench *headless_open_with(const char *home, const char *run_id, const char *greeting);
+void headless_press(struct workbench *workbench, uint32_t code, int times);
 /* Each byte of `text` as a key. */
 void headless_type(struct workbench *workbench, const char *text);
 

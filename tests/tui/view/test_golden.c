@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <ctype.h>
@@ -131,6 +132,9 @@ static void expect_grid(const struct grid *grid, const char *name, bool styles)
 /* Opened, given these keys, drawn. */
 static void expect_picture(const char *name, const char *run_id, const char *typed, int w, int h)
 {
+    char settings[1100];
+    snprintf(settings, sizeof settings, "%s/workbench.ini", home);
+    unlink(settings); /* no filter of an earlier picture */
     struct workbench *workbench = headless_open(home, run_id);
     workbench_tick(workbench, now);
     headless_type(workbench, typed);

@@ -120,13 +120,14 @@ static void the_help_has_room_for_every_word(void **state)
 static void hints_always_show_the_way_back(void **state)
 {
     (void)state;
+    static const bool all[ACTION_COUNT];
     struct grid grid = {0};
     struct err err = {0};
     for (int w = 40; w <= 200; w++) {
         char row[1024];
         assert_int_equal(grid_resize(&grid, w, 1, &err), STATUS_OK);
         grid.level = GLYPHS_ASCII;
-        keys_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN, 0);
+        keys_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN, all);
         grid_row(&grid, 0, row, sizeof row);
         assert_non_null(strstr(row, "q back"));
         assert_non_null(strstr(row, "? help"));

@@ -1,0 +1,198 @@
+/* What a user makes of the list of runs: marks, tags, notes, names, an archive, columns, order and filter,
+ * and names that are hostile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <locale.h>
+#include <stdio.h>
+
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+
+static void marked_runs_are_changed_together(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_thirty("together", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "t");
+    headless_expect(workbench, 80, 24, 80, "tags of run-00:");
+    headless_type(workbench, "first qD\r"); /* letters are text */
+    assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'id-00'") == 2);
+    headless_expect(workbench, 120, 24, 120, "first qD");
+    headless_type(workbench, "t");
+    headless_press(workbench, K_BACKSPACE, 3);
+    headless_type(workbench, " \"\r");
+    headless_expect(workbench, 80, 24, 80, "is no tag");
+    headless_press(workbench, K_BACKSPACE, 1);
+    headless_press(workbench, K_ENTER, 1);
+    assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'id-00'") == 1);
+    headless_press(workbench, K_DOWN, 1);
+    headless_type(workbench, "  "); /* run-01 and run-02 */
+    headless_expect(workbench, 80, 24, 80, "2 marked");
+    headless_expect_selected(workbench, "run-03");
+    assert_non_null(strstr(headless_row_with(workbench, 80, 24, "run-01"), "*"));
+    headless_type(workbench, "t+both\r");
+    assert_true(store_fixture_number(home, "select count(*) from tags where tag = 'both'") == 2);
+    headless_type(workbench, "A");
+    headless_expect(workbench, 80, 24, 80, "2 runs archived");
+    headless_expect_not(workbench, 80, 24, "run-01");
+    headless_type(workbench, "/tag=archived\r");
+    headless_expect(workbench, 80, 24, 80, "2 match");
+    headless_type(workbench, "A"); /* both are marked still */
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_expect(workbench, 80, 24, 80, "run-01");
+    headless_type(workbench, "Dy");
+    headless_expect(workbench, 80, 24, 80, "2 runs are deleted when you leave");
+    headless_expect(workbench, 80, 24, 80, "28 runs, 0 training");
+    headless_type(workbench, "ua"); /* all of them */
+    headless_expect(workbench, 80, 24, 80, "30 marked");
+    headless_type(workbench, "a");
+    headless_expect_not(workbench, 80, 24, "marked");
+    workbench_close(workbench);
+    assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
+}
+
+static void names_and_notes_are_changed_in_place(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_thirty("notes", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "R");
+    headless_press(workbench, K_CTRL('u'), 1);
+    headless_type(workbench, "another one\r");
+    headless_expect_selected(workbench, "another-one");
+    assert_true(store_fixture_number(home, "select id = 'id-00' from runs where name = 'another-one'") == 1);
+    headless_type(workbench, "R");
+    headless_press(workbench, K_CTRL('u'), 1);
+    headless_type(workbench, "x");
+    headless_press(workbench, K_ESCAPE, 1); /* as it was */
+    headless_expect_selected(workbench, "another-one");
+    headless_type(workbench, "Nto be looked at\r");
+    headless_type(workbench, "/looked\r");
+    headless_expect(workbench, 80, 24, 80, "1 matches");
+    workbench_close(workbench);
+}
+
+static void a_filter_that_is_not_understood_is_underlined_and_told(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_thirty("underlined", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "/run-1 los<3");
+    headless_expect(workbench, 120, 24, 120,
+                    "no column, key or metric is called \"los\"; did you mean \"loss\"?");
+    headless_expect(workbench, 120, 24, 120, "10 match"); /* the part that is understood counts */
+    struct grid grid = headless_draw(workbench, 120, 24);
+    int underlined = 0;
+    for (int x = 0; x < 120; x++)
+        if (grid.cells[x].attr & ATTR_UNDERLINE) {
+            assert_non_null(strchr("los", (int)grid.cells[x].glyph));
+            underlined++;
+        }
+    assert_int_equal(underlined, 3);
+    grid_release(&grid);
+    headless_press(workbench, K_LEFT, 2);
+    headless_type(workbench, "s"); /* loss<3 */
+    headless_expect_not(workbench, 120, 24, "is called");
+    headless_expect(workbench, 120, 24, 120, "0 match");
+    workbench_close(workbench);
+}
+
+static void columns_order_and_filter_are_remembered(void **state)
+{
+    (void)state;
+    char home[1024], path[1100], text[4096];
+    fill_thirty("remembered", home, sizeof home);
+    store_fixture_sql(home, "insert into params values('id-03', 'train.learning_rate', '0.125')");
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("; mine\n[later]\nother.key = kept\nruns.sort = -no_such_field\n", file);
+    fclose(file);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_expect(workbench, 80, 24, 80, "newest first"); /* what does not exist is forgotten */
+    headless_type(workbench, "v");
+    headless_expect(workbench, 80, 24, 80, "Columns 9 of");
+    headless_type(workbench, "/learning_rate\r");
+    headless_expect(workbench, 80, 24, 80, "train.learning_rate key of the configuration");
+    headless_type(workbench, " hhhhhhhhq"); /* shown, and moved before all others but one */
+    headless_expect(workbench, 120, 24, 120, "status learning_rate name");
+    headless_expect(workbench, 120, 24, 120, "0.125");
+    headless_type(workbench, "/run-0\roo");
+    workbench_close(workbench);
+    workbench = headless_open(home, NULL);
+    headless_expect(workbench, 120, 24, 120, "status learning_rate name");
+    headless_expect(workbench, 120, 24, 120, "/run-0 10 match by train.learning_rate");
+    headless_type(workbench, "v");
+    headless_press(workbench, K_CTRL('u'), 1);
+    headless_type(workbench, "q");
+    headless_expect_not(workbench, 120, 24, "learning_rate name");
+    workbench_close(workbench);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, "; mine\n[later]\nother.key = kept\nruns.sort = train.learning_rate\n"));
+    assert_non_null(strstr(text, "runs.filter = run-0\n"));
+}
+
+static void hostile_names_stay_in_their_cells(void **state)
+{
+    (void)state;
+    static const int widths[] = {40, 80, 120, 200};
+    char home[1024];
+    fill_thirty("cells", home, sizeof home);
+    store_fixture_sql(home, "update runs set name = '日本語のとても長い名前がここにあります', note = "
+                            "char(27) || '[31mred' where id = 'id-00';"
+                            "update runs set name = '🚀🚀' where id = 'id-01';"
+                            "update runs set name = char(27) || ']0;title' || char(7) where id = 'id-02';"
+                            "update runs set name = 'שלום עולם' where id = 'id-03';"
+                            "update runs set name = cast(x'ff80c3' as text) where id = 'id-04';"
+                            "update runs set name = '' where id = 'id-05'; update runs set name = 'e' || "
+                            "char(769) where id = 'id-06';"
+                            "insert into tags values('id-00', '実験')");
+    struct workbench *workbench = headless_open(home, NULL);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        struct grid grid = headless_draw(workbench, widths[i], 24);
+        char row[2048];
+        int column = -1;
+        for (int y = 2; y < 12; y++) {
+            grid_row(&grid, y, row, sizeof row);
+            assert_null(strpbrk(row, "\033\a"));
+            for (int x = 0, w = 0; x < grid.w; x += w) { /* the progress begins in one column */
+                w = glyph_width(grid.cells[y * grid.w + x].glyph);
+                if (w < 1) w = 1;
+                if (grid.cells[y * grid.w + x].glyph != 0x2588) continue;
+                if (column < 0) column = x;
+                assert_int_equal(x, column);
+                break;
+            }
+        }
+        grid_release(&grid);
+    }
+    headless_type(workbench, "/日本\r");
+    headless_expect(workbench, 80, 24, 80, "0 match"); /* each byte of a headless key is a character */
+    workbench_close(workbench);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marked_runs_are_changed_together),
+        cmocka_unit_test(names_and_notes_are_changed_in_place),
+        cmocka_unit_test(a_filter_that_is_not_understood_is_underlined_and_told),
+        cmocka_unit_test(columns_order_and_filter_are_remembered),
+        cmocka_unit_test(hostile_names_stay_in_their_cells),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,250 @@
+/* See run_cells.h. */
+#include "tui/view/run_cells.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "tui/view/labels.h"
+#include "tui/widget/axis.h"
+#include "tui/widget/bars.h"
+
+enum { CURVE_POINTS = 128 };
+
+/* ---- small curves ---- */
+
+void run_curves_release(struct run_curves *curves)
+{
+    for (int i = 0; i < CURVES; i++) series_release(&curves->of[i].series);
+}
+
+const struct series *run_curve(struct run_curves *curves, struct store *store, const struct run_info *run,
+                               struct err *err)
+{
+    enum status status = STATUS_OK;
+    size_t i = 0;
+    if (run->steps <= 0) return NULL;
+    while (i < CURVES && strcmp(curves->of[i].id, run->id) != 0) i++;
+    bool found = i < CURVES;
+    if (!found) i = curves->oldest++ % CURVES;
+    struct curve *curve = &curves->of[i];
+    if (!found)
+        status = series_read(store, run->id, METRIC_LOSS, 0, -1, CURVE_POINTS, &curve->series, err);
+    else if (curve->steps != run->steps)
+        status = series_update(store, run->id, &curve->series, err);
+    memcpy(curve->id, run->id, sizeof curve->id);
+    curve->steps = run->steps;
+    if (!status) return &curve->series;
+    curve->id[0] = '\0';
+    return NULL;
+}
+
+/* ---- stamps ---- */
+
+static int compare_names(const void *left, const void *right, void *opaque)
+{
+    const struct run_info *runs = opaque;
+    return strcmp(runs[*(const size_t *)left].name, runs[*(const size_t *)right].name);
+}
+
+static void stamp_run(const struct run_info *run, char stamp[STAMP_MAX])
+{
+    enum { DATE = 15 }; /* YYYYMMDD-HHMMSS */
+    char text[2 * RUN_ID_MAX];
+    size_t n = strlen(run->name);
+    bool ours = strlen(run->id) > DATE + n && strncmp(run->id + DATE + 1, run->name, n) == 0;
+    snprintf(text, sizeof text, "%.*s%s", ours ? DATE : RUN_ID_MAX, run->id,
+             ours ? run->id + DATE + 1 + n : "");
+    clean_line(stamp, STAMP_MAX, text);
+}
+
+enum status run_stamps_make(struct run_stamps *stamps, const struct run_info *runs, size_t count,
+                            struct err *err)
+{
+    struct run_stamps made = {0};
+    size_t *by_name = arena_alloc_array(&made.arena, count + 1, sizeof *by_name);
+    made.of = arena_alloc_array(&made.arena, count + 1, sizeof *made.of);
+    if (!by_name || !made.of) {
+        arena_release(&made.arena);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu runs", count);
+    }
+    for (size_t i = 0; i < count; i++) by_name[i] = i;
+    if (count) qsort_r(by_name, count, sizeof *by_name, compare_names, (void *)runs);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = runs[by_name[i]].name;
+        char *stamp = made.of[by_name[i]];
+        if ((i && strcmp(runs[by_name[i - 1]].name, name) == 0) ||
+            (i + 1 < count && strcmp(runs[by_name[i + 1]].name, name) == 0))
+            stamp_run(&runs[by_name[i]], stamp);
+        if (glyph_text_width(stamp) > made.width) made.width = glyph_text_width(stamp);
+    }
+    run_stamps_release(stamps);
+    *stamps = made;
+    return STATUS_OK;
+}
+
+void run_stamps_release(struct run_stamps *stamps)
+{
+    arena_release(&stamps->arena);
+    *stamps = (struct run_stamps){0};
+}
+
+/* ---- columns ---- */
+
+/* How the columns with a look of their own are drawn. */
+enum look {
+    LOOK_PLAIN,
+    LOOK_STATUS,
+    LOOK_NAME,
+    LOOK_PROGRESS,
+    LOOK_LOSS,
+    LOOK_BEST,
+    LOOK_SPEED,
+    LOOK_TIME,
+    LOOK_CURVE
+};
+
+static const struct {
+    const char *field;
+    enum look look;
+    struct table_column column;
+} looks[] = {
+    {"status", LOOK_STATUS, {"status", 12, 12, 0, false}},
+    {"name", LOOK_NAME, {"name", 12, 40, 0, false}},
+    {"progress", LOOK_PROGRESS, {"progress", 10, 36, 2, false}},
+    {"loss", LOOK_LOSS, {"loss", 6, 7, 1, true}},
+    {"best", LOOK_BEST, {"best", 6, 16, 3, true}},
+    {"tok/s", LOOK_SPEED, {"tok/s", 6, 7, 5, true}},
+    {"time", LOOK_TIME, {"time", 8, 13, 4, true}},
+    {"curve", LOOK_CURVE, {"curve", 8, 48, 6, false}},
+};
+enum { LOOKS = sizeof looks / sizeof *looks };
+
+static int look_of(const struct field *field)
+{
+    for (int i = 0; i < LOOKS; i++)
+        if (strcmp(looks[i].field, field->name) == 0) return i;
+    return -1;
+}
+
+struct table_column run_cell_column(const struct field *field, int place)
+{
+    int look = look_of(field);
+    if (look >= 0) return looks[look].column;
+    const char *dot = strrchr(field->name, '.');
+    bool text = field->unit == UNIT_TEXT || field->unit == UNIT_WORDS, time = field->unit == UNIT_TIME;
+    /* a key keeps its last part, which tells the most where there is little room */
+    struct table_column column = {dot ? dot + 1 : field->name,
+                                  time   ? 16
+                                  : text ? 8
+                                         : 7,
+                                  time ? 16 : 24, 7 + place, !text && !time};
+    int title = (int)strlen(column.title);
+    if (title > column.min) column.min = title < 12 ? title : 12;
+    if (!text && !time) column.max = title > 10 ? title : 10;
+    return column;
+}
+
+/* ---- cells ---- */
+
+static void draw_progress(struct pen pen, const struct run_info *run)
+{
+    enum { PERCENT = 5, STEPS = 12 };
+    double fraction = label_progress(run);
+    bool steps = pen.end - pen.x >= 28;
+    int gauge = pen.end - pen.x - PERCENT - (steps ? STEPS : 0);
+    char text[48];
+    gauge_draw(pen.grid, pen.x, pen.y, gauge, label_status(run->status).style, fraction);
+    pen.x += gauge;
+    if (isnan(fraction))
+        pen_print(&pen, STYLE_DIM, 0, "   ?%%");
+    else
+        pen_print(&pen, STYLE_TEXT, 0, "%4.0f%%", floor(fraction * 100));
+    snprintf(text, sizeof text, "%s/%s", TEXT_COUNT(run->steps > 0 ? run->steps : 0),
+             TEXT_COUNT(run->total_steps));
+    if (steps) pen_print_right(&pen, STYLE_DIM, 0, text);
+}
+
+/* A run whose newest loss is no number has diverged, whatever its trainer does. */
+static void draw_status(struct pen pen, const struct run_info *run)
+{
+    struct status_label status = label_status(run->status);
+    bool diverged = run->loss_recorded && !isfinite(run->final_loss);
+    grid_put(pen.grid, pen.x, pen.y, diverged ? '!' : status.symbol, diverged ? STYLE_BAD : status.style,
+             ATTR_BOLD);
+    pen.x += 2;
+    pen_print(&pen, diverged ? STYLE_BAD : status.style, 0, "%s", diverged ? "diverged" : status.word);
+}
+
+static void draw_name(struct pen pen, const struct run_info *run, const char *stamp)
+{
+    int stamp_w = glyph_text_width(stamp);
+    pen.x += grid_text(pen.grid, pen.x, pen.y, pen.end - pen.x - (stamp_w ? stamp_w + 1 : 0), STYLE_TEXT,
+                       ATTR_BOLD, run->name) +
+             1;
+    pen_print(&pen, STYLE_DIM, 0, "%s", stamp);
+}
+
+/* Formats a number that has a look of its own and returns its style. The time is the time left, or how long
+ * ago the run ended. */
+static enum style number_text(enum look look, const struct run_info *run, int w, double now, char *buf,
+                              size_t size)
+{
+    double eta = label_eta(run), since = isnan(run->ended_at) ? run->heartbeat : run->ended_at;
+    snprintf(buf, size, "--");
+    if (look == LOOK_TIME && !isnan(eta)) {
+        snprintf(buf, size, w >= 12 ? "ETA %s" : "%s", CLOCK_DURATION(eta));
+        return STYLE_TEXT;
+    }
+    if (look == LOOK_TIME && run->status != RUN_PAUSED)
+        label_age(since > 0 ? since : run->created_at, now, buf, size);
+    if (look == LOOK_LOSS && run->loss_recorded) {
+        axis_format(run->final_loss, buf, size);
+        return isfinite(run->final_loss) ? STYLE_TEXT : STYLE_BAD;
+    }
+    if (look == LOOK_BEST && run->best_step >= 0) {
+        axis_format(run->best_val_loss, buf, size);
+        if (w >= 15) snprintf(buf, size, "%s @%-6" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
+        return STYLE_BEST;
+    }
+    if (look == LOOK_SPEED && run->tokens_per_sec > 0) text_format_count(run->tokens_per_sec, buf, size);
+    return look == LOOK_SPEED && label_is_live(run->status) ? STYLE_SPEED : STYLE_DIM;
+}
+
+static void draw_plain(struct pen pen, const struct field *field, const struct field_value *value)
+{
+    char text[RUN_NOTE_MAX];
+    bool bad = value->known && !value->text && !isfinite(value->number);
+    enum style style = !value->known ? STYLE_DIM : bad ? STYLE_BAD : STYLE_TEXT;
+    field_show(field, value, text, sizeof text);
+    if (field->unit == UNIT_TEXT || field->unit == UNIT_WORDS || field->unit == UNIT_TIME)
+        pen_print(&pen, style, 0, "%s", text);
+    else
+        pen_print_right(&pen, style, 0, *text ? text : "--");
+}
+
+void run_cell_draw(struct pen pen, const struct field *field, const struct field_value *value,
+                   const struct run_info *run, const char *stamp, const struct series *curve, double now)
+{
+    char text[64];
+    int at = look_of(field), w = pen.end - pen.x;
+    enum look look = at < 0 ? LOOK_PLAIN : looks[at].look;
+    if (look == LOOK_PLAIN) {
+        draw_plain(pen, field, value);
+    } else if (look == LOOK_STATUS) {
+        draw_status(pen, run);
+    } else if (look == LOOK_NAME) {
+        draw_name(pen, run, stamp);
+    } else if (look == LOOK_PROGRESS) {
+        draw_progress(pen, run);
+    } else if (look == LOOK_CURVE) {
+        if (curve) sparkline_draw(pen.grid, pen.x, pen.y, w, STYLE_TRAIN, curve->points, curve->count);
+    } else {
+        enum style style = number_text(look, run, w, now, text, sizeof text);
+        pen_print_right(&pen, style, 0, text);
+    }
+}

@@ -1,0 +1,132 @@
+/* See run_change.h. */
+#include "tui/view/run_change.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "runs/annotation.h"
+#include "tui/view/labels.h"
+
+enum { WORDS_MAX = RUN_NAME_MAX + 16 };
+
+bool run_change_takes_many(enum action action)
+{
+    return action == ACTION_TAGS || action == ACTION_ARCHIVE || action == ACTION_DELETE;
+}
+
+bool run_change_knows(enum action action)
+{
+    return run_change_takes_many(action) || action == ACTION_NOTE || action == ACTION_RENAME;
+}
+
+/* Names the runs: a name, or "3 runs". */
+static const char *words_of(const struct run_info *const *runs, size_t count, char buf[WORDS_MAX])
+{
+    if (count > 1)
+        snprintf(buf, WORDS_MAX, "%zu runs", count);
+    else
+        clean_line(buf, WORDS_MAX, runs[0]->name);
+    return buf;
+}
+
+/* Checks that the runs can be deleted, and asks. */
+static bool delete_runs(struct workbench *workbench, const struct run_info *const *runs, size_t count,
+                        bool confirmed)
+{
+    char words[WORDS_MAX], question[WORDS_MAX + 64];
+    struct run_lock lock;
+    words_of(runs, count, words);
+    for (size_t i = 0; i < count; i++) {
+        if (label_is_live(runs[i]->status)) {
+            workbench_say(workbench, "%s is training: stop it before deleting it", runs[i]->name);
+            return false;
+        }
+        if (!workbench_did(workbench,
+                           run_lock_acquire(workbench->store, runs[i]->id, &lock, &workbench->err)))
+            return false;
+        run_lock_release(&lock); /* until then it can be resumed, and then stays */
+    }
+    if (confirmed) {
+        workbench_say(workbench, "%s %s deleted when you leave; u brings it back", words,
+                      count == 1 ? "is" : "are");
+    } else {
+        snprintf(question, sizeof question, "Delete %s with %s history and checkpoints?", words,
+                 count == 1 ? "its" : "their");
+        workbench_ask(workbench, ACTION_DELETE, question);
+    }
+    return confirmed;
+}
+
+/* Archives the runs, or brings all back if one of them is archived. */
+static bool archive(struct workbench *workbench, const struct run_info *const *runs, size_t count)
+{
+    char words[WORDS_MAX];
+    const char *change = "+" TAG_ARCHIVED;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < count; i++)
+        if (run_has_tag(runs[i], TAG_ARCHIVED)) change = "-" TAG_ARCHIVED;
+    for (size_t i = 0; !status && i < count; i++)
+        status = run_change_tags(workbench->store, runs[i]->id, &change, 1, &workbench->err);
+    if (workbench_did(workbench, status))
+        workbench_say(workbench,
+                      *change == '+' ? "%s archived: /archived shows what is" : "%s no longer archived",
+                      words_of(runs, count, words));
+    return !status;
+}
+
+/* Of one run all tags are replaced; of several some are added and removed. */
+static enum status set_tags(struct store *store, const struct run_info *const *runs, size_t count, char *text,
+                            struct err *err)
+{
+    enum status status = STATUS_OK;
+    const char *words[INPUT_MAX];
+    size_t n = 0;
+    if (count == 1) return run_set_tags(store, runs[0]->id, text, err);
+    for (char *word; (word = strsep(&text, " ,")) != NULL;)
+        if (*word) words[n++] = word;
+    for (size_t i = 0; !status && i < count; i++) status = run_change_tags(store, runs[i]->id, words, n, err);
+    return status;
+}
+
+static void prompt(struct workbench *workbench, const struct run_info *const *runs, size_t count,
+                   enum action action)
+{
+    char words[WORDS_MAX], label[WORDS_MAX + 32];
+    words_of(runs, count, words);
+    if (count > 1)
+        snprintf(label, sizeof label, "tags of %s, such as +new -old:", words);
+    else
+        snprintf(label, sizeof label, "%s of %s:",
+                 action == ACTION_TAGS   ? "tags"
+                 : action == ACTION_NOTE ? "note"
+                                         : "name",
+                 words);
+    workbench_prompt(workbench, action, label,
+                     count > 1               ? ""
+                     : action == ACTION_TAGS ? runs[0]->tags
+                     : action == ACTION_NOTE ? runs[0]->note
+                                             : runs[0]->name);
+}
+
+bool run_change(struct workbench *workbench, const struct run_info *const *runs, size_t count,
+                enum action action, uint32_t code)
+{
+    char text[INPUT_MAX];
+    enum status status;
+    if (action == ACTION_DELETE) return delete_runs(workbench, runs, count, code == K_CONFIRMED);
+    if (action == ACTION_ARCHIVE) return archive(workbench, runs, count);
+    if (code != K_ENTERED) {
+        prompt(workbench, runs, count, action);
+        return false;
+    }
+    memcpy(text, workbench->answer.text, sizeof text);
+    if (action == ACTION_TAGS)
+        status = set_tags(workbench->store, runs, count, text, &workbench->err);
+    else if (action == ACTION_NOTE)
+        status = run_set_note(workbench->store, runs[0]->id, text, &workbench->err);
+    else
+        status = run_rename(workbench->store, runs[0]->id, text, &workbench->err);
+    if (!workbench_did(workbench, status)) workbench->prompted = action;
+    return !status;
+}

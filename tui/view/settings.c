@@ -1,0 +1,128 @@
+/* See settings.h. */
+#include "tui/view/settings.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+
+enum { FILE_MAX = 64 << 10, LINE_MAX_BYTES = 4096 };
+
+static bool add_line(struct settings *settings, const char *key, const char *value)
+{
+    struct setting line = {key ? arena_strdup(&settings->arena, key) : NULL,
+                           arena_strdup(&settings->arena, value), false};
+    if ((key && !line.key) || !line.value ||
+        !list_reserve(&settings->lines, settings->count, 1, &settings->capacity, sizeof line))
+        return false;
+    settings->lines[settings->count++] = line;
+    return true;
+}
+
+/* Cuts blanks off both ends, in place. */
+static char *trim(char *text)
+{
+    text += strspn(text, " \t");
+    size_t n = strlen(text);
+    while (n && strchr(" \t\r\n", text[n - 1])) n--;
+    text[n] = '\0';
+    return text;
+}
+
+static void read_line(struct settings *settings, char *line)
+{
+    char *equals = strchr(line, '=');
+    line[strcspn(line, "\r\n")] = '\0';
+    if (!equals || strchr(";#[", line[strspn(line, " \t")])) {
+        add_line(settings, NULL, line);
+        return;
+    }
+    *equals = '\0';
+    add_line(settings, trim(line), trim(equals + 1));
+}
+
+static enum status format_path(const char *home, char path[PATH_MAX], struct err *err)
+{
+    return file_format_path(path, PATH_MAX, err, "%s/workbench.ini", home);
+}
+
+void settings_open(struct settings *settings, const char *home)
+{
+    char line[LINE_MAX_BYTES], path[PATH_MAX];
+    struct stat found;
+    *settings = (struct settings){0};
+    snprintf(settings->home, sizeof settings->home, "%s", home);
+    if (format_path(home, path, NULL)) return;
+    if (stat(path, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > FILE_MAX) return;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) read_line(settings, line);
+    if (file) fclose(file);
+}
+
+const char *settings_get(const struct settings *settings, const char *key)
+{
+    for (size_t i = 0; i < settings->count; i++)
+        if (settings->lines[i].key && strcmp(settings->lines[i].key, key) == 0)
+            return settings->lines[i].value;
+    return NULL;
+}
+
+void settings_set(struct settings *settings, const char *key, const char *value)
+{
+    const char *old = settings_get(settings, key);
+    if (strpbrk(value, "\r\n") || strlen(key) + strlen(value) + 8 > LINE_MAX_BYTES) return;
+    if (old ? strcmp(old, value) == 0 : !*value) return;
+    if (!old && !add_line(settings, key, "")) return;
+    for (size_t i = 0; i < settings->count; i++)
+        if (settings->lines[i].key && strcmp(settings->lines[i].key, key) == 0) {
+            char *copy = arena_strdup(&settings->arena, value);
+            if (copy) settings->lines[i].value = copy;
+            settings->lines[i].changed = copy != NULL;
+            return;
+        }
+}
+
+static enum status write_file(const struct settings *settings, struct err *err)
+{
+    char *text = NULL, path[PATH_MAX];
+    size_t size;
+    enum status status = format_path(settings->home, path, err);
+    FILE *out = status ? NULL : open_memstream(&text, &size);
+    for (size_t i = 0; out && i < settings->count; i++) {
+        const struct setting *line = &settings->lines[i];
+        fprintf(out, "%s%s%s\n", line->key ? line->key : "", line->key ? " = " : "", line->value);
+    }
+    if (!status && (!out || fclose(out) != 0))
+        status = err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", path);
+    if (!status) status = file_write_atomic(path, text, size, err);
+    free(text);
+    return status;
+}
+
+static void release(struct settings *settings)
+{
+    arena_release(&settings->arena);
+    free(settings->lines);
+    *settings = (struct settings){0};
+}
+
+enum status settings_close(struct settings *settings, struct err *err)
+{
+    struct settings now;
+    bool changed = false;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < settings->count; i++) changed = changed || settings->lines[i].changed;
+    if (changed) {
+        settings_open(&now, settings->home);
+        for (size_t i = 0; i < settings->count; i++)
+            if (settings->lines[i].changed)
+                settings_set(&now, settings->lines[i].key, settings->lines[i].value);
+        status = write_file(&now, err);
+        release(&now);
+    }
+    release(settings);
+    return status;
+}
