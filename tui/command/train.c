@@ -138,7 +138,8 @@ static void eval(void *context, const struct eval_record *record, const struct m
                  const struct stopping_record *stopping)
 {
     struct report *report = context;
-    char best[96] = "best so far", patience[64] = "", more[400] = "";
+    char best[96], patience[64] = "", more[400] = "";
+    const char *metric = stopping->metric, *space = *metric ? " " : "";
     int n = 0;
     report->evaluated = true;
     report->val_loss = record->val_loss;
@@ -159,8 +160,12 @@ static void eval(void *context, const struct eval_record *record, const struct m
         snprintf(patience, sizeof patience,
                  ", %" PRId64 " of %" PRId64 " evaluations without enough improvement",
                  stopping->patience_used, stopping->patience);
-    if (!stopping->improved)
-        snprintf(best, sizeof best, "best %s%s%s at %" PRId64, stopping->metric, *stopping->metric ? " " : "",
+    if (stopping->improved)
+        snprintf(best, sizeof best, "best %s%sso far", metric, space);
+    else if (stopping->best_step < 0) /* no evaluation has given a finite number */
+        snprintf(best, sizeof best, "no best %s%syet", metric, space);
+    else
+        snprintf(best, sizeof best, "best %s%s%s at %" PRId64, metric, space,
                  TEXT_LOSS(stopping->best_val_loss), stopping->best_step);
     progress_bar_say(&report->bar, "evaluation at step %" PRId64 ": val loss %s (%s%s)%s", record->step,
                      TEXT_LOSS(record->val_loss), best, patience, more);

@@ -180,6 +180,29 @@ static void adapters_and_an_export_classify_as_well(void **state)
     free(of_export);
 }
 
+static void the_line_of_an_evaluation_names_the_measure_that_is_followed(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], data[720], from[800], export[700];
+    stage_open(&s, "followed");
+    free(write_texts(&s, path, 30));
+    snprintf(data, sizeof data, "--data.train=%s", path);
+    struct process *p =
+        process_run(0, "train", s.config, "--name=followed", data, "--data.format=labels", "--progress=plain",
+                    "--train.total_steps=2", "--train.seq_len=48", "--eval.metric=accuracy", NULL);
+    assert_non_null(strstr(process_stderr(p), " (best accuracy so far), accuracy "));
+    process_close(p);
+    snprintf(export, sizeof export, "%s/exported", s.folder);
+    snprintf(from, sizeof from, "--model.from=%s", export);
+    process_close(process_run(0, "model", "export", "followed", "-o", export, NULL));
+    ruin(export);
+    p = process_run(0, "train", s.config, "--name=ruined", data, "--data.format=labels", "--progress=plain",
+                    "--train.total_steps=2", "--train.seq_len=48", from, NULL);
+    assert_non_null(strstr(process_stderr(p), "val loss nan (no best yet), accuracy nan"));
+    process_close(p);
+}
+
 /* The last evaluation of a run and `anneal evaluate` of the same texts measure the same. */
 static void an_evaluation_measures_what_training_does(void **state)
 {
@@ -283,6 +306,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_gives_texts_the_labels_it_learned, process_close_all),
         cmocka_unit_test_teardown(adapters_and_an_export_classify_as_well, process_close_all),
+        cmocka_unit_test_teardown(the_line_of_an_evaluation_names_the_measure_that_is_followed,
+                                  process_close_all),
         cmocka_unit_test_teardown(an_evaluation_measures_what_training_does, process_close_all),
         cmocka_unit_test_teardown(what_is_wrong_gets_one_sentence, process_close_all),
         cmocka_unit_test_teardown(empty_texts_of_a_file_are_left_out_and_counted, process_close_all),
