@@ -35,7 +35,7 @@ static enum status count_step(struct journal *journal, const struct step_record 
 enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err)
 {
     enum status status = table_add(journal->store, table, journal->run_id, journal->segment, record, err);
-    if (table == TABLE_EVALS) journal->counted_evals = false;
+    if (table == TABLE_EVALS || table == TABLE_MEASURES) journal->counted_evals = false;
     return status || table != TABLE_STEPS ? status : count_step(journal, record, err);
 }
 
@@ -58,18 +58,33 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
         "s", run_id);
 }
 
+/* A measure whose name begins with val_ is best when it is lowest. */
 enum status journal_count_evals(struct store *store, const char *run_id, struct err *err)
 {
+#define COUNTS                                                                                               \
+    "not exists (select 1 from segments l where l.run_id = ?1 and l.segment > t.segment"                     \
+    " and l.first_step < t.step)"
     /* any number is better than NaN; the first of two equal ones counts */
-    return store_do(store, err,
-                    "with best as (select val_loss, step from evals t where run_id = ?1"
-                    "  and (val_loss is not null or nan & 2) and not exists (select 1 from segments l"
-                    "   where l.run_id = ?1 and l.segment > t.segment and l.first_step < t.step)"
-                    "  order by val_loss is null, val_loss, step limit 1)"
-                    " update runs set best_val_loss = (select val_loss from best),"
-                    " best_step = (select step from best),"
-                    " nan = nan & ~2 | ifnull((select val_loss is null from best), 0) * 2 where id = ?1",
-                    "s", run_id);
+    return store_do(
+        store, err,
+        "with lowest as (select val_loss, step from evals t where run_id = ?1"
+        "  and (val_loss is not null or nan & 2) and " COUNTS
+        "  order by val_loss is null, val_loss, step limit 1),"
+        " metric as (select value as name from params where run_id = ?1 and name = 'eval.metric'"
+        "  and value not in ('', 'val_loss')),"
+        " followed as (select t.step, t.segment, t.value from measures t join metric m on m.name = t.name"
+        "  where t.run_id = ?1 union all"
+        "  select t.step, t.segment, t.val_perplexity from evals t join metric m on m.name = 'val_perplexity'"
+        "  where t.run_id = ?1),"
+        " best as (select step, value from followed t where value is not null and " COUNTS
+        "  order by value * iif((select name like 'val!_%' escape '!' from metric), 1, -1), step limit 1)"
+        " update runs set best_val_loss = (select val_loss from lowest),"
+        " best_step = (select step from lowest where not exists (select 1 from metric)"
+        "  union all select step from best),"
+        " best_metric = ifnull((select name from metric), ''), best_value = (select value from best),"
+        " nan = nan & ~2 | ifnull((select val_loss is null from lowest), 0) * 2 where id = ?1",
+        "s", run_id);
+#undef COUNTS
 }
 
 enum status journal_row(struct journal *journal, struct err *err)

@@ -41,7 +41,8 @@ enum status journal_add(struct journal *journal, enum store_table table, const v
 /* Updates the run's row: progress, status and heartbeat. */
 enum status journal_row(struct journal *journal, struct err *err);
 
-/* Computes the run's row from its steps (progress, newest loss) or from its evaluations (best loss). */
+/* Computes the run's row from its steps (progress, newest loss) or from its evaluations (best loss, and the
+ * best of eval.metric). */
 enum status journal_count_steps(struct store *store, const char *run_id, struct err *err);
 enum status journal_count_evals(struct store *store, const char *run_id, struct err *err);
 

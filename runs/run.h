@@ -43,7 +43,7 @@ struct run_info {
     double final_loss;  /* loss of the newest step */
     bool loss_recorded; /* false: final_loss is NaN because no loss was recorded, as in an import */
     double best_val_loss;
-    int64_t best_step;
+    int64_t best_step;          /* of the best evaluation: by best_metric if it has one */
     double tokens_per_sec;      /* recent */
     int segment;                /* the newest */
     int64_t pid;                /* process of the newest trainer */
@@ -54,6 +54,8 @@ struct run_info {
     int64_t frozen_parameters;  /* those that are not trained */
     int64_t trained_parameters; /* the others */
     char note[RUN_NOTE_MAX];    /* by the user; "": none */
+    char best_metric[64];       /* a measure that the best checkpoint follows; "": the loss */
+    double best_value;          /* its best value */
     char tags[RUN_TAGS_MAX];    /* in the order of the alphabet, with blanks between; "": none */
 };
 

@@ -1,6 +1,7 @@
 /* See text.h. */
 #include "core/base/text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -452,4 +453,16 @@ const char *clean_line_new(struct arena *arena, const char *text)
     char *out = arena_alloc(arena, size);
     if (out) clean_line(out, size, text);
     return out ? out : "?";
+}
+
+char *text_plain_name(const char *text, size_t n, char *buf, size_t size)
+{
+    if (n >= size) n = size - 1;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        bool plain = c < 128 && (isalnum(c) || c == '-' || (c == '.' && i > 0));
+        buf[i] = plain ? text[i] : '_';
+    }
+    buf[n] = '\0';
+    return buf;
 }

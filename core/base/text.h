@@ -125,4 +125,8 @@ char *clean_line(char *out, size_t size, const char *text); /* returns out */
 const char *clean_block_new(struct arena *arena, const char *text);
 const char *clean_line_new(struct arena *arena, const char *text);
 
+/* Makes a name that may also be the name of a file of the n bytes of `text`: letters, digits, - and, but for
+ * the first one, dots stay; all other bytes become _. Cut to `size`. Returns buf. */
+char *text_plain_name(const char *text, size_t n, char *buf, size_t size);
+
 #endif

@@ -33,6 +33,8 @@ struct classification {
     char **names;   /* (classes), in data.arena */
     float *weights; /* (classes), owned */
     int pad_token;
+    int followed; /* the class whose score eval.metric names; -1: it names another measure */
+    enum class_score { F1, PRECISION, RECALL } score;
     struct rows rows[2]; /* by part */
 
     /* an evaluation */
@@ -94,6 +96,31 @@ static enum status settle_classes(struct classification *m, struct config *c, st
     c->model.sizes.num_labels = m->classes;
     c->model.sizes.pooling = c->classifier.pooling;
     return status;
+}
+
+/* eval.metric may name a score of one class, such as recall.spam: those of all classes would be too many
+ * measures, and the store has them in a table of their own. */
+static enum status settle_metric(struct classification *m, struct err *err)
+{
+    static const char *const scores[] = {[F1] = "f1.", [PRECISION] = "precision.", [RECALL] = "recall."};
+    const char *metric = m->config->eval.metric;
+    char name[CONFIG_TEXT_MAX], known[160] = "";
+    size_t prefix = 0, used = 0;
+    m->followed = -1;
+    for (int i = F1; i <= RECALL && !prefix; i++)
+        if (strncmp(metric, scores[i], strlen(scores[i])) == 0) {
+            prefix = strlen(scores[i]);
+            m->score = (enum class_score)i;
+        }
+    for (int k = 0; prefix && k < m->classes; k++) {
+        text_plain_name(m->names[k], strlen(m->names[k]), name, sizeof name);
+        if (m->followed < 0 && strcmp(metric + prefix, name) == 0) m->followed = k;
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", name);
+    }
+    if (!prefix || m->followed >= 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "eval.metric = %.100s: there is no label \"%.60s\", only %s", metric,
+                   metric + prefix, known);
 }
 
 /* A token that no text has, or that ends one: of the model that training starts from, or a byte that is never
@@ -231,6 +258,7 @@ static enum status cl_open(struct config *c, const struct corpus *corpus, const 
             labelled_split(&m->data, c->data.val, c->data.val_fraction, (uint64_t)c->train.seed, &wish, err);
     if (!status) status = settle_classes(m, c, err);
     if (!status) status = settle_weights(m, err);
+    if (!status) status = settle_metric(m, err);
     for (int part = 0; !status && part < 2; part++) status = open_rows(m, (enum task_part)part, err);
     if (status) {
         cl_close(m);
@@ -360,21 +388,22 @@ static struct measures cl_measure(const void *data)
 {
     const struct classification *m = data;
     struct confusion confusion = {m->classes, m->counts, (const char *const *)m->names};
-    struct class_scores macro = confusion_macro(&confusion);
-    if (!isfinite(m->loss)) /* logits without meaning give no answer */
-        return (struct measures){.count = 5,
-                                 .of = {{"val_loss", m->loss},
-                                        {"accuracy", NAN},
-                                        {"macro_f1", NAN},
-                                        {"macro_precision", NAN},
-                                        {"macro_recall", NAN}}};
-    return (struct measures){.count = 5,
-                             .of = {{"val_loss", m->loss / (m->weight > 0 ? m->weight : 1)},
-                                    {"accuracy", confusion_accuracy(&confusion)},
-                                    {"macro_f1", macro.f1},
-                                    {"macro_precision", macro.precision},
-                                    {"macro_recall", macro.recall}},
-                             .confusion = confusion};
+    struct class_scores macro = confusion_macro(&confusion), of = {0};
+    if (m->followed >= 0) of = confusion_scores(&confusion, m->followed);
+    struct measures out = {.count = m->followed < 0 ? 5 : 6,
+                           .of = {{"val_loss", m->loss / (m->weight > 0 ? m->weight : 1)},
+                                  {"accuracy", confusion_accuracy(&confusion)},
+                                  {"macro_f1", macro.f1},
+                                  {"macro_precision", macro.precision},
+                                  {"macro_recall", macro.recall},
+                                  {m->config->eval.metric, m->score == F1          ? of.f1
+                                                           : m->score == PRECISION ? of.precision
+                                                                                   : of.recall}},
+                           .confusion = confusion};
+    if (isfinite(m->loss)) return out;
+    out.confusion.classes = 0; /* logits without meaning give no answer */
+    for (int i = 1; i < out.count; i++) out.of[i].value = NAN;
+    return out;
 }
 
 static double cl_guess(const void *data)

@@ -1,11 +1,12 @@
 /* See eval_tasks.h. */
 #include "core/train/eval_tasks.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/base/text.h"
 
 enum { ADDED = 16 /* tokens that a tokenizer may add at the ends of a text */ };
 
@@ -64,14 +65,9 @@ static void name_measures(const char *path, struct eval_task *task)
     const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *dot = strrchr(base, '.');
     size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
     char name[48];
-    if (n >= sizeof name) n = sizeof name - 1;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)base[i];
-        bool plain = c < 128 && (isalnum(c) || c == '-' || (c == '.' && i > 0));
-        name[i] = plain ? base[i] : '_';
-    }
-    snprintf(task->accuracy, sizeof task->accuracy, "%.*s_acc", (int)n, name);
-    snprintf(task->accuracy_per_byte, sizeof task->accuracy_per_byte, "%.*s_acc_per_byte", (int)n, name);
+    text_plain_name(base, n, name, sizeof name);
+    snprintf(task->accuracy, sizeof task->accuracy, "%s_acc", name);
+    snprintf(task->accuracy_per_byte, sizeof task->accuracy_per_byte, "%s_acc_per_byte", name);
 }
 
 static enum status open_task(struct eval_tasks *tasks, const char *path, const struct config *config,

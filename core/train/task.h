@@ -68,8 +68,8 @@ enum status task_check_vocabulary(const struct config *config, const struct corp
  * corpus only the tokenizer is used. Without data.train, all texts of data.val are for validation, and the
  * classifier in model.from has their labels. An example is a row of train.seq_len tokens, packed with whole
  * texts; the label of each text is that of its last token. Measures val_loss, the mean cross-entropy of
- * validation texts by the weights of their classes, accuracy, macro_f1, macro_precision, macro_recall, and
- * the confusion matrix. */
+ * validation texts by the weights of their classes, accuracy, macro_f1, macro_precision, macro_recall, the
+ * score of one class that eval.metric may name, and the confusion matrix. */
 const struct task *classification(void);
 
 /* STATUS_USAGE: the tokenizer has more tokens than a model of the configuration. */

@@ -90,6 +90,43 @@ static void any_number_is_better_than_nan_and_the_first_of_equals_is_best(void *
     assert_true(info.best_val_loss == 9 && info.best_step == 10);
 }
 
+static void evaluate_with(struct writer *writer, int64_t number, double loss, const char *name, double value)
+{
+    eval(writer, number, loss);
+    writer_measure(writer, &(struct measure_record){number, name, value});
+}
+
+static void the_best_step_is_that_of_the_configured_metric(void **state)
+{
+    (void)state;
+    struct writer *writer = begin("metric");
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "insert into params(run_id, name, value) values('%s', 'eval.metric', 'f1.spam')", id);
+    store_fixture_sql(home, sql);
+    evaluate_with(writer, 10, 5, "f1.spam", 0.25);
+    evaluate_with(writer, 20, 4, "f1.spam", 0.75);
+    evaluate_with(writer, 30, 3, "f1.spam", 0.5);
+    evaluate_with(writer, 40, 2, "f1.spam", NAN);
+    struct run_info info = after(writer);
+    assert_string_equal(info.best_metric, "f1.spam");
+    assert_true(info.best_step == 20 && info.best_value == 0.75 && info.best_val_loss == 2);
+    /* a resume does the last two again, and worse: its values count */
+    writer = store_fixture_writer(home, id);
+    step(writer, 15, 1, 1);
+    evaluate_with(writer, 20, 4, "f1.spam", 0.125);
+    info = after(writer);
+    assert_true(info.best_step == 10 && info.best_value == 0.25 && info.best_val_loss == 4);
+    snprintf(sql, sizeof sql, "update params set value = 'val_perplexity' where run_id = '%s'", id);
+    store_fixture_sql(home, sql);
+    writer = store_fixture_writer(home, id);
+    writer_eval(writer, &(struct eval_record){.step = 30, .val_loss = 3, .val_perplexity = 20});
+    writer_eval(writer, &(struct eval_record){.step = 40, .val_loss = 4, .val_perplexity = 55});
+    info = after(writer); /* lower is better; the earlier evaluations have none above 0 */
+    assert_string_equal(info.best_metric, "val_perplexity");
+    assert_true(info.best_step == 10 && info.best_value == 0);
+}
+
 static void several_runs_that_fit_are_named_three_at_most(void **state)
 {
     (void)state;
@@ -120,6 +157,7 @@ int main(void)
         cmocka_unit_test(the_speed_is_the_mean_of_the_newest_steps),
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
         cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
+        cmocka_unit_test(the_best_step_is_that_of_the_configured_metric),
         cmocka_unit_test(several_runs_that_fit_are_named_three_at_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

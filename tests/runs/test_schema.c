@@ -143,15 +143,12 @@ static const char frozen_parameters[] =
 
 static const char notes[] = "alter table runs add column note text not null default '';";
 
-static const char *const published[] = {first_version,
-                                        process_memory,
-                                        rates_and_forks,
-                                        processes_and_load,
-                                        perplexity_and_inference,
-                                        measures,
-                                        classes,
-                                        frozen_parameters,
-                                        notes};
+static const char best_of_metric[] = "alter table runs add column best_metric text not null default '';"
+                                     "alter table runs add column best_value real;";
+
+static const char *const published[] = {
+    first_version, process_memory,    rates_and_forks, processes_and_load, perplexity_and_inference, measures,
+    classes,       frozen_parameters, notes,           best_of_metric};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

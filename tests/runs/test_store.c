@@ -114,7 +114,8 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
         "alter table runs drop column frozen_parameters; drop table gpu_processes; alter table steps drop "
         "column "
         "perplexity; drop table inference; drop table measures; drop table classes; drop table confusion; "
-        "alter table early_stopping drop column metric; alter table runs drop column note; "
+        "alter table early_stopping drop column metric; alter table runs drop column note; alter table runs "
+        "drop column best_metric; alter table runs drop column best_value; "
         "pragma user_version = 1; "
         "insert into "
         "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
@@ -142,7 +143,8 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
               "table gpu_samples drop column processes_at; alter table steps drop column perplexity; drop "
               "table inference; drop table measures; drop table classes; drop table confusion; alter table "
               "early_stopping drop column metric; alter table runs drop column trained_parameters; alter "
-              "table runs drop column frozen_parameters; alter table runs drop column note; pragma "
+              "table runs drop column frozen_parameters; alter table runs drop column note; alter table runs "
+              "drop column best_metric; alter table runs drop column best_value; pragma "
               "user_version = 3; insert into "
               "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
     struct store *store = store_fixture_open(home);

@@ -46,7 +46,7 @@ struct command {
 #define JSON_OPTION  OPTION("json", OPTION_FLAG, AT(json), NULL, "one JSON value instead of text")
 #define BEST_OPTION                                                                                          \
     OPTION("best", OPTION_FLAG, AT(best), NULL,                                                              \
-           "RUN's checkpoint with the lowest validation loss (default: its newest)")
+           "RUN's best checkpoint, by the validation loss or eval.metric (default: its newest)")
 #define ADAPTER_OPTION                                                                                       \
     OPTION(                                                                                                  \
         "adapter", OPTION_TEXT, AT(adapter), "ADAPTERS",                                                     \

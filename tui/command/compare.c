@@ -35,7 +35,7 @@ static const struct outcome_kind {
     [STEPS] = {"steps", "steps", 0, UNIT_STEPS},
     [FINAL_LOSS] = {"final loss", "final_loss", -1, UNIT_LOSS},
     [BEST_VAL_LOSS] = {"best val loss", "best_val_loss", -1, UNIT_LOSS},
-    [BEST_STEP] = {"  at step", "best_step", 0, UNIT_STEPS},
+    [BEST_STEP] = {"best step", "best_step", 0, UNIT_STEPS},
     [TOKENS_PER_SEC] = {"tokens/s", "tokens_per_sec", 1, UNIT_RATE},
     [PEAK_MEMORY] = {"peak memory", "peak_memory_bytes", -1, UNIT_BYTES},
     [WALL_TIME] = {"wall time", "wall_time_sec", -1, UNIT_SECONDS},

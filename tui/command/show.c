@@ -124,20 +124,13 @@ static void show_stopping(struct output *o, const struct show *s)
     output_list_end(o);
 }
 
-/* Of the measure that the run follows. */
-static int64_t best_step(const struct show *s)
-{
-    const struct stopping_record *newest = s->history.stopping_count ? &s->history.stopping[0].record : NULL;
-    return newest && *newest->metric ? newest->best_step : s->run.best_step;
-}
-
 static void show_checkpoints(struct output *o, const struct show *s)
 {
     size_t shown = open_list(o, "checkpoints", "Checkpoints", s->history.checkpoint_count);
     while (shown-- > 0) {
         const struct checkpoint_record *c = &s->history.checkpoints[shown];
         struct place place = place_of(s, c);
-        bool best = strcmp(c->kind, "best") == 0 && c->step == best_step(s);
+        bool best = strcmp(c->kind, "best") == 0 && c->step == s->run.best_step;
         output_item(o);
         output_record(o, TABLE_CHECKPOINTS, c);
         output_line(o, "state", "%s%s",
@@ -291,7 +284,10 @@ static void show_summary(struct output *o, const struct run_info *run)
     output_line(o, "steps", "%" PRId64 " of %" PRId64 ", %s tokens", run->steps > 0 ? run->steps : 0,
                 run->total_steps, TEXT_COUNT(run->tokens > 0 ? run->tokens : 0));
     if (run->loss_recorded) output_line(o, "loss", "%s", TEXT_LOSS(run->final_loss));
-    if (run->best_step >= 0)
+    if (*run->best_metric && run->best_step >= 0)
+        output_line(o, "best", "%s %s after %" PRId64 " step%s", run->best_metric, TEXT_LOSS(run->best_value),
+                    run->best_step, text_plural(run->best_step));
+    else if (run->best_step >= 0)
         output_line(o, "lowest", "validation loss %s after %" PRId64 " step%s", TEXT_LOSS(run->best_val_loss),
                     run->best_step, text_plural(run->best_step));
     if (run->tokens_per_sec > 0) output_line(o, "speed", "%s tokens/s", TEXT_COUNT(run->tokens_per_sec));

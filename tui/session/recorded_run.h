@@ -53,7 +53,7 @@ struct model_choice {
     const char *doing; /* for messages: "generating" */
     const char *source;
     int64_t step; /* of the checkpoint; -1: the newest */
-    bool best;    /* the one with the lowest validation loss; if gone, the best before it */
+    bool best;    /* the one that is best by eval.metric; if gone, the best before it */
 };
 
 /* Finds the folder. Passes over a damaged newest checkpoint with a warning on standard error. `allocator` (or

@@ -208,7 +208,8 @@ static enum style number_text(enum look look, const struct run_info *run, int w,
     }
     if (look == LOOK_BEST && run->best_step >= 0) {
         axis_format(run->best_val_loss, buf, size);
-        if (w >= 15) snprintf(buf, size, "%s @%-6" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
+        if (w >= 15 && !*run->best_metric)
+            snprintf(buf, size, "%s @%-6" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
         return STYLE_BEST;
     }
     if (look == LOOK_SPEED && run->tokens_per_sec > 0) text_format_count(run->tokens_per_sec, buf, size);

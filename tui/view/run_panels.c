@@ -54,7 +54,8 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     if (model->history.eval_count)
         pen_fact(&row, "val", STYLE_VAL, "%s", AXIS_TEXT(model->history.evals[0].val_loss));
     if (run->best_step >= 0)
-        pen_fact(&row, "best", STYLE_BEST, "%s @%" PRId64, AXIS_TEXT(run->best_val_loss), run->best_step);
+        pen_fact(&row, *run->best_metric ? run->best_metric : "best", STYLE_BEST, "%s @%" PRId64,
+                 AXIS_TEXT(*run->best_metric ? run->best_value : run->best_val_loss), run->best_step);
     if (!isnan(run->tokens_per_sec))
         pen_fact(&row, "", STYLE_SPEED, "%s tok/s", TEXT_COUNT(run->tokens_per_sec));
     if (!model->has_last) return;

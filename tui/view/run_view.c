@@ -123,7 +123,9 @@ static void show_measure(struct chart *chart, const struct run_model *model)
 {
     chart->title = model->measure;
     chart->decay = 0;
-    chart->best_step = -1;
+    bool followed = strcmp(model->measure, model->info.best_metric) == 0;
+    chart->best_step = followed ? model->info.best_step : -1;
+    chart->best = model->info.best_value;
     chart->trace_count = 0;
     add_trace(chart, model, TRACE_MEASURE, NULL, STYLE_VAL)->marks = true;
 }
@@ -153,7 +155,7 @@ static void draw_chart(struct run_state *state, struct grid *grid, struct rect a
                           .ended = !label_is_live(model->info.status),
                           .decay = which == CHART_LR ? 0 : model->decay,
                           .cursor = state->cursor,
-                          .best_step = loss ? model->info.best_step : -1,
+                          .best_step = loss && !*model->info.best_metric ? model->info.best_step : -1,
                           .best = model->info.best_val_loss,
                           .marks = model->marks,
                           .mark_count = model->mark_count,

@@ -261,6 +261,7 @@ static void a_key_that_cannot_be_is_refused_with_what_can(void **state)
         {"classifier.weights=ham:1,spam:-2", {"positive weight", ""}},
         {"classifier.weights=ham:1,spam:2,eggs:3", {"no label \"eggs\"", ""}},
         {"eval.metric=f2", {"eval.metric = f2", "macro_f1"}},
+        {"eval.metric=recall.eggs", {"no label \"eggs\"", "only ham, spam"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct trial t;
@@ -270,6 +271,25 @@ static void a_key_that_cannot_be_is_refused_with_what_can(void **state)
         for (int k = 0; k < 2 && t.status; k++)
             if (!strstr(t.err.text, cases[i].says[k]))
                 fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].word, t.err.text, cases[i].says[k]);
+        close_trial(&t);
+    }
+}
+
+/* eval.metric */
+static void a_metric_may_be_the_score_of_one_class(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"eval.metric=f1.spam", "eval.metric=precision.spam",
+                                        "eval.metric=recall.ham"};
+    for (int i = 0; i < 3; i++) {
+        struct trial t;
+        TRY(&t, words[i], "train.total_steps=12");
+        if (t.status) fail_msg("%s: %s", words[i], t.err.text);
+        const struct story *story = &t.session.story;
+        struct class_scores of = confusion_scores(&story->measures.confusion, i < 2); /* ham, spam */
+        double expected = i == 0 ? of.f1 : i == 1 ? of.precision : of.recall;
+        assert_true(value_of(&t, words[i] + strlen("eval.metric=")) == expected);
+        assert_true(story->stoppings[story->stopping_count - 1].val_loss == expected);
         close_trial(&t);
     }
 }
@@ -378,6 +398,7 @@ int main(void)
         cmocka_unit_test(the_gradient_agrees_with_central_differences),
         cmocka_unit_test(training_learns_the_labels_and_measures_every_class),
         cmocka_unit_test(a_key_that_cannot_be_is_refused_with_what_can),
+        cmocka_unit_test(a_metric_may_be_the_score_of_one_class),
         cmocka_unit_test(pooling_and_class_weights_change_the_loss),
         cmocka_unit_test(an_evaluation_does_not_depend_on_how_texts_are_packed),
         cmocka_unit_test(the_best_is_the_highest_value_of_the_metric),

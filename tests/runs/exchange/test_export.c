@@ -243,7 +243,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "run,name,status,created_at,ended_at,device,precision,parameters,steps,tokens,final_loss,best_val_"
         "loss,"
         "best_step,tokens_per_sec,parent_id,parent_step,frozen_parameters,trained_"
-        "parameters,note"};
+        "parameters,note,best_metric,best_value"};
     char home[PATH_MAX], id[RUN_ID_MAX], other[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("tables", home, sizeof home);
