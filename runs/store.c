@@ -145,14 +145,14 @@ static enum status open_lock(struct store *store, struct err *err)
         store->path, strerror(errno));
 }
 
-/* Looks at the file system of the database's folder. STATUS_IO: hosts that share it could damage the
+/* Looks at the file system of the database, or of its folder before there is one. STATUS_IO: hosts that share it could damage the
  * database. */
 static enum status look_at_mount(struct store *store, struct err *err)
 {
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", store->path);
     *strrchr(folder, '/') = '\0';
-    mount_of(*folder ? folder : "/", &store->mount);
+    mount_of(file_exists(store->path) ? store->path : *folder ? folder : "/", &store->mount);
     if (store->mount.locks) return STATUS_OK;
     return err_set(
         err, STATUS_IO,

@@ -28,8 +28,9 @@ static const struct {
     {"ceph", true, ""},
     {"gfs2", true, "localflocks"},
     {"panfs", true, ""},
+    {"wekafs", true, ""},
     {"fuse.glusterfs", true, ""},
-    {"fuse.ceph", true, ""},
+    {"fuse.ceph-fuse", true, ""},
     {"fuse.juicefs", true, ""},
     {"beegfs", false, ""},
     {"ocfs2", false, ""},
@@ -41,7 +42,6 @@ static const struct {
     {"fuse.gcsfuse", false, ""},
     {"fuse.blobfuse", false, ""},
     {"fuse.blobfuse2", false, ""},
-    {"fuse.mount-s3", false, ""},
     {"fuse.mfs", false, ""},
     {"fuse.davfs", false, ""},
 };

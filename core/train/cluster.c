@@ -106,11 +106,14 @@ static double collect(const struct cluster *cluster, double bytes, struct cluste
 /* Seconds by which reducing ends after the backward pass. `width`: bytes of an element. */
 static double reduce(const struct walk *w, double width, struct cluster_step *step)
 {
-    double computed = 0, reduced = 0;
+    double computed = 0, reduced = 0, ready = 0; /* ready: bytes */
     for (int s = w->count - 1; s >= 0; s--) {
         computed += w->segments[s].backward;
-        if (reduced < computed) reduced = computed; /* it begins when the segment's gradients are there */
-        reduced += collect(w->cluster, width * w->segments[s].elements, step);
+        ready += width * w->segments[s].elements;
+        if (ready < CLUSTER_BUCKET && s > 0) continue;
+        if (reduced < computed) reduced = computed;
+        reduced += collect(w->cluster, ready, step);
+        ready = 0;
     }
     return reduced - computed;
 }
@@ -119,9 +122,13 @@ static double reduce(const struct walk *w, double width, struct cluster_step *st
 static double gather(const struct walk *w, double width, struct cluster_step *step)
 {
     double computed = 0, gathered = 0, alone = 0;
-    for (int s = 0; s < w->count; s++) {
-        gathered += collect(w->cluster, width * w->segments[s].elements, step);
-        if (computed < gathered) computed = gathered;
+    for (int s = 0, next = 0; s < w->count; s++) {
+        if (s == next) { /* the next bucket begins here */
+            double bytes = 0;
+            while (next < w->count && bytes < CLUSTER_BUCKET) bytes += width * w->segments[next++].elements;
+            gathered += collect(w->cluster, bytes, step);
+            if (computed < gathered) computed = gathered;
+        }
         computed += w->segments[s].forward;
         alone += w->segments[s].forward;
     }

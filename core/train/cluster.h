@@ -3,11 +3,11 @@
  * communication from the bytes that ranks exchange.
  *
  * Each rank computes its share of the step's sequences, in micro-batches. With slices (world.shard) gradients
- * are reduced to the rank that owns them, layer by layer, as soon as the last micro-batch's backward pass has
- * them; the rank updates its slice; then the weights are gathered, layer by layer, before the forward pass
- * needs them. Without slices gradients are summed up on all ranks, and nothing is gathered. What overlaps
- * with a pass costs no time, what sticks out at its end does: network and GPU are assumed not to slow each
- * other.
+ * are reduced to the rank that owns them, bucket by bucket, as soon as the last micro-batch's backward pass
+ * has them; the rank updates its slice; then the weights are gathered, bucket by bucket, before the forward
+ * pass needs them. Without slices gradients are summed up on all ranks, and nothing is gathered. What
+ * overlaps with a pass costs no time, what sticks out at its end does: network and GPU are assumed not to
+ * slow each other.
  *
  * Collectives are rings: each of n ranks sends (n − 1)/n of the bytes that are reduced or gathered. Between
  * hosts each rank exchanges its part of what its host has: together (h − 1)/h of the bytes leave a host. The
@@ -26,6 +26,9 @@
 #define CLUSTER_NETWORK       0.8
 #define CLUSTER_LINK_DELAY    3e-6
 #define CLUSTER_NETWORK_DELAY 10e-6
+/* Parts of a model are exchanged together until they have so many bytes, as a small message is mostly delay.
+ */
+#define CLUSTER_BUCKET ((double)((size_t)32 << 20))
 /* Memory of a GPU that is not the plan's: context, libraries, NCCL's buffers. */
 #define CLUSTER_OVERHEAD ((size_t)1536 << 20)
 

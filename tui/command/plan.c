@@ -137,6 +137,8 @@ static void print_assumptions(struct output *out, const struct plan_report *r)
                      "microseconds for each hop between GPUs of a host");
     print_assumption(out, "network_hop_us", CLUSTER_NETWORK_DELAY * 1e6,
                      "microseconds for each hop between hosts");
+    print_assumption(out, "bucket_mib", CLUSTER_BUCKET / (1 << 20),
+                     "MiB: smaller parts of the model are exchanged together");
     print_assumption(out, "overhead_gib", (double)CLUSTER_OVERHEAD / (1 << 30),
                      "GiB of a GPU's memory beside the plan");
     output_list_end(out);

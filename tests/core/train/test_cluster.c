@@ -100,9 +100,10 @@ static void published_steps_are_met_within_a_quarter(void **state)
     }
 }
 
-/* Two layers, so that their share is large. */
-static const struct trial small = {"small", 2,   256, 4, 4,      64, 768,  4096, false,
-                                   false,   256, 8,   4, "h100", 16, 10e9, 0};
+/* Each layer's gradients are a bucket; embedding and head go with a layer, and the weights of two layers
+ * together. */
+static const struct trial small = {"small", 4,    1024, 16, 16,     64, 2752, 4096, false,
+                                   false,   2048, 8,    4,  "h100", 16, 10e9, 0};
 
 static void ranks_send_what_rings_send(void **state)
 {
@@ -115,16 +116,17 @@ static void ranks_send_what_rings_send(void **state)
     assert_true(fabs(eight.sent - all * 7 / 8) < 1 && eight.host_sent == 0 && eight.hosts == 1);
     assert_true(fabs(sixteen.sent - all * 15 / 16) < 1 && fabs(sixteen.host_sent - all / 2) < 1);
     assert_int_equal(sixteen.hosts, 2);
-    /* five segments, each reduced and gathered; the network between hosts is the slower one */
-    int segments = e.model.config.num_layers + 2;
-    double hops = 2 * segments * (7 * CLUSTER_LINK_DELAY + CLUSTER_NETWORK_DELAY);
-    assert_true(fabs(sixteen.communication / (all / 2 / (CLUSTER_NETWORK * 10e9) + hops) - 1) < 1e-9);
+    /* the network between hosts is the slower one; what is left are the hops of some buckets */
+    double hops = sixteen.communication - all / 2 / (CLUSTER_NETWORK * 10e9);
+    double buckets = hops / (7 * CLUSTER_LINK_DELAY + CLUSTER_NETWORK_DELAY);
+    assert_true(fabs(buckets - round(buckets)) < 1e-6);
+    assert_true(buckets >= all / 2 / CLUSTER_BUCKET / 2 && buckets <= 2 * (e.model.config.num_layers + 2));
     e.config.world.shard = SHARD_OFF;
     assert_true(fabs(step_on(&e, 8).sent - 2 * 4 * elements * 7 / 8) < 1);
     model_release(&e.model);
 }
 
-/* What a pass hides costs nothing; the gradients of the embedding, the last ones, cannot be hidden, nor the
+/* What a pass hides costs nothing. The gradients of the embedding, the last ones, cannot be hidden, nor the
  * weights of the embedding, the first that are needed. */
 static void what_a_pass_hides_costs_no_time(void **state)
 {
@@ -133,14 +135,12 @@ static void what_a_pass_hides_costs_no_time(void **state)
     estimate_open(&e, &small);
     e.cluster.network = 1e9;
     struct cluster_step slow = step_on(&e, 16);
-    e.cluster.network = 1e12;
-    e.cluster.link = 1e12;
+    e.cluster.network = e.cluster.link = 200e9;
     struct cluster_step fast = step_on(&e, 16);
-    double embedding = (4 + 2) * 4096.0 * 256, hops = 7 * CLUSTER_LINK_DELAY + CLUSTER_NETWORK_DELAY;
-    double least = embedding * 7 / 8 / 1e12 + 2 * hops;
+    double embedding = (4 + 2) * 4096.0 * 1024;
     assert_true(fast.computing == slow.computing);
-    assert_true(fast.waiting >= least && fast.waiting < fast.communication);
-    assert_true(slow.waiting > 0.5 * slow.communication && slow.waiting < slow.communication);
+    assert_true(fast.waiting >= embedding * 7 / 8 / 200e9 && fast.waiting < 0.6 * fast.communication);
+    assert_true(slow.waiting > 0.9 * slow.communication && slow.waiting < slow.communication);
     assert_true(slow.seconds == slow.computing + slow.waiting);
     model_release(&e.model);
 }
@@ -172,7 +172,7 @@ static void the_busiest_gpu_decides(void **state)
     assert_int_equal(step_on(&e, 12).batch_size, 3);
     assert_int_equal(step_on(&e, 11).batch_size, 3);
     assert_int_equal(step_on(&e, 64).batch_size, 1);
-    assert_true(step_on(&e, 64).computing > 0.99 * step_on(&e, 32).computing);
+    assert_true(step_on(&e, 64).computing > 0.95 * step_on(&e, 32).computing);
     model_release(&e.model);
 }
 
