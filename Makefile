@@ -87,7 +87,8 @@ MAIN := $(BUILD)/anneal
 
 TEST_SRC := $(wildcard tests/*/test_*.c tests/*/*/test_*.c)
 TESTS := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
-TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/% tests/gpu/gpu_check.c tests/gpu/plain/% tests/kernels/stand_in/%, \
+TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/% tests/gpu/gpu_check.c tests/gpu/plain/% tests/kernels/stand_in/% \
+                   tests/runs/stand_in/%, \
                    $(wildcard tests/*/*.c tests/*/*/*.c))
 TEST_HELP_OBJ := $(TEST_HELP_SRC:%.c=$(BUILD)/%.o)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
@@ -285,6 +286,11 @@ $(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/device/cuda_plugin.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $<
 $(BUILD)/tests/kernels/test_cuda_plugin $(BUILD)/tests/tui/command/test_first_use: | $(PLUGIN_STAND_IN)
+MOUNTS_STAND_IN := $(BUILD)/tests/runs/stand_in/mounts.so
+$(MOUNTS_STAND_IN): tests/runs/stand_in/mounts.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $< -ldl
+$(BUILD)/tests/tui/command/test_shared_home: | $(MOUNTS_STAND_IN)
 # NVIDIA's headers, where the toolkit has them, are only compared with.
 $(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 

@@ -145,8 +145,8 @@ static enum status open_lock(struct store *store, struct err *err)
         store->path, strerror(errno));
 }
 
-/* Looks at the file system of the database, or of its folder before there is one. STATUS_IO: hosts that share it could damage the
- * database. */
+/* Looks at the file system of the database, or of its folder before there is one. STATUS_IO: hosts that share
+ * it could damage the database. */
 static enum status look_at_mount(struct store *store, struct err *err)
 {
     char folder[PATH_MAX];
