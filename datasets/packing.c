@@ -10,6 +10,7 @@ struct window {
         uint32_t length;
         int row;
     } placed[PACKING_WINDOW];
+    int64_t room[PACKING_WINDOW]; /* places left in each row */
     int count, rows;
 };
 
@@ -24,7 +25,7 @@ static int longest_first(const void *a, const void *b)
 static void fill_window(const struct packing *p, uint64_t number, struct window *w)
 {
     uint64_t from = number * PACKING_WINDOW, left = p->count - from;
-    int64_t room[PACKING_WINDOW];
+    int64_t *room = w->room;
     *w = (struct window){.count = left < PACKING_WINDOW ? (int)left : PACKING_WINDOW};
     for (int i = 0; i < w->count; i++) {
         uint64_t example = split_permute(&p->drawing, 0, from + (uint64_t)i);
@@ -56,7 +57,10 @@ enum status packing_open(const uint32_t *lengths, uint64_t count, int T, uint64_
         fill_window(&p, i, &w);
         p.first[i] = p.rows;
         p.rows += (uint64_t)w.rows;
+        for (int k = 0; k < w.count; k++) p.span += (double)w.placed[k].length * w.placed[k].length;
+        for (int r = 0; r < w.rows; r++) p.span += (double)w.room[r] * (double)w.room[r];
     }
+    p.span /= (double)p.rows * T;
     p.first[windows] = p.rows;
     p.order = (struct split){.sequences = p.rows, .seed = seed, .shuffle = shuffle};
     *out = p;

@@ -19,8 +19,9 @@ struct packing {
     const uint32_t *lengths; /* (count), borrowed: places that an example takes, from 1 to T */
     uint64_t count;
     int T;
-    uint64_t rows;        /* in an epoch */
-    uint64_t *first;      /* (windows + 1), owned: the first row of each window */
+    uint64_t rows;   /* in an epoch */
+    double span;     /* the mean over all places of the length of their sequence; the rest of a row is one */
+    uint64_t *first; /* (windows + 1), owned: the first row of each window */
     struct split drawing; /* the order of the examples */
     struct split order;   /* the order of the rows in an epoch */
 };

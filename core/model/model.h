@@ -238,7 +238,7 @@ void model_initialise_param(const struct model *model, const struct param *param
 
 /* Model FLOPs per trained token: 6N + 12·L·NH·HS·T, with N excluding the input embedding unless tied; in
  * layers with a window shorter than T that counts instead of T. A frozen parameter counts 4 instead of 6, as
- * its gradient is not computed. */
-double model_flops_per_token(const struct model *model, int seq_len);
+ * its gradient is not computed. Of sequences of different length T is the mean over all tokens (task.h). */
+double model_flops_per_token(const struct model *model, double seq_len);
 
 #endif

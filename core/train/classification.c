@@ -348,6 +348,11 @@ static struct batch_view cl_batch(void *data, enum task_part part, uint64_t curs
     return batch;
 }
 
+static double cl_span(const void *data)
+{
+    return ((const struct classification *)data)->rows[TASK_TRAINING].packing.span;
+}
+
 static double cl_waited(const void *data)
 {
     (void)data;
@@ -466,6 +471,7 @@ const struct task *classification(void)
                                      .examples = cl_examples,
                                      .labels = cl_labels,
                                      .batch = cl_batch,
+                                     .span = cl_span,
                                      .waited = cl_waited,
                                      .begin = cl_begin,
                                      .judge = cl_judge,

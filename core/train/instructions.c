@@ -63,6 +63,11 @@ static double it_labels(const void *data, enum task_part part, uint64_t cursor, 
     return (double)example_rows_labels(rows_of(data, part), cursor, examples);
 }
 
+static double it_span(const void *data)
+{
+    return rows_of(data, TASK_TRAINING)->packing.span;
+}
+
 static struct batch_view it_batch(void *data, enum task_part part, uint64_t cursor, int count)
 {
     struct prefetched taken =
@@ -89,9 +94,10 @@ static void it_note(const void *data, char *buf, size_t size)
 
 const struct task *instruction_tuning(void)
 {
-    static const struct task task = {
-        TOKEN_TASK,        .name = "instruction tuning", .answers = true,     .open = it_open,
-        .close = it_close, .examples = it_examples,      .labels = it_labels, .batch = it_batch,
-        .note = it_note};
+    static const struct task task = {TOKEN_TASK,          .name = "instruction tuning",
+                                     .answers = true,     .open = it_open,
+                                     .close = it_close,   .examples = it_examples,
+                                     .labels = it_labels, .batch = it_batch,
+                                     .span = it_span,     .note = it_note};
     return &task;
 }

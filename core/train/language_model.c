@@ -79,6 +79,11 @@ static double lm_labels(const void *data, enum task_part part, uint64_t cursor, 
     return (double)split_labels(&((const struct language_model *)data)->splits[part], cursor, examples);
 }
 
+static double lm_span(const void *data)
+{
+    return ((const struct language_model *)data)->splits[TASK_TRAINING].seq_len;
+}
+
 static struct batch_view lm_batch(void *data, enum task_part part, uint64_t cursor, int count)
 {
     struct language_model *m = data;
@@ -101,6 +106,7 @@ const struct task *language_modelling(void)
                                      .examples = lm_examples,
                                      .labels = lm_labels,
                                      .batch = lm_batch,
+                                     .span = lm_span,
                                      .note = lm_note};
     return &task;
 }

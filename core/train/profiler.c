@@ -92,12 +92,25 @@ void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *
             (struct span){.phase = phase, .layer = layer, .op = op, .bytes = bytes, .flops = flops};
 }
 
+/* Attention in rows that hold several sequences computes less than its shape says. For all tokens of an epoch
+ * this is exact without a window. */
+static int64_t flops_of(const struct profiler *p, const struct operation_call *call)
+{
+    bool attention =
+        call->operation == OPERATION_attention_forward || call->operation == OPERATION_attention_backward;
+    if (!attention || p->options.span <= 0) return call->flops;
+    int64_t T = call->counts[1], window = call->counts[5];
+    double span = p->options.span, W = window > 0 && (double)window < span ? (double)window : span;
+    double pairs = (double)T * W * (1 - (W - 1) / (2 * span));
+    return (int64_t)((double)call->flops * pairs / (double)attention_pairs(T, window));
+}
+
 static void note(void *context, const struct operation_call *call)
 {
     struct profiler *p = context;
     const char *label = network_label(p->network, call);
     struct pass_place where = p->network->where;
-    if (label) profiler_mark(p, where.phase, where.layer, label, call->bytes, call->flops);
+    if (label) profiler_mark(p, where.phase, where.layer, label, call->bytes, flops_of(p, call));
 }
 
 struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream,

@@ -35,6 +35,8 @@ struct profiler_options {
     int64_t warmup_steps;          /* first steps that are not profiled */
     int64_t marks;                 /* maximum per step, at most PROFILER_MARKS_MAX */
     int64_t rows;                  /* maximum of different (phase, layer, op); more are unattributed */
+    double
+        span; /* the length of the sequences, whatever the rows: what attention computes; 0: that of rows */
 };
 
 enum status profiler_open(const struct profiler_options *options, struct profiler **out, struct err *err);

@@ -39,6 +39,8 @@ struct task {
      * same part; with positions if the plan is packed, else without. Expected in order; any other cursor has
      * to wait. */
     struct batch_view (*batch)(void *data, enum task_part part, uint64_t cursor, int count);
+    /* The length of the sequences of training: their mean over all tokens of an epoch. */
+    double (*span)(const void *data);
     double (*waited)(const void *data); /* seconds that training has waited for batches so far */
 
     /* An evaluation: begin, judge for each of its batches, and then the measures. "Best" and early stopping

@@ -165,6 +165,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                          c->lora.rank);
     if (!status) status = t->task->open(c, setup->corpus, setup->progress, &t->data, err);
     if (!status) t->state.corpus = t->task->mark(t->data);
+    if (!status) t->span = t->task->span(t->data);
     if (!status) status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = t->task->describe(t->data, &t->model, err);
     if (!status) status = trainable_choose(&t->model, c, computed, t->device.mixes_elements, err);

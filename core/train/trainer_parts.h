@@ -72,6 +72,7 @@ struct trainer {
     struct err trace_problem;                     /* why the trace is incomplete; status ok: it is complete */
     struct feed feed;
     struct replay replay;
+    double span;                         /* of the task: for FLOPs */
     struct flight flights[PLAN_FLIGHTS]; /* by step modulo PLAN_FLIGHTS, as the next two */
     struct event *landed[PLAN_FLIGHTS];  /* its result is on the host */
     struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */

@@ -65,7 +65,8 @@ static enum status open_profiler(struct trainer *t, struct err *err)
                                        .every = c->profile.every,
                                        .warmup_steps = c->profile.warmup_steps,
                                        .marks = calls[0] * c->train.accumulation_steps + calls[1],
-                                       .rows = calls[0] + calls[1]};
+                                       .rows = calls[0] + calls[1],
+                                       .span = t->plan.input.packed ? t->span : 0};
     return profiler_open(&options, &t->profiler, err);
 }
 
@@ -284,8 +285,7 @@ static void report(struct trainer *t)
     record.tokens_per_sec = (double)tokens / seconds;
     double peak = t->device.peak_flops[t->plan.input.precision];
     record.perplexity = exp(record.loss);
-    record.mfu =
-        peak > 0 ? model_flops_per_token(&t->model, t->plan.input.T) * record.tokens_per_sec / peak : NAN;
+    record.mfu = peak > 0 ? model_flops_per_token(&t->model, t->span) * record.tokens_per_sec / peak : NAN;
     if (t->counts) heap_watch(false);
     o->step(o->context, &record);
     watch_report(t, &record);

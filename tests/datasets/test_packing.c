@@ -51,6 +51,31 @@ static void every_epoch_has_each_example_once_in_rows_that_are_nearly_full(void 
     free(lengths);
 }
 
+static void the_span_is_the_mean_length_over_all_places(void **state)
+{
+    (void)state;
+    uint32_t *lengths = lengths_new(COUNT);
+    struct packing p;
+    struct err err = {0};
+    double sum = 0;
+    assert_ok(packing_open(lengths, COUNT, T, 7, SHUFFLE_RANDOM, &p, &err), &err);
+    for (uint64_t row = 0; row < p.rows; row++) {
+        uint64_t examples[PACKING_WINDOW];
+        double rest = T;
+        for (int i = packing_row(&p, row, examples); i-- > 0;) {
+            double length = lengths[examples[i]];
+            sum += length * length;
+            rest -= length;
+        }
+        sum += rest * rest;
+    }
+    double span = sum / ((double)p.rows * T);
+    assert_true(span > 1 && span < T);
+    assert_true(p.span > span * (1 - 1e-12) && p.span < span * (1 + 1e-12));
+    packing_close(&p);
+    free(lengths);
+}
+
 static void rows_are_a_function_of_lengths_and_seed(void **state)
 {
     (void)state;
@@ -205,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_has_each_example_once_in_rows_that_are_nearly_full),
+        cmocka_unit_test(the_span_is_the_mean_length_over_all_places),
         cmocka_unit_test(rows_are_a_function_of_lengths_and_seed),
         cmocka_unit_test(targets_are_the_answers_and_the_rest_does_not_count),
         cmocka_unit_test(parts_share_no_example),

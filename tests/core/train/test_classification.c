@@ -294,6 +294,31 @@ static void a_metric_may_be_the_score_of_one_class(void **state)
     }
 }
 
+/* The FLOPs of attention per token that a profile has. */
+static double attention_flops(const char *seq_len, double tokens)
+{
+    struct trial t;
+    double sum = 0;
+    TRY(&t, seq_len, "profile.every=1", "profile.warmup_steps=0", "train.total_steps=1", "eval.every=0");
+    if (t.status) fail_msg("%s", t.err.text);
+    for (int i = 0; i < t.session.story.profile_count; i++)
+        if (strcmp(t.session.story.profile[i].op, "attention") == 0)
+            sum += (double)t.session.story.profile[i].flops;
+    close_trial(&t);
+    return sum / tokens;
+}
+
+/* Forward and backward, 2 layers, 2 heads of width 8; B 2. Texts have about 16 tokens. */
+static void attention_costs_what_the_texts_in_a_row_do(void **state)
+{
+    (void)state;
+    double of_short = attention_flops("train.seq_len=64", 2 * 64),
+           of_long = attention_flops("train.seq_len=240", 2 * 240);
+    double of_sixteen = 12.0 * 2 * 2 * 8 * (16 + 1) / 2;
+    assert_true(of_short > 0.8 * of_sixteen && of_short < 2 * of_sixteen);
+    assert_true(of_long > 0.8 * of_sixteen && of_long < 3 * of_sixteen); /* whole rows: 14 times */
+}
+
 /* classifier.pooling */
 static void pooling_and_class_weights_change_the_loss(void **state)
 {
@@ -399,6 +424,7 @@ int main(void)
         cmocka_unit_test(training_learns_the_labels_and_measures_every_class),
         cmocka_unit_test(a_key_that_cannot_be_is_refused_with_what_can),
         cmocka_unit_test(a_metric_may_be_the_score_of_one_class),
+        cmocka_unit_test(attention_costs_what_the_texts_in_a_row_do),
         cmocka_unit_test(pooling_and_class_weights_change_the_loss),
         cmocka_unit_test(an_evaluation_does_not_depend_on_how_texts_are_packed),
         cmocka_unit_test(the_best_is_the_highest_value_of_the_metric),
