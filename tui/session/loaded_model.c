@@ -146,6 +146,22 @@ static enum status attach_adapters(struct loaded_model *m, struct err *err)
     return status;
 }
 
+static enum status no_classifier(const struct loaded_model *m, const char *config, struct err *err)
+{
+    for (int i = 0; i < m->adapter_count; i++)
+        if (!has(m->adapters[i], "config.json"))
+            return err_set(
+                err, STATUS_USAGE,
+                "%.300s: has no config.json of a classifier, so its labels are unknown (peft saves "
+                "none: write one there, with \"architectures\": "
+                "[\"...ForSequenceClassification\"] and \"id2label\")",
+                m->adapters[i]);
+    return err_set(err, STATUS_USAGE,
+                   "%.300s: is a language model, not a classifier (train one from it with data.format = "
+                   "labels)",
+                   config);
+}
+
 /* The model's sizes and, of adapters that make a classifier of a language model, the classes of those. */
 static enum status read_sizes(struct loaded_model *m, enum loaded_use use, struct err *err)
 {
@@ -165,12 +181,7 @@ static enum status read_sizes(struct loaded_model *m, enum loaded_use use, struc
         snprintf(path, sizeof path, "%s", beside);
         m->labels = m->adapters[i];
     }
-    if (!status && use == LOADED_CLASSIFIER && !config.num_labels)
-        status =
-            err_set(err, STATUS_USAGE,
-                    "%.300s: is a language model, not a classifier (train one from it with data.format = "
-                    "labels)",
-                    path);
+    if (!status && use == LOADED_CLASSIFIER && !config.num_labels) status = no_classifier(m, path, err);
     if (!status && use == LOADED_WRITER && config.num_labels)
         status =
             err_set(err, STATUS_USAGE, "%.300s: is a classifier, which writes no text (use `%s classify`)",

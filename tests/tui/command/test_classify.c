@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 #include <jansson.h>
@@ -167,6 +168,13 @@ static void adapters_and_an_export_classify_as_well(void **state)
     if (right <= 60) fail_msg("adapters: %d of 90 right", right);
     json_decref(list);
     process_expect_sentence(process_run(2, "classify", "base", "cloud", NULL), "is a language model");
+    /* as peft saves them: without a config.json, which has the labels */
+    snprintf(export, sizeof export, "%s/unnamed", s.folder);
+    process_close(process_run(0, "model", "export", "tuned", "-o", export, NULL));
+    snprintf(data, sizeof data, "%s/config.json", export);
+    assert_int_equal(unlink(data), 0);
+    process_expect_sentence(process_run(2, "classify", from, "--adapter", export, "cloud", NULL),
+                            "has no config.json of a classifier");
     /* merged, they are a classifier of their own */
     snprintf(export, sizeof export, "%s/merged", s.folder);
     process_close(process_run(0, "model", "merge", from, "tuned", export, "--progress=none", NULL));
