@@ -4,6 +4,8 @@
  *   show     the same frame through curses into /dev/null, every cell new, and one that did not change
  *   follow   what one commit of a living run costs: asking, reading, drawing, showing only what changed
  *   idle     a tick in which nothing changed
+ *   list     1,000 runs with 200 steps and 80 keys of the configuration each: the first frame, a frame, a key
+ *            of a filter until the next frame, and what a commit costs
  * Median and 95th percentile of repeated runs. */
 #include <locale.h>
 #include <math.h>
@@ -15,6 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "runs/database.h"
 #include "runs/run.h"
 #include "runs/writer.h"
 #include "tests/runs/flush.h"
@@ -125,6 +128,80 @@ static void bench_screen(struct workbench *workbench, struct grid *grid, struct 
     report("idle: a tick with nothing new", idle, REPEATS);
 }
 
+/* 1,000 runs, one in three with tags. */
+static void fill_list(const char *home)
+{
+    struct err err = {0};
+    struct store *store;
+    must(store_open(home, false, &store, &err), &err);
+    must(store_begin(store, &err), &err);
+    must(store_exec(store,
+                    "create temp table n(i integer primary key);"
+                    "with recursive c(i) as (select 0 union all select i + 1 from c where i < 999)"
+                    " insert into n select i from c;"
+                    "insert into runs(id, name, status, created_at, ended_at, heartbeat, device, precision,"
+                    " parameters, steps, total_steps, tokens, final_loss, best_val_loss, best_step,"
+                    " tokens_per_sec, segment) select printf('20260101-%06d-run', i), 'run', 'finished',"
+                    " 1.7e9 + i, 1.7e9 + i + 60, 1.7e9 + i, 'cpu', 'fp32', 1000000, 200, 200, 1e6,"
+                    " 2 + i * 1e-3, 2.1 + i * 1e-3, 100, 1e4 + i, 1 from n;"
+                    "insert into segments(run_id, segment, first_step, started_at, ended_at)"
+                    " select id, 1, 0, created_at, ended_at from runs;"
+                    "insert into params select r.id, 'section.key_' || k.i, k.i || '' from runs r, n k"
+                    " where k.i < 80;"
+                    "insert into tags select id, 'tag' from runs where rowid % 3 = 0;"
+                    "insert into steps(run_id, segment, step, loss, lr) select r.id, 1, k.i, 8 - k.i * 0.02,"
+                    " 1e-3 from runs r, n k where k.i < 200",
+                    &err),
+         &err);
+    must(store_commit(store, &err), &err);
+    store_close(store);
+}
+
+static void bench_list(struct grid *grid)
+{
+    static const char filter[] = "section.key_7=7 and loss<2.5 and (tag=tag or name~^r.n$)";
+    enum { KEYS = sizeof filter - 1 };
+    char home[] = "/tmp/anneal-bench-list-XXXXXX";
+    struct err err = {0};
+    struct workbench_options options = {.home = home, .list = &runs_view};
+    struct workbench *workbench = NULL;
+    struct store *other;
+    double first[11], pressed[KEYS], commits[20];
+    if (!mkdtemp(home)) return;
+    fill_list(home);
+    for (int i = 0; i < 11; i++) {
+        workbench_close(workbench);
+        double start = clock_monotonic();
+        must(workbench_open(&options, &workbench, &err), &err);
+        workbench_draw(workbench, grid);
+        first[i] = clock_monotonic() - start;
+    }
+    report("open 1,000 runs, first frame", first, 11);
+    draw_views(workbench, grid, "list of 1,000");
+    workbench_key(workbench, '/');
+    for (int i = 0; i < KEYS; i++) {
+        double start = clock_monotonic();
+        workbench_key(workbench, (unsigned char)filter[i]);
+        workbench_draw(workbench, grid);
+        pressed[i] = clock_monotonic() - start;
+    }
+    report("a key of a filter over 1,000 runs", pressed, KEYS);
+    must(store_open(home, false, &other, &err), &err);
+    for (int i = 0; i < 20; i++) {
+        must(store_begin(other, &err), &err);
+        must(store_exec(other, "update runs set heartbeat = heartbeat + 1 where rowid = 1", &err), &err);
+        must(store_commit(other, &err), &err);
+        double start = clock_monotonic();
+        workbench_tick(workbench, clock_wall());
+        workbench_draw(workbench, grid);
+        commits[i] = clock_monotonic() - start;
+    }
+    report("follow: a commit, list of 1,000", commits, 20);
+    store_close(other);
+    workbench_close(workbench);
+    must(file_remove_tree(home, &err), &err);
+}
+
 int main(void)
 {
     char home[] = "/tmp/anneal-bench-tui-XXXXXX", id[RUN_ID_MAX];
@@ -171,6 +248,7 @@ int main(void)
     workbench_key(workbench, 'q');
     draw_views(workbench, &grid, "list");
     workbench_close(workbench);
+    bench_list(&grid);
     grid_release(&grid);
     must(writer_close(writer, RUN_FINISHED, "", &err), &err);
     run_lock_release(&lock);
