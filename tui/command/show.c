@@ -275,7 +275,10 @@ static void show_trainer(struct output *o, const struct show *s)
 static void show_summary(struct output *o, const struct run_info *run)
 {
     output_line(o, "run", "%s", run->id);
+    if (!text_ends_with(run->id, run->name)) output_line(o, "name", "%s", run->name);
     output_line(o, "status", "%s%s%s", status_words[run->status], *run->message ? ": " : "", run->message);
+    if (*run->tags) output_line(o, "tags", "%s", run->tags);
+    if (*run->note) output_line(o, "note", "%s", run->note);
     if (*run->parent_id)
         output_line(o, "forked", "from %s, after %" PRId64 " step%s", run->parent_id, run->parent_step,
                     text_plural(run->parent_step));

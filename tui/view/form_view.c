@@ -109,17 +109,15 @@ static void draw_field(struct grid *grid, struct rect row, const struct form_fie
         grid_put(grid, x - 2, row.y, 0x2190, STYLE_ACCENT, 0);
         grid_put(grid, x + w, row.y, 0x2192, STYLE_ACCENT, 0);
     }
-    const char *text = input->text;
-    char before[INPUT_MAX] = "";
-    memcpy(before, text, input->cursor);
-    int cursor = glyph_text_width(before);
-    while (!field->choices && cursor > w - 2)
-        cursor -= glyph_width(glyph_next(&text)); /* keep the cursor in sight */
+    if (focused && !field->choices && *input->text) {
+        input_draw(grid, x, row.y, w, input, true, 0, 0);
+        return;
+    }
     pen_print(&pen, *input->text ? STYLE_TEXT : STYLE_DIM, *input->text ? ATTR_BOLD : 0, "%s",
-              *input->text ? text : field->fallback);
+              *input->text ? input->text : field->fallback);
     if (!*input->text && pen.end - pen.x >= (int)strlen(" (default)"))
         pen_print(&pen, STYLE_DIM, 0, " (default)");
-    if (focused && !field->choices) grid_mark(grid, (struct rect){x + cursor, row.y, 1, 1}, ATTR_REVERSE);
+    if (focused && !field->choices) grid_mark(grid, (struct rect){x, row.y, 1, 1}, ATTR_REVERSE);
 }
 
 /* Draws the sentence below the lines: as many rows at the bottom as it takes, at most half the screen, under
