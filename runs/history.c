@@ -1,6 +1,9 @@
 /* See history.h. */
 #include "runs/history.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "runs/table.h"
 
 #define NEWEST_FIRST "order by step desc, segment desc"
@@ -47,6 +50,14 @@ enum status run_history_read(struct store *store, const char *run_id, size_t lim
         status = table_list(store, &request, arena, at + lists[i].rows, (size_t *)(at + lists[i].count), err);
     }
     return status;
+}
+
+double run_history_measure(const struct run_history *history, int64_t step, const char *name)
+{
+    for (size_t i = 0; i < history->measure_count; i++)
+        if (history->measures[i].step == step && strcmp(history->measures[i].name, name) == 0)
+            return history->measures[i].value;
+    return NAN;
 }
 
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,

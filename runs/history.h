@@ -29,6 +29,9 @@ struct run_history {
 enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                              struct run_history *out, struct err *err);
 
+/* The value of the measure `name` in the evaluation at `step`; NaN: it is not listed. */
+double run_history_measure(const struct run_history *history, int64_t step, const char *name);
+
 /* Lists the steps whose newest checkpoint was written as the best one; a later segment may have written
  * another kind. */
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,

@@ -47,6 +47,7 @@ struct compared {
     struct run_param *params; /* sorted by name */
     size_t param_count;
     double values[OUTCOMES]; /* NaN: absent, or not a number */
+    struct run_history history;
 };
 
 struct comparison {
@@ -61,6 +62,7 @@ static enum status read_run(struct store *store, struct comparison *c, struct co
     const struct run_info *info = run->info;
     enum status status = run_params_list(store, info->id, &c->arena, &run->params, &run->param_count, err);
     if (!status) status = run_peak_memory(store, info->id, &memory, err);
+    if (!status) status = run_history_read(store, info->id, SIZE_MAX, &c->arena, &run->history, err);
     for (int o = 0; o < PEAK_MEMORY; o++)
         run->values[o] = column_number(table_column(TABLE_RUNS, outcomes[o].json), info);
     run->values[PEAK_MEMORY] = memory < 0 ? NAN : (double)memory;
@@ -110,7 +112,9 @@ static const char *next_key(const struct comparison *c, const char *key)
  * of unknown configuration counts as alike. */
 static bool differ_in_tokens(const struct compared *a, const struct compared *b)
 {
-    const char *x = setting_of(a, "data.tokenizer"), *y = setting_of(b, "data.tokenizer");
+    const char *x = setting_of(a, "data.format"), *y = setting_of(b, "data.format");
+    if (x && y && strcmp(x, y) == 0 && strcmp(x, "labels") == 0) return false; /* a loss is that of a text */
+    x = setting_of(a, "data.tokenizer"), y = setting_of(b, "data.tokenizer");
     if (!x || !y) return false;
     if (strcmp(x, y) != 0) return true;
     if (strncmp(x, "bpe:", 4) != 0) return false; /* bpe is learned from the text */
@@ -199,6 +203,50 @@ static void print_settings(struct table *table, const struct comparison *c)
     }
 }
 
+/* The named measure of the run's best evaluation, of which more is better; NaN: it has none. */
+static double measure_of(const struct compared *run, const char *name)
+{
+    return run_history_measure(&run->history, run->info->best_step, name);
+}
+
+/* The next name of a measure of the best evaluations, as next_key. */
+static const char *next_measure(const struct comparison *c, const char *after)
+{
+    const char *next = NULL;
+    for (size_t i = 0; i < c->count; i++)
+        for (size_t k = 0; k < c->runs[i].history.measure_count; k++) {
+            const struct measure_record *m = &c->runs[i].history.measures[k];
+            if (m->step == c->runs[i].info->best_step && strcmp(m->name, after) > 0 &&
+                (!next || strcmp(m->name, next) < 0))
+                next = m->name;
+        }
+    return next;
+}
+
+static void print_measures(struct table *table, const struct comparison *c)
+{
+    for (const char *name = ""; (name = next_measure(c, name));) {
+        double first = measure_of(&c->runs[0], name), best = first, worst = first;
+        for (size_t i = 1; i < c->count; i++) {
+            best = fmax(best, measure_of(&c->runs[i], name));
+            worst = fmin(worst, measure_of(&c->runs[i], name));
+        }
+        table_row(table);
+        table_cell(table, "", "  %s", name);
+        for (size_t i = 0; i < c->count; i++) {
+            char delta[32] = "";
+            double value = measure_of(&c->runs[i], name);
+            if (isfinite(value - first) && value != first)
+                snprintf(delta, sizeof delta, " (%+.4f)", value - first);
+            if (isnan(value))
+                table_cell(table, c->runs[i].title, "-");
+            else
+                table_cell(table, c->runs[i].title, "%.4f%s%s", value,
+                           value == best && best > worst ? " *" : "", delta);
+        }
+    }
+}
+
 static void print_outcomes(struct table *table, const struct comparison *c)
 {
     table_row(table);
@@ -209,6 +257,7 @@ static void print_outcomes(struct table *table, const struct comparison *c)
         table_row(table);
         table_cell(table, "", "%s", outcomes[o].label);
         for (size_t i = 0; i < c->count; i++) add_outcome(table, c, i, (enum outcome)o);
+        if (o == BEST_STEP) print_measures(table, c);
     }
 }
 
@@ -254,6 +303,10 @@ static void runs_json(struct output *o, const struct comparison *c)
         output_run(&o->out, c->runs[i].info);
         outcome_json(&o->out, PEAK_MEMORY, c->runs[i].values[PEAK_MEMORY]);
         outcome_json(&o->out, WALL_TIME, c->runs[i].values[WALL_TIME]);
+        output_open(o, "measures", "");
+        for (const char *name = ""; (name = next_measure(c, name));)
+            json_out_real(&o->out, name, measure_of(&c->runs[i], name));
+        output_close(o);
         output_open(o, "delta", "");
         for (int k = 0; k < OUTCOMES; k++)
             outcome_json(&o->out, (enum outcome)k, delta_of(c, i, (enum outcome)k));
@@ -329,8 +382,9 @@ static enum status run(const void *options, const struct words *words, struct er
 
 static const struct option_spec options[] = {
     OPTION("json", OPTION_FLAG, AT(json), NULL,
-           "one JSON object: runs (the columns of `anneal runs`, peak_memory_bytes, wall_time_sec, and "
-           "delta, the differences from the first), config (key: one value per run), best (ids)"),
+           "one JSON object: runs (the columns of `anneal runs`, peak_memory_bytes, wall_time_sec, "
+           "measures, those of the best evaluation, and delta, the differences from the first), config (key: "
+           "one value per run), best (ids)"),
     {0},
 };
 
@@ -338,7 +392,8 @@ const struct command command_compare = COMMAND(
     "compare", "RUN RUN...", 2, -1, options, "show what differs between runs, and the outcome of each", run,
     (struct options){0},
     .about = "Shows the keys of the configuration in which the runs differ, then the outcome of each run: "
-             "status, steps, losses, speed, memory and time, each with its difference from the first run; "
+             "status, steps, losses, the measures of the best evaluation, speed, memory and time, each with "
+             "its difference from the first run; "
              "the best is marked. Many runs are split into blocks of columns that fit the terminal "
              "(elsewhere 80 columns, or COLUMNS).",
     .notes = "Speed is that of the newest steps. Memory is the sum of the peaks of all categories. Wall time "

@@ -68,19 +68,14 @@ static struct place place_of(const struct show *s, const struct checkpoint_recor
     return place;
 }
 
-/* Opens a list; returns how many of its `count` rows are shown: on a page at least `least`. */
-static size_t open_list_of(struct output *o, const char *name, const char *title, size_t count, size_t least)
+/* Opens a list; returns how many of its `count` rows are shown. */
+static size_t open_list(struct output *o, const char *name, const char *title, size_t count)
 {
     char heading[64];
-    size_t most = least > ROWS_SHOWN ? least : ROWS_SHOWN, shown = o->json || count < most ? count : most;
+    size_t shown = o->json || count < ROWS_SHOWN ? count : ROWS_SHOWN;
     snprintf(heading, sizeof heading, shown < count ? "%s (the last %zu of %zu)" : "%s", title, shown, count);
     output_list(o, name, heading);
     return shown;
-}
-
-static size_t open_list(struct output *o, const char *name, const char *title, size_t count)
-{
-    return open_list_of(o, name, title, count, 0);
 }
 
 static void show_records(struct output *o, const char *name, const char *title, enum store_table table,
@@ -94,18 +89,35 @@ static void show_records(struct output *o, const char *name, const char *title, 
     output_list_end(o);
 }
 
-/* A page has all of the newest evaluation. */
-static void show_measures(struct output *o, const struct show *s)
+/* On a page a row is a measure, and a column one of the last evaluations, by its step. */
+static void print_measures(struct output *o, const struct run_history *h)
 {
-    const struct measure_record *rows = s->history.measures;
-    size_t count = s->history.measure_count, newest = 0;
-    while (newest < count && rows[newest].step == rows[0].step) newest++;
-    size_t shown = open_list_of(o, "measures", "Measures of evaluations", count, newest);
-    while (shown-- > 0) {
+    enum { EVALUATIONS = 6 };
+    int64_t steps[EVALUATIONS];
+    int count = 0;
+    char step[32];
+    for (size_t i = 0; i < h->measure_count && count < EVALUATIONS; i++)
+        if (i == 0 || h->measures[i].step != h->measures[i - 1].step) steps[count++] = h->measures[i].step;
+    output_list(o, "measures", "Measures of the last evaluations, by step");
+    for (size_t newest = h->measure_count; newest-- > 0;) { /* the first name comes last */
+        if (h->measures[newest].step != steps[0]) continue;
+        const char *name = h->measures[newest].name;
         output_item(o);
-        output_record(o, TABLE_MEASURES, &rows[shown]);
+        output_line(o, "measure", "%s", name);
+        for (int k = count; k-- > 0;) {
+            snprintf(step, sizeof step, ">%" PRId64, steps[k]);
+            output_line(o, step, "%.4g", run_history_measure(h, steps[k], name));
+        }
     }
     output_list_end(o);
+}
+
+static void show_measures(struct output *o, const struct show *s)
+{
+    if (!o->json && s->history.measure_count)
+        print_measures(o, &s->history);
+    else
+        show_records(o, "measures", "", TABLE_MEASURES, s->history.measures, s->history.measure_count);
 }
 
 static void show_stopping(struct output *o, const struct show *s)

@@ -56,6 +56,10 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     if (run->best_step >= 0)
         pen_fact(&row, *run->best_metric ? run->best_metric : "best", STYLE_BEST, "%s @%" PRId64,
                  AXIS_TEXT(*run->best_metric ? run->best_value : run->best_val_loss), run->best_step);
+    if (model->history.class_count && strcmp(run->best_metric, "accuracy") != 0) {
+        double accuracy = run_history_measure(&model->history, model->history.classes[0].step, "accuracy");
+        pen_fact(&row, "accuracy", STYLE_VAL, "%.3f", accuracy);
+    }
     if (!isnan(run->tokens_per_sec))
         pen_fact(&row, "", STYLE_SPEED, "%s tok/s", TEXT_COUNT(run->tokens_per_sec));
     if (!model->has_last) return;
@@ -263,15 +267,19 @@ static size_t begin_list(struct grid *grid, struct rect *area, const char *title
 
 static void draw_evals(struct grid *grid, struct rect *area, const struct run_model *model, int rows)
 {
+    bool classifier = model->history.class_count > 0;
     size_t shown =
-        begin_list(grid, area, "evaluations", "step, loss, perplexity", model->history.eval_count, rows);
+        begin_list(grid, area, "evaluations", classifier ? "step, loss, accuracy" : "step, loss, perplexity",
+                   model->history.eval_count, rows);
     for (size_t i = 0; i < shown; i++) {
         const struct eval_record *eval = &model->history.evals[i];
         bool best = eval->step == model->info.best_step;
-        bool said = !isnan(eval->val_perplexity) || isnan(eval->val_loss); /* an import may lack it */
+        double value =
+            classifier ? run_history_measure(&model->history, eval->step, "accuracy") : eval->val_perplexity;
+        bool said = !isnan(value) || isnan(eval->val_loss); /* an import may lack it */
         if (best) grid_put(grid, area->x + 32, area->y, 0x2605, STYLE_BEST, ATTR_BOLD);
         grid_line(grid, area, best ? STYLE_BEST : STYLE_TEXT, best ? ATTR_BOLD : 0, "%9" PRId64 "  %8s  %8s",
-                  eval->step, AXIS_TEXT(eval->val_loss), said ? AXIS_TEXT(eval->val_perplexity) : "");
+                  eval->step, AXIS_TEXT(eval->val_loss), said ? AXIS_TEXT(value) : "");
     }
 }
 

@@ -259,11 +259,12 @@ static void cycle_smoothing(struct workbench *workbench, struct run_state *state
         workbench_say(workbench, "no smoothing");
 }
 
-/* The first chart shows the loss, then perplexity, then each measure of the evaluations, then the loss. */
+/* The first chart shows the loss, then perplexity, which a classifier has not, then each measure of the
+ * evaluations, then the loss. */
 static void show_next_quantity(struct workbench *workbench, struct run_state *state)
 {
     struct run_model *model = &state->model;
-    if (!state->perplexity && !*model->measure) {
+    if (!state->perplexity && !*model->measure && !model->history.class_count) {
         state->perplexity = true;
         return;
     }

@@ -130,7 +130,7 @@ static void scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit(voi
                                " insert into measures(run_id, segment, step, name, value)"
                                " select id, 1, 41, 'm' || i, 0.5 from runs, n where runs.name = 'with'"));
     page = process_output("show", "with", NULL);
-    assert_non_null(strstr(page, "Measures of evaluations (the last 16 of 32)"));
+    assert_non_null(strstr(page, "Measures of the last evaluations, by step\n"));
     assert_non_null(strstr(page, " m10 "));
     free(page);
 }

@@ -134,6 +134,34 @@ static void compare_shows_only_what_differs_and_the_outcomes(void **state)
     free(out);
 }
 
+static void compare_has_the_measures_of_the_best_evaluation(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[3][RUN_ID_MAX], line[200], sql[400];
+    open_home("compare-measures", home);
+    make_three(home, ids);
+    for (int i = 0; i < 2; i++) { /* step 90 is not the best one */
+        snprintf(
+            sql, sizeof sql,
+            "insert into measures(run_id, segment, step, name, value) values ('%s', 1, 100, 'accuracy', %s),"
+            " ('%s', 1, 90, 'accuracy', 0.99)",
+            ids[i], i ? "0.75" : "0.5", ids[i]);
+        store_fixture_sql(home, sql);
+    }
+    char *out = process_output("compare", "base", "fast", "odd", NULL);
+    line_of(out, "  accuracy", line, sizeof line);
+    assert_non_null(strstr(line, " 0.5000 "));
+    assert_non_null(strstr(out, "0.7500 * (+0.2500)"));
+    assert_null(strstr(out, "0.99"));
+    free(out);
+    out = process_output("compare", "base", "fast", "--json", NULL);
+    json_t *json = json_loads(out, 0, NULL);
+    const json_t *fast = json_array_get(json_object_get(json, "runs"), 1);
+    assert_true(json_real_value(json_object_get(json_object_get(fast, "measures"), "accuracy")) == 0.75);
+    json_decref(json);
+    free(out);
+}
+
 static void compare_speaks_json(void **state)
 {
     (void)state;
@@ -424,6 +452,7 @@ int main(void)
     setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(compare_shows_only_what_differs_and_the_outcomes, process_close_all),
+        cmocka_unit_test_teardown(compare_has_the_measures_of_the_best_evaluation, process_close_all),
         cmocka_unit_test_teardown(compare_speaks_json, process_close_all),
         cmocka_unit_test_teardown(compare_judges_only_what_can_be_compared, process_close_all),
         cmocka_unit_test_teardown(numbers_that_are_odd_are_shown_as_what_they_are, process_close_all),

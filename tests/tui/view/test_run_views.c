@@ -129,7 +129,7 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     pty_wait_text(pty, "learning rate: peak 3.00e-4, end 3.00e-5");
     pty_wait_text(pty, "5.34M parameters; 2000 steps of 4.10k tokens");
     pty_wait_text(pty, "3e-4┤");
-    pty_send(pty, "\t\t\t\t\t\t\t500");
+    pty_send(pty, "\t\t\t\t\t\t\t\t\t500");
     pty_wait_text(pty, "500 steps of");
     pty_send(pty, "\t\t\t1e-");
     pty_wait_text(pty, "train.learning_rate = 1e-: must be a number"); /* and no chart of something else */
