@@ -114,6 +114,7 @@ static const char *unit_words(const struct field *field)
         [UNIT_TIME] = "time",   [UNIT_SECONDS] = "duration", [UNIT_FRACTION] = "percent",
         [UNIT_WORDS] = "words",
     };
+    if (field->made == MADE_CURVE) return "the loss as a small curve";
     if (field->column || field->made) return words[field->unit];
     if (field->metric != METRIC_COUNT) return "metric, newest value";
     return strchr(field->name, '.') ? "key of the configuration" : "measure, newest value";

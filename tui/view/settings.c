@@ -56,9 +56,15 @@ void settings_open(struct settings *settings, const char *home)
     *settings = (struct settings){0};
     snprintf(settings->home, sizeof settings->home, "%s", home);
     if (format_path(home, path, NULL)) return;
-    if (stat(path, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size > FILE_MAX) return;
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file)) read_line(settings, line);
+    if (stat(path, &found) != 0) return;
+    settings->refused = !S_ISREG(found.st_mode) || found.st_size > FILE_MAX;
+    FILE *file = settings->refused ? NULL : fopen(path, "r");
+    for (off_t read = 0; file && fgets(line, sizeof line, file);) {
+        size_t n = strlen(line);
+        read += (off_t)n;
+        if ((n == 0 || line[n - 1] != '\n') && read < found.st_size) settings->refused = true;
+        read_line(settings, line);
+    }
     if (file) fclose(file);
 }
 
@@ -120,7 +126,9 @@ enum status settings_close(struct settings *settings, struct err *err)
         for (size_t i = 0; i < settings->count; i++)
             if (settings->lines[i].changed)
                 settings_set(&now, settings->lines[i].key, settings->lines[i].value);
-        status = write_file(&now, err);
+        status = now.refused ? err_set(err, STATUS_CORRUPT,
+                                       "%s/workbench.ini: is no file of settings (move it away)", now.home)
+                             : write_file(&now, err);
         release(&now);
     }
     release(settings);

@@ -14,6 +14,7 @@ struct settings {
     } * lines;
     size_t count, capacity;
     char home[4096];
+    bool refused; /* the file is too long, or no text: it is never written */
 };
 
 /* Reads the file below `home`. A file that is missing, unreadable or too long to be one gives no settings. */

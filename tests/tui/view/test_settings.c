@@ -1,0 +1,123 @@
+/* The file of settings: what it preserves, two workbenches that write it, and files that are no settings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/runs/store_fixture.h"
+#include "tui/view/settings.h"
+
+static void write_settings(const char *home, const char *bytes, size_t size)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect_file(const char *home, const char *text)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    char *got = store_fixture_slurp(path, NULL);
+    assert_string_equal(got, text);
+    free(got);
+}
+
+static void lines_that_it_does_not_know_are_preserved(void **state)
+{
+    (void)state;
+    static const char before[] =
+        "; a comment = kept\n\n[section]\n  key =  value with = and blanks  \nno setting\n";
+    char home[1024];
+    struct settings settings;
+    struct err err = {0};
+    store_fixture_home("kept", home, sizeof home);
+    write_settings(home, before, sizeof before - 1);
+    settings_open(&settings, home);
+    assert_string_equal(settings_get(&settings, "key"), "value with = and blanks");
+    assert_null(settings_get(&settings, "; a comment"));
+    assert_int_equal(settings_close(&settings, &err), STATUS_OK);
+    expect_file(home, before); /* nothing has changed: not written */
+    settings_open(&settings, home);
+    settings_set(&settings, "key", "other");
+    settings_set(&settings, "new", "1");
+    settings_set(&settings, "never", "");
+    settings_set(&settings, "two", "lines\nkey = owned");
+    assert_int_equal(settings_close(&settings, &err), STATUS_OK);
+    expect_file(home, "; a comment = kept\n\n[section]\nkey = other\nno setting\nnew = 1\n");
+}
+
+static void two_workbenches_keep_each_others_settings(void **state)
+{
+    (void)state;
+    char home[1024];
+    struct settings one, other;
+    struct err err = {0};
+    store_fixture_home("two", home, sizeof home);
+    settings_open(&one, home);
+    settings_open(&other, home);
+    settings_set(&one, "a", "1");
+    settings_set(&other, "b", "2");
+    assert_int_equal(settings_close(&one, &err), STATUS_OK);
+    assert_int_equal(settings_close(&other, &err), STATUS_OK);
+    expect_file(home, "a = 1\nb = 2\n");
+}
+
+static void files_that_are_no_settings_do_no_harm(void **state)
+{
+    (void)state;
+    char home[1024], path[1100];
+    struct settings settings;
+    struct err err = {0};
+    size_t size = 200000;
+    char *bytes = malloc(size);
+    assert_non_null(bytes);
+    store_fixture_home("harm", home, sizeof home);
+    for (size_t i = 0; i < size; i++) bytes[i] = (char)(i * 37 + (i >> 8));
+    for (size_t n = 0; n < 60000; n = n * 3 + 1) {
+        write_settings(home, bytes, n);
+        settings_open(&settings, home);
+        settings_get(&settings, "a");
+        assert_int_equal(settings_close(&settings, &err), STATUS_OK);
+    }
+    write_settings(home, bytes, size);
+    settings_open(&settings, home);
+    assert_int_equal(settings.count, 0); /* too long */
+    settings_set(&settings, "a", "1");
+    assert_int_equal(settings_close(&settings, &err), STATUS_CORRUPT); /* and left alone */
+    memset(bytes, 'x', 9000);                                          /* a line too long, a byte 0 */
+    write_settings(home, bytes, 9000);
+    settings_open(&settings, home);
+    settings_set(&settings, "a", "1");
+    assert_int_equal(settings_close(&settings, &err), STATUS_CORRUPT);
+    write_settings(home, "a = \0\nb = 2\n", 12);
+    settings_open(&settings, home);
+    settings_set(&settings, "a", "1");
+    assert_int_equal(settings_close(&settings, &err), STATUS_CORRUPT);
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
+    settings_open(&settings, home);
+    settings_set(&settings, "a", "1");
+    assert_int_not_equal(settings_close(&settings, &err), STATUS_OK);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_that_it_does_not_know_are_preserved),
+        cmocka_unit_test(two_workbenches_keep_each_others_settings),
+        cmocka_unit_test(files_that_are_no_settings_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
