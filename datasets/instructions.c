@@ -258,11 +258,12 @@ static enum status add_answer(struct instruction_reader *r, const json_t *messag
     if (status || *differs) return status;
     size_t to = end_of_answer(r, whole, from, json_array_get(messages, index));
     if (!to)
-        return err_set(err, STATUS_FAILED,
-                       "message %zu: no special token ends the answer in the text of the chat template, so "
-                       "the model would not learn to stop (use a template that writes eos_token or a token "
-                       "for the end of a turn, which tokenizer.json must list as special)",
-                       index + 1);
+        return err_set(
+            err, STATUS_FAILED,
+            "message %zu: no special token ends the answer in the text of the chat template, so "
+            "the model would not learn to stop (use a template that writes eos_token or a token "
+            "for the end of a turn, which tokenizer.json must list as special: `%s model add-tokens`)",
+            index + 1, TEXT_PROGRAM);
     status = count_tokens(r, whole, from, &first, err);
     if (!status) status = count_tokens(r, whole, to, &end, err);
     if (!status && (end != r->part.count || first < *done || end <= first))

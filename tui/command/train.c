@@ -175,8 +175,9 @@ static void sample(void *context, const struct sample_record *record)
 {
     struct report *report = context;
     char both[LINE_BYTES]; /* printed as one line, cleaned for terminals */
+    bool answers = report->session->config.data.format == FORMAT_INSTRUCTIONS;
     report_record(report, "sample", TABLE_SAMPLES, record);
-    snprintf(both, sizeof both, "%s%s", record->prompt, record->text);
+    snprintf(both, sizeof both, "%s%s%s", record->prompt, answers ? " " : "", record->text);
     progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, CLEAN_LINE(both));
 }
 

@@ -58,7 +58,7 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
                  AXIS_TEXT(*run->best_metric ? run->best_value : run->best_val_loss), run->best_step);
     if (model->history.class_count && strcmp(run->best_metric, "accuracy") != 0) {
         double accuracy = run_history_measure(&model->history, model->history.classes[0].step, "accuracy");
-        pen_fact(&row, "accuracy", STYLE_VAL, "%.3f", accuracy);
+        if (!isnan(accuracy)) pen_fact(&row, "accuracy", STYLE_VAL, "%.3f", accuracy);
     }
     if (!isnan(run->tokens_per_sec))
         pen_fact(&row, "", STYLE_SPEED, "%s tok/s", TEXT_COUNT(run->tokens_per_sec));
@@ -124,7 +124,8 @@ int panel_draw_sample(struct grid *grid, struct rect area, const struct run_mode
                            : model->history.sample_count > 1 ? "  (Up: older)"
                                                              : "";
         snprintf(detail, sizeof detail, "@%" PRId64 "%s", sample->step, more);
-        snprintf(text, sizeof text, "%s%s", sample->prompt, sample->text);
+        bool answers = model->config && strstr(model->config, "\nformat = instructions\n");
+        snprintf(text, sizeof text, "%s%s%s", sample->prompt, answers ? "\n" : "", sample->text);
     }
     grid_title(grid, &area, "sample", detail);
     struct rect words = {area.x + 1, area.y, area.w - 2, area.h};

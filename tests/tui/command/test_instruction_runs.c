@@ -77,7 +77,7 @@ static void a_run_learns_to_answer_and_to_stop(void **state)
     open_place(&p, "instructions-answer");
     struct process *run = train(&p, 0, "chats", "--train.total_steps=150", "--sample.prompt=c?");
     assert_non_null(strstr(process_stderr(run), "54 conversations in "));
-    assert_non_null(strstr(process_stderr(run), "c?C C\n")); /* a sample, without the end token */
+    assert_non_null(strstr(process_stderr(run), "c? C C\n")); /* a sample, without the end token */
     process_close(run);
     snprintf(path, sizeof path, "%s/lines.txt", p.stage.folder);
     snprintf(prelude, sizeof prelude, "exec <%s;", path);

@@ -105,7 +105,9 @@ static void a_classifier_shows_its_confusion_instead_of_samples(void **state)
                       "insert into confusion(run_id, segment, step, label, predicted, count)"
                       " select id, 1, 400, 'ham', 'ham', 31 from runs union all"
                       " select id, 1, 400, 'ham', 'spam', 27 from runs union all"
-                      " select id, 1, 400, 'spam', 'spam', 46 from runs");
+                      " select id, 1, 400, 'spam', 'spam', 46 from runs;"
+                      "insert into measures(run_id, segment, step, name, value)"
+                      " select id, 1, 400, 'accuracy', 0.8125 from runs");
     struct workbench *workbench = headless_open(home, "ended");
     headless_expect(workbench, 120, 40, 120, "classes @400");
     headless_expect(workbench, 120, 40, 120, "0.7500 0.6000 0.6667 31 27");
@@ -115,6 +117,10 @@ static void a_classifier_shows_its_confusion_instead_of_samples(void **state)
     headless_expect(workbench, 80, 24, 80, "0.7500 0.6000 0.6667 31 27");
     headless_expect(workbench, 80, 24, 80, "0.5000 0.8750 0.6364 0 46");
     headless_expect_not(workbench, 80, 24, "more of them");
+    headless_expect(workbench, 80, 24, 80, "accuracy 0.812");
+    headless_expect(workbench, 200, 50, 200, "step, loss, accuracy");
+    headless_type(workbench, "x"); /* exp(loss) would mean nothing */
+    headless_expect(workbench, 80, 24, 80, "▸accuracy 0.8125");
     workbench_close(workbench);
 }
 
@@ -140,6 +146,20 @@ static void classes_that_have_no_room_are_reached_with_keys(void **state)
     headless_type(workbench, "k");
     headless_expect_not(workbench, 80, 24, "kind-29");
     headless_expect(workbench, 80, 24, 80, "kind-28 28 0.5000");
+    workbench_close(workbench);
+}
+
+static void an_answer_begins_on_a_line_of_its_own(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("answers", home, sizeof home);
+    store_fixture_sql(home,
+                      "update runs set config = '[data]' || char(10) || 'format = instructions' || char(10);"
+                      "update samples set prompt = 'Verse 3?', text = 'It is so.'");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect(workbench, 120, 40, 120, "It is so.");
+    headless_expect_not(workbench, 120, 40, "Verse 3?It");
     workbench_close(workbench);
 }
 
@@ -424,6 +444,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
         cmocka_unit_test(the_chart_of_the_loss_shows_perplexity_on_request),
         cmocka_unit_test(the_chart_of_the_loss_shows_each_measure_in_turn),
+        cmocka_unit_test(an_answer_begins_on_a_line_of_its_own),
         cmocka_unit_test(drawing_the_same_screen_again_allocates_nothing),
         cmocka_unit_test(smoothing_goes_round_and_spares_the_learning_rate),
         cmocka_unit_test(sample_texts_are_leafed_through),
