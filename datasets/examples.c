@@ -178,7 +178,8 @@ enum status example_rows_open(const struct corpus *corpus, enum val_split val_sp
         divide(corpus, val_split, val_fraction, refuse, train, holds ? validation : NULL, err);
     if (!status && own) status = divide(own, val_split, 0, refuse, validation, NULL, err);
     if (!status) status = pack(train, seed, shuffle, "training", err);
-    if (!status && (own || holds)) status = pack(validation, seed, SHUFFLE_NONE, "validation", err);
+    if (!status && (own || holds))
+        status = pack(validation, seed, SHUFFLE_RANDOM, "validation", err); /* else the longest first */
     if (!status) return STATUS_OK;
     example_rows_close(train);
     example_rows_close(validation);

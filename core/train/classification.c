@@ -211,8 +211,9 @@ static enum status open_rows(struct classification *m, enum task_part part, stru
     if (!rows->batch || !rows->lengths) return err_no_memory(err, "batches of %zu tokens", N);
     for (size_t i = 0; i < count; i++) rows->lengths[i] = (uint32_t)rows->texts[i].count;
     if (!count) return STATUS_OK;
+    /* validation: the first batches must be a sample of all labels and lengths, whatever the file's order */
     return packing_open(rows->lengths, count, (int)c->train.seq_len, (uint64_t)c->train.seed,
-                        part == TASK_TRAINING ? c->data.shuffle : SHUFFLE_NONE, &rows->packing, err);
+                        part == TASK_TRAINING ? c->data.shuffle : SHUFFLE_RANDOM, &rows->packing, err);
 }
 
 /* ---- opening ---- */
@@ -431,6 +432,18 @@ static void list_labels(FILE *out, const struct labelled *data, size_t texts)
     fputc(')', out);
 }
 
+/* The texts that an evaluation reads. */
+static size_t count_evaluated(const struct classification *m)
+{
+    const struct packing *packing = &m->rows[TASK_VALIDATION].packing;
+    uint64_t most = (uint64_t)(m->config->eval.batches * m->config->train.batch_size);
+    uint64_t texts[PACKING_WINDOW];
+    size_t count = 0;
+    for (uint64_t row = 0; row < packing->rows && (!most || row < most); row++)
+        count += (size_t)packing_row(packing, row, texts);
+    return count;
+}
+
 static void cl_note(const void *data, char *buf, size_t size)
 {
     const struct classification *m = data;
@@ -446,6 +459,8 @@ static void cl_note(const void *data, char *buf, size_t size)
     if (training)
         fprintf(out, " in %" PRIu64 " row%s, %zu texts to validate on", rows, text_plural((int64_t)rows),
                 all - training);
+    size_t evaluated = count_evaluated(m);
+    if (evaluated < all - training) fprintf(out, " (%zu of them in an evaluation: eval.batches)", evaluated);
     if (training == all && m->config->data.val_fraction > 0) fprintf(out, ", as no label has two");
     if (r->truncated)
         fprintf(out, "; %" PRIu64 " longer than %" PRId64 " tokens %s cut, the longest has %" PRIu64,

@@ -192,6 +192,25 @@ static void parts_share_no_example(void **state)
     close_data(&d);
 }
 
+/* An evaluation may read a few rows alone. */
+static void the_first_rows_of_validation_are_a_sample(void **state)
+{
+    (void)state;
+    struct data d;
+    struct example_rows train, held;
+    struct err err = {0};
+    uint64_t examples[PACKING_WINDOW];
+    int several = 0;
+    open_data(&d);
+    assert_ok(example_rows_open(&d.corpus, VAL_BLOCKS, 0.5, T, 3, SHUFFLE_NONE, false, &train, &held, &err),
+              &err);
+    for (uint64_t row = 0; row < 10; row++) several += packing_row(&held.packing, row, examples) > 1;
+    assert_true(several > 0); /* the longest examples fill a row each */
+    example_rows_close(&train);
+    example_rows_close(&held);
+    close_data(&d);
+}
+
 static void long_examples_are_refused_on_request(void **state)
 {
     (void)state;
@@ -234,6 +253,7 @@ int main(void)
         cmocka_unit_test(rows_are_a_function_of_lengths_and_seed),
         cmocka_unit_test(targets_are_the_answers_and_the_rest_does_not_count),
         cmocka_unit_test(parts_share_no_example),
+        cmocka_unit_test(the_first_rows_of_validation_are_a_sample),
         cmocka_unit_test(long_examples_are_refused_on_request),
         cmocka_unit_test(damaged_runs_are_refused),
     };

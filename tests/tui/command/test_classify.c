@@ -188,6 +188,33 @@ static void adapters_and_an_export_classify_as_well(void **state)
     free(of_export);
 }
 
+static void the_first_batches_of_an_evaluation_are_a_fair_sample(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], data[720], *text = NULL;
+    size_t size;
+    stage_open(&s, "sample");
+    FILE *out = open_memstream(&text, &size); /* sorted by label and by length; none shares a row */
+    fprintf(out, "text,label\n");
+    for (int i = 0; i < 120; i++) fprintf(out, "%0*d,%s\n", i < 60 ? 40 : 30, i, i < 60 ? "first" : "second");
+    fclose(out);
+    snprintf(path, sizeof path, "%s/sorted.csv", s.folder);
+    snprintf(data, sizeof data, "--data.train=%s", path);
+    stage_write(path, text, size);
+    free(text);
+    process_close(process_run(0, "train", s.config, "--name=sampled", data, "--data.format=labels",
+                              "--progress=none", "--train.total_steps=1", "--train.seq_len=48",
+                              "--train.batch_size=4", "--eval.batches=3", "--eval.every=1",
+                              "--eval.early=false", "--data.val_fraction=0.5", NULL));
+    char *classes = stage_query(&s, "select count(*) from classes where support > 2"),
+         *all = stage_query(&s, "select sum(support) from classes");
+    assert_string_equal(classes, "2");
+    assert_string_equal(all, "12");
+    free(classes);
+    free(all);
+}
+
 static void the_line_of_an_evaluation_names_the_measure_that_is_followed(void **state)
 {
     (void)state;
@@ -314,6 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_gives_texts_the_labels_it_learned, process_close_all),
         cmocka_unit_test_teardown(adapters_and_an_export_classify_as_well, process_close_all),
+        cmocka_unit_test_teardown(the_first_batches_of_an_evaluation_are_a_fair_sample, process_close_all),
         cmocka_unit_test_teardown(the_line_of_an_evaluation_names_the_measure_that_is_followed,
                                   process_close_all),
         cmocka_unit_test_teardown(an_evaluation_measures_what_training_does, process_close_all),
