@@ -192,7 +192,7 @@ static void bench_list(struct grid *grid)
         must(store_exec(other, "update runs set heartbeat = heartbeat + 1 where rowid = 1", &err), &err);
         must(store_commit(other, &err), &err);
         double start = clock_monotonic();
-        workbench_tick(workbench, clock_wall());
+        workbench_tick(workbench, clock_wall() + 2 * i); /* once a second at most */
         workbench_draw(workbench, grid);
         commits[i] = clock_monotonic() - start;
     }

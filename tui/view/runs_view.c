@@ -15,13 +15,15 @@
 #include "tui/view/run_set.h"
 #include "tui/view/workbench.h"
 
-enum { COLUMNS_TEXT_MAX = 1024 };
+enum { COLUMNS_TEXT_MAX = 1024, MANY_RUNS = 200 };
 
 struct runs_state {
     struct store *store;
     struct listing listing;
     struct run_stamps stamps;
     size_t live;
+    double read_at; /* time of the last read */
+    bool stale;     /* the store has changed since */
     struct input filter;
     char columns[COLUMNS_TEXT_MAX], sort[INPUT_MAX]; /* as in struct listing_request */
     char selected[RUN_ID_MAX];
@@ -108,6 +110,8 @@ static enum status read_runs(struct workbench *workbench, struct runs_state *sta
     enum status status = listing_read(&state->listing, workbench->store, err);
     if (!status) status = run_stamps_make(&state->stamps, state->listing.runs, state->listing.count, err);
     if (status) return status;
+    state->read_at = workbench->now;
+    state->stale = false;
     state->live = 0;
     for (size_t i = 0; i < state->listing.count; i++)
         state->live += label_is_live(state->listing.runs[i].status);
@@ -151,17 +155,27 @@ static void runs_close(void *opaque)
     run_stamps_release(&state->stamps);
 }
 
+/* Whether columns_view has chosen other columns. */
+static bool has_other_columns(const struct workbench *workbench, const struct runs_state *state)
+{
+    const char *columns = settings_get(&workbench->settings, "runs.columns");
+    return strcmp(columns && *columns ? columns : RUN_CELLS_DEFAULT, state->columns) != 0;
+}
+
+/* A living run commits four times a second: many runs are read anew once a second at most. */
 static bool runs_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
     struct runs_state *state = opaque;
-    const char *columns = settings_get(&workbench->settings, "runs.columns");
+    bool other = has_other_columns(workbench, state), back = workbench->visited[0] != '\0',
+         many = state->listing.count > MANY_RUNS;
     launch_reap();
-    if (!store_changed && !state->live)
-        return state->listing.count > 0 && (int64_t)workbench->now % 60 == 0; /* ages */
+    if (other) workbench_did(workbench, recall(workbench, state, &workbench->err));
+    state->stale = state->stale || store_changed;
+    if (!state->stale && !state->live)
+        return other || (state->listing.count > 0 && (int64_t)workbench->now % 60 == 0); /* ages */
+    if (many && !back && workbench->now < state->read_at + 1) return other;
     workbench_did(workbench, read_runs(workbench, state, &workbench->err));
-    if (strcmp(columns && *columns ? columns : RUN_CELLS_DEFAULT, state->columns) != 0) /* by columns_view */
-        workbench_did(workbench, recall(workbench, state, &workbench->err));
-    if (workbench->visited[0]) select_run(workbench, state, workbench->visited);
+    if (back) select_run(workbench, state, workbench->visited);
     workbench->visited[0] = '\0';
     return true;
 }

@@ -11,6 +11,7 @@
 #include <locale.h>
 #include <stdio.h>
 
+#include "core/base/clock.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
@@ -184,6 +185,28 @@ static void hostile_names_stay_in_their_cells(void **state)
     workbench_close(workbench);
 }
 
+static void many_runs_are_read_once_a_second_and_no_commit_is_missed(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_thirty("many", home, sizeof home);
+    store_fixture_sql(home, "with recursive n(i) as (select 0 union all select i + 1 from n where i < 299)"
+                            " insert into runs(id, name, status, created_at) select 'more-' || i, 'more',"
+                            " 'finished', 1 from n");
+    struct workbench *workbench = headless_open(home, NULL);
+    double now = clock_wall();
+    headless_expect(workbench, 80, 24, 80, "330 runs");
+    store_fixture_sql(home, "delete from runs where id = 'more-0'");
+    workbench_tick(workbench, now + 2);
+    headless_expect(workbench, 80, 24, 80, "329 runs");
+    store_fixture_sql(home, "delete from runs where id = 'more-1'");
+    workbench_tick(workbench, now + 2.1);
+    headless_expect(workbench, 80, 24, 80, "329 runs");
+    workbench_tick(workbench, now + 3.2); /* nothing new since */
+    headless_expect(workbench, 80, 24, 80, "328 runs");
+    workbench_close(workbench);
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -193,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_filter_that_is_not_understood_is_underlined_and_told),
         cmocka_unit_test(columns_order_and_filter_are_remembered),
         cmocka_unit_test(hostile_names_stay_in_their_cells),
+        cmocka_unit_test(many_runs_are_read_once_a_second_and_no_commit_is_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
