@@ -51,7 +51,7 @@ static void list_name(char names[NAMES_SHOWN], const char *name)
 static enum status no_column(struct reader *r, int which, const char *names)
 {
     static const char *const remedies[2] = {"set data.text_column, or the option --column",
-                                            "set data.label_column"};
+                                            "set data.label_column, or the option --label-column"};
     const char *remedy =
         strchr(names, ';') ? "columns have commas between, in a .tsv file tabs" : remedies[which];
     return r->status =

@@ -143,7 +143,7 @@ static int64_t confused(const struct run_history *h, const char *label, const ch
 /* Columns of a cell of the matrix; 0: it has no room. */
 static int cell_width(struct rect area, const struct run_history *h)
 {
-    enum { LEAST = 6, MOST = 9 };
+    enum { LEAST = 6, MOST = 14 };
     int cell = area.w / (int)h->class_count;
     return cell < LEAST ? 0 : cell > MOST ? MOST : cell;
 }
@@ -170,7 +170,7 @@ static void draw_confused(struct grid *grid, struct rect area, const struct run_
 
 int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model, size_t *first)
 {
-    enum { NAME = 16, SCORES = 34 };
+    enum { NAME = 16, SCORES = 35 };
     const struct run_history *h = &model->history;
     char detail[80];
     int top = area.y;

@@ -121,6 +121,9 @@ static void a_classifier_shows_its_confusion_instead_of_samples(void **state)
     headless_expect(workbench, 200, 50, 200, "step, loss, accuracy");
     headless_type(workbench, "x"); /* exp(loss) would mean nothing */
     headless_expect(workbench, 80, 24, 80, "▸accuracy 0.8125");
+    store_fixture_sql(home, "update classes set label = 'long-ham' where label = 'ham'");
+    workbench_tick(workbench, workbench->now + 1);
+    headless_expect(workbench, 80, 24, 80, "F1 long-ham spam");
     workbench_close(workbench);
 }
 
