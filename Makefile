@@ -15,6 +15,7 @@ endif
 Q := $(if $(V),,@)
 
 CUDA ?= auto
+MPI ?= auto
 PREFIX ?= /usr/local
 TSAN := $(filter thread,$(SAN))
 DEBUG ?=
@@ -25,7 +26,7 @@ endif
 
 # ---- what the distribution gives (Debian and Ubuntu package names) ----
 PACKAGES := gcc libc6-dev binutils libopenblas-openmp-dev libncurses-dev libedit-dev libsqlite3-dev libcsv-dev \
-            libjansson-dev libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev bible-kjv
+            libjansson-dev libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev libopenmpi-dev openmpi-bin bible-kjv
 TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev
 HEADERS := cblas.h curses.h histedit.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h
 TEST_HEADERS := cmocka.h vterm.h
@@ -66,7 +67,7 @@ LIBS = $(OPENBLAS) -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
 # but its table (see kernels/device/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
                kernels/nf4_quantise.c kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c \
-               kernels/device/occupancy.c kernels/device/roofline.c
+               kernels/device/occupancy.c kernels/device/roofline.c kernels/device/world.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 ISAS := baseline v3 v4
@@ -104,6 +105,15 @@ ifneq ($(filter-out help deps clean,$(or $(MAKECMDGOALS),all)),)
 $(error CUDA=1, but nvcc is not on PATH (install NVIDIA's CUDA Toolkit, or build with CUDA=0))
 endif
 endif
+
+# The plugin that several ranks need, where an MPI has its compiler.
+MPICC := $(if $(filter 0,$(MPI))$(findstring -linux-,$(CC)),,$(shell command -v mpicc))
+MPI_PLUGIN := $(if $(MPICC),$(if $(SAN),,$(BUILD)/anneal_mpi.so))
+ifeq ($(MPI)$(MPICC),1)
+ifneq ($(filter-out help deps test-deps clean,$(or $(MAKECMDGOALS),all)),)
+$(error MPI=1, but mpicc is not on PATH (run `make deps`, or build with MPI=0))
+endif
+endif
 SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 CXXFLAGS ?= $(CFLAGS)
 SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CPPFLAGS) $(CXXFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
@@ -123,7 +133,7 @@ MAN := $(BUILD)/man/anneal.1
 .PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
-all: $(MAIN) $(HEAP_COUNTER) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
+all: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 
 help:
 	@echo "make                build $(MAIN)"
@@ -144,6 +154,7 @@ help:
 	@echo "make clean          remove all build folders"
 	@echo
 	@echo "CUDA=auto|0|1       build the CUDA plugin where nvcc is found | never | insist"
+	@echo "MPI=auto|0|1        build the MPI plugin, for several ranks, where mpicc is found | never | insist"
 	@echo "CC=clang            another compiler"
 	@echo "SAN=1 SAN=thread    AddressSanitizer and UBSan, in build-san/ | ThreadSanitizer, for what has threads, in build-tsan/"
 	@echo "DEBUG=1             for a debugger (-O0 -g3), in build-debug/"
@@ -209,6 +220,12 @@ $(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c | $(BUILD)/headers
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -ftls-model=initial-exec $(LDFLAGS) -o $@ $< -ldl
+
+# ---- the MPI plugin ----
+$(BUILD)/anneal_mpi.so: kernels/device/mpi/world_mpi.c kernels/device/world.h core/base/err.h | $(BUILD)/headers
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(filter-out -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $<
 
 # ---- the reference: written from the tables of the program ----
 # The Markdown is part of the tree, so that it can be read where the source is; the manual pages are built.
@@ -321,7 +338,7 @@ THREADED := core/base/test_base core/checkpoint/test_saves core/train/test_step_
             core/train/test_trainer core/train/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash \
             runs/test_failing_store runs/reservations/test_ledger runs/test_writer tui/command/test_memory_share \
             tui/command/test_steering tui/command/test_train
-tests: $(MAIN) $(HEAP_COUNTER) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
+tests: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
 run-tests: tests
 	@tests/run.sh $(BUILD)
 
@@ -390,7 +407,7 @@ release:
 	@MAKE="$(MAKE)" packaging/release.sh $(BUILD)
 
 # Libraries go where the binary looks for them: see file_of_program.
-INSTALLED_LIBS := $(HEAP_COUNTER) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
+INSTALLED_LIBS := $(HEAP_COUNTER) $(MPI_PLUGIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
 INSTALLED_DOCS = $(wildcard README.md CHANGELOG.md CONTRIBUTING.md HACKING.md LICENSE docs/*.md docs/images/*.svg docs/reference/*.md)
 ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
 install: $(MAIN) $(INSTALLED_LIBS) $(MAN)
@@ -407,7 +424,7 @@ install: $(MAIN) $(INSTALLED_LIBS) $(MAN)
 uninstall:
 	rm -f "$(DESTDIR)$(ZSH_FUNCTIONS)/_anneal"
 	cd "$(DESTDIR)$(PREFIX)" 2>/dev/null || exit 0; \
-	rm -rf bin/anneal lib/anneal/anneal_{cuda,heap}.so share/man/man1/anneal{,-*}.1 share/man/man5/anneal.ini.5 \
+	rm -rf bin/anneal lib/anneal/anneal_{cuda,heap,mpi}.so share/man/man1/anneal{,-*}.1 share/man/man5/anneal.ini.5 \
 	  share/{bash-completion/completions/anneal,fish/vendor_completions.d/anneal.fish,doc/anneal}; \
 	rmdir lib/anneal share/doc share/man/man{1,5} share/{bash-completion{/completions,},fish{/vendor_completions.d,}} \
 	  share/zsh{/site-functions,} 2>/dev/null || :

@@ -22,6 +22,8 @@ struct slot {
 struct prefetch {
     struct batch_source source;
     int B;
+    int batches;   /* of a step */
+    uint64_t rows; /* from the beginning of a step to that of the next */
     bool async;
     int32_t *memory; /* of all slots */
     struct slot slots[SLOTS];
@@ -31,6 +33,7 @@ struct prefetch {
     pthread_mutex_t lock;
     pthread_cond_t ready_changed, work_changed;
     uint64_t next;       /* cursor of the batch in slots[head] */
+    int place;           /* of that batch in its step */
     uint64_t generation; /* of the sequence of batches that `next` belongs to */
     int head, ready;     /* slots[head] and the ready - 1 after it are filled */
     bool runs;           /* the thread is running */
@@ -40,6 +43,13 @@ struct prefetch {
 static void fill(const struct prefetch *p, uint64_t cursor, int b, struct slot slot)
 {
     p->source.fill(p->source.context, cursor, b, slot.inputs, slot.targets, slot.positions);
+}
+
+/* The cursor of the batch that is `ahead` after that in slots[head]. */
+static uint64_t cursor_of(const struct prefetch *p, int ahead)
+{
+    uint64_t B = (uint64_t)p->B, step = p->next - (uint64_t)p->place * B, i = (uint64_t)(p->place + ahead);
+    return step + i / (uint64_t)p->batches * p->rows + i % (uint64_t)p->batches * B;
 }
 
 static void *run(void *context)
@@ -52,11 +62,11 @@ static void *run(void *context)
     for (;;) {
         while (!p->stop && (!p->started || p->ready == AHEAD)) pthread_cond_wait(&p->work_changed, &p->lock);
         if (p->stop) break;
-        uint64_t generation = p->generation, cursor = p->next + (uint64_t)p->ready * (uint64_t)p->B;
+        uint64_t generation = p->generation, cursor = cursor_of(p, p->ready),
+                 after = cursor_of(p, p->ready + 1);
         struct slot slot = p->slots[(p->head + p->ready) % SLOTS];
         pthread_mutex_unlock(&p->lock);
 
-        uint64_t after = cursor + (uint64_t)p->B;
         if (announced != cursor) p->source.announce(p->source.context, cursor, p->B);
         p->source.announce(p->source.context, after, p->B);
         announced = after;
@@ -97,6 +107,8 @@ enum status prefetch_open(struct batch_source source, int B, bool async, struct 
     }
     p->source = source;
     p->B = B;
+    p->batches = 1;
+    p->rows = (uint64_t)B;
     for (size_t i = 0; i < (size_t)slots; i++) {
         int32_t *at = p->memory + each * i * elements;
         p->slots[i] = (struct slot){at, at + elements, source.packed ? at + 2 * elements : NULL};
@@ -107,6 +119,12 @@ enum status prefetch_open(struct batch_source source, int B, bool async, struct 
     p->async = async && start(p);
     *out = p;
     return STATUS_OK;
+}
+
+void prefetch_expect_steps(struct prefetch *p, int batches, uint64_t rows)
+{
+    p->batches = batches;
+    p->rows = rows;
 }
 
 void prefetch_close(struct prefetch *p)
@@ -134,6 +152,7 @@ static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
         p->started = true;
         p->generation++;
         p->next = cursor;
+        p->place = 0;
         p->ready = 0;
         pthread_cond_signal(&p->work_changed);
     }
@@ -145,7 +164,8 @@ static struct slot take_ahead(struct prefetch *p, uint64_t cursor)
     struct slot slot = p->slots[p->head];
     p->head = (p->head + 1) % SLOTS;
     p->ready--;
-    p->next += (uint64_t)p->B;
+    p->next = cursor_of(p, 1);
+    p->place = (p->place + 1) % p->batches;
     pthread_cond_signal(&p->work_changed);
     pthread_mutex_unlock(&p->lock);
     return slot;

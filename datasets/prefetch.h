@@ -3,8 +3,8 @@
  * there, not in the step.
  *
  * A batch is exactly that of its source: the thread and the timing change no bit. Batches are expected in
- * order, each beginning where the previous one ended; any other cursor also works, after a wait. No memory is
- * allocated after prefetch_open. */
+ * order, each beginning where the previous one ended, or in steps; any other cursor also works, after a wait,
+ * and is the first of a step. No memory is allocated after prefetch_open. */
 #ifndef ANNEAL_DATASETS_PREFETCH_H
 #define ANNEAL_DATASETS_PREFETCH_H
 
@@ -21,6 +21,10 @@ struct prefetch;
 enum status prefetch_open(struct batch_source source, int B, bool async, struct prefetch **out,
                           struct err *err);
 void prefetch_close(struct prefetch *prefetch); /* ends the thread; NULL is harmless */
+
+/* Call before the first take: the expected order is steps of `batches` batches, B rows each, and a step
+ * begins `rows` rows after the one before. By default a step is one batch of B rows. */
+void prefetch_expect_steps(struct prefetch *prefetch, int batches, uint64_t rows);
 
 /* (b,T) int32 each, borrowed until the next take. */
 struct prefetched {

@@ -95,19 +95,17 @@ void swiglu_backward(void *dgate_up_, const void *dout_, const void *gate_up_, i
 
 #define BATCH 64 /* Philox blocks at a time: 1 KiB of random words, in the first-level cache */
 
-void dropout(void *x_, size_t n, float probability, struct dropout_site site, struct stream *stream)
+/* Elements [first, first + n) of a micro-batch; x is the first of them. */
+static void drop(float *x, size_t first, size_t n, uint32_t micro_batch, uint32_t threshold, float scale,
+                 const struct dropout_site *site, struct stream *stream)
 {
-    float *x = x_;
-    uint32_t threshold = (uint32_t)((double)probability * 16777216.0 + 0.5);
-    if (threshold == 0) return;
-    const float scale = (float)(1.0 / (1.0 - (double)probability));
-    const struct step_control *control = site.control;
+    const struct step_control *control = site->control;
     const uint32_t k0 = (uint32_t)control->seed, k1 = (uint32_t)(control->seed >> 32);
-    const uint32_t c2 = control->step, c3 = (uint32_t)site.site << 16 | site.layer,
-                   high = control->micro_batch << 16;
-    size_t batches = (n + 4 * BATCH - 1) / (4 * BATCH);
+    const uint32_t c2 = control->step, c3 = (uint32_t)site->site << 16 | site->layer,
+                   high = micro_batch << 16;
+    const size_t end = first + n, begin = first / (4 * BATCH), batches = (end + 4 * BATCH - 1) / (4 * BATCH);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (size_t batch = 0; batch < batches; batch++) {
+    for (size_t batch = begin; batch < batches; batch++) {
         uint32_t words[4][BATCH];
         size_t block = batch * BATCH;
         /* a batch never crosses a multiple of 2^32 blocks: BATCH divides it */
@@ -120,14 +118,30 @@ void dropout(void *x_, size_t n, float probability, struct dropout_site site, st
             words[2][j] = random.word[2];
             words[3][j] = random.word[3];
         }
-        float *at = x + 4 * block;
-        int count = n - 4 * block < 4 * BATCH ? (int)(n - 4 * block) : 4 * BATCH;
-        int whole = count / 4;
+        int from = first > 4 * block ? (int)(first - 4 * block) : 0;
+        int count = end - 4 * block < 4 * BATCH ? (int)(end - 4 * block) : 4 * BATCH;
+        float *at = x + (4 * block + (size_t)from - first);
+        int whole = from ? 0 : count / 4;
 #pragma omp simd
         for (int j = 0; j < whole; j++)
             for (int w = 0; w < 4; w++)
                 at[4 * j + w] = words[w][j] >> 8 >= threshold ? at[4 * j + w] * scale : 0.0f;
-        for (int i = 4 * whole; i < count; i++)
-            at[i] = words[i % 4][i / 4] >> 8 >= threshold ? at[i] * scale : 0.0f;
+        for (int i = from + 4 * whole; i < count; i++)
+            at[i - from] = words[i % 4][i / 4] >> 8 >= threshold ? at[i - from] * scale : 0.0f;
+    }
+}
+
+void dropout(void *x, size_t n, float probability, struct dropout_site site, struct stream *stream)
+{
+    const struct step_control *control = site.control;
+    uint32_t threshold = (uint32_t)((double)probability * 16777216.0 + 0.5),
+             micro_batch = control->micro_batch;
+    if (threshold == 0) return;
+    const float scale = (float)(1.0 / (1.0 - (double)probability));
+    const size_t size = control->rows * site.width; /* of a micro-batch; 0: no end */
+    size_t first = control->row * site.width;
+    for (size_t at = 0, count; at < n; at += count, first = 0) {
+        count = size && size - first < n - at ? size - first : n - at;
+        drop((float *)x + at, first, count, micro_batch++, threshold, scale, &site, stream);
     }
 }

@@ -161,14 +161,33 @@ struct dropout_mask {
     }
 };
 
+/* Elements i, i + 1, … of a rank's part of the rows: element 0 is number `first` of a micro-batch of `size`.
+ */
+template <typename T>
+__device__ void dropout_of_part(T *x, size_t n, struct dropout_mask mask, size_t i, int count, size_t first,
+                                size_t size, uint32_t micro_batch)
+{
+    for (size_t end = i + (unsigned)count; i < end && i < n; i++) {
+        size_t at = first + i, batch = at / size, in = at - batch * size;
+        mask.high = (micro_batch + (uint32_t)batch) << 16;
+        element_store(x + i, mask.treat(mask.words(in / WORDS).word[in % WORDS], element_load(x + i)));
+    }
+}
+
 /* A thread processes EACH elements, a multiple of WORDS. */
 template <typename T, int W, int EACH>
-__global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask, const struct step_control *control)
+__global__ void dropout_elements(T *x, size_t n, struct dropout_mask mask, size_t width,
+                                 const struct step_control *control)
 {
     uint64_t seed = control->seed;
     mask.high = control->micro_batch << 16, mask.c2 = control->step;
     mask.k0 = (uint32_t)seed, mask.k1 = (uint32_t)(seed >> 32);
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * EACH;
+    size_t first = control->row * width, size = control->rows * width;
+    if (size > 0 && (first > 0 || n > size)) {
+        dropout_of_part(x, n, mask, i, EACH, first, size, control->micro_batch);
+        return;
+    }
     if (W == EACH && i + EACH <= n) {
         floats<EACH> a = load<EACH>(x + i);
         for (int k = 0; k < EACH; k += WORDS) {
@@ -195,6 +214,6 @@ void dropout(void *x, size_t n, float probability, struct dropout_site site, str
     dispatch(stream, 0, {x}, [&]<typename T, int W>() {
         constexpr int EACH = W == 1 ? WORDS : W;
         LAUNCH((dropout_elements<T, W, EACH>), block_count((n + EACH - 1) / EACH, BLOCK), BLOCK, 0, stream,
-               (T *)x, n, mask, site.control);
+               (T *)x, n, mask, site.width, site.control);
     });
 }

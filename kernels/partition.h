@@ -42,6 +42,14 @@ static inline size_t reduce_workspace(size_t n)
     return reduce_chunk_count(n) * sizeof(double);
 }
 
+/* Ranks add up a flat range piece by piece, with room for what the others send of one. */
+#define ALL_REDUCE_PIECE ((size_t)1 << 20)
+
+static inline size_t all_reduce_workspace(size_t n, int ranks)
+{
+    return ((n < ALL_REDUCE_PIECE ? n : ALL_REDUCE_PIECE) + (size_t)ranks) * sizeof(float);
+}
+
 /* The CPU's attention works in square tiles of scores, with at most ATTENTION_WORKERS_MAX threads, each with
  * its own scratch. */
 #define ATTENTION_TILE        64

@@ -27,7 +27,9 @@ static int fail(const struct command *command, const struct err *err)
     size_t n = strlen(err->text);
     bool usage = err->status == STATUS_USAGE, remedy = n && err->text[n - 1] == ')';
     const char *name = command->line.name, *colon = *name ? ": " : "", *blank = *name ? " " : "";
-    if (usage && remedy)
+    if (usage && !n)
+        (void)name; /* another rank has said it */
+    else if (usage && remedy)
         output_say("%s%s%s", name, colon, err->text);
     else if (usage)
         output_say("%s%s%s (see %s%s%s --help)", name, colon, err->text, TEXT_PROGRAM, blank, name);

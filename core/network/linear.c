@@ -124,7 +124,8 @@ static bool drops(const struct network *net, const struct adapter *adapter)
 static void drop(struct network *net, void *x, int N, const struct adapter *adapter)
 {
     struct dropout_site site = {buffer_of(net, BUFFER_CONTROL), (uint16_t)net->where.layer,
-                                (uint16_t)(SITE_ADAPTER + adapter->a.weight)};
+                                (uint16_t)(SITE_ADAPTER + adapter->a.weight),
+                                (size_t)net->plan->input.T * (size_t)adapter->a.cols};
     net->table->dropout(x, (size_t)N * (size_t)adapter->a.cols, adapter->dropout, site, net->calls);
 }
 

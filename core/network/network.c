@@ -9,6 +9,12 @@
 
 #include "core/base/half.h"
 
+const char *phase_name(enum phase phase)
+{
+    static const char *const names[PHASES] = {"data", "forward", "backward", "recompute", "optimizer"};
+    return names[phase];
+}
+
 /* cos and sin of position · model_rotary_frequency, times model_rotary_scale, (longest, HS/2, 2). */
 static enum status upload_rope_table(struct network *net, struct err *err)
 {
@@ -71,7 +77,8 @@ enum status network_open(struct network *net, const struct backend *backend, str
             "model.head_dim = %d: attention on %s takes heads up to %d wide (use another device, or "
             "a smaller model.head_dim)",
             model->config.head_dim, info.short_name, info.max_head_dim);
-    *net = (struct network){.backend = backend, .device = device, .model = model, .plan = plan};
+    *net = (struct network){
+        .backend = backend, .device = device, .model = model, .plan = plan, .world = world_of_one()};
     struct allocator_options options = {.kind = plan->input.allocator,
                                         .backend = backend,
                                         .device = device,

@@ -12,6 +12,7 @@
 #include "core/network/row_graph.h"
 #include "kernels/device/backend.h"
 #include "kernels/device/observed.h"
+#include "kernels/device/world.h"
 
 enum phase {
     PHASE_DATA, /* copies the batch to where the forward pass reads it */
@@ -52,6 +53,7 @@ struct network {
     struct stream *calls;        /* of `table` */
     struct pass_place where;     /* the part of a step that is running */
     struct row_graph row_graph;  /* see network_replay_rows */
+    const struct world *world;   /* borrowed; network_open: a world of one */
 };
 
 /* B rows of T tokens, in host or in device memory; borrowed. */
@@ -137,12 +139,12 @@ void network_control(struct network *network, struct step_control control);
 /* Before the first micro-batch of a step: clears the gradients and the sum of losses. */
 void network_clear(struct network *network);
 
-/* Queues the sum of the squares of the gradients in this rank's slice; returns where in the step's result it
- * will be. */
-double *network_gradient_squares(struct network *network);
+/* After the last micro-batch: queues the sums of gradients and losses over all ranks, and the sum of the
+ * squares of those gradients, of which each rank squares its slice. */
+void network_gradient_squares(struct network *network);
 
-/* After network_gradient_squares, and after all ranks added up their squares: queues norm and clipping scale;
- * returns where in the step's result they will be. */
+/* After network_gradient_squares: queues norm and clipping scale; returns where in the step's result they
+ * will be. */
 struct clip_state *network_clip(struct network *network, float max_norm);
 
 /* Forward and backward pass over the batch in `slot`: adds the gradients of the control's loss_scale · Σ

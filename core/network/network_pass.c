@@ -9,12 +9,6 @@
 
 /* ---- labels of calls ---- */
 
-const char *phase_name(enum phase phase)
-{
-    static const char *const names[PHASES] = {"data", "forward", "backward", "recompute", "optimizer"};
-    return names[phase];
-}
-
 void network_point(struct network *net)
 {
     const struct plan_input *in = &net->plan->input;
@@ -139,7 +133,7 @@ static struct pass pass_of(struct network *net, int B, int T, const int32_t *pos
 static void drop(const struct pass *p, void *x, int layer, int site)
 {
     if (p->dropout <= 0) return;
-    struct dropout_site where = {THE(CONTROL), (uint16_t)layer, (uint16_t)site};
+    struct dropout_site where = {THE(CONTROL), (uint16_t)layer, (uint16_t)site, (size_t)p->T * (size_t)p->C};
     CALL(dropout, x, p->NC, p->dropout, where);
 }
 
@@ -347,13 +341,20 @@ void network_clear(struct network *net)
     net->table->mem_zero(&result->loss_sum, sizeof result->loss_sum, net->calls);
 }
 
-double *network_gradient_squares(struct network *net)
+void network_gradient_squares(struct network *net)
 {
     struct step_result *result = network_at(net, BUFFER_RESULT, 0);
+    int ranks = net->plan->input.ranks;
     network_enter(net, PHASE_OPTIMIZER, -1);
+    if (ranks > 1) {
+        net->table->all_reduce(net->gradients, network_at(net, BUFFER_SCRATCH, 0), net->model->elements,
+                               ranks, net->world, net->calls);
+        net->table->all_reduce_value(&result->loss_sum, net->world, net->calls);
+    }
     net->table->sum_of_squares(&result->squares, net->gradients + net->slice.begin, slice_count(net->slice),
                                network_at(net, BUFFER_SCRATCH, 0), net->calls);
-    return &result->squares;
+    if (ranks > 1 && net->plan->input.slices > 1)
+        net->table->all_reduce_value(&result->squares, net->world, net->calls);
 }
 
 struct clip_state *network_clip(struct network *net, float max_norm)

@@ -333,7 +333,7 @@ void plan_input_share(struct plan_input *input, const struct config *c, int rank
     if (input->B > most) input->B = (int)most;
     input->micro_batches = (int)((most + input->B - 1) / input->B);
     input->rank = rank;
-    input->slices = ranks;
+    input->ranks = input->slices = ranks;
     input->shard = c->world.shard != SHARD_OFF;
 }
 

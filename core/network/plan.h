@@ -65,7 +65,7 @@ enum { PLAN_HOST_BATCHES_MAX = 16 };
 /* The result of a training step, in device memory until the host reads it. */
 struct step_result {
     double loss_sum; /* over the micro-batches so far, unscaled */
-    double squares;  /* sum of the squared gradients, added up over the ranks */
+    double squares;  /* sum of the squared gradients */
     struct clip_state clip;
 };
 
@@ -92,6 +92,7 @@ struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
     int micro_batches;         /* of a training step; 0 counts as 1 */
+    int ranks;                 /* that train together; 0 counts as 1 */
     bool packed;               /* rows may hold several sequences: batches have positions */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
     int cache_slots;           /* sequences in the KV cache; 0: the plan has none */

@@ -390,6 +390,21 @@ static void cl_judge(void *data, struct network *network, struct batch_view batc
     classifier_run(&m->classifier, batch, judge_text, m);
 }
 
+static void cl_join(void *data, const struct world *world)
+{
+    struct classification *m = data;
+    size_t cells = (size_t)m->classes * (size_t)m->classes;
+    world_sum(world, &m->loss, 1);
+    world_sum(world, &m->weight, 1);
+    for (size_t at = 0, n; world->size > 1 && at < cells; at += n) {
+        double piece[64];
+        n = cells - at < 64 ? cells - at : 64;
+        for (size_t i = 0; i < n; i++) piece[i] = (double)m->counts[at + i];
+        world_sum(world, piece, n);
+        for (size_t i = 0; i < n; i++) m->counts[at + i] = (int64_t)piece[i];
+    }
+}
+
 static struct measures cl_measure(const void *data)
 {
     const struct classification *m = data;
@@ -490,6 +505,7 @@ const struct task *classification(void)
                                      .waited = cl_waited,
                                      .begin = cl_begin,
                                      .judge = cl_judge,
+                                     .join = cl_join,
                                      .measure = cl_measure,
                                      .guess = cl_guess,
                                      .note = cl_note};

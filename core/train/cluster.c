@@ -62,8 +62,7 @@ static void note(void *context, const struct operation_call *call)
 static void walk_step(struct network *net, void *context)
 {
     struct walk *w = context;
-    const struct optimizer optimizer = {
-        .world = world_of_one(), .kind = w->config->train.optimizer, .range_count = 1};
+    const struct optimizer optimizer = {.kind = w->config->train.optimizer, .range_count = 1};
     w->network = net;
     network_clear(net);
     network_micro_batch(net, 0, (float)w->config->train.dropout);

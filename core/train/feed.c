@@ -28,7 +28,7 @@ void feed_close(struct feed *f)
     *f = (struct feed){0};
 }
 
-int feed_take(struct feed *f, uint64_t cursor)
+int feed_take(struct feed *f, uint64_t cursor, int rows)
 {
     const struct backend *be = f->network->backend;
     const struct plan_input *in = &f->network->plan->input;
@@ -41,6 +41,7 @@ int feed_take(struct feed *f, uint64_t cursor)
     /* the network's stream reports a failure: it is the same device */
     be->event_wait(f->arrived[slot], f->stream, NULL);
     for (int i = 0; i < parts; i++) memcpy(host + (size_t)i * n, arrays[i], n * sizeof *host);
+    for (size_t i = (size_t)rows * (size_t)in->T; i < n; i++) host[n + i] = LABEL_IGNORED;
     be->stream_after(f->stream, f->consumed[place]);
     be->mem_upload(network_batch(f->network, place), host, (size_t)parts * n * sizeof *host, f->stream);
     be->event_record(f->arrived[slot], f->stream);

@@ -32,8 +32,8 @@ enum status feed_open(struct feed *feed, struct network *network, const struct t
 void feed_close(struct feed *feed);
 
 /* Queues the copy of the batch at `cursor` and returns its slot, for network_batch: work queued on the
- * network's stream from now on finds it there. */
-int feed_take(struct feed *feed, uint64_t cursor);
+ * network's stream from now on finds it there. Labels count in the first `rows` rows alone. */
+int feed_take(struct feed *feed, uint64_t cursor, int rows);
 
 /* Call when all work on the batch in `place` is queued: the slot may be filled after that work. */
 void feed_release(struct feed *feed, int place);

@@ -38,9 +38,7 @@ static enum status it_open(struct config *c, const struct corpus *corpus, const 
                               (uint64_t)c->train.seed, c->data.shuffle, c->data.too_long == TOO_LONG_REFUSE,
                               &m->rows[TASK_TRAINING], &m->rows[TASK_VALIDATION], err);
     for (int part = 0; !status && part < 2; part++)
-        if (m->rows[part].count)
-            status = prefetch_open(example_rows_source(&m->rows[part]), (int)c->train.batch_size,
-                                   c->train.async, &m->task.prefetch[part], err);
+        if (m->rows[part].count) m->task.sources[part] = example_rows_source(&m->rows[part]);
     if (status)
         it_close(m);
     else

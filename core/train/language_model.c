@@ -59,9 +59,7 @@ static enum status lm_open(struct config *c, const struct corpus *corpus, const 
     for (int part = 0; part < 2; part++) m->splits[part].padding = c->data.padding;
     if (!status && c->data.padding >= 0) status = check_labels(m, err);
     for (int part = 0; !status && part < 2; part++)
-        if (m->splits[part].sequences)
-            status = prefetch_open(split_source(&m->splits[part]), (int)c->train.batch_size, c->train.async,
-                                   &m->task.prefetch[part], err);
+        if (m->splits[part].sequences) m->task.sources[part] = split_source(&m->splits[part]);
     if (status)
         lm_close(m);
     else

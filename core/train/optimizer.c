@@ -41,8 +41,7 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     void *weights = network_compute_weights(net, net->owned.begin);
     size_t count = slice_count(net->owned);
     float *m = network_moment(net, 0), *v = network_moment(net, 1);
-    double *squares = network_gradient_squares(net);
-    o->world->sum(o->world, squares, 1, net->stream);
+    network_gradient_squares(net);
     struct clip_state *clip = network_clip(net, (float)o->max_grad_norm);
     struct optimizer_params params = {o->beta1, o->beta2, (float)o->eps};
     switch (o->kind) {

@@ -1,4 +1,4 @@
-/* The optimizer: gradient norm (a local sum, added up over the ranks), clipping, and one of
+/* The optimizer: gradients of all ranks, their norm, clipping, and one of
  * kernels/optimizers.h over the flat arenas of a network, in one launch. A table on the device gives the
  * weight decay and the rate of each range of the arenas; without parameter groups it has two ranges:
  * matrices, which decay, and vectors (norms, biases), which do not. Formulas: headers of kernels/. */
@@ -8,10 +8,8 @@
 #include "core/model/choices.h"
 #include "core/model/param_group.h"
 #include "core/network/network.h"
-#include "core/train/world.h"
 
 struct optimizer {
-    const struct world *world; /* the ranks whose gradients make one norm */
     enum optimizer_kind kind;
     double beta1, beta2;
     double eps;           /* AdamW */

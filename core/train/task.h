@@ -27,7 +27,7 @@ struct task {
     void (*close)(void *data); /* NULL is harmless */
     /* Names what the model's outputs stand for, where they are not tokens. */
     enum status (*describe)(const void *data, struct model *model, struct err *err);
-    /* Called once, when the network is open. */
+    /* Called once, when the network is open; batches come after it. */
     enum status (*start)(void *data, struct network *network, struct err *err);
     struct corpus_mark (*mark)(const void *data); /* of all data */
 
@@ -35,19 +35,21 @@ struct task {
     /* How many labels count in `examples` examples from `cursor`, which counts on through all epochs; or the
      * sum of their weights. */
     double (*labels)(const void *data, enum task_part part, uint64_t cursor, uint64_t examples);
-    /* `count` examples, at most train.batch_size, of train.seq_len tokens, valid until the next call for the
-     * same part; with positions if the plan is packed, else without. Expected in order; any other cursor has
-     * to wait. */
+    /* `count` examples, at most those of the plan's micro-batch, of train.seq_len tokens, valid until the
+     * next call for the same part; with positions if the plan is packed, else without. Expected in order; any
+     * other cursor has to wait. */
     struct batch_view (*batch)(void *data, enum task_part part, uint64_t cursor, int count);
     /* The length of the sequences of training: their mean over all tokens of an epoch. */
     double (*span)(const void *data);
     double (*waited)(const void *data); /* seconds that training has waited for batches so far */
 
-    /* An evaluation: begin, judge for each of its batches, and then the measures. "Best" and early stopping
+    /* An evaluation: begin, judge for each of its batches, join what the ranks have judged, and then the
+     * measures, which are the same on all. "Best" and early stopping
      * follow the measure that eval.metric names, or the first one. Of names that begin with val_, the lowest
      * value is the best, of others the highest. */
     void (*begin)(void *data);
     void (*judge)(void *data, struct network *network, struct batch_view batch);
+    void (*join)(void *data, const struct world *world);
     struct measures (*measure)(const void *data);
     double (*guess)(const void *data); /* the loss of guessing */
     /* Writes what the run's history should say about the data, "" for nothing. */

@@ -40,8 +40,17 @@ enum status token_task_describe(const void *data, struct model *model, struct er
 
 enum status token_task_start(void *data, struct network *network, struct err *err)
 {
-    (void)data, (void)network, (void)err;
-    return STATUS_OK;
+    struct token_task *task = data;
+    const struct config_train *c = &task->config->train;
+    const struct plan_input *in = &network->plan->input;
+    enum status status = STATUS_OK;
+    for (int part = 0; !status && part < 2; part++)
+        if (task->sources[part].T)
+            status = prefetch_open(task->sources[part], in->B, c->async, &task->prefetch[part], err);
+    if (!status)
+        prefetch_expect_steps(task->prefetch[TASK_TRAINING], in->micro_batches,
+                              (uint64_t)(c->batch_size * c->accumulation_steps));
+    return status;
 }
 
 struct corpus_mark token_task_mark(const void *data)
@@ -66,6 +75,13 @@ void token_task_judge(void *data, struct network *network, struct batch_view bat
     network_forward(network, batch);
     task->sum += network_loss(network, batch);
     for (int n = 0; n < batch.B * batch.T; n++) task->labels += batch.labels[n] >= 0;
+}
+
+void token_task_join(void *data, const struct world *world)
+{
+    struct token_task *task = data;
+    world_sum(world, &task->sum, 1);
+    world_sum(world, &task->labels, 1);
 }
 
 struct measures token_task_measure(const void *data)

@@ -134,17 +134,27 @@ static const struct task *task_of(enum data_format format)
     }
 }
 
+/* What the last digits of the results depend on. */
+static void name_machine(struct trainer *t)
+{
+    int ranks = t->world->size;
+    if (ranks > 1)
+        snprintf(t->state.machine, sizeof t->state.machine, "%d ranks, %.60s", ranks, t->device.computes);
+    else
+        snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
+}
+
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
 {
     struct config *c = setup->config;
-    const char *weights = c->lora.rank ? c->model.from : setup->weights;
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return err_no_memory(err, "a trainer");
     t->setup = *setup;
     t->task = task_of(c->data.format);
-    t->world = world_of_one();
-    t->optimizer = (struct optimizer){.world = t->world,
-                                      .kind = c->train.optimizer,
+    t->world = setup->world ? setup->world : world_of_one();
+    const char *weights = c->lora.rank ? c->model.from : setup->weights;
+    if (t->world->rank > 0) weights = NULL; /* it takes those of rank 0 */
+    t->optimizer = (struct optimizer){.kind = c->train.optimizer,
                                       .beta1 = c->train.beta1,
                                       .beta2 = c->train.beta2,
                                       .eps = c->train.adam_eps,
@@ -155,10 +165,13 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     trainer_begin_stopping(t);
 
     setup->backend->device_describe(setup->device, &t->device);
-    snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
+    name_machine(t);
     enum element computed = precision_element(plan_precision(c->train.precision, t->device.best));
     enum status status = STATUS_OK;
-    if (c->lora.rank && !*c->model.from)
+    if (t->world->size > 1 &&
+        !(t->facts_of_ranks = calloc((size_t)t->world->size, sizeof *t->facts_of_ranks)))
+        status = err_no_memory(err, "%d ranks", t->world->size);
+    if (!status && c->lora.rank && !*c->model.from)
         status = err_set(err, STATUS_USAGE,
                          "lora.rank = %" PRId64
                          ": adapters are trained beside the weights of a model (set model.from)",
@@ -174,6 +187,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = config_settle_steps(c, t->task->examples(t->data, TASK_TRAINING), err);
     t->schedule = schedule_of(c);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
+    plan_input_share(&input, c, t->world->rank, t->world->size);
+    input.slices = input.rank = 0, input.shard = false; /* rank 0 saves alone */
     input.full = setup->full;
     if (!status) status = open_tasks(t, &input.cache_length, err);
     if (!status) status = trainer_check_metric(t, err);
@@ -186,6 +201,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
+    if (!status) t->network.world = t->world;
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
     if (!status) status = take_companions(t, weights, err);
     if (!status && (!weights || c->lora.rank || t->model.config.num_labels)) /* which a base may lack */
@@ -217,6 +233,7 @@ void trainer_close(struct trainer *t)
     plan_release(&t->plan);
     model_release(&t->model);
     if (t->task) t->task->close(t->data);
+    free(t->facts_of_ranks);
     free(t);
 }
 
@@ -228,7 +245,7 @@ static enum status take_position(struct trainer *t, const struct train_state *sa
     if (status) return status;
     snprintf(t->computed_with, sizeof t->computed_with, "%s", saved->machine);
     t->state = *saved;
-    snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
+    name_machine(t);
     optimizer_resume(&t->network, t->state.updates);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
     early_stopping_adopt(&t->state.stopping, &wanted);

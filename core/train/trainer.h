@@ -6,7 +6,12 @@
  * leaving) waits for all queued steps. After the first step the step loop allocates nothing, except for a
  * traced step. A trainer that is killed loses at most the work since its last checkpoint. A trainer that ends
  * by itself writes a checkpoint first, unless the last gradient is not finite and no evaluation of the same
- * weights shows that they are good: weights that an update may have ruined are only saved by order. */
+ * weights shows that they are good: weights that an update may have ruined are only saved by order.
+ *
+ * In a world of several ranks every rank has a trainer, of the same configuration and corpus. Each trains on
+ * a part of a step's rows, and all make the same decisions, from facts that they share. Rank 0 alone loads a
+ * checkpoint, asks its observer for orders, writes samples, traces and checkpoints; the others take its state
+ * when they run, and their observers may do nothing. */
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_H
 #define ANNEAL_CORE_TRAIN_TRAINER_H
 
@@ -66,6 +71,7 @@ struct train_setup {
     const struct backend *backend; /* borrowed */
     struct device *device;         /* borrowed */
     const struct corpus *corpus;   /* borrowed */
+    const struct world *world;     /* borrowed; NULL: a world of one */
     const char *checkpoints;       /* folder; made when needed; borrowed */
     const char *weights;     /* a model's folder to start from; NULL: initialise; borrowed; with adapters
                               * model.from is loaded in any case */

@@ -3,7 +3,7 @@
  *
  *     report    all reports but step records: events, memory, health, evaluations, samples
  *     step      one optimizer step, its profile and its trace
- *     save      checkpoints
+ *     save      checkpoints, by rank 0
  *     run       the loop: gathers facts, calls decide, carries out the decision
  *     trainer   opening and closing */
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
@@ -22,7 +22,7 @@
 #include "core/train/task.h"
 #include "core/train/trace.h"
 #include "core/train/trainer.h"
-#include "core/train/world.h"
+#include "kernels/device/world.h"
 
 enum { SAMPLE_BYTES_MAX = 16384 };
 
@@ -91,7 +91,8 @@ struct trainer {
 
     /* ---- run ---- */
     struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
-    bool resting;       /* the pause is reported */
+    struct facts *facts_of_ranks; /* (size of the world) owned; NULL in a world of one */
+    bool resting;                 /* the pause is reported */
     double owned_at; /* by clock_monotonic, when the observer was asked last whether the run is still ours */
 };
 

@@ -178,19 +178,19 @@ enum status trainer_check_metric(const struct trainer *t, struct err *err)
                    t->setup.config->eval.metric, names);
 }
 
-/* Measures the first batches of the validation data, the same ones every time. */
+/* Measures the first batches of the validation data, the same ones every time; each rank a part of them. */
 static struct measures measure(struct trainer *t)
 {
     const struct config *c = t->setup.config;
-    int B = (int)c->train.batch_size;
-    uint64_t left = t->task->examples(t->data, TASK_VALIDATION), cursor = 0;
+    uint64_t all = t->task->examples(t->data, TASK_VALIDATION),
+             most = (uint64_t)(c->eval.batches * c->train.batch_size), B = (uint64_t)t->plan.input.B;
+    struct world_part part = world_divide(most && most < all ? most : all, t->world->rank, t->world->size);
     t->task->begin(t->data);
-    for (int64_t i = 0; left && (c->eval.batches == 0 || i < c->eval.batches); i++) {
-        int b = left < (uint64_t)B ? (int)left : B;
-        t->task->judge(t->data, &t->network, t->task->batch(t->data, TASK_VALIDATION, cursor, b));
-        cursor += (uint64_t)b;
-        left -= (uint64_t)b;
+    for (uint64_t b; part.count; part.first += b, part.count -= b) {
+        b = part.count < B ? part.count : B;
+        t->task->judge(t->data, &t->network, t->task->batch(t->data, TASK_VALIDATION, part.first, (int)b));
     }
+    t->task->join(t->data, t->world);
     return t->task->measure(t->data);
 }
 
@@ -222,7 +222,10 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     double start = clock_monotonic();
     if (!t->task->examples(t->data, TASK_VALIDATION)) return false;
     struct measures measures = measure(t);
-    answer_tasks(t, &measures);
+    if (t->world->rank == 0) answer_tasks(t, &measures);
+    double judged_by =
+        measure_of(&measures, trainer_metric(t)); /* perhaps a task's, of which rank 0 alone knows */
+    world_share(t->world, &judged_by, sizeof judged_by);
     if (trainer_device_status(t, NULL)) return false;
     record.val_loss = measure_of(&measures, "val_loss");
     record.val_perplexity = measure_of(&measures, "val_perplexity");
@@ -231,8 +234,7 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     t->evaluated_step = t->state.step;
     t->evaluated_loss = record.val_loss;
     o->eval(o->context, &record, &measures);
-    struct stopping_record judged = early_stopping_judge(&t->state.stopping, t->state.step,
-                                                         measure_of(&measures, trainer_metric(t)), extra);
+    struct stopping_record judged = early_stopping_judge(&t->state.stopping, t->state.step, judged_by, extra);
     judged.metric = t->setup.config->eval.metric;
     o->stopping(o->context, &judged);
     health_judge_evaluation(&t->health, record.step, record.val_loss);
@@ -250,7 +252,7 @@ enum status trainer_sample(struct trainer *t, struct err *err)
                                 .top_p = 1,
                                 .seed = (uint64_t)c->train.seed ^ ((uint64_t)t->state.step << 20)};
     size_t used = 0;
-    if (!t->samples) return STATUS_OK;
+    if (!t->samples || t->world->rank > 0) return STATUS_OK;
     const struct tokenizer *tokenizer = t->setup.corpus->tokenizer;
     enum status status = start_sample(t, err);
     for (int64_t i = 0; !status && i < c->sample.max_tokens; i++) {

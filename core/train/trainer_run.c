@@ -20,7 +20,20 @@ static bool patience_is_used_up(const struct trainer *t)
     return e->patience > 0 && e->used >= e->patience;
 }
 
-/* The facts of rank 0; `failure` is why training cannot continue. */
+/* The facts of rank 0, and what only one of the ranks may know: a failure, a request to leave. */
+static void agree(struct trainer *t)
+{
+    struct facts *f = &t->facts, *all = t->facts_of_ranks;
+    all[t->world->rank] = *f;
+    world_gather(t->world, all, sizeof *all);
+    *f = all[0];
+    for (int r = 1; r < t->world->size; r++) {
+        if (!f->failure) f->failure = all[r].failure;
+        f->leave |= all[r].leave;
+    }
+}
+
+/* The facts for all ranks; `failure` is why training cannot continue. */
 static const struct facts *gather(struct trainer *t, enum status failure)
 {
     struct facts *f = &t->facts;
@@ -35,7 +48,7 @@ static const struct facts *gather(struct trainer *t, enum status failure)
     f->cleared = evaluated && isfinite(t->evaluated_loss);
     f->patience_used_up = patience_is_used_up(t);
     f->failure = failure;
-    t->world->share(t->world, f, sizeof *f);
+    if (t->world->size > 1) agree(t);
     return f;
 }
 
@@ -199,6 +212,73 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
     return trainer_device_status(t, err);
 }
 
+/* ---- the beginning, with several ranks ---- */
+
+/* What must be the same on all ranks. */
+struct likeness {
+    struct corpus_mark corpus;
+    char kernels[32]; /* the instruction set */
+};
+
+/* "2 threads, AVX-512, OpenBLAS SkylakeX": the second of them. The update of the weights rounds as it does.
+ */
+static void name_kernels(const struct trainer *t, char *buf, size_t size)
+{
+    const char *from = strchr(t->device.computes, ','), *end = from ? strchr(from + 1, ',') : NULL;
+    snprintf(buf, size, "%.*s", end ? (int)(end - from - 2) : 0, from ? from + 2 : "");
+}
+
+static enum status check_likeness(struct trainer *t, struct err *err)
+{
+    const struct world *world = t->world;
+    struct likeness all[WORLD_RANKS_MAX] = {0}, *mine = &all[world->rank];
+    struct err why;
+    enum status status = STATUS_OK;
+    mine->corpus = t->state.corpus;
+    name_kernels(t, mine->kernels, sizeof mine->kernels);
+    world_gather(world, all, sizeof *all);
+    for (int r = 1; !status && r < world->size; r++) {
+        if (corpus_mark_check(&all[0].corpus, &all[r].corpus, &why))
+            status = err_set(err, STATUS_USAGE, "rank %d on %s reads other data than rank 0: %.300s", r,
+                             world->hosts[r], why.text);
+        else if (strcmp(all[0].kernels, all[r].kernels) != 0)
+            status = err_set(
+                err, STATUS_USAGE,
+                "rank %d on %s computes with %s, rank 0 with %s (set ANNEAL_CPU_ISA=v3, or baseline, for "
+                "all of them)",
+                r, world->hosts[r], all[r].kernels, all[0].kernels);
+    }
+    return status;
+}
+
+/* Device memory of rank 0 goes to all ranks, through the staging memory. */
+static void share_buffer(struct trainer *t, enum buffer buffer)
+{
+    struct network *net = &t->network;
+    char *staging = network_at(net, BUFFER_STAGING, 0), *memory = network_at(net, buffer, 0);
+    size_t most = t->plan.bytes[BUFFER_STAGING], bytes = t->plan.bytes[buffer];
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < most ? bytes - at : most;
+        net->backend->mem_download(staging, memory + at, n, net->stream);
+        world_share(t->world, staging, n);
+        net->backend->mem_upload(memory + at, staging, n, net->stream);
+    }
+}
+
+/* Every rank begins with the weights, moments and position of rank 0, which has loaded or initialised them.
+ */
+static enum status take_state_of_rank_0(struct trainer *t, struct err *err)
+{
+    static const enum buffer buffers[] = {BUFFER_WEIGHTS, BUFFER_FROZEN, BUFFER_MOMENT1, BUFFER_MOMENT2};
+    enum status status = check_likeness(t, err);
+    if (status) return status;
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) share_buffer(t, buffers[i]);
+    world_share(t->world, &t->state, sizeof t->state);
+    network_weights_written(&t->network);
+    optimizer_resume(&t->network, t->state.updates);
+    return t->setup.backend->stream_wait(t->network.stream, err);
+}
+
 /* ---- the end ---- */
 
 /* On a full disk the last checkpoint takes the place of older ones: the weights at the end are what the run
@@ -269,12 +349,15 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     t->facts.another_device = t->setup.another_device;
     if (t->state.step == 0) t->facts.due = decide_due(t->setup.config, 0, false);
     trainer_report_memory(t);
+    if (t->world->size > 1) status = take_state_of_rank_0(t, err);
     while (decision.action != ACTION_END) {
         decision = decide(gather(t, status));
         status = decision.action == ACTION_END ? status : carry_out(t, decision.action, err);
     }
     t->resting = false; /* a paused run that ends does not continue first */
-    if (!status && (status = finish(t, &decision, err))) decision = decide(gather(t, status));
+    if (!status) status = finish(t, &decision, err);
+    if (status || t->world->size > 1) decision = decide(gather(t, status));
+    if (t->facts.failure) status = world_agree(t->world, status, err);
     *outcome = decision.outcome;
     if (status == STATUS_NO_MEMORY) allocator_report(t->network.allocator, &t->setup.full);
     trainer_collect_save(t, true);

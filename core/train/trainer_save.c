@@ -133,6 +133,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
+    if (t->world->rank > 0) return STATUS_OK; /* rank 0 has the same weights */
     wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
     enum status status = trainer_device_status(t, err);

@@ -25,7 +25,7 @@
 static bool trace_is_due(const struct trainer *t, int64_t step)
 {
     int64_t configured = t->setup.config->profile.trace_step;
-    return t->trace_ordered || (configured > 0 && configured == step);
+    return t->world->rank == 0 && (t->trace_ordered || (configured > 0 && configured == step));
 }
 
 /* ---- allocations ---- */
@@ -64,7 +64,7 @@ static enum status open_profiler(struct trainer *t, struct err *err)
                                        .device = t->setup.device,
                                        .every = c->profile.every,
                                        .warmup_steps = c->profile.warmup_steps,
-                                       .marks = calls[0] * c->train.accumulation_steps + calls[1],
+                                       .marks = calls[0] * t->plan.input.micro_batches + calls[1],
                                        .rows = calls[0] + calls[1],
                                        .span = t->plan.input.packed ? t->span : 0};
     return profiler_open(&options, &t->profiler, err);
@@ -195,10 +195,16 @@ void trainer_close_steps(struct trainer *t)
     feed_close(&t->feed);
 }
 
+/* The rows that a step takes, on all ranks. */
+static uint64_t rows_of_step(const struct trainer *t)
+{
+    const struct config_train *c = &t->setup.config->train;
+    return (uint64_t)(c->batch_size * c->accumulation_steps);
+}
+
 bool trainer_ends_epoch(const struct trainer *t)
 {
-    const struct config *c = t->setup.config;
-    uint64_t taken = (uint64_t)(c->train.batch_size * c->train.accumulation_steps), cursor = t->state.cursor;
+    uint64_t taken = rows_of_step(t), cursor = t->state.cursor;
     uint64_t epoch = t->task->examples(t->data, TASK_TRAINING);
     if (t->in_flight) cursor = t->flights[(trainer_queued(t) - 1) % PLAN_FLIGHTS].cursor;
     return cursor / epoch != (cursor - taken) / epoch;
@@ -214,10 +220,29 @@ static bool in_lockstep(const struct trainer *t)
            replay_measures(&t->replay);
 }
 
+/* Queues micro-batch `i` of this rank's part of the step. Dropout draws as if one rank had all rows. */
+static void queue_micro_batch(struct trainer *t, const struct flight *f, struct world_part part, int i,
+                              bool graph)
+{
+    const struct config_train *c = &t->setup.config->train;
+    int B = t->plan.input.B;
+    uint64_t done = (uint64_t)i * (uint64_t)B, left = part.count > done ? part.count - done : 0,
+             first = part.first + done, of = (uint64_t)c->batch_size;
+    int place = feed_take(&t->feed, f->cursor + first, left < (uint64_t)B ? (int)left : B);
+    network_control(&t->network, (struct step_control){.seed = (uint64_t)c->seed,
+                                                       .step = (uint32_t)f->step,
+                                                       .micro_batch = (uint32_t)(first / of),
+                                                       .row = (uint32_t)(first % of),
+                                                       .rows = t->world->size > 1 ? (uint32_t)of : 0,
+                                                       .loss_scale = (float)(1.0 / f->labels),
+                                                       .lr = (float)f->lr});
+    replay_micro_batch(&t->replay, place, graph);
+    feed_release(&t->feed, place);
+}
+
 /* Queues step `trainer_queued` and the copy of its result, and fills the flight. */
 static void queue_step(struct trainer *t, struct flight *f)
 {
-    const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
     struct network *net = &t->network;
     int at = (int)(trainer_queued(t) % PLAN_FLIGHTS);
@@ -228,26 +253,20 @@ static void queue_step(struct trainer *t, struct flight *f)
     begin_trace(t, f->step);
     t->profiling = profiler_begin(t->profiler, f->step, net->stream, net, t->tracing);
     bool graph = t->replay.update && !t->profiling; /* not while operations are profiled */
-    uint64_t sequences = (uint64_t)(c->train.batch_size * c->train.accumulation_steps);
-    /* of the whole step, however many micro-batches; if no label counts, there is no gradient */
-    f->labels = t->task->labels(t->data, TASK_TRAINING, f->cursor, sequences);
+    uint64_t rows = rows_of_step(t);
+    struct world_part part = world_divide(rows, t->world->rank, t->world->size);
+    /* of the whole step, however many micro-batches and ranks; if no label counts, there is no gradient */
+    f->labels = t->task->labels(t->data, TASK_TRAINING, f->cursor, rows);
     if (f->labels <= 0) f->labels = 1;
-    int64_t batch_bytes = 2 * plan_batch_parts(&t->plan.input) * (int64_t)sizeof(int32_t) *
-                          c->train.batch_size *
-                          c->train.seq_len; /* read on the host, written on the device */
+    const struct plan_input *in = &t->plan.input;
+    int64_t batch_bytes = 2 * plan_batch_parts(in) * (int64_t)sizeof(int32_t) * in->B *
+                          in->T; /* read on the host, written on the device */
     network_clear(net);
-    for (int64_t i = 0; i < c->train.accumulation_steps; i++) {
+    for (int i = 0; i < in->micro_batches; i++) {
         if (t->profiling) profiler_mark(t->profiling, PHASE_DATA, -1, "batch", batch_bytes, 0);
-        int place = feed_take(&t->feed, f->cursor);
-        network_control(net, (struct step_control){.seed = (uint64_t)c->train.seed,
-                                                   .step = (uint32_t)f->step,
-                                                   .micro_batch = (uint32_t)i,
-                                                   .loss_scale = (float)(1.0 / f->labels),
-                                                   .lr = (float)f->lr});
-        replay_micro_batch(&t->replay, place, graph);
-        feed_release(&t->feed, place);
-        f->cursor += (uint64_t)c->train.batch_size;
+        queue_micro_batch(t, f, part, i, graph);
     }
+    f->cursor += rows;
     replay_update(&t->replay, graph);
     net->table->mem_download_async(&t->results[at], network_at(net, BUFFER_RESULT, 0), sizeof *t->results,
                                    net->calls);
@@ -260,11 +279,10 @@ static void queue_step(struct trainer *t, struct flight *f)
 /* Reports the oldest queued step, which has happened. */
 static void report(struct trainer *t)
 {
-    const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
     const struct flight *f = &t->flights[t->state.step % PLAN_FLIGHTS];
     const struct step_result *result = &t->results[t->state.step % PLAN_FLIGHTS];
-    int64_t tokens = c->train.accumulation_steps * c->train.batch_size * c->train.seq_len;
+    int64_t tokens = (int64_t)rows_of_step(t) * t->plan.input.T;
     /* from the previous step's end, if this one was queued by then: the device's time per step */
     double now = clock_monotonic(), seconds = now - fmax(f->start, t->reported_at);
     struct step_record record = {.step = f->step, .loss = result->loss_sum / f->labels, .lr = f->lr};
@@ -283,7 +301,7 @@ static void report(struct trainer *t)
     record.grad_norm = result->clip.norm;
     record.clip_scale = result->clip.scale;
     record.tokens_per_sec = (double)tokens / seconds;
-    double peak = t->device.peak_flops[t->plan.input.precision];
+    double peak = t->device.peak_flops[t->plan.input.precision] * t->world->size;
     record.perplexity = exp(record.loss);
     record.mfu = peak > 0 ? model_flops_per_token(&t->model, t->span) * record.tokens_per_sec / peak : NAN;
     if (t->counts) heap_watch(false);

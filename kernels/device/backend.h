@@ -82,6 +82,7 @@ static inline struct matrix matrix_view(const void *at, enum element element, in
 /* The most rows that gemm_few_rows multiplies; with more, computing takes longer than reading. */
 enum { FEW_ROWS_MAX = 16 };
 
+struct world;  /* kernels/device/world.h */
 struct device; /* opaque: one opened device; holds its thread count, handles, scratch */
 struct stream; /* opaque: an ordered queue of work on a device */
 struct graph;  /* opaque: recorded work of a stream, which can be queued again as one unit */
@@ -139,7 +140,9 @@ struct warm_watch {
  * recorded work (struct graph) is correct for every step. */
 struct step_control {
     uint64_t seed;              /* for dropout */
-    uint32_t step, micro_batch; /* likewise */
+    uint32_t step, micro_batch; /* likewise; of the first row */
+    uint32_t row, rows;         /* likewise: that row's place in its micro-batch, and how many rows that has;
+                                 * rows 0: all rows are those of one, from the first on */
     float loss_scale;           /* 1 / (labels that count in the whole step) */
     float lr;
     float rate, root; /* computed by adamw_step from lr and the updates so far */
@@ -151,6 +154,7 @@ struct dropout_site {
     const struct step_control *control; /* device memory */
     uint16_t layer;                     /* 0 for the embedding */
     uint16_t site;                      /* 0 embedding, 1 attention output projection, 2 down projection */
+    size_t width;                       /* elements of a row of the batch: tokens times the width of each */
 };
 
 /* In device memory: the result of clip_norm, read by the optimizers: no host round trip. */

@@ -249,7 +249,7 @@ static void add_body(struct bench *b)
 static void dropout_body(struct bench *b)
 {
     const struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3};
-    struct dropout_site site = {&control, 4, 1};
+    struct dropout_site site = {&control, 4, 1, 0};
     b->k->dropout(b->y, (size_t)N * C, 0.1f, site, b->stream);
 }
 static void cross_entropy_forward_body(struct bench *b)

@@ -46,13 +46,9 @@ static void desk_open(struct desk *d, const struct bench *b)
 {
     struct err err = {0};
     struct model_config config = model_preset(PRESET_SHAKESPEARE);
-    *d = (struct desk){.backend = cpu_backend(),
-                       .optimizer = {.world = world_of_one(),
-                                     .kind = OPTIMIZER_ADAMW,
-                                     .beta1 = 0.9,
-                                     .beta2 = 0.95,
-                                     .eps = 1e-8,
-                                     .max_grad_norm = 1}};
+    *d = (struct desk){
+        .backend = cpu_backend(),
+        .optimizer = {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .max_grad_norm = 1}};
     config.hidden_dim = b->C;
     config.num_layers = b->L;
     config.num_heads = config.num_kv_heads = b->NH;

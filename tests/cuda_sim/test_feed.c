@@ -69,7 +69,7 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     assert_int_equal(backend->mem_alloc(device, sizeof *found * BATCHES * BATCH, &saved, &err), STATUS_OK);
     assert_int_equal(feed_open(&feed, &network, &task, batches, &err), STATUS_OK);
     for (int i = 0; i < BATCHES; i++) {
-        int place = feed_take(&feed, first + (uint64_t)i * B);
+        int place = feed_take(&feed, first + (uint64_t)i * B, B);
         backend->mem_copy((int32_t *)saved + i * BATCH, network_batch(&network, place), sizeof *found * BATCH,
                           network.stream);
         feed_release(&feed, place);

@@ -86,6 +86,34 @@ static void a_resumed_run_begins_in_the_midst(void **state)
     prefetch_close(prefetch);
 }
 
+/* A rank's part of each step: two batches, then a gap. They are expected, so none is cut twice. */
+static _Atomic int cut;
+
+static void fill_counted(const void *context, uint64_t cursor, int b, int32_t *inputs, int32_t *targets,
+                         int32_t *positions)
+{
+    (void)positions;
+    cut++;
+    split_batch(context, cursor, b, inputs, targets);
+}
+
+static void the_batches_of_a_part_of_each_step_are_expected(void **state)
+{
+    struct data *d = *state;
+    enum { STEPS = 40, FIRST = 7, ROWS = 3 * B + 1 };
+    struct batch_source source = split_source(&d->train);
+    struct prefetch *prefetch;
+    struct err err = {0};
+    source.fill = fill_counted;
+    cut = 0;
+    assert_ok(prefetch_open(source, B, true, &prefetch, &err), &err);
+    prefetch_expect_steps(prefetch, 2, ROWS);
+    for (uint64_t step = 0; step < STEPS; step++)
+        for (uint64_t i = 0; i < 2; i++) assert_batch(prefetch, &d->train, step * ROWS + FIRST + i * B, B);
+    prefetch_close(prefetch);
+    assert_in_range(cut, 2 * STEPS, 2 * STEPS + 4); /* and those ahead */
+}
+
 static void any_cursor_is_served(void **state)
 {
     struct data *d = *state;
@@ -179,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_those_that_are_cut_without_it),
         cmocka_unit_test(a_resumed_run_begins_in_the_midst),
+        cmocka_unit_test(the_batches_of_a_part_of_each_step_are_expected),
         cmocka_unit_test(any_cursor_is_served),
         cmocka_unit_test(evaluations_start_over_and_end_in_a_short_batch),
         cmocka_unit_test(a_batch_stays_until_the_next_is_taken),

@@ -398,7 +398,10 @@ static void dropout_case(const struct op_side *side, struct op_shape s, struct o
     size_t n = (size_t)rows_of(s) * (size_t)s.C;
     struct step_control control = {
         .seed = 0x123456789abcull * s.seed, .step = s.seed, .micro_batch = s.seed % 7};
-    struct dropout_site site = {control_of(&d, control), (uint16_t)(s.seed % 31), 2};
+    if (s.seed % 2)
+        control.row = s.seed / 2 % 3, control.rows = control.row + 1 + s.seed % 3; /* a rank's part */
+    struct dropout_site site = {control_of(&d, control), (uint16_t)(s.seed % 31), 2,
+                                (size_t)s.T * (size_t)s.C};
     void *x = desk_tensor(&d, n, 1, 1), *kept = desk_tensor(&d, n, 1, 1);
     side->backend->dropout(x, n, 0.1f + 0.1f * (float)(s.seed % 8), site, side->stream);
     side->backend->dropout(kept, n, 0, site, side->stream);
@@ -526,6 +529,7 @@ const struct op_case op_cases[] = {
     {"add", add_case},
     {"cast", cast_case},
     {"dropout", dropout_case},
+    {"all_reduce, all_reduce_value", op_case_all_reduce},
     {"cross_entropy", cross_entropy_case},
     {"weigh_classes", op_case_class_weights},
     {"mean_pool_forward, mean_pool_backward", op_case_pooling},

@@ -92,7 +92,7 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
 {
     const struct backend *backend = bench->backend;
     struct network *net = &bench->net;
-    struct optimizer optimizer = {world_of_one(), OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, bench->range_count};
+    struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, bench->range_count};
     struct step_control control = {
         .seed = 5, .step = (uint32_t)step, .loss_scale = 1.0f / (float)(bench->B * bench->T)};
     struct step_result result;
@@ -240,8 +240,7 @@ static enum status pipeline_open(struct pipeline *p, const struct backend *be, e
     *p = (struct pipeline){0};
     enum status status = bench_open(&p->bench, be, precision, config, B, T, folder, err);
     if (status) return status;
-    p->optimizer =
-        (struct optimizer){world_of_one(), OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, p->bench.range_count};
+    p->optimizer = (struct optimizer){OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, p->bench.range_count};
     status = be->stream_open(p->bench.device, precision, &p->copies, err);
     if (!status)
         status =

@@ -243,7 +243,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     };
     static const int32_t slots[ROWS] = {0, 2, 2, 1}, positions[ROWS] = {5, 298, 299, 0};
     struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3, .loss_scale = 1, .lr = 1e-3f};
-    const struct dropout_site site = {&control, 4, 0};
+    const struct dropout_site site = {&control, 4, 0, 0};
     struct clip_state clip = {1, 1, 0};
     struct optimizer_params adamw = {0.9, 0.95, 1e-8f};
     struct optimizer_params lion = {0.9f, 0.99f, 0};

@@ -233,7 +233,7 @@ static void dropout_body(const struct check_target *t)
     const size_t sizes[] = {1, 3, 4, 5, 255, 256, 257, 1000, 4099};
     const float probabilities[] = {0.1f, 0.5f, 0.97f};
     const struct step_control control = {.seed = 0x123456789abcdef0u, .step = 77, .micro_batch = 3};
-    const struct dropout_site site = {&control, 11, 2};
+    const struct dropout_site site = {&control, 11, 2, 0};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int k = 0; k < 3; k++) {
             size_t n = sizes[s];
@@ -254,6 +254,40 @@ static void dropout_mask_is_the_documented_function_of_its_site(void **state)
     check_each_isa(2, dropout_body);
 }
 
+/* Rows of a step, three in a micro-batch: masks do not depend on where a rank's part begins. */
+static void part_body(const struct check_target *t)
+{
+    enum { ROWS = 3, STEP = 11 };
+    const size_t widths[] = {1, 37, 64, 130};
+    for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
+        size_t width = widths[k], n = STEP * width;
+        float *x = check_random(n, 12, 1), *expected = check_copy(x, n);
+        for (int row = 0; row < STEP; row += ROWS) {
+            struct step_control control = {.seed = 5, .step = 6, .micro_batch = (uint32_t)(2 + row / ROWS)};
+            int rows = STEP - row < ROWS ? STEP - row : ROWS;
+            t->backend->dropout(expected + (size_t)row * width, (size_t)rows * width, 0.3f,
+                                (struct dropout_site){&control, 1, 2, width}, t->stream);
+        }
+        for (uint32_t first = 0; first < STEP; first++)
+            for (uint32_t rows = 1; first + rows <= STEP; rows++) {
+                float *part = check_copy(x + first * width, rows * width);
+                struct step_control control = {
+                    .seed = 5, .step = 6, .micro_batch = 2 + first / ROWS, .row = first % ROWS, .rows = ROWS};
+                t->backend->dropout(part, rows * width, 0.3f, (struct dropout_site){&control, 1, 2, width},
+                                    t->stream);
+                check_same_bits("dropout of a part", part, expected + first * width, rows * width);
+                free(part);
+            }
+        free(x), free(expected);
+    }
+}
+
+static void dropout_of_a_part_of_the_rows_draws_as_that_of_all(void **state)
+{
+    (void)state;
+    check_each_isa(2, part_body);
+}
+
 static void dropout_keeps_the_expected_share_and_sites_differ(void **state)
 {
     (void)state;
@@ -262,8 +296,9 @@ static void dropout_keeps_the_expected_share_and_sites_differ(void **state)
     check_open(&t, "baseline", 2);
     const struct step_control controls[4] = {
         {.seed = 1}, {.seed = 2}, {.seed = 1, .step = 1}, {.seed = 1, .micro_batch = 1}};
-    const struct dropout_site sites[6] = {{&controls[0], 0, 0}, {&controls[1], 0, 0}, {&controls[2], 0, 0},
-                                          {&controls[3], 0, 0}, {&controls[0], 1, 0}, {&controls[0], 0, 1}};
+    const struct dropout_site sites[6] = {{&controls[0], 0, 0, 0}, {&controls[1], 0, 0, 0},
+                                          {&controls[2], 0, 0, 0}, {&controls[3], 0, 0, 0},
+                                          {&controls[0], 1, 0, 0}, {&controls[0], 0, 1, 0}};
     float *masks[6];
     for (int i = 0; i < 6; i++) {
         masks[i] = malloc(N * sizeof *masks[i]);
@@ -427,6 +462,7 @@ int main(void)
         cmocka_unit_test(swiglu_agrees_with_the_reference_and_its_differences),
         cmocka_unit_test(exponential_is_right_over_its_whole_range),
         cmocka_unit_test(dropout_mask_is_the_documented_function_of_its_site),
+        cmocka_unit_test(dropout_of_a_part_of_the_rows_draws_as_that_of_all),
         cmocka_unit_test(dropout_keeps_the_expected_share_and_sites_differ),
         cmocka_unit_test(gemm_agrees_in_every_orientation),
         cmocka_unit_test(gemm_repeats_its_bits),

@@ -51,7 +51,7 @@ static void costs_are_those_counted_by_hand(void **state)
     struct observer observer = {.note = keep};
     const struct backend *k = observed_backend();
     struct stream *s = observed_stream(&observer);
-    struct dropout_site site = {AT(9), 1, 2};
+    struct dropout_site site = {AT(9), 1, 2, 0};
 
     k->embedding_forward(AT(1), AT(2), matrix_view(AT(3), ELEMENT_FP32, C), N, V, C, s);
     cost_is(36 * 4 + 36 * 4 + 6 * 4, 0);
@@ -195,7 +195,7 @@ static void operands_are_noted_with_their_places_and_accesses(void **state)
     operand_is(0, 8, 8, ACCESS_WRITTEN);
     k->sum(AT(8), AT(1), N, true, AT(2), s);
     operand_is(0, 8, 8, ACCESS_ADDED);
-    struct dropout_site site = {AT(9), 1, 2};
+    struct dropout_site site = {AT(9), 1, 2, 0};
     k->dropout(AT(1), 36, 0.5f, site, s);
     operand_is(1, 9, sizeof(struct step_control), ACCESS_READ);
     k->rmsnorm_backward(AT(1), NULL, AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s); /* no such operand */

@@ -57,13 +57,8 @@ static enum status open_bench(struct bench *b, struct err *err)
     b->operands = aligned_alloc(64, 3 * n * sizeof *b->operands);
     if (!b->tokens || !b->operands) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
     memory_share_used(&b->share, "bench", b->share.bytes);
-    b->optimizer = (struct optimizer){world_of_one(),
-                                      c->train.optimizer,
-                                      c->train.beta1,
-                                      c->train.beta2,
-                                      c->train.adam_eps,
-                                      c->train.max_grad_norm,
-                                      0};
+    b->optimizer = (struct optimizer){c->train.optimizer, c->train.beta1,         c->train.beta2,
+                                      c->train.adam_eps,  c->train.max_grad_norm, 0};
     status = network_initialise(&b->network, 1, err);
     if (!status)
         status = optimizer_lay_ranges(&b->optimizer, &b->network, &c->groups, c->train.weight_decay, err);

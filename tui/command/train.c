@@ -23,6 +23,7 @@
 #include "tui/command/background.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
+#include "tui/command/mpirun.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/process.h"
@@ -277,7 +278,9 @@ struct options {
     const char *name;
     const char *device;
     int progress;
-    int64_t step; /* of a fork; -1: the newest */
+    int64_t step;        /* of a fork; -1: the newest */
+    int64_t count;       /* of ranks; 0: as many as a launcher has started */
+    struct ranks *ranks; /* set once they are there */
     bool wait, watch, dry_run, json, check_allocations, help_config, resume_or_start;
 };
 
@@ -287,6 +290,8 @@ static const struct options defaults = {.device = "auto", .step = -1};
 #define SHARED_OPTIONS \
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, \
      "where to train (default auto: the first GPU that works, else the CPU)"), \
+    OPTION("ranks", OPTION_WHOLE, AT(count), "N", \
+     "trains in N processes of this host, each on its part of every batch", .least = 1, .most = WORLD_RANKS_MAX), \
     OPTION("wait", OPTION_FLAG, AT(wait), NULL, \
      "waits in a queue until the device has enough free memory. Runs start in the order in which they " \
      "asked; short work (generate, evaluate, bench) may pass the queue, but does not delay its first run"), \
@@ -345,6 +350,7 @@ static void open_report(struct report *report, const struct options *o, struct t
     if (report->mode == REPORT_START) report->bar.interval = START_SECONDS;
     training->silent = report->mode >= REPORT_JSON;
     training->device = o->device;
+    training->ranks = o->ranks;
     training->wait = o->wait;
     training->check_allocations = o->check_allocations;
 }
@@ -362,6 +368,21 @@ static enum status conclude(enum status status, const struct report *report, str
     if (status != STATUS_INTERRUPTED || interrupt_signal() != SIGTERM) return status;
     output_say("%s", err->text);
     return STATUS_OK;
+}
+
+/* Starts the ranks that --ranks asks for; among several, rank 0 runs the command and the others follow. */
+static enum status on_ranks(const char *command, const void *options, const struct words *words,
+                            enum status (*run)(const struct options *, const struct words *, struct err *),
+                            struct err *err)
+{
+    struct ranks ranks;
+    struct options o = *(const struct options *)options;
+    if (o.count > 1 && world_launched() == 1 && !o.watch)
+        return mpirun_start(command, o.count, words->argv, err);
+    o.ranks = &ranks;
+    enum status status = ranks_open(&ranks, o.count == 1 || o.watch, err);
+    if (!status) status = ranks.world->rank ? ranks_follow(&ranks, err) : run(&o, words, err);
+    return ranks_end(&ranks, status, err);
 }
 
 /* ---- resume ---- */
@@ -387,15 +408,20 @@ static enum status resume(const char *command, const struct options *o, const st
     return conclude(training_resume(training, &run->info, err), &report, err);
 }
 
-static enum status run_resume(const void *options, const struct words *words, struct err *err)
+static enum status resume_run(const struct options *o, const struct words *words, struct err *err)
 {
     struct training_options training = {0};
     struct recorded_run run;
     enum status status = recorded_run_read(words->words[0], &run, err);
     training.config = run.config;
-    if (!status) status = resume("resume", options, words, &run, &training, err);
+    if (!status) status = resume("resume", o, words, &run, &training, err);
     recorded_run_release(&run);
     return status;
+}
+
+static enum status run_resume(const void *options, const struct words *words, struct err *err)
+{
+    return on_ranks("resume", options, words, resume_run, err);
 }
 
 /* ---- train ---- */
@@ -417,9 +443,8 @@ static bool resumed_by_name(const struct options *o, const struct words *words, 
     return found;
 }
 
-static enum status run_train(const void *options, const struct words *words, struct err *err)
+static enum status train_run(const struct options *o, const struct words *words, struct err *err)
 {
-    const struct options *o = options;
     struct training_options training = {.name = o->name};
     struct report report;
     char hidden[PATH_MAX];
@@ -447,6 +472,11 @@ static enum status run_train(const void *options, const struct words *words, str
     bool json = o->json;
     status = o->dry_run ? training_try(&training, dry_run_print, &json, err) : training_start(&training, err);
     return conclude(status, &report, err);
+}
+
+static enum status run_train(const void *options, const struct words *words, struct err *err)
+{
+    return on_ranks("train", options, words, train_run, err);
 }
 
 static const struct option_spec train_options[] = {
@@ -498,9 +528,8 @@ const struct command command_resume = COMMAND(
 
 /* ---- fork ---- */
 
-static enum status run_fork(const void *options, const struct words *words, struct err *err)
+static enum status fork_run(const struct options *o, const struct words *words, struct err *err)
 {
-    const struct options *o = options;
     struct training_options training = {0};
     struct report report;
     struct recorded_run run;
@@ -527,6 +556,11 @@ static enum status run_fork(const void *options, const struct words *words, stru
     }
     recorded_run_release(&run);
     return status;
+}
+
+static enum status run_fork(const void *options, const struct words *words, struct err *err)
+{
+    return on_ranks("fork", options, words, fork_run, err);
 }
 
 static const struct option_spec fork_options[] = {

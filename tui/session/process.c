@@ -58,7 +58,7 @@ static volatile sig_atomic_t caught;
 
 static void note(int number)
 {
-    caught = number;
+    caught = number == SIGUSR2 ? SIGTERM : number;
 }
 
 void interrupt_catch(void)
@@ -76,6 +76,13 @@ void interrupt_catch_preemption(void)
     struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGUSR1, &action, NULL);
+}
+
+void interrupt_catch_launcher(void)
+{
+    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR2, &action, NULL);
 }
 
 bool interrupt_requested(void)

@@ -154,9 +154,10 @@ static enum status prepare(struct training_session *s,
                            enum status (*open)(struct training_session *, struct err *), struct err *err)
 {
     enum status status =
-        device_choice_open(&s->choice, s->options->device, (int)s->config.train.threads, err);
+        ranks_open_device(s->options->ranks, s->options->device, &s->config, &s->choice, err);
     if (!status) status = on_some_device(s, settle_precision, err);
     if (!status) status = open_corpus(s, err);
+    if (!status && !s->tries) status = ranks_begin(s->options->ranks, &s->config, err);
     return status ? status : on_some_device(s, open, err);
 }
 
@@ -335,7 +336,8 @@ static enum status train(struct training_session *s, struct err *err)
     enum train_outcome outcome = TRAIN_FINISHED;
     struct err storing = {0}, why;
     metrics_start(s->home, s->id, &s->choice.info, &s->metrics, NULL); /* without any it trains, too */
-    enum status status = trainer_run(s->trainer, &outcome, err);
+    enum status status = ranks_train(s->options->ranks, err);
+    if (!status) status = trainer_run(s->trainer, &outcome, err);
     int64_t step = trainer_state(s->trainer)->step;
     if (outcome == TRAIN_FALLS_BACK) {
         why = *err;
@@ -404,6 +406,7 @@ enum status training_try(const struct training_options *options,
 {
     struct training_session s;
     enum status status = open_session(&s, options, err);
+    s.tries = true;
     if (*s.config.model.from) s.weights = s.config.model.from;
     if (!status && options->name) status = run_name_check(options->name, err);
     if (!status) status = prepare(&s, training_session_open_trainer, err);

@@ -7,6 +7,7 @@
 #include "core/model/config.h"
 #include "datasets/progress.h"
 #include "runs/run.h"
+#include "tui/session/ranks.h"
 
 struct training_session; /* training_session.h */
 
@@ -42,6 +43,7 @@ struct training_options {
     struct config config; /* finished */
     const char *name;     /* NULL: from the preset */
     const char *device;   /* "auto", "cpu", "cuda", "cuda:1" */
+    struct ranks *ranks;  /* of which this is rank 0; borrowed */
     struct training_watcher watcher;
     bool silent;                    /* the watcher shows no events: warnings go to standard error, too */
     bool wait;                      /* wait for device memory that others hold */

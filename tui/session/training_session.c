@@ -147,7 +147,7 @@ static enum status on_reserve(void *context, int64_t bytes, struct err *err)
                                .backend = s->choice.backend,
                                .device = s->choice.device,
                                .reserve = s->config.memory.reserve,
-                               .bytes = bytes,
+                               .bytes = bytes * s->options->ranks->world->local_size, /* a CPU's */
                                .may_wait = true,
                                .wait = s->options->wait};
     return memory_share_take(&s->share, &wish, err);
@@ -157,12 +157,13 @@ static void on_used(void *context, int64_t bytes)
 {
     struct training_session *s = context;
     char text[LEDGER_TEXT];
-    memory_share_used(&s->share, holder(s, text), bytes);
+    memory_share_used(&s->share, holder(s, text), bytes * s->options->ranks->world->local_size);
 }
 
 void training_session_hold(struct training_session *s)
 {
-    on_used(s, s->share.bytes);
+    char text[LEDGER_TEXT];
+    memory_share_used(&s->share, holder(s, text), s->share.bytes);
 }
 
 /* Standard error has one line; the log has every line. */
@@ -282,6 +283,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .backend = s->choice.backend,
                                 .device = s->choice.device,
                                 .corpus = &s->corpus,
+                                .world = s->options->ranks->world,
                                 .checkpoints = s->checkpoints,
                                 .weights = s->weights,
                                 .traces = s->traces,

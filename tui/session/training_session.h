@@ -40,6 +40,7 @@ struct training_session {
     char origin[PATH_MAX]; /* the checkpoint that a resumed run continues from */
     char passed_over[160]; /* a sentence about a newer one that cannot be used; "": there is none */
     char full[4096];       /* lines about a device without room, until there is a log to hold them */
+    bool tries;            /* makes no step: the other ranks do not take part */
     bool fresh;            /* a fork of weights alone */
     bool anew;             /* resumed without a checkpoint: from the beginning */
     int64_t adopted_bytes; /* size of the checkpoint that a fork began with */

@@ -202,8 +202,7 @@ static void train(const struct plan_trial *t, struct network *net)
     struct config config;
     struct err err = {0};
     struct step_result result;
-    struct optimizer optimizer = {.world = world_of_one(),
-                                  .kind = t->input.moments == 2 ? OPTIMIZER_ADAMW : OPTIMIZER_LION,
+    struct optimizer optimizer = {.kind = t->input.moments == 2 ? OPTIMIZER_ADAMW : OPTIMIZER_LION,
                                   .beta1 = 0.9,
                                   .beta2 = 0.99,
                                   .eps = 1e-8,

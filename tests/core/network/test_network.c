@@ -190,8 +190,7 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     open_fixture(&f, name);
     char key[64];
     const char *word = kind == OPTIMIZER_LION ? "lion" : "adamw";
-    struct optimizer optimizer = {
-        .world = world_of_one(), .kind = kind, .max_grad_norm = number(&f, "max_grad_norm")};
+    struct optimizer optimizer = {.kind = kind, .max_grad_norm = number(&f, "max_grad_norm")};
 #define CONSTANT(field, text)                                                                                \
     (snprintf(key, sizeof key, "%s.%s", word, text), optimizer.field = number(&f, key))
     CONSTANT(beta1, "beta1");
@@ -217,37 +216,6 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     double apart = distance(&f, f.network.weights, key);
     if (!(apart < bound))
         fail_msg("%s %s: weights are %.3g apart after ten steps, bound %.3g", name, word, apart, bound);
-    close_fixture(&f);
-}
-
-/* Four ranks with the gradients of this one. */
-static void sum_of_four(const struct world *world, double *values, size_t count, struct stream *stream)
-{
-    (void)world, (void)stream;
-    for (size_t i = 0; i < count; i++) values[i] *= 4;
-}
-
-static void the_norm_is_taken_over_all_ranks_before_it_clips(void **state)
-{
-    (void)state;
-    static const struct world four = {.size = 4, .sum = sum_of_four};
-    struct fixture f;
-    struct step_result alone, of_four;
-    open_fixture(&f, "qwen3");
-    struct optimizer optimizer = {
-        .world = world_of_one(), .kind = OPTIMIZER_LION, .beta1 = 0.9, .beta2 = 0.99};
-    assert_int_equal(optimizer_lay_ranges(&optimizer, &f.network, NULL, 0, NULL), STATUS_OK);
-    run_step(&f);
-    network_control(&f.network, (struct step_control){.lr = 0});
-    optimizer_step(&optimizer, &f.network);
-    network_result(&f.network, &alone);
-    optimizer.world = &four;
-    optimizer.max_grad_norm = alone.clip.norm;
-    optimizer_step(&optimizer, &f.network);
-    network_result(&f.network, &of_four);
-    assert_true(alone.clip.norm > 0 && of_four.clip.norm == 2 * alone.clip.norm);
-    assert_true(fabs(of_four.clip.scale - 0.5) < 1e-5);
-    assert_int_equal(of_four.clip.updates, 2);
     close_fixture(&f);
 }
 
@@ -279,8 +247,7 @@ static void parameter_groups_follow_those_of_pytorch(void **state)
     float *frozen = malloc(f.model.elements * sizeof *frozen);
     memcpy(frozen, f.network.weights, f.model.elements * sizeof *frozen);
     const float *lrs = (const float *)tensor(&f, "adamw.lr")->data;
-    struct optimizer optimizer = {.world = world_of_one(),
-                                  .kind = OPTIMIZER_ADAMW,
+    struct optimizer optimizer = {.kind = OPTIMIZER_ADAMW,
                                   .beta1 = number(&f, "adamw.beta1"),
                                   .beta2 = number(&f, "adamw.beta2"),
                                   .eps = number(&f, "adamw.eps"),
@@ -391,7 +358,6 @@ int main(void)
         cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
     const struct CMUnitTest tests[] = {
         CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once),
-        cmocka_unit_test(the_norm_is_taken_over_all_ranks_before_it_clips),
         cmocka_unit_test(parameter_groups_follow_those_of_pytorch),
         cmocka_unit_test(micro_batches_add_up_to_the_gradient_of_the_whole_batch)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,8 +98,7 @@ static void train_one_step(struct rig *rig, int B, int T, int moments)
 {
     int32_t tokens[64];
     struct step_result result;
-    struct optimizer optimizer = {.world = world_of_one(),
-                                  .kind = moments == 2 ? OPTIMIZER_ADAMW : OPTIMIZER_LION,
+    struct optimizer optimizer = {.kind = moments == 2 ? OPTIMIZER_ADAMW : OPTIMIZER_LION,
                                   .beta1 = 0.9,
                                   .beta2 = 0.99,
                                   .eps = 1e-8,

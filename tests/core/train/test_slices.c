@@ -114,8 +114,7 @@ static void step(struct rig *rig, enum optimizer_kind kind)
     int32_t tokens[B * T];
     struct config config;
     struct err err = {0};
-    struct optimizer optimizer = {
-        .world = world_of_one(), .kind = kind, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+    struct optimizer optimizer = {.kind = kind, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
     config_init(&config);
     assert_int_equal(config_read_word(&config, "param_group.first.match=*layers.0*", &err), STATUS_OK);
     assert_int_equal(config_read_word(&config, "param_group.first.lr_scale=0.5", &err), STATUS_OK);

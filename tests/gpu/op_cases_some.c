@@ -1,6 +1,7 @@
-/* The cases of op_cases.h that only a classifier's pass has. */
+/* The cases of op_cases.h that only some runs have: those of a classifier, and of several ranks. */
 #include <stdlib.h>
 
+#include "kernels/device/world.h"
 #include "tests/gpu/op_cases.h"
 #include "tests/gpu/op_desk.h"
 
@@ -45,4 +46,20 @@ void op_case_pooling(const struct op_side *side, struct op_shape s, struct op_ou
     desk_close(&d, out);
     free(places);
     free(ends);
+}
+
+/* In a world of one. Several ranks are in tests/kernels/test_world.c. */
+void op_case_all_reduce(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t n = (size_t)s.B * (size_t)s.T;
+    double value = 0.1;
+    float *x = desk_floats(&d, n, 0, 1);
+    double *sum = desk_put(&d, &value, sizeof value, sizeof value);
+    side->backend->all_reduce(x, desk_scratch(&d, all_reduce_workspace(n, 1)), n, 1, world_of_one(),
+                              side->stream);
+    side->backend->all_reduce_value(sum, world_of_one(), side->stream);
+    desk_result(&d, out, "x", x, n, 0);
+    desk_result(&d, out, "value", (const float *)sum, 2, 0);
+    desk_close(&d, out);
 }

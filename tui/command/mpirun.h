@@ -1,0 +1,14 @@
+/* Several ranks on this host, started by mpirun. */
+#ifndef ANNEAL_TUI_COMMAND_MPIRUN_H
+#define ANNEAL_TUI_COMMAND_MPIRUN_H
+
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+/* Runs this program again as `ranks` ranks, with the same command and arguments, and returns how they ended,
+ * which they have reported themselves. Ctrl-C, SIGTERM and SIGUSR1 are passed on: rank 0 saves and ends as
+ * one process would; a second Ctrl-C ends all at once. */
+enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct err *err);
+
+#endif
