@@ -8,7 +8,7 @@
 #include "tui/widget/layout.h"
 
 /* The columns of a table whose user has chosen none. */
-#define RUN_CELLS_DEFAULT "status,name,progress,loss,best,tok/s,time,curve,tags"
+#define RUN_CELLS_DEFAULT "status,name,progress,loss,best,tok/s,time,curve,tags,note"
 
 /* The small curves of runs: as many as a screen has rows, the ones drawn last. */
 enum { CURVES = 256 };

@@ -27,6 +27,7 @@ struct runs_state {
     struct input filter;
     char columns[COLUMNS_TEXT_MAX], sort[INPUT_MAX]; /* as in struct listing_request */
     char selected[RUN_ID_MAX];
+    char asked[RUN_ID_MAX]; /* the run of the newest question */
     size_t scroll;
     size_t page; /* rows of the body when last drawn */
     struct run_set marked, deleted;
@@ -281,8 +282,10 @@ static void draw_empty(const struct runs_state *state, struct grid *grid, struct
              program, program, program);
     struct rect area = {body.x + 3, body.y + 1, body.w - 4, body.h - 1};
     struct pen pen = {grid, area.x, area.y, area.x + area.w};
-    if (state->listing.count > state->listing.hidden)
+    if (state->filter.text[0])
         pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", state->filter.text);
+    else if (state->deleted.count)
+        pen_print(&pen, STYLE_DIM, 0, "All runs are deleted when you leave: u brings them back.");
     else if (state->listing.hidden)
         pen_print(&pen, STYLE_DIM, 0, "All runs are archived: /archived shows them.");
     else
@@ -456,7 +459,11 @@ static void choose_compared(struct workbench *workbench, const struct run_info *
 static void run_key(struct workbench *workbench, struct runs_state *state, const struct run_info *run,
                     enum action action, uint32_t code)
 {
-    if (action == ACTION_OPEN)
+    bool answer = code == K_CONFIRMED || code == K_ENTERED;
+    if (!answer) memcpy(state->asked, run->id, sizeof state->asked);
+    if (answer && strcmp(state->asked, run->id) != 0) /* another row has taken its place */
+        workbench_say(workbench, "nothing was changed: the run is not in the list any more");
+    else if (action == ACTION_OPEN)
         workbench_push(workbench, &run_view, run->id);
     else if (action == ACTION_MARK)
         mark(state, run);
@@ -478,7 +485,8 @@ static void runs_key(struct workbench *workbench, void *opaque, enum action acti
     size_t row = row_of(state, state->selected);
     const struct run_info *run = row < state->listing.shown_count ? run_at(state, row) : NULL;
     bool empty = !state->filter.text[0];
-    if (code != K_ENTERED && keys_move(action, &row, state->listing.shown_count, state->page)) {
+    bool edits = workbench->typing && (code == K_HOME || code == K_END);
+    if (!edits && keys_move(action, &row, state->listing.shown_count, state->page)) {
         select_row(state, row);
     } else if (workbench->typing) {
         if (code == K_ENTER || code == K_ESCAPE || (code == K_BACKSPACE && empty)) workbench->typing = false;

@@ -125,6 +125,7 @@ static void runs_sort_by_every_column_and_what_is_absent_comes_last(void **state
         {"by -tok/s", "s-d s-a s-c s-b", "s-c s-a s-d s-b"},
         {"by time", "s-c s-a s-d s-b", "s-b s-d s-a s-c"},
         {"by tags", "s-c s-a s-d s-b", "s-c s-a s-d s-b"},
+        {"by note", "s-c s-a s-d s-b", "s-c s-a s-d s-b"},
     };
     char home[1024], id[RUN_ID_MAX];
     store_fixture_home("sorts", home, sizeof home);

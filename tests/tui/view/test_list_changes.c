@@ -76,6 +76,12 @@ static void names_and_notes_are_changed_in_place(void **state)
     headless_type(workbench, "x");
     headless_press(workbench, K_ESCAPE, 1); /* as it was */
     headless_expect_selected(workbench, "another-one");
+    headless_type(workbench, "R");
+    store_fixture_sql(home, "delete from runs where id = 'id-00'");
+    workbench_tick(workbench, clock_wall());
+    headless_type(workbench, "-not-this\r"); /* the run in its place keeps its name */
+    headless_expect(workbench, 80, 24, 80, "nothing was changed");
+    headless_expect_selected(workbench, "run-01 ");
     headless_type(workbench, "Nto be looked at\r");
     headless_type(workbench, "/looked\r");
     headless_expect(workbench, 80, 24, 80, "1 matches");
@@ -101,6 +107,8 @@ static void a_filter_that_is_not_understood_is_underlined_and_told(void **state)
         }
     assert_int_equal(underlined, 3);
     grid_release(&grid);
+    headless_press(workbench, K_HOME, 1); /* in the text */
+    headless_press(workbench, K_END, 1);
     headless_press(workbench, K_LEFT, 2);
     headless_type(workbench, "s"); /* loss<3 */
     headless_expect_not(workbench, 120, 24, "is called");
@@ -122,10 +130,10 @@ static void columns_order_and_filter_are_remembered(void **state)
     struct workbench *workbench = headless_open(home, NULL);
     headless_expect(workbench, 80, 24, 80, "newest first"); /* what does not exist is forgotten */
     headless_type(workbench, "v");
-    headless_expect(workbench, 80, 24, 80, "Columns 9 of");
+    headless_expect(workbench, 80, 24, 80, "Columns 10 of");
     headless_type(workbench, "/learning_rate\r");
     headless_expect(workbench, 80, 24, 80, "train.learning_rate key of the configuration");
-    headless_type(workbench, " hhhhhhhhq"); /* shown, and moved before all others but one */
+    headless_type(workbench, " hhhhhhhhhq"); /* shown, and moved before all others but one */
     headless_expect(workbench, 120, 24, 120, "status learning_rate name");
     headless_expect(workbench, 120, 24, 120, "0.125");
     headless_type(workbench, "/run-0\roo");
