@@ -15,6 +15,7 @@
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/configured_corpus.h"
+#include "tui/session/recorded_run.h"
 
 struct options {
     int64_t row;
@@ -51,6 +52,7 @@ static enum status read_config(struct row *r, const struct words *words, struct 
             "data.format = labels: a classifier learns a label for a text as a whole, so there are "
             "no learned tokens to show (`%s train --dry-run` counts the texts)",
             TEXT_PROGRAM);
+    if (!status) status = model_choice_of_config(&r->config, err);
     return status ? status : config_finish(&r->config, err);
 }
 

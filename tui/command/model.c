@@ -412,8 +412,13 @@ static void print_import(const struct description *m, const char *name, int64_t 
         printf("  tokenizer   a vocabulary of %d (the model's has %d)\n", vocabulary,
                m->config.model.sizes.vocab_size);
     text_quote(CLEAN_LINE(name), word, sizeof word);
-    printf("  train       %s train --model.from=%s --data.train=...\n", TEXT_PROGRAM, word);
-    if (vocabulary) printf("  write       %s generate %s --prompt ...\n", TEXT_PROGRAM, word);
+    bool classifier = m->config.model.sizes.num_labels > 0;
+    printf("  train       %s train --model.from=%s%s --data.train=...\n", TEXT_PROGRAM, word,
+           classifier ? " --data.format=labels" : "");
+    if (vocabulary && classifier)
+        printf("  classify    %s classify %s TEXT\n", TEXT_PROGRAM, word);
+    else if (vocabulary)
+        printf("  write       %s generate %s --prompt ...\n", TEXT_PROGRAM, word);
     if (problem.status)
         output_warn("%s (the model cannot read or write text with it)", problem.text);
     else if (!there)

@@ -153,6 +153,10 @@ static void adapters_and_an_export_classify_as_well(void **state)
     char *of_run = process_output("classify", "whole", "cloud of it", NULL),
          *of_export = process_output("classify", export, "cloud of it", NULL);
     assert_string_equal(of_run, of_export);
+    char *next = process_output("model", "import", export, "--name=kept", NULL);
+    assert_non_null(strstr(next, " classify kept TEXT"));
+    assert_null(strstr(next, "generate")); /* it writes no text */
+    free(next);
     ruin(export);
     struct process *p = process_run(1, "classify", export, "cloud of it", "brick of it", NULL);
     process_expect_sentence(p, "the model computes no finite number for a text");

@@ -94,6 +94,9 @@ static void a_run_learns_to_answer_and_to_stop(void **state)
     assert_true(learned >= 90 + 90 && learned <= 90 + 60 * 3 + 30);
     json_decref(measured);
     free(text);
+    text = process_output("data", "show", p.data, "--model.from=chats", NULL); /* a run, as for training */
+    assert_non_null(strstr(text, "<|end|>]]"));
+    free(text);
 }
 
 /* Rows have different numbers of labels: micro-batches are weighted by them. */
