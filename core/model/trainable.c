@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/model/adapter.h"
 #include "core/model/adapter_file.h"
 #include "core/model/config.h"
+#include "core/model/hugging_face.h"
 
 /* A key of [lora] that has an effect only with a rank. */
 static const char *idle_key(const struct config *c)
@@ -19,6 +22,7 @@ static const char *idle_key(const struct config *c)
     if (c->lora.train_norms) return "train_norms";
     if (c->lora.train_head) return "train_head";
     if (c->lora.train_embedding) return "train_embedding";
+    if (*c->lora.from) return "from";
     return c->lora.alpha != 16 ? "alpha" : NULL;
 }
 
@@ -81,5 +85,126 @@ enum status trainable_choose(struct model *model, const struct config *c, enum e
     }
     if (!status) status = param_groups_freeze(&c->groups, model, &storage, err);
     safetensors_close(&file);
+    return status;
+}
+
+/* ---- beginning with adapters ---- */
+
+/* Sets a key that has its default; any other value has to be the same. */
+static enum status follow(struct config *config, const char *key, const char *value, struct err *err)
+{
+    struct config wanted = *config, defaults;
+    char word[CONFIG_TEXT_MAX + CONFIG_KEY_MAX], now[CONFIG_TEXT_MAX], normal[CONFIG_TEXT_MAX],
+        theirs[CONFIG_TEXT_MAX];
+    config_init(&defaults);
+    snprintf(word, sizeof word, "%s=%s", key, value);
+    enum status status = config_read_word(&wanted, word, err);
+    if (status) return status;
+    config_get(config, key, now, sizeof now);
+    config_get(&defaults, key, normal, sizeof normal);
+    config_get(&wanted, key, theirs, sizeof theirs);
+    if (strcmp(now, normal) != 0 && strcmp(now, theirs) != 0)
+        return err_set(err, STATUS_USAGE, "%s = %.80s: the adapters of lora.from have %.80s (leave it out)",
+                       key, now, theirs);
+    *config = wanted;
+    return STATUS_OK;
+}
+
+/* The layers with adapters as a list, "" for all; STATUS_USAGE if they have not the same targets. */
+static enum status list_layers(const struct adapter_config *a, int layers, unsigned *targets, char *buf,
+                               size_t size, struct err *err)
+{
+    bool all = true;
+    size_t used = 0;
+    *targets = 0;
+    *buf = '\0';
+    for (int l = 0; l < layers; l++) {
+        all = all && a->targets[l];
+        if (!a->targets[l]) continue;
+        if (*targets && *targets != a->targets[l])
+            return err_set(err, STATUS_USAGE,
+                           "lora.from: layer %d has adapters beside other matrices than the layers before, "
+                           "which can be used and merged, but not trained on",
+                           l);
+        *targets = a->targets[l];
+        if (used < size) used += (size_t)snprintf(buf + used, size - used, "%s%d", used ? "," : "", l);
+    }
+    if (all) *buf = '\0';
+    return STATUS_OK;
+}
+
+/* Sets lora.train_norms, train_head and train_embedding by the names in the file. */
+static enum status follow_names(struct config *config, const char *folder, bool tied, struct err *err)
+{
+    static const struct {
+        const char *ending, *key;
+    } parts[] = {{"norm.weight", "lora.train_norms"},
+                 {"lm_head.weight", "lora.train_head"},
+                 {"embed_tokens.weight", "lora.train_embedding"}};
+    char path[CONFIG_TEXT_MAX + 32];
+    struct safetensors file = {0};
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
+    enum status status = safetensors_open(path, &file, err);
+    bool embedding = !status && safetensors_find(&file, ADAPTER_FILE_PREFIX "model.embed_tokens.weight");
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        bool found = k == 1 && embedding && tied; /* the embedding once more */
+        for (size_t i = 0; !status && !found && i < file.count; i++)
+            if (text_ends_with(file.tensors[i].name, parts[k].ending)) {
+                status = follow(config, parts[k].key, "true", err);
+                found = true;
+            }
+    }
+    safetensors_close(&file);
+    return status;
+}
+
+static enum status find_base(struct config *config, const struct adapter_base *named, struct err *err)
+{
+    char path[CONFIG_TEXT_MAX + 32];
+    snprintf(path, sizeof path, "%s/config.json", named->folder);
+    if (strlen(named->folder) < sizeof config->model.from && file_exists(path)) {
+        strcpy(config->model.from, named->folder);
+        return STATUS_OK;
+    }
+    return err_set(
+        err, STATUS_NOT_FOUND,
+        "model.from = %.200s: are adapters, whose base \"%.200s\" is not a model's folder here (set "
+        "model.from to the base and lora.from to the adapters)",
+        config->lora.from, CLEAN_LINE(named->folder));
+}
+
+enum status trainable_follow_adapters(struct config *config, struct err *err)
+{
+    char path[CONFIG_TEXT_MAX + 32], value[CONFIG_TEXT_MAX], number[32];
+    struct adapter_config a;
+    struct adapter_base named;
+    struct model_config sizes;
+    unsigned targets;
+    bool alone = adapter_file_exists(config->model.from);
+    if (alone) strcpy(config->lora.from, config->model.from);
+    if (!*config->lora.from || !adapter_file_exists(config->lora.from)) return STATUS_OK;
+    const char *folder = config->lora.from;
+    enum status status = adapter_file_read(folder, &a, &named, err);
+    if (!status && alone) status = find_base(config, &named, err);
+    snprintf(path, sizeof path, "%s/config.json", config->model.from);
+    if (!status) status = hugging_face_read_config(path, &sizes, err);
+    if (!status) status = list_layers(&a, sizes.num_layers, &targets, value, sizeof value, err);
+    if (!status) status = follow(config, "lora.layers", value, err);
+    *value = '\0';
+    for (int i = 0; !status && i < MODEL_TARGETS; i++) /* q for q_proj */
+        if (targets >> i & 1)
+            snprintf(value + strlen(value), sizeof value - strlen(value), "%s%.*s", *value ? "," : "",
+                     (int)strcspn(adapter_module((enum adapter_target)i), "_"),
+                     adapter_module((enum adapter_target)i));
+    if (!status) status = follow(config, "lora.targets", value, err);
+    snprintf(number, sizeof number, "%d", a.rank);
+    if (!status) status = follow(config, "lora.rank", number, err);
+    if (!status)
+        status = follow(config, "lora.alpha", text_format_double(a.alpha, number, sizeof number), err);
+    if (!status) status = follow(config, "lora.rslora", a.rslora ? "true" : "false", err);
+    if (!status && config->lora.dropout == 0) config->lora.dropout = a.dropout;
+    if (!status) status = follow_names(config, folder, sizes.tie_weights, err);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (!status && file_exists(path)) follow(config, "data.tokenizer", path, NULL);
     return status;
 }

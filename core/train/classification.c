@@ -84,7 +84,8 @@ static enum status adopt_classes(struct classification *m, const char *folder, s
 
 static enum status settle_classes(struct classification *m, struct config *c, struct err *err)
 {
-    enum status status = *c->model.from ? adopt_classes(m, c->model.from, err) : STATUS_OK;
+    enum status status = *c->lora.from ? adopt_classes(m, c->lora.from, err) : STATUS_OK;
+    if (!status && !m->names && *c->model.from) status = adopt_classes(m, c->model.from, err);
     if (!status && !m->names)
         status = take_names(m, (const char *const *)m->data.names, m->data.label_count, err);
     m->number = calloc((size_t)m->data.label_count, sizeof *m->number);

@@ -207,6 +207,8 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status && (!weights || c->lora.rank || t->model.config.num_labels)) /* which a base may lack */
         status = network_initialise(&t->network, (uint64_t)c->train.seed, err);
     if (!status && weights) status = checkpoint_load_weights(weights, &t->network, err);
+    if (!status && setup->weights && *c->lora.from)
+        status = checkpoint_load_weights(c->lora.from, &t->network, err);
     if (!status) status = t->task->start(t->data, &t->network, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);

@@ -324,6 +324,7 @@ static enum status apply_settings(const struct words *words, struct config *conf
     inputs_make_absolute(config->data.val, sizeof config->data.val);
     inputs_make_absolute(config->eval.tasks, sizeof config->eval.tasks);
     inputs_make_absolute(config->model.from, sizeof config->model.from);
+    inputs_make_absolute(config->lora.from, sizeof config->lora.from);
     inputs_make_absolute(config->data.template, sizeof config->data.template);
     if (strcmp(config->data.tokenizer, "bytes") != 0 && strncmp(config->data.tokenizer, "bpe:", 4) != 0)
         inputs_make_absolute(config->data.tokenizer, sizeof config->data.tokenizer);

@@ -129,6 +129,22 @@ static void choose_base(struct loaded_model *m)
     }
 }
 
+/* Adapters of peft note nothing of the base's weights: names and shapes have to do. Says so where not even
+ * the folder that they name tells. */
+static void warn_unverified(const struct loaded_model *m)
+{
+    struct adapter_config config;
+    struct adapter_base base;
+    for (int i = 0; i < m->adapter_count; i++)
+        if (!adapter_file_read(m->adapters[i], &config, &base, NULL) && !base.hash &&
+            !has(base.folder, "config.json"))
+            fprintf(
+                stderr,
+                "anneal: warning: %s names \"%.100s\" as its base, and notes no hash of it: names and shapes "
+                "fit, whether it is the same model cannot be verified\n",
+                CLEAN_LINE(m->adapters[i]), CLEAN_LINE(base.folder));
+}
+
 /* Attaches the adapters to the model. */
 static enum status attach_adapters(struct loaded_model *m, struct err *err)
 {
@@ -233,6 +249,7 @@ enum status loaded_model_load(struct loaded_model *m, const char *device, struct
         status = device_choice_fall_back(&m->choice, err, err);
         if (!status) status = open_network(m, wish, doing, err);
     }
+    if (!status) warn_unverified(m);
     if (!status && *m->choice.why)
         fprintf(stderr, "anneal: warning: %s on the CPU: %s\n", doing, m->choice.why);
     return status;

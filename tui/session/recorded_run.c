@@ -12,6 +12,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
+#include "core/model/trainable.h"
 #include "runs/history.h"
 
 /* Fills all but config_text; the configuration is not finished, and has defaults if unreadable. The caller
@@ -242,19 +243,21 @@ enum status model_choice_find(const struct model_choice *c, char *folder, size_t
     return status;
 }
 
+/* Replaces the name of a run or an imported model by its folder. */
+static enum status find_named(char *name, const char *key, struct err *err)
+{
+    char folder[CONFIG_TEXT_MAX];
+    struct model_choice choice = {.doing = "starting", .source = name, .step = -1};
+    if (!*name || strchr(name, '/')) return STATUS_OK;
+    enum status status = model_choice_find(&choice, folder, sizeof folder, NULL, err);
+    if (status) return err_prefix(err, "%s", key);
+    memcpy(name, folder, sizeof folder);
+    return STATUS_OK;
+}
+
 enum status model_choice_of_config(struct config *config, struct err *err)
 {
-    char folder[sizeof config->model.from];
-    struct model_choice choice = {.doing = "starting", .source = config->model.from, .step = -1};
-    if (!*config->model.from || strchr(config->model.from, '/')) return STATUS_OK;
-    enum status status = model_choice_find(&choice, folder, sizeof folder, NULL, err);
-    if (status) return err_prefix(err, "model.from");
-    if (adapter_file_exists(folder))
-        return err_set(
-            err, STATUS_USAGE,
-            "model.from = %.80s: this run trained adapters alone (make a model of them and their base "
-            "with `%s model merge`, or go on with them: %s fork %.80s)",
-            config->model.from, TEXT_PROGRAM, TEXT_PROGRAM, config->model.from);
-    memcpy(config->model.from, folder, sizeof folder);
-    return STATUS_OK;
+    enum status status = find_named(config->model.from, "model.from", err);
+    if (!status) status = find_named(config->lora.from, "lora.from", err);
+    return status ? status : trainable_follow_adapters(config, err);
 }

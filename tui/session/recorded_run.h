@@ -62,8 +62,8 @@ struct model_choice {
 enum status model_choice_find(const struct model_choice *choice, char *folder, size_t size,
                               enum allocator_kind *allocator, struct err *err);
 
-/* Replaces a name in model.from by the folder that it stands for: a run's newest checkpoint, or an imported
- * model. STATUS_USAGE: the run trained adapters alone. */
+/* Replaces names in model.from and lora.from by the folders that they stand for: a run's newest checkpoint,
+ * or an imported model. Then as trainable_follow_adapters. */
 enum status model_choice_of_config(struct config *config, struct err *err);
 
 #endif

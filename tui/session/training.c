@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/adapter_file.h"
 #include "tui/session/configured_corpus.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
@@ -368,6 +369,22 @@ static enum status train(struct training_session *s, struct err *err)
     return status ? status : stored;
 }
 
+/* Adapters of peft name their base, which may be a name in a hub, and note nothing of its weights. */
+static void report_weights(struct training_session *s)
+{
+    const char *adapters = s->config.lora.from;
+    struct adapter_config config;
+    struct adapter_base base;
+    training_session_event(s, -1, "info", "starts with the weights of %.400s%s%.400s", s->weights,
+                           *adapters ? " and the adapters of " : "", adapters);
+    if (*adapters && !adapter_file_read(adapters, &config, &base, NULL) && !base.hash)
+        training_session_event(
+            s, -1, "warning",
+            "the adapters of %.200s name \"%.100s\" as their base, but note no hash of it: "
+            "names and shapes fit, whether it is the same model cannot be verified",
+            adapters, base.folder);
+}
+
 enum status training_start(const struct training_options *options, struct err *err)
 {
     struct training_session s;
@@ -392,8 +409,7 @@ enum status training_start(const struct training_options *options, struct err *e
     }
     if (!status) introduce(&s);
     if (!status && options->fork) training_report_fork(&s);
-    if (!status && s.weights)
-        training_session_event(&s, -1, "info", "starts with the weights of %.400s", s.weights);
+    if (!status && s.weights) report_weights(&s);
     if (!status) status = train(&s, err);
     close_session(&s);
     return status;

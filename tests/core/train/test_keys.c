@@ -353,6 +353,7 @@ static const struct row {
     {"lora.dropout", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
     {"lora.targets", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
     {"lora.layers", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
+    {"lora.from", "", 0, "", FRESH, 0, "tests/tui/command/test_peft_adapters.c"},
     {"lora.base", "", 0, "", FRESH, 0, "tests/core/train/test_nf4_training.c"},
     {"lora.double_quant", "", 0, "", FRESH, 0, "tests/core/train/test_nf4_training.c"},
     {"lora.train_norms", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},

@@ -1,5 +1,5 @@
-/* Adapters (LoRA) on the command line: trained, resumed, evaluated beside their base, merged, and refused
- * beside another one. The bases and peft's adapters are those of tests/fixtures/peft/make_peft.py. */
+/* Adapters (LoRA) on the command line: trained, resumed, evaluated beside their base, and merged. The bases
+ * are those of tests/fixtures/peft/make_peft.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,35 +14,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "tests/tui/command/adapter_stage.h"
 #include "tests/tui/command/process.h"
-#include "tests/tui/command/stage.h"
 
 #define PEFT "tests/fixtures/peft/"
-
-enum { TOKENS = 400, VOCABULARY = 47 };
-
-static char tokens_path[700];
-
-/* The program ends with an error of one line that contains `sentence`. */
-static void refused(struct process *p, const char *sentence)
-{
-    if (process_wait_exit(p) == 0) fail_msg("it did not fail: %s", sentence);
-    process_expect_sentence(p, sentence);
-    process_close(p);
-}
-
-/* Opens the stage with a file of tokens below the vocabulary of the bases. */
-static void open_stage(struct stage *s, const char *name)
-{
-    struct {
-        uint64_t count;
-        uint32_t tokens[TOKENS];
-    } file = {.count = TOKENS};
-    stage_open(s, name);
-    for (uint32_t i = 0; i < TOKENS; i++) file.tokens[i] = (i * i + i / 7) % VOCABULARY;
-    snprintf(tokens_path, sizeof tokens_path, "%s/text.tok", s->folder);
-    stage_write(tokens_path, &file, sizeof file);
-}
 
 /* Trains adapters on the base NAME of the fixtures for `steps` steps. */
 static struct process *start_training(const char *base, const char *name, const char *steps,
@@ -50,7 +25,7 @@ static struct process *start_training(const char *base, const char *name, const 
 {
     char from[256], data[720], named[64], total[64];
     snprintf(from, sizeof from, "--model.from=%s", base);
-    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
     snprintf(named, sizeof named, "--name=%s", name);
     snprintf(total, sizeof total, "--train.total_steps=%s", steps);
     return process_start("train", from, data, named, total, "--lora.rank=3", "--lora.targets=all",
@@ -65,58 +40,25 @@ static void train(const char *base, const char *name, const char *steps)
     process_close(process_expect(0, start_training(base, name, steps, "--progress=none")));
 }
 
-/* The loss of the tokens with a model and, unless NULL, adapters. */
-static double loss_of(const char *model, const char *adapter)
-{
-    char *out =
-        adapter ? process_output("evaluate", model, "--adapter", adapter, "--data", tokens_path,
-                                 "--seq-len=20", "--json", NULL)
-                : process_output("evaluate", model, "--data", tokens_path, "--seq-len=20", "--json", NULL);
-    json_t *json = json_loads(out, 0, NULL);
-    double loss = stage_real(json, "loss");
-    json_decref(json);
-    free(out);
-    return loss;
-}
-
-static char *path_in(const struct stage *s, const char *name)
-{
-    static char paths[4][700];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", s->folder, name);
-    return path;
-}
-
 static void adapters_beside_their_base_and_merged_give_the_same_loss(void **state)
 {
     (void)state;
     struct stage s;
-    open_stage(&s, "merged");
+    adapter_stage_open(&s, "merged");
     train(PEFT "qwen3", "tuned", "8");
-    double base = loss_of(PEFT "qwen3", NULL), alone = loss_of("tuned", NULL),
-           beside = loss_of(PEFT "qwen3", "tuned");
+    double base = adapter_loss(PEFT "qwen3", NULL), alone = adapter_loss("tuned", NULL),
+           beside = adapter_loss(PEFT "qwen3", "tuned");
     if (!(alone < 0.9 * base)) fail_msg("from %f to %f", base, alone);
     assert_true(alone == beside);
-    const char *merged = path_in(&s, "merged"), *exported = path_in(&s, "exported");
+    const char *merged = adapter_path(&s, "merged"), *exported = adapter_path(&s, "exported");
     process_close(process_run(0, "model", "merge", PEFT "qwen3", "tuned", merged, NULL));
     process_close(process_run(0, "model", "export", "tuned", "-o", exported, NULL));
-    assert_true(fabs(loss_of(merged, NULL) - alone) < 1e-5);
-    assert_true(loss_of(exported, NULL) == alone);
-    assert_true(loss_of(PEFT "qwen3", exported) == alone);
-    process_close(process_run(0, "model", "merge", PEFT "qwen3", exported, path_in(&s, "again"), NULL));
-    refused(process_start("model", "merge", PEFT "qwen3", "tuned", merged, NULL), "exists already");
+    assert_true(fabs(adapter_loss(merged, NULL) - alone) < 1e-5);
+    assert_true(adapter_loss(exported, NULL) == alone);
+    assert_true(adapter_loss(PEFT "qwen3", exported) == alone);
+    process_close(process_run(0, "model", "merge", PEFT "qwen3", exported, adapter_path(&s, "again"), NULL));
+    adapter_refused(process_start("model", "merge", PEFT "qwen3", "tuned", merged, NULL), "exists already");
     assert_int_equal(stage_count_leftovers(&s), 0);
-}
-
-static void adapters_of_peft_find_their_base_and_change_its_loss(void **state)
-{
-    (void)state;
-    struct stage s;
-    open_stage(&s, "peft");
-    double base = loss_of(PEFT "llama", NULL), adapted = loss_of(PEFT "llama/adapter", NULL);
-    assert_true(fabs(base - adapted) > 0.01);
-    assert_true(adapted == loss_of(PEFT "llama", PEFT "llama/adapter"));
 }
 
 static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
@@ -124,7 +66,7 @@ static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
     (void)state;
     struct stage s;
     struct stat model, adapters;
-    open_stage(&s, "small");
+    adapter_stage_open(&s, "small");
     train(PEFT "llama", "tuned", "4");
     char *out = process_output("model", "info", "tuned", "--json", NULL);
     json_t *json = json_loads(out, 0, NULL);
@@ -156,8 +98,8 @@ static void a_dry_run_shows_what_is_trained_and_what_is_frozen(void **state)
     (void)state;
     struct stage s;
     char data[720];
-    open_stage(&s, "dry");
-    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    adapter_stage_open(&s, "dry");
+    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
     char *out = process_output("train", "--dry-run", "--json", "--model.from=" PEFT "llama", data,
                                "--train.seq_len=20", "--data.val_fraction=0", "--lora.rank=4", NULL);
     json_t *json = json_loads(out, 0, NULL);
@@ -175,7 +117,7 @@ static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
     (void)state;
     struct stage s;
     struct history whole, resumed;
-    open_stage(&s, "resumed");
+    adapter_stage_open(&s, "resumed");
     train(PEFT "qwen2", "whole", "400");
     struct process *killed = start_training(PEFT "qwen2", "killed", "400", "--progress=plain");
     process_wait_text(killed, "checkpoint");
@@ -187,7 +129,7 @@ static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
     history_read("killed", &resumed);
     history_expect_equal(&whole, &resumed);
     assert_int_equal(whole.count, 400);
-    assert_true(loss_of("whole", NULL) == loss_of("killed", NULL));
+    assert_true(adapter_loss("whole", NULL) == adapter_loss("killed", NULL));
     history_release(&whole);
     history_release(&resumed);
 }
@@ -196,8 +138,8 @@ static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
 static double train_and_measure(const char *name, const char *from, const char *const keys[4])
 {
     char data[720], val[720], named[64];
-    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
-    snprintf(val, sizeof val, "--data.val=%s", tokens_path);
+    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
+    snprintf(val, sizeof val, "--data.val=%s", adapter_tokens);
     snprintf(named, sizeof named, "--name=%s", name);
     process_close(process_run(0, "train", from, data, val, named, "--lora.rank=1", "--train.total_steps=6",
                               "--train.batch_size=2", "--train.seq_len=20", "--train.learning_rate=0.05",
@@ -228,17 +170,17 @@ static void a_run_is_evaluated_beside_the_base_that_it_was_trained_beside(void *
         {"--model.from=" PEFT "llama", "--lora.base=bf16", "--lora.train_embedding=true"},
     };
     struct stage s;
-    open_stage(&s, "stored");
+    adapter_stage_open(&s, "stored");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[16];
         snprintf(name, sizeof name, "stored-%zu", i);
         double trained = train_and_measure(name, cases[i][0], cases[i] + 1);
-        expect_loss(trained, loss_of(name, NULL));
-        expect_loss(trained, loss_of(cases[i][0] + strlen("--model.from="), name));
+        expect_loss(trained, adapter_loss(name, NULL));
+        expect_loss(trained, adapter_loss(cases[i][0] + strlen("--model.from="), name));
         if (i) continue;
-        const char *exported = path_in(&s, "exported"); /* its base is as the file has it */
+        const char *exported = adapter_path(&s, "exported"); /* its base is as the file has it */
         process_close(process_run(0, "model", "export", name, "-o", exported, NULL));
-        assert_true(fabs(loss_of(exported, NULL) - trained) > 1e-4);
+        assert_true(fabs(adapter_loss(exported, NULL) - trained) > 1e-4);
     }
 }
 
@@ -249,18 +191,18 @@ static void trained_beside(const char *base, const char *key, int head_count)
     const char *const keys[4] = {"--lora.layers=1", "--lora.train_norms=true", key};
     struct stage s;
     char from[256];
-    open_stage(&s, "beside");
-    const char *merged = path_in(&s, "merged");
+    adapter_stage_open(&s, "beside");
+    const char *merged = adapter_path(&s, "merged");
     snprintf(from, sizeof from, "--model.from=%s", base);
     double trained = train_and_measure("beside", from, keys);
-    expect_loss(trained, loss_of("beside", NULL));
+    expect_loss(trained, adapter_loss("beside", NULL));
     process_close(process_run(0, "model", "merge", base, "beside", merged, NULL));
-    expect_loss(trained, loss_of(merged, NULL));
+    expect_loss(trained, adapter_loss(merged, NULL));
     char *out = process_output("model", "info", "beside", "--json", NULL);
     json_t *info = json_loads(out, 0, NULL);
     /* adapters of q and v of one layer, the norms, the head */
     assert_int_equal(stage_int(info, "parameters"),
-                     24 + 32 + 24 + 16 + 7 * 24 + head_count * VOCABULARY * 24);
+                     24 + 32 + 24 + 16 + 7 * 24 + head_count * ADAPTER_VOCABULARY * 24);
     json_decref(info);
     free(out);
 }
@@ -278,37 +220,19 @@ static void a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is(voi
     trained_beside(PEFT "llama", "--lora.train_embedding=true", 2);
 }
 
-static void an_embedding_that_peft_has_trained_without_its_head_is_refused(void **state)
-{
-    (void)state;
-    struct stage s;
-    open_stage(&s, "untied");
-    const char *folder = path_in(&s, "untied"), *config = path_in(&s, "untied/adapter_config.json");
-    char command[1600];
-    snprintf(command, sizeof command,
-             "cp -r " PEFT "llama_tokens/adapter %s && sed -i 's/\"ensure_weight_tying\": true/"
-             "\"ensure_weight_tying\": false/' %s",
-             folder, config);
-    assert_int_equal(system(command), 0);
-    refused(process_start("evaluate", PEFT "llama_tokens", "--adapter", folder, "--data", tokens_path, NULL),
-            "embed_tokens without ensure_weight_tying");
-    refused(process_start("model", "merge", PEFT "llama_tokens", folder, path_in(&s, "never"), NULL),
-            "embed_tokens without ensure_weight_tying");
-}
-
 static void a_fork_of_adapters_goes_on_from_them(void **state)
 {
     (void)state;
     struct stage s;
     struct history whole, fork;
-    open_stage(&s, "forked");
+    adapter_stage_open(&s, "forked");
     train(PEFT "qwen3", "whole", "12");
     process_close(process_run(0, "fork", "whole", "--step=8", "--name=fork", "--progress=none", NULL));
     history_read("whole", &whole);
     history_read("fork", &fork);
     assert_true(whole.count == 12 && fork.count == 12);
     for (int i = 8; i < 12; i++) assert_string_equal(whole.steps[i].values, fork.steps[i].values);
-    assert_true(loss_of("whole", NULL) == loss_of("fork", NULL));
+    assert_true(adapter_loss("whole", NULL) == adapter_loss("fork", NULL));
     history_release(&whole);
     history_release(&fork);
 }
@@ -318,77 +242,26 @@ static void a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one(voi
     (void)state;
     struct stage s;
     char command[1600], from[800];
-    open_stage(&s, "moved");
-    const char *base = path_in(&s, "base"), *moved = path_in(&s, "moved"), *other = path_in(&s, "other");
+    adapter_stage_open(&s, "moved");
+    const char *base = adapter_path(&s, "base"), *moved = adapter_path(&s, "moved"),
+               *other = adapter_path(&s, "other");
     process_close(process_run(0, "model", "export", PEFT "llama", "-o", base, NULL));
     process_close(process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", other, NULL));
     train(base, "tuned", "4");
-    double loss = loss_of("tuned", NULL);
+    double loss = adapter_loss("tuned", NULL);
     snprintf(command, sizeof command, "mv %s %s", base, moved);
     assert_int_equal(system(command), 0);
-    refused(process_start("evaluate", "tuned", "--data", tokens_path, NULL), "is not a model's folder here");
-    refused(process_start("resume", "tuned", "--train.total_steps=8", NULL), "--model.from=FOLDER");
-    assert_true(loss_of(moved, "tuned") == loss);
+    adapter_refused(process_start("evaluate", "tuned", "--data", adapter_tokens, NULL),
+                    "is not a model's folder here");
+    adapter_refused(process_start("resume", "tuned", "--train.total_steps=8", NULL), "--model.from=FOLDER");
+    assert_true(adapter_loss(moved, "tuned") == loss);
     snprintf(from, sizeof from, "--model.from=%s", other);
-    refused(process_start("resume", "tuned", from, "--train.total_steps=8", "--progress=none", NULL),
-            "was trained on a base whose weights have the hash");
+    adapter_refused(process_start("resume", "tuned", from, "--train.total_steps=8", "--progress=none", NULL),
+                    "was trained on a base whose weights have the hash");
     snprintf(from, sizeof from, "--model.from=%s", moved);
     process_close(process_run(0, "resume", "tuned", from, "--train.total_steps=8", "--progress=none", NULL));
     process_close(process_run(0, "resume", "tuned", "--train.total_steps=12", "--progress=none", NULL));
-    assert_true(loss_of("tuned", NULL) < loss);
-}
-
-/* Copies a fixture's adapter_config.json with `from` replaced by `to`, and its tensors. */
-static const char *changed_adapter(const struct stage *s, const char *from, const char *to)
-{
-    const char *folder = path_in(s, "changed");
-    char path[800], *text = stage_read(PEFT "llama/adapter/adapter_config.json"), *at = strstr(text, from),
-                    new[4096];
-    if (!at) fail_msg("no %s", from);
-    snprintf(new, sizeof new, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    mkdir(folder, 0700);
-    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
-    stage_write(path, new, strlen(new));
-    snprintf(path, sizeof path, "cp -f " PEFT "llama/adapter/adapter_model.safetensors %s/", folder);
-    assert_int_equal(system(path), 0);
-    free(text);
-    return folder;
-}
-
-/* A copy of a fixture's adapters, whose base is on a hub, so that nothing tells its type. */
-static const char *adapters_of_hub(const struct stage *s, const char *name)
-{
-    const char *folder = path_in(s, "hub");
-    char command[1600];
-    snprintf(command, sizeof command,
-             "cp -r " PEFT
-             "%s/adapter %s && sed -i 's,\"tests/.*\",\"someone/a-model\",' %s/adapter_config.json",
-             name, folder, folder);
-    assert_int_equal(system(command), 0);
-    return folder;
-}
-
-/* With one merged into the base and the other beside that; and with both beside the base. */
-static void several_adapters_are_added_up(void **state)
-{
-    (void)state;
-    struct stage s;
-    char both[1600], twice[1600];
-    open_stage(&s, "several");
-    const char *merged = path_in(&s, "merged"), *rslora = PEFT "llama_rslora/adapter",
-               *other = changed_adapter(&s, "\"lora_alpha\": 8", "\"lora_alpha\": 3");
-    process_close(process_run(0, "model", "merge", PEFT "llama_rslora", other, merged, NULL));
-    snprintf(both, sizeof both, "%s,%s", rslora, other);
-    double want = loss_of(merged, rslora), got = loss_of(PEFT "llama_rslora", both);
-    if (!(fabs(want - got) < 1e-5 * want)) fail_msg("together %.9g, one by one %.9g", got, want);
-    assert_true(fabs(got - loss_of(PEFT "llama_rslora", rslora)) > 1e-3);
-    assert_true(fabs(got - loss_of(PEFT "llama_rslora", other)) > 1e-3);
-    snprintf(twice, sizeof twice, "%s,%s", PEFT "qwen2/adapter", PEFT "qwen2/adapter");
-    refused(process_start("evaluate", PEFT "qwen2", "--adapter", twice, "--data", tokens_path, NULL),
-            "both bring");
-    snprintf(twice, sizeof twice, "%s,%s", other, adapters_of_hub(&s, "qwen2"));
-    refused(process_start("evaluate", PEFT "llama", "--adapter", twice, "--data", tokens_path, NULL),
-            "lm_head");
+    assert_true(adapter_loss("tuned", NULL) < loss);
 }
 
 /* peft puts adapters into the layers that layers_to_transform lists, null for all. */
@@ -397,12 +270,12 @@ static void the_layers_with_adapters_are_named_for_peft(void **state)
     (void)state;
     static const char *const cases[][2] = {{"--lora.layers=0,2", "[0,2]"}, {"--lora.layers=", "null"}};
     struct stage s;
-    open_stage(&s, "layers");
+    adapter_stage_open(&s, "layers");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const char *const names[] = {"some", "all"};
         const char *const keys[4] = {cases[i][0], "--lora.targets=q,down"};
         double trained = train_and_measure(names[i], "--model.from=" PEFT "llama_rslora", keys);
-        const char *folder = path_in(&s, names[i]);
+        const char *folder = adapter_path(&s, names[i]);
         char config[800];
         process_close(process_run(0, "model", "export", names[i], "-o", folder, NULL));
         snprintf(config, sizeof config, "%s/adapter_config.json", folder);
@@ -411,38 +284,7 @@ static void the_layers_with_adapters_are_named_for_peft(void **state)
         assert_true(json_equal(json_object_get(json, "layers_to_transform"), want));
         assert_true(json_is_integer(json_object_get(json, "lora_alpha"))); /* 16, not 16.0 */
         json_decref(json), json_decref(want);
-        expect_loss(trained, loss_of(folder, NULL));
-    }
-}
-
-static void what_peft_computes_otherwise_is_refused_by_name(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *from, *to, *sentence;
-    } cases[] = {
-        {"\"use_dora\": false", "\"use_dora\": true", "use_dora is true, only false is supported"},
-        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias is \"all\""},
-        {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern is {\"q_proj\":2}"},
-        {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern is {\"q_proj\":2}"},
-        {"\"r\": 4", "\"r\": 0", "r is 0, must be a whole number from 1"},
-        {"\"r\": 4", "\"r\": 25", "self_attn.q_proj.weight is 32 x 24"},
-        {"\"r\": 4", "\"r\": 4.5", "r is 4.5"},
-        {"\"lora_alpha\": 8", "\"lora_alpha\": \"8\"", "lora_alpha is"},
-        {"\"lora_alpha\": 8", "\"lora_alpha\": 8, \"new_thing\": 1",
-         "new_thing is not a key that anneal knows"},
-        {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"", "which changed the base, too"},
-        {"\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "peft_type is \"LOHA\""},
-        {"{", "{\"a_key_of_ia3\": 1, ", "a_key_of_ia3 is not a key"},
-        {"\"peft_type\": \"LORA\"", "\"a_key_of_ia3\": 1, \"peft_type\": \"IA3\"", "peft_type is \"IA3\""},
-        {"{", "[", "adapter_config.json"},
-    };
-    struct stage s;
-    open_stage(&s, "config");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *folder = changed_adapter(&s, cases[i].from, cases[i].to);
-        refused(process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", tokens_path, NULL),
-                cases[i].sentence);
+        expect_loss(trained, adapter_loss(folder, NULL));
     }
 }
 
@@ -451,10 +293,10 @@ static void the_reservation_says_what_is_trained(void **state)
     (void)state;
     static const char *const cases[][2] = {{"auto", "(lora), process "}, {"nf4", "(qlora), process "}};
     struct stage s;
-    open_stage(&s, "purpose");
+    adapter_stage_open(&s, "purpose");
     for (int i = 0; i < 2; i++) {
         char data[720], base[32], name[16], held[64];
-        snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+        snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
         snprintf(base, sizeof base, "--lora.base=%s", cases[i][0]);
         snprintf(name, sizeof name, "--name=held-%d", i);
         snprintf(held, sizeof held, "-held-%d %s", i, cases[i][1]);
@@ -469,73 +311,6 @@ static void the_reservation_says_what_is_trained(void **state)
         process_signal(run, SIGTERM);
         process_close(process_expect(0, run));
     }
-}
-
-static void another_base_is_refused_in_a_sentence(void **state)
-{
-    (void)state;
-    struct stage s;
-    open_stage(&s, "another");
-    const char *data = tokens_path, *merged = path_in(&s, "merged");
-    train(PEFT "llama", "tuned", "4");
-    /* the same sizes and names, other weights */
-    process_close(process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", merged, NULL));
-    refused(process_start("evaluate", merged, "--adapter", "tuned", "--data", data, NULL),
-            "was trained on a base whose weights have the hash");
-    refused(process_start("model", "merge", merged, "tuned", path_in(&s, "never"), NULL),
-            "was trained on a base whose weights have the hash");
-    assert_int_equal(stage_count_leftovers(&s), 0);
-    /* other matrices; and another hidden size */
-    refused(process_start("evaluate", PEFT "llama", "--adapter", adapters_of_hub(&s, "qwen2"), "--data", data,
-                          NULL),
-            "base_model.model.lm_head.weight");
-    process_close(
-        process_run(0, "train", s.config, "--name=wide", "--train.total_steps=1", "--progress=none", NULL));
-    refused(process_start("evaluate", "wide", "--adapter", PEFT "llama/adapter", "--data", data, NULL),
-            "lora_A");
-    /* the same sizes, and fewer layers */
-    process_close(process_run(0, "train", s.config, "--name=shallow", "--model.hidden_dim=24",
-                              "--model.num_heads=4", "--model.num_kv_heads=2", "--model.head_dim=8",
-                              "--model.intermediate_dim=28", "--train.total_steps=1", "--progress=none",
-                              NULL));
-    refused(process_start("evaluate", "shallow", "--adapter", PEFT "llama/adapter", "--data", data, NULL),
-            "has a tensor base_model.model.model.layers.1.");
-    /* none at all */
-    refused(process_start("evaluate", PEFT "llama", "--adapter", "wide", "--data", data, NULL),
-            "holds no adapters");
-    refused(process_start("model", "merge", "tuned", "tuned", path_in(&s, "never"), NULL),
-            "holds adapters alone");
-    refused(process_start("generate", PEFT "llama/adapter", "--adapter", "tuned", NULL),
-            "holds adapters itself");
-    refused(process_start("model", "export", "tuned", "--gguf", "f32", "-o", path_in(&s, "x.gguf"), NULL),
-            "holds adapters alone");
-}
-
-/* The matrices that these adapters are for have the same names and sizes in all kinds of models. */
-static void adapters_of_peft_for_another_kind_of_model_are_refused(void **state)
-{
-    (void)state;
-    struct stage s;
-    open_stage(&s, "kinds");
-    const char *folder = PEFT "llama_rslora/adapter", *data = tokens_path;
-    refused(process_start("evaluate", PEFT "qwen3", "--adapter", folder, "--data", data, NULL),
-            "trained on a model of the type llama, but " PEFT "qwen3 is of the type qwen3");
-    refused(process_start("model", "merge", PEFT "qwen3", folder, path_in(&s, "never"), NULL),
-            "is of the type qwen3");
-    refused(process_start("evaluate", PEFT "qwen3", "--adapter", PEFT "llama/adapter," PEFT "qwen3/adapter",
-                          "--data", data, NULL),
-            "is of the type qwen3");
-    /* the base is on a hub */
-    char command[1600];
-    folder = adapters_of_hub(&s, "llama");
-    assert_true(loss_of(PEFT "llama", folder) == loss_of(PEFT "llama", PEFT "llama/adapter"));
-    snprintf(command, sizeof command,
-             "sed -i 's/\"auto_mapping\": null/\"auto_mapping\": {\"base_model_class\": "
-             "\"Qwen2ForCausalLM\"}/' %s/adapter_config.json",
-             folder);
-    assert_int_equal(system(command), 0);
-    refused(process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", data, NULL),
-            "trained on a model of the type qwen2, but " PEFT "llama is of the type llama");
 }
 
 static void keys_that_fit_no_matrix_are_refused(void **state)
@@ -556,42 +331,32 @@ static void keys_that_fit_no_matrix_are_refused(void **state)
     };
     struct stage s;
     char data[720];
-    open_stage(&s, "keys");
-    snprintf(data, sizeof data, "--data.train=%s", tokens_path);
+    adapter_stage_open(&s, "keys");
+    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        refused(process_start("train", "--model.from=" PEFT "llama", data, "--train.seq_len=20",
-                              "--lora.rank=4", "--lora.targets=q,k", "--data.val_fraction=0", cases[i].key,
-                              NULL),
-                cases[i].sentence);
+        adapter_refused(process_start("train", "--model.from=" PEFT "llama", data, "--train.seq_len=20",
+                                      "--lora.rank=4", "--lora.targets=q,k", "--data.val_fraction=0",
+                                      cases[i].key, NULL),
+                        cases[i].sentence);
     assert_int_equal(stage_count_runs(), 0);
 }
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(adapters_beside_their_base_and_merged_give_the_same_loss,
-                                  process_close_all),
-        cmocka_unit_test_teardown(adapters_of_peft_find_their_base_and_change_its_loss, process_close_all),
-        cmocka_unit_test_teardown(a_checkpoint_of_adapters_holds_no_weight_of_the_base, process_close_all),
-        cmocka_unit_test_teardown(a_dry_run_shows_what_is_trained_and_what_is_frozen, process_close_all),
-        cmocka_unit_test_teardown(a_run_with_adapters_resumes_bit_for_bit_after_kill_9, process_close_all),
-        cmocka_unit_test_teardown(what_is_trained_beside_the_adapters_is_saved, process_close_all),
-        cmocka_unit_test_teardown(a_run_is_evaluated_beside_the_base_that_it_was_trained_beside,
-                                  process_close_all),
-        cmocka_unit_test_teardown(a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is,
-                                  process_close_all),
-        cmocka_unit_test_teardown(an_embedding_that_peft_has_trained_without_its_head_is_refused,
-                                  process_close_all),
-        cmocka_unit_test_teardown(a_fork_of_adapters_goes_on_from_them, process_close_all),
-        cmocka_unit_test_teardown(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one,
-                                  process_close_all),
-        cmocka_unit_test_teardown(several_adapters_are_added_up, process_close_all),
-        cmocka_unit_test_teardown(the_layers_with_adapters_are_named_for_peft, process_close_all),
-        cmocka_unit_test_teardown(what_peft_computes_otherwise_is_refused_by_name, process_close_all),
-        cmocka_unit_test_teardown(the_reservation_says_what_is_trained, process_close_all),
-        cmocka_unit_test_teardown(another_base_is_refused_in_a_sentence, process_close_all),
-        cmocka_unit_test_teardown(adapters_of_peft_for_another_kind_of_model_are_refused, process_close_all),
-        cmocka_unit_test_teardown(keys_that_fit_no_matrix_are_refused, process_close_all),
+        TEST(adapters_beside_their_base_and_merged_give_the_same_loss),
+        TEST(a_checkpoint_of_adapters_holds_no_weight_of_the_base),
+        TEST(a_dry_run_shows_what_is_trained_and_what_is_frozen),
+        TEST(a_run_with_adapters_resumes_bit_for_bit_after_kill_9),
+        TEST(what_is_trained_beside_the_adapters_is_saved),
+        TEST(a_run_is_evaluated_beside_the_base_that_it_was_trained_beside),
+        TEST(a_trained_embedding_is_saved_and_merged_with_the_head_that_it_is),
+        TEST(a_fork_of_adapters_goes_on_from_them),
+        TEST(a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one),
+        TEST(the_layers_with_adapters_are_named_for_peft),
+        TEST(the_reservation_says_what_is_trained),
+        TEST(keys_that_fit_no_matrix_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,22 @@
+/* A stage for tests of adapters, with a file of tokens that the bases of tests/fixtures/peft know. */
+#ifndef ANNEAL_TESTS_TUI_COMMAND_ADAPTER_STAGE_H
+#define ANNEAL_TESTS_TUI_COMMAND_ADAPTER_STAGE_H
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+enum { ADAPTER_VOCABULARY = 47 /* of the bases */ };
+extern char adapter_tokens[700]; /* the path of the file */
+
+void adapter_stage_open(struct stage *s, const char *name);
+
+/* The program must end with an error of one line that contains `sentence`. */
+void adapter_refused(struct process *p, const char *sentence);
+
+/* The loss of the tokens with a model and, unless NULL, adapters. */
+double adapter_loss(const char *model, const char *adapter);
+
+/* FOLDER/NAME of the stage; valid for three more calls. */
+char *adapter_path(const struct stage *s, const char *name);
+
+#endif
