@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
 #include "core/model/trainable.h"
@@ -249,17 +248,12 @@ static enum status print(const struct estimate *e, const struct words *words, st
 static enum status run(const void *options, const struct words *words, struct err *err)
 {
     struct estimate e = {.options = options};
-    const char *file = words->words[0], *fit = e.options->fit;
+    const char *fit = e.options->fit;
     if (fit && *fit && !text_parse_bytes(fit, &e.memory))
         return err_set(
             err, STATUS_USAGE,
             "--fit: \"%s\" is not an amount of memory (give bytes, or a number with MiB, GiB, MB or GB)",
             fit);
-    if (file && !file_exists(file))
-        return err_set(err, STATUS_NOT_FOUND,
-                       "%.200s: there is no such file (estimate takes a configuration, not a run; `anneal "
-                       "show` prints a run's)",
-                       file);
     enum status status = train_read_config(words, &e.config, err);
     if (!status) status = make_plan(&e, err);
     if (!status) status = print(&e, words, err);

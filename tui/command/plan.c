@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/trainable.h"
 #include "core/train/cluster.h"
@@ -234,6 +233,12 @@ static enum status run(const void *options, const struct words *words, struct er
     r->options = options;
     enum status status = read_options(r, err);
     if (!status) status = train_read_config(words, &r->config, err);
+    if (!status && !r->tokens && r->config.train.epochs > 0)
+        status = err_set(
+            err, STATUS_USAGE,
+            "train.epochs = %g: an epoch has as many tokens as the texts, which are not read here (give "
+            "--tokens)",
+            r->config.train.epochs);
     if (!r->tokens) r->tokens = tokens_per_step(&r->config) * (double)r->config.train.total_steps;
     if (!status) status = make_input(r, err);
     if (!status) status = estimate(r, err);

@@ -333,8 +333,14 @@ static enum status apply_settings(const struct words *words, struct config *conf
 
 enum status train_read_config(const struct words *words, struct config *config, struct err *err)
 {
+    const char *file = words->words[0];
     config_init(config);
-    enum status status = words->count ? config_read_file(config, words->words[0], err) : STATUS_OK;
+    if (file && !file_exists(file))
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "%.200s: there is no such file (this takes a configuration, not a run; `%s show` prints a run's)",
+            file, TEXT_PROGRAM);
+    enum status status = file ? config_read_file(config, file, err) : STATUS_OK;
     return status ? status : apply_settings(words, config, err);
 }
 

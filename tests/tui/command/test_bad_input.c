@@ -138,7 +138,7 @@ static void a_configuration_that_is_none_names_file_and_line(void **state)
     expect_refused(&s, 2, "--train.total_steps=3",
                    "tiny.ini: not a configuration file (it must be INI text)");
     struct process *p = process_run(1, "train", "/nowhere/my.ini", NULL);
-    process_expect_sentence(p, "/nowhere/my.ini: cannot open: No such file or directory");
+    process_expect_sentence(p, "/nowhere/my.ini: there is no such file");
     p = process_run(2, "train", s.folder, NULL);
     process_expect_sentence(p, "is a folder, not a file");
 }

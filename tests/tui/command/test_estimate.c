@@ -199,7 +199,7 @@ static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **sta
     process_expect_sentence(process_run(2, "estimate", "--fit=abc", NULL),
                             "--fit: \"abc\" is not an amount of memory");
     process_expect_sentence(process_run(1, "estimate", "some-run", NULL),
-                            "some-run: there is no such file (estimate takes a configuration, not a run");
+                            "some-run: there is no such file (this takes a configuration, not a run");
     process_close(process_run(0, "estimate", "--fit", s.config, NULL)); /* of what the device has */
 }
 

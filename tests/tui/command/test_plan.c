@@ -70,10 +70,8 @@ static void wrong_words_are_named(void **state)
     static const struct {
         const char *word, *why;
     } bad[] = {
-        {"--gpu=h999", "h100, h200-nvl"},
-        {"--network=400", "400Gb/s"},
-        {"--tokens=many", "10B"},
-        {"--gpus=0", "--gpus"},
+        {"--gpu=h999", "h100, h200-nvl"}, {"--network=400", "400Gb/s"},          {"--tokens=many", "10B"},
+        {"--gpus=0", "--gpus"},           {"--train.epochs=2", "give --tokens"},
     };
     struct stage s;
     stage_open(&s, "plan_words");
