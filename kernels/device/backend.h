@@ -264,6 +264,9 @@ struct backend {
     /* fails for an unsupported precision */
     enum status (*stream_open)(struct device *device, enum precision precision, struct stream **out,
                                struct err *err);
+    /* the same for work that runs beside that of other streams: collectives; on a CPU in a thread */
+    enum status (*stream_beside)(struct device *device, enum precision precision, struct stream **out,
+                                 struct err *err);
     void (*stream_close)(struct stream *stream);
     /* Waits until the stream is idle; returns its first fault, after which nothing ran on it. STATUS_DEVICE:
      * the device has failed, and its memory is lost to this process; or it cannot do this work, but another
@@ -338,7 +341,7 @@ struct backend {
     SLOT(mem_alloc) SLOT(mem_free)                                                                        \
     SLOT(pool_alloc) SLOT(pool_free) SLOT(pool_reserved) SLOT(pool_trim) SLOT(pool_unit)                  \
     SLOT(host_alloc) SLOT(host_free) SLOT(allocations)                                                    \
-    SLOT(stream_open) SLOT(stream_close) SLOT(stream_wait) SLOT(stream_check) SLOT(stream_after)          \
+    SLOT(stream_open) SLOT(stream_beside) SLOT(stream_close) SLOT(stream_wait) SLOT(stream_check) SLOT(stream_after)          \
     SLOT(event_open) SLOT(event_close) SLOT(event_record) SLOT(event_elapsed) SLOT(event_done)            \
     SLOT(event_wait) SLOT(graph_open) SLOT(graph_run) SLOT(graph_close)                                   \
     SLOT(activity_begin) SLOT(activity_end) SLOT(range_push) SLOT(range_pop)                              \

@@ -14,6 +14,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "kernels/device/cpu_device.h"
+#include "kernels/device/worker.h"
 
 #if defined(__AVX512F__)
 #define ISA_LABEL "AVX-512"
@@ -196,14 +197,45 @@ static enum status stream_open(struct device *device, enum precision precision, 
         return err_set(err, STATUS_USAGE, "cpu: computes in fp32, not in %s", precision_name(precision));
     struct stream *stream = malloc(sizeof *stream);
     if (stream == NULL) return err_no_memory(err, "a stream's handle");
-    stream->threads = device->threads;
+    *stream = (struct stream){.threads = device->threads};
     *out = stream;
     return STATUS_OK;
 }
 
-/* Calls are synchronous, so a mark is the current time. */
+static enum status stream_beside(struct device *device, enum precision precision, struct stream **out,
+                                 struct err *err)
+{
+    struct stream *stream;
+    enum status status = stream_open(device, precision, &stream, err);
+    if (status) return status;
+    stream->threads = 1;
+    stream->worker = worker_open();
+    if (!stream->worker) {
+        free(stream);
+        return err_no_memory(err, "the thread of a stream");
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+static void stream_close(struct stream *stream)
+{
+    worker_close(stream->worker);
+    free(stream);
+}
+
+static enum status stream_wait(struct stream *stream, struct err *err)
+{
+    if (stream->worker) worker_wait(stream->worker, worker_queued(stream->worker));
+    return STATUS_OK;
+}
+
+/* Calls are synchronous, so a mark is the current time; that of a stream with a thread is also how much it
+ * has to do. */
 struct event {
     double at; /* seconds of clock_monotonic */
+    struct worker *worker;
+    uint64_t work;
 };
 
 static enum status event_open(struct device *device, struct event **out, struct err *err)
@@ -217,11 +249,24 @@ static enum status event_open(struct device *device, struct event **out, struct 
 static void event_record(struct event *event, struct stream *stream)
 {
     event->at = clock_monotonic();
+    event->worker = stream->worker;
+    if (stream->worker) event->work = worker_queued(stream->worker);
 }
 
 static bool event_done(struct event *event)
 {
-    return true;
+    return !event->worker || worker_done(event->worker) >= event->work;
+}
+
+static enum status event_wait(struct event *event, struct stream *stream, struct err *err)
+{
+    if (event->worker) worker_wait(event->worker, event->work);
+    return STATUS_OK;
+}
+
+static void stream_after(struct stream *stream, struct event *event)
+{
+    if (event->worker && event->worker != stream->worker) worker_wait(event->worker, event->work);
 }
 
 static double event_elapsed(struct event *from, struct event *to)
@@ -263,15 +308,12 @@ static size_t gemm_workspace(struct device *device)
 /* clang-format off */
 #define NOTHING(slot, ...) static void slot(__VA_ARGS__) {}
 NOTHING(pool_trim, struct device *device)
-NOTHING(stream_after, struct stream *stream, struct event *event)
 NOTHING(range_push, const char *name)
 NOTHING(range_pop, void)
 NOTHING(gemm_lend, struct stream *stream, void *workspace, size_t bytes)
 
 #define SUCCESS(slot, ...) static enum status slot(__VA_ARGS__) { return STATUS_OK; }
-SUCCESS(stream_wait, struct stream *stream, struct err *err)
 SUCCESS(stream_check, struct stream *stream, struct err *err)
-SUCCESS(event_wait, struct event *event, struct stream *stream, struct err *err)
 SUCCESS(activity_begin, struct device *device, struct err *err)
 SUCCESS(activity_end, struct device *device, void (*each)(void *context, const struct activity *activity),
         void *context, struct err *err)
@@ -280,7 +322,6 @@ SUCCESS(gemm_warm, struct stream *stream, const struct gemm_shape *shapes, int c
 
 #define FREES(slot, type) static void slot(struct type *handle) { free(handle); }
 FREES(device_close, device)
-FREES(stream_close, stream)
 FREES(event_close, event)
 FREES(graph_close, graph)
 /* clang-format on */

@@ -18,9 +18,13 @@ struct device {
     _Atomic int64_t allocations;  /* so far */
 };
 
-/* Calls are synchronous on the CPU: a stream only carries the thread count. */
+struct worker;
+
+/* Calls are synchronous on the CPU: a stream only carries the thread count. Only collectives on a stream of
+ * stream_beside are carried out later, by its thread. */
 struct stream {
     int threads;
+    struct worker *worker; /* NULL: none */
 };
 
 #define CPU_THREADS_MAX 1024

@@ -295,6 +295,11 @@ enum status stream_open(struct device *device, enum precision precision, struct 
     return STATUS_OK;
 }
 
+enum status stream_beside(struct device *device, enum precision precision, struct stream **out, struct err *err)
+{
+    return stream_open(device, precision, out, err);
+}
+
 void stream_forget(struct stream *stream)
 {
     stream->fault_at = NULL;
