@@ -50,6 +50,12 @@ static inline size_t all_reduce_workspace(size_t n, int ranks)
     return ((n < ALL_REDUCE_PIECE ? n : ALL_REDUCE_PIECE) + (size_t)ranks) * sizeof(float);
 }
 
+/* Room for what the ranks send of a slice; nothing is longer than a slice. */
+static inline size_t reduce_slices_workspace(size_t n, size_t slice, int ranks)
+{
+    return (n < slice ? n : slice) * (size_t)ranks * sizeof(float);
+}
+
 /* The CPU's attention works in square tiles of scores, with at most ATTENTION_WORKERS_MAX threads, each with
  * its own scratch. */
 #define ATTENTION_TILE        64

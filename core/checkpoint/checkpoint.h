@@ -152,6 +152,11 @@ enum status checkpoint_load_weights(const char *folder, struct network *network,
 /* Reads the trainer's state. */
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);
 
+/* Loads the moments of a slice, which may be another rank's, to where the network has its own; those that the
+ * checkpoint does not have become zero. */
+enum status checkpoint_load_moments(const char *folder, struct network *network, struct slice slice,
+                                    const struct param **thawed, struct err *err);
+
 /* Loads a full checkpoint, for resuming. *thawed (may be NULL): the first parameter that was frozen when it
  * was saved and is trainable now, so that its moments start at zero; NULL: none. */
 enum status checkpoint_load(const char *folder, struct network *network, struct train_state *state,
@@ -175,11 +180,16 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
  */
 int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step);
 
+/* What a job does: one rank alone writes all, several ranks first their parts and then rank 0 the rest. */
+enum save_stage { SAVE_ALL, SAVE_PART, SAVE_REST };
+
 /* A checkpoint to write: now, or by a thread while training continues, from memory that does not change
  * meanwhile. Between save_start and save_collect the job belongs to the thread. */
 struct save_job {
     const char *folder; /* of all checkpoints; like all pointers here, borrowed until the job ends */
     const char *kind;   /* why it is written; static text */
+    enum save_stage stage;
+    char temporary[CHECKPOINT_PATH]; /* of several ranks: from checkpoint_begin */
     struct checkpoint_source source;
     struct train_state state;
     const struct tokenizer *tokenizer;   /* may be NULL */
@@ -199,7 +209,7 @@ struct save_job {
     pthread_t thread;
 };
 
-/* Writes the checkpoint and removes older ones, in this thread. */
+/* Carries out a stage, in this thread. The last one also removes older checkpoints. */
 void save_carry_out(struct save_job *job);
 
 /* Starts a thread for a job that is not started yet; without threads the job is done on return. */

@@ -376,11 +376,13 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     return status;
 }
 
-/* Loads one kind of moment, for trainable parameters that have it; the others stay zero. */
+/* Loads one kind of moment of a slice, for trainable parameters that have it. */
 static enum status load_moment(const struct safetensors *file, struct network *net, int kind,
-                               const struct param **thawed, struct err *err)
+                               struct slice slice, const struct param **thawed, struct err *err)
 {
     enum status status = STATUS_OK;
+    float *moment = network_moment(net, kind - 1);
+    net->backend->mem_zero(moment, slice_count(slice) * sizeof *moment, net->stream);
     for (size_t i = 0; !status && i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
         const struct safetensor *t;
@@ -390,26 +392,32 @@ static enum status load_moment(const struct safetensors *file, struct network *n
             continue;
         }
         status = find_tensor(file, kind, p, &t, err);
-        struct slice part = slice_common(net->owned, (struct slice){p->offset, p->offset + p->count});
+        struct slice part = slice_common(slice, (struct slice){p->offset, p->offset + p->count});
         if (!status && slice_count(part))
             status = upload_tensor(t, net, p, part.begin - p->offset, part.end - p->offset,
-                                   network_moment(net, kind - 1) + (part.begin - net->owned.begin), err);
+                                   moment + (part.begin - slice.begin), err);
     }
+    return status;
+}
+
+enum status checkpoint_load_moments(const char *folder, struct network *net, struct slice slice,
+                                    const struct param **thawed, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    struct safetensors file = {0};
+    enum status status = safetensors_open(checkpoint_join(path, folder, "optimizer.safetensors"), &file, err);
+    for (int kind = 1; !status && kind <= net->plan->input.moments; kind++)
+        status = load_moment(&file, net, kind, slice, thawed, err);
+    safetensors_close(&file);
     return status;
 }
 
 enum status checkpoint_load(const char *folder, struct network *net, struct train_state *state,
                             const struct param **thawed, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
-    struct safetensors file = {0};
     const struct param *first = NULL;
     enum status status = checkpoint_load_weights(folder, net, err);
-    if (!status)
-        status = safetensors_open(checkpoint_join(path, folder, "optimizer.safetensors"), &file, err);
-    for (int kind = 1; !status && kind <= net->plan->input.moments; kind++)
-        status = load_moment(&file, net, kind, &first, err);
+    if (!status) status = checkpoint_load_moments(folder, net, net->owned, &first, err);
     if (thawed) *thawed = first;
-    safetensors_close(&file);
     return status ? status : checkpoint_load_state(folder, state, err);
 }

@@ -35,7 +35,7 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
     size_t behind = net->slice.begin - net->owned.begin; /* without ZeRO a rank owns more than it writes */
     struct checkpoint_source source = {.model = net->model,
                                        .rank = net->plan->input.rank,
-                                       .ranks = net->plan->input.slices,
+                                       .ranks = net->plan->input.ranks,
                                        .slice = net->slice,
                                        .weights = net->weights + behind,
                                        .frozen = net->frozen,
@@ -202,9 +202,17 @@ enum status checkpoint_save(const char *parent, const struct checkpoint_source *
 
 void save_carry_out(struct save_job *job)
 {
+    if (job->stage == SAVE_PART) {
+        job->status = checkpoint_write_part(job->temporary, &job->source, &job->err);
+        return;
+    }
     job->before(job->context);
-    job->status = checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, job->companions,
-                                  &job->bytes, &job->err);
+    if (job->stage == SAVE_REST)
+        job->status = checkpoint_finish(job->folder, job->temporary, &job->source, &job->state,
+                                        job->tokenizer, job->companions, &job->bytes, &job->err);
+    else
+        job->status = checkpoint_save(job->folder, &job->source, &job->state, job->tokenizer, job->companions,
+                                      &job->bytes, &job->err);
     job->wall_time = clock_wall();
     if (!job->status && job->prune)
         checkpoint_prune(job->folder, job->keep, job->state.step, job->state.best_saved);

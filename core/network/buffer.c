@@ -54,12 +54,19 @@ enum { SLICE_UNIT = 64 };
 
 struct slice plan_slice(const struct plan_input *in, int rank)
 {
-    size_t all = in->model->elements, slices = in->slices > 1 ? (size_t)in->slices : 1;
+    size_t all = in->model->elements, slices = in->ranks > 1 ? (size_t)in->ranks : 1;
     size_t each = (all + slices - 1) / slices, begin, end;
     if (slices > 1) each = (each + SLICE_UNIT - 1) / SLICE_UNIT * SLICE_UNIT;
     begin = (size_t)rank * each;
     end = begin + each;
     return (struct slice){begin < all ? begin : all, end < all ? end : all};
+}
+
+/* So that what the ranks send for a piece stays in 16 MiB, unless there are very many. */
+size_t plan_piece(const struct plan_input *in)
+{
+    size_t piece = ((size_t)1 << 22) / (size_t)(in->ranks > 1 ? in->ranks : 1);
+    return piece < (size_t)1 << 16 ? (size_t)1 << 16 : piece;
 }
 
 struct slice plan_owned(const struct plan_input *in)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/half.h"
+#include "core/network/exchange.h"
 
 const char *phase_name(enum phase phase)
 {
@@ -79,6 +80,7 @@ enum status network_open(struct network *net, const struct backend *backend, str
             model->config.head_dim, info.short_name, info.max_head_dim);
     *net = (struct network){
         .backend = backend, .device = device, .model = model, .plan = plan, .world = world_of_one()};
+    net->exchange.world = net->world;
     struct allocator_options options = {.kind = plan->input.allocator,
                                         .backend = backend,
                                         .device = device,
@@ -116,6 +118,7 @@ enum status network_renew_stream(struct network *net, struct err *err)
 
 void network_close(struct network *net)
 {
+    exchange_close(net);
     if (net->stream) net->backend->stream_wait(net->stream, NULL); /* for work that still uses the memory */
     row_graph_forget(&net->row_graph, net->backend);
     if (net->allocator) allocator_scope_end(allocator_root(net->allocator));
@@ -183,11 +186,6 @@ void network_weights_written(struct network *net)
     if (slice_count(net->owned))
         net->backend->cast(network_compute_weights(net, net->owned.begin), net->weights,
                            slice_count(net->owned), net->stream);
-}
-
-void *network_compute_weights(const struct network *net, size_t at)
-{
-    return (unsigned char *)net->compute_weights + at * precision_bytes(net->plan->input.precision);
 }
 
 void network_weigh_classes(struct network *net, const float *weights)

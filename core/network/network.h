@@ -36,6 +36,19 @@ struct pass_place {
     bool infers; /* the results are for generating: products of few rows may round differently */
 };
 
+enum { EXCHANGE_PARTS = 8 }; /* of the weights, each of which passes may wait for */
+
+/* How far the exchange of slices is: see exchange.h. */
+struct exchange {
+    const struct world *world; /* the network's, or what is beside it */
+    struct stream *stream;     /* owned; exchanges while the network computes; NULL: it does not */
+    struct event *turn,
+        *arrived[EXCHANGE_PARTS]; /* owned, with `stream`; when parts of the weights are here */
+    bool last;   /* the micro-batch is the last of its step: its gradients are sent as they become final */
+    size_t sent; /* the gradients from this element on are */
+    int parts_ahead; /* of the weights, that no pass has waited for: from EXCHANGE_PARTS - parts_ahead on */
+};
+
 struct network {
     const struct backend *backend;          /* borrowed */
     struct device *device;                  /* borrowed */
@@ -54,6 +67,7 @@ struct network {
     struct pass_place where;     /* the part of a step that is running */
     struct row_graph row_graph;  /* see network_replay_rows */
     const struct world *world;   /* borrowed; network_open: a world of one */
+    struct exchange exchange;    /* of slices, with several ranks */
 };
 
 /* B rows of T tokens, in host or in device memory; borrowed. */
@@ -76,7 +90,10 @@ void network_close(struct network *network); /* harmless on a zeroed struct */
 enum status network_renew_stream(struct network *network, struct err *err);
 
 /* Elements `at` of the weights for computing. */
-void *network_compute_weights(const struct network *network, size_t at);
+static inline void *network_compute_weights(const struct network *network, size_t at)
+{
+    return (unsigned char *)network->compute_weights + at * precision_bytes(network->plan->input.precision);
+}
 
 /* The address of a buffer of the plan; `layer` matters for LAYER buffers. */
 static inline void *network_at(const struct network *network, enum buffer buffer, int layer)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/half.h"
+#include "core/network/exchange.h"
 #include "core/network/linear.h"
 #include "kernels/linear_cross_entropy.h"
 
@@ -175,6 +176,7 @@ static void forward(const struct pass *p, const int32_t *tokens)
     int L = p->c->num_layers;
     network_enter(p->net, PHASE_FORWARD, -1);
     p->net->where.infers = p->cached;
+    exchange_await(p->net, param_place(0, PLACE_ATTENTION_NORM));
     CALL(embedding_forward, AT(X, 0), tokens, parameter_view(p->net, model->embed), p->N, p->V, p->C);
     drop(p, AT(X, 0), 0, SITE_EMBEDDING);
     network_enter(p->net, PHASE_FORWARD, 0);
@@ -184,6 +186,7 @@ static void forward(const struct pass *p, const int32_t *tokens)
         const struct layer_params *w = &model->layers[l];
         const struct param *next_norm = l + 1 < L ? model->layers[l + 1].attn_norm : model->final_norm;
         network_enter(p->net, PHASE_FORWARD, l);
+        exchange_await(p->net, param_place(l + 1, PLACE_ATTENTION_NORM)); /* of the norm behind it, too */
         forward_inner(p, l);
         CALL(swiglu_forward, THE(ACT), AT(GATE_UP, l), p->N, p->F);
         linear_forward(p->net, THE(BRANCH), THE(ACT), p->N, &w->down);
@@ -192,6 +195,7 @@ static void forward(const struct pass *p, const int32_t *tokens)
         CALL(rmsnorm_residual_forward, AT(X, l + 1), THE(NORM), AT(ATTN_RSTD, l + 1), AT(X_MID, l),
              THE(BRANCH), W(next_norm), p->N, p->C, p->eps);
     }
+    exchange_await(p->net, param_place(L, PLACE_HEAD));
     p->net->where.infers = false;
 }
 
@@ -321,48 +325,18 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     CALL(mem_zero, THE(DX), p->NC * precision_bytes(plan->input.precision));
     CALL(rmsnorm_backward, THE(DX), G(model->final_norm), THE(BRANCH), AT(X, L), W(model->final_norm),
          AT(ATTN_RSTD, L), THE(SCRATCH), p->N, p->C);
+    exchange_final(p->net, param_place(L, PLACE_FINAL_NORM));
     for (int l = L - 1; l >= 0 && needed(p->net, l, PLACE_DOWN); l--) {
         if (plan_recomputes(plan, l)) recompute(p, l);
         network_enter(p->net, PHASE_BACKWARD, l);
         backward_feed_forward(p, l);
         if (needed(p->net, l, PLACE_O)) backward_attention(p, l);
+        exchange_final(p->net, param_place(l, PLACE_ATTENTION_NORM));
     }
     if (model->embed->frozen) return;
     network_enter(p->net, PHASE_BACKWARD, -1);
     drop(p, THE(DX), 0, SITE_EMBEDDING);
     CALL(embedding_backward, G(model->embed), THE(DX), tokens, p->N, p->V, p->C);
-}
-
-void network_clear(struct network *net)
-{
-    struct step_result *result = network_at(net, BUFFER_RESULT, 0);
-    network_enter(net, PHASE_OPTIMIZER, -1);
-    net->table->mem_zero(net->gradients, net->model->elements * sizeof *net->gradients, net->calls);
-    net->table->mem_zero(&result->loss_sum, sizeof result->loss_sum, net->calls);
-}
-
-void network_gradient_squares(struct network *net)
-{
-    struct step_result *result = network_at(net, BUFFER_RESULT, 0);
-    int ranks = net->plan->input.ranks;
-    network_enter(net, PHASE_OPTIMIZER, -1);
-    if (ranks > 1) {
-        net->table->all_reduce(net->gradients, network_at(net, BUFFER_SCRATCH, 0), net->model->elements,
-                               ranks, net->world, net->calls);
-        net->table->all_reduce_value(&result->loss_sum, net->world, net->calls);
-    }
-    net->table->sum_of_squares(&result->squares, net->gradients + net->slice.begin, slice_count(net->slice),
-                               network_at(net, BUFFER_SCRATCH, 0), net->calls);
-    if (ranks > 1 && net->plan->input.slices > 1)
-        net->table->all_reduce_value(&result->squares, net->world, net->calls);
-}
-
-struct clip_state *network_clip(struct network *net, float max_norm)
-{
-    struct step_result *result = network_at(net, BUFFER_RESULT, 0);
-    network_enter(net, PHASE_OPTIMIZER, -1);
-    net->table->clip_norm(&result->clip, &result->squares, max_norm, net->calls);
-    return &result->clip;
 }
 
 /* The arrays of a batch (B,T) at `slot`, one after the other. */
@@ -403,6 +377,7 @@ void network_walk(struct network *net, float dropout)
     net->where.trains = false;
     network_gradient_squares(net);
     network_clip(net, 1);
+    exchange_weights(net);
 }
 
 /* A prompt as long as it can be, its continuation, and a step of decoding with one sequence and with all. */

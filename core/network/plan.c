@@ -72,9 +72,15 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
     wide B = in->B, T = in->T, N = B * T, C = c->hidden_dim, F = c->intermediate_dim,
          V = in->model->head.rows, NH = c->num_heads, NKV = c->num_kv_heads, HS = c->head_dim,
          Q = (NH + 2 * NKV) * HS, slots = in->cache_slots, S = slots > 0 ? in->cache_length : 0,
-         P = (wide)in->model->elements, slice = (wide)plan_slice(in, 0).end, own = in->shard ? slice : P,
-         FB = (wide)in->model->frozen_bytes, e = (wide)precision_bytes(in->precision), f32 = sizeof(float),
-         i32 = sizeof(int32_t), f64 = sizeof(double), all = 0;
+         P = (wide)in->model->elements, slice = (wide)plan_slice(in, 0).end,
+         copied = !in->gathered   ? slice
+                  : in->rank == 0 ? P
+                                  : 0,
+         received =
+             in->shard ? (wide)reduce_slices_workspace(plan_piece(in), plan_slice(in, 0).end, in->ranks) : 0,
+         own = in->shard ? slice : P, FB = (wide)in->model->frozen_bytes,
+         e = (wide)precision_bytes(in->precision), f32 = sizeof(float), i32 = sizeof(int32_t),
+         f64 = sizeof(double), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count, parts = plan_batch_parts(in);
     size_t largest = in->model->nf4_largest;
     bool training = moments > 0, qk_norm = c->qk_norm, first = in->rank == 0;
@@ -333,8 +339,11 @@ void plan_input_share(struct plan_input *input, const struct config *c, int rank
     if (input->B > most) input->B = (int)most;
     input->micro_batches = (int)((most + input->B - 1) / input->B);
     input->rank = rank;
-    input->ranks = input->slices = ranks;
+    input->ranks = ranks;
     input->shard = c->world.shard != SHARD_OFF;
+    input->gathered = c->checkpoint.layout == LAYOUT_GATHERED;
+    if (input->gathered && !input->snapshot)
+        input->snapshot = c->checkpoint.contents == CONTENTS_FULL ? 1 + input->moments : 1;
 }
 
 /* ---- the plan ---- */

@@ -87,12 +87,12 @@ static inline struct slice slice_common(struct slice a, struct slice b)
     return c;
 }
 
-/* Everything that determines a plan. Ranks plan the same sizes, but for the copy of frozen weights. */
+/* Everything that determines a plan. Ranks plan the same sizes, but for the snapshot. */
 struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
     int B, T;                  /* sequences of a micro-batch, tokens of a sequence */
     int micro_batches;         /* of a training step; 0 counts as 1 */
-    int ranks;                 /* that train together; 0 counts as 1 */
+    int ranks, rank;           /* that train together, 0 counts as 1; this one's number */
     bool packed;               /* rows may hold several sequences: batches have positions */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
     int cache_slots;           /* sequences in the KV cache; 0: the plan has none */
@@ -108,8 +108,8 @@ struct plan_input {
     struct allocator_listener full; /* receives the table of allocations when memory runs out */
     bool rough;                     /* only sizes and places must be right, not products, calls, FLOPs */
     int snapshot;                   /* arenas in a checkpoint's snapshot: 1 weights, + moments; 0: none */
-    int slices, rank;               /* of the trainable range, one for each rank, 0 counts as 1; its number */
     bool shard;                     /* each rank has the masters and moments of its slice alone */
+    bool gathered; /* the snapshot of rank 0 has the slices of all, and the others have none */
 };
 
 /* The input for training `model` with this configuration on `device`, which is queried but not kept. */
@@ -130,6 +130,9 @@ struct slice plan_owned(const struct plan_input *input);
 
 /* Those of BUFFER_WEIGHTS: all where they are also the weights for computing, else the owned ones. */
 struct slice plan_held(const struct plan_input *input);
+
+/* Slices are exchanged between ranks in pieces of so many elements, the last one in what is left. */
+size_t plan_piece(const struct plan_input *input);
 
 /* Tokens of the longest sample, and of the cache that plan_input_of asks for: at most train.seq_len. */
 int plan_sample_length(const struct config *config);

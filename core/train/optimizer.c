@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/network/exchange.h"
 #include "kernels/optimizers.h"
 
 /* Keeps what lies in the slice, and counts from its begin. Returns the number of ranges left. */
@@ -54,6 +55,7 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     case OPTIMIZERS:
         break;
     }
+    exchange_weights(net);
 }
 
 void optimizer_resume(struct network *net, int64_t updates)

@@ -12,6 +12,7 @@
 #include "core/memory/fit.h"
 #include "core/model/generation_config.h"
 #include "core/model/trainable.h"
+#include "core/network/exchange.h"
 #include "datasets/examples.h"
 
 /* ---- opening ---- */
@@ -188,7 +189,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->schedule = schedule_of(c);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
     plan_input_share(&input, c, t->world->rank, t->world->size);
-    input.slices = input.rank = 0, input.shard = false; /* rank 0 saves alone */
     input.full = setup->full;
     if (!status) status = open_tasks(t, &input.cache_length, err);
     if (!status) status = trainer_check_metric(t, err);
@@ -201,7 +201,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
-    if (!status) t->network.world = t->world;
+    if (!status) status = exchange_open(&t->network, t->world, c->world.overlap, err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
     if (!status) status = take_companions(t, weights, err);
     if (!status && (!weights || c->lora.rank || t->model.config.num_labels)) /* which a base may lack */
@@ -268,6 +268,7 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
     enum status status = checkpoint_load(folder, &t->network, &saved, &thawed, err);
     if (!status) status = take_companions(t, folder, err);
     if (!status) status = take_position(t, &saved, err);
+    if (!status) snprintf(t->moments_from, sizeof t->moments_from, "%s", folder);
     if (!status && thawed)
         trainer_event(
             t, "warning",

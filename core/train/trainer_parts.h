@@ -3,7 +3,7 @@
  *
  *     report    all reports but step records: events, memory, health, evaluations, samples
  *     step      one optimizer step, its profile and its trace
- *     save      checkpoints, by rank 0
+ *     save      checkpoints
  *     run       the loop: gathers facts, calls decide, carries out the decision
  *     trainer   opening and closing */
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
@@ -46,6 +46,7 @@ struct trainer {
     struct schedule schedule;
     struct optimizer optimizer;
     struct train_state state;               /* after the last step that was reported */
+    char moments_from[CHECKPOINT_PATH];     /* the checkpoint that it continues from; "": none */
     char computed_with[CHECKPOINT_MACHINE]; /* the machine of the checkpoint it continues from; "": unknown */
 
     /* ---- report ---- */
@@ -82,10 +83,11 @@ struct trainer {
 
     /* ---- save ---- */
     struct companions companions; /* of the model it started or continues from */
-    struct save_job job;          /* the last one */
-    bool held;                    /* it waits for a finite gradient, which shows that its weights are good: */
-    int64_t held_at;              /* it starts when finite_steps exceeds this */
-    int64_t saved_step;           /* of the last checkpoint; -1: none, or it failed */
+    struct save_job job;          /* the last one; of several ranks all have their part of it */
+    bool saving, stage_done; /* of several ranks: a job is not collected; this rank's stage is carried out */
+    bool held;               /* it waits for a finite gradient, which shows that its weights are good: */
+    int64_t held_at;         /* it starts when finite_steps exceeds this */
+    int64_t saved_step;      /* of the last checkpoint; -1: none, or it failed */
     int64_t unsaved, unsaved_since; /* failed checkpoints in a row, and the step of the first */
     struct err unsaved_reason;      /* of the one reported */
 

@@ -265,14 +265,54 @@ static void share_buffer(struct trainer *t, enum buffer buffer)
     }
 }
 
+/* A rank's moments go from rank 0 to that rank. */
+static void hand_over(struct trainer *t, int rank)
+{
+    struct network *net = &t->network;
+    struct world_piece send[WORLD_RANKS_MAX] = {0}, receive[WORLD_RANKS_MAX] = {0};
+    char *staging = network_at(net, BUFFER_STAGING, 0);
+    size_t most = t->plan.bytes[BUFFER_STAGING], bytes = t->plan.bytes[BUFFER_MOMENT1];
+    for (int i = 0; i < t->plan.input.moments; i++)
+        for (size_t at = 0, n; at < bytes; at += n) {
+            char *memory = (char *)network_moment(net, i) + at;
+            n = bytes - at < most ? bytes - at : most;
+            if (t->world->rank == 0) {
+                net->backend->mem_download(staging, memory, n, net->stream);
+                send[rank] = (struct world_piece){staging, n};
+            }
+            if (t->world->rank == rank) receive[0] = (struct world_piece){staging, n};
+            t->world->exchange(t->world, send, receive);
+            if (t->world->rank == rank) net->backend->mem_upload(memory, staging, n, net->stream);
+        }
+}
+
+/* Rank 0 loads the moments of one slice after the other from the checkpoint, last its own. */
+static enum status take_slices(struct trainer *t, struct err *err)
+{
+    const struct param *thawed = NULL;
+    enum status status = STATUS_OK;
+    world_share(t->world, t->moments_from, sizeof t->moments_from);
+    for (int r = t->world->size - 1; r >= 0 && *t->moments_from; r--) {
+        if (t->world->rank == 0 && !status)
+            status = checkpoint_load_moments(t->moments_from, &t->network, plan_slice(&t->plan.input, r),
+                                             &thawed, err);
+        if (r > 0) hand_over(t, r);
+    }
+    return world_agree(t->world, status, err);
+}
+
 /* Every rank begins with the weights, moments and position of rank 0, which has loaded or initialised them.
  */
 static enum status take_state_of_rank_0(struct trainer *t, struct err *err)
 {
     static const enum buffer buffers[] = {BUFFER_WEIGHTS, BUFFER_FROZEN, BUFFER_MOMENT1, BUFFER_MOMENT2};
+    bool slices = t->plan.input.shard;
     enum status status = check_likeness(t, err);
+    if (!status && slices) status = take_slices(t, err);
     if (status) return status;
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) share_buffer(t, buffers[i]);
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (!slices || buffers[i] == BUFFER_WEIGHTS || buffers[i] == BUFFER_FROZEN)
+            share_buffer(t, buffers[i]);
     world_share(t->world, &t->state, sizeof t->state);
     network_weights_written(&t->network);
     optimizer_resume(&t->network, t->state.updates);
@@ -287,8 +327,10 @@ static enum status save_in_place_of_older(struct trainer *t, struct err *err)
 {
     int64_t removed;
     enum status status = trainer_save_now(t, "last", err);
-    while (status == STATUS_IO && (err->system == ENOSPC || err->system == EDQUOT) &&
-           (removed = checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved)) >= 0) {
+    while (status == STATUS_IO && (err->system == ENOSPC || err->system == EDQUOT)) {
+        removed = t->world->rank ? -1 : checkpoint_remove_oldest(t->setup.checkpoints, t->state.best_saved);
+        world_share(t->world, &removed, sizeof removed);
+        if (removed < 0) break;
         trainer_event(t, "warning",
                       "the disk is full: the checkpoint of step %" PRId64
                       " was removed to make room for the last one",
@@ -362,7 +404,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     if (status == STATUS_NO_MEMORY) allocator_report(t->network.allocator, &t->setup.full);
     trainer_collect_save(t, true);
     enum status device = status ? trainer_device_status(t, NULL) : STATUS_OK;
-    if (device == STATUS_NO_MEMORY) rescue(t);
+    if (device == STATUS_NO_MEMORY && t->world->size == 1) rescue(t);
     trainer_report_unsaved(t);
     if (status == STATUS_NO_MEMORY && !device) { /* host memory: another device would not help */
         status = err->status = STATUS_FAILED;

@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 
-/* A norm that overflows counts as not finite, too: such weights are useless as well. */
+/* A norm that overflows counts as not finite, too: such weights are useless as well. All ranks ask together.
+ */
 bool trainer_weights_are_finite(struct trainer *t)
 {
     struct network *net = &t->network;
@@ -21,6 +23,7 @@ bool trainer_weights_are_finite(struct trainer *t)
     net->backend->sum_of_squares(sum, net->weights, slice_count(net->owned),
                                  network_at(net, BUFFER_SCRATCH, 0), net->stream);
     net->backend->mem_download(&squares, sum, sizeof squares, net->stream);
+    world_sum(t->world, &squares, 1);
     return isfinite((float)sqrt(squares));
 }
 
@@ -79,7 +82,43 @@ static void start_held(struct trainer *t)
 {
     if (!t->held) return;
     t->held = false;
-    save_start(&t->job);
+    t->saving = true;
+    t->stage_done = t->job.stage == SAVE_ALL && t->world->rank > 0;
+    if (!t->stage_done) save_start(&t->job);
+}
+
+/* Whether it is so on all ranks, which ask together. */
+static bool everywhere(const struct trainer *t, bool so)
+{
+    double count = so;
+    world_sum(t->world, &count, 1);
+    return (int)count == t->world->size;
+}
+
+/* Several ranks write a checkpoint: each its part, then rank 0 the rest. If one fails, all have failed. */
+static bool collect_together(struct trainer *t, bool wait)
+{
+    struct save_job *job = &t->job;
+    while (t->saving) {
+        bool ended = job->stage != SAVE_PART;
+        t->stage_done = t->stage_done || save_collect(job, wait);
+        if (!everywhere(t, t->stage_done)) return false;
+        job->status = world_agree(t->world, job->status, &job->err);
+        t->saving = !ended && !job->status;
+        if (!t->saving && job->status && job->stage == SAVE_PART && t->world->rank == 0)
+            file_remove_tree(job->temporary, NULL);
+        if (!t->saving) return true;
+        job->stage = SAVE_REST;
+        t->stage_done = t->world->rank > 0; /* they wait for rank 0 */
+        if (t->world->rank == 0) save_start(job);
+    }
+    return false;
+}
+
+/* Whether a started job has ended. `wait`: waits for its end. */
+static bool collect(struct trainer *t, bool wait)
+{
+    return t->world->size > 1 ? collect_together(t, wait) : save_collect(&t->job, wait);
 }
 
 /* Confirms a held snapshot after a finite gradient of its weights. */
@@ -91,6 +130,7 @@ static void confirm_held(struct trainer *t)
 /* A snapshot of ruined weights would only replace good checkpoints. */
 void trainer_decide_save(struct trainer *t)
 {
+    t->held = everywhere(t, t->held);
     confirm_held(t);
     if (!t->held) return;
     if (!trainer_weights_are_in_doubt(t)) {
@@ -111,7 +151,7 @@ void trainer_collect_save(struct trainer *t, bool wait)
         trainer_decide_save(t);
     else
         confirm_held(t);
-    if (save_collect(&t->job, wait) && report(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
+    if (collect(t, wait) && report(t, &problem)) tolerate_save(t, t->job.state.step, &problem);
 }
 
 /* Waits for the previous write, whose failure is reported and does not stop this one. */
@@ -128,20 +168,66 @@ static void wait_for_turn(struct trainer *t)
                   t->state.step, CLOCK_DURATION(seconds));
 }
 
+/* The slices of all but rank 0 go from `mine` to the snapshot of rank 0, which has its own there already. */
+static void gather_slices(struct trainer *t, enum buffer snapshot, const float *mine)
+{
+    struct network *net = &t->network;
+    const struct world *world = t->world;
+    float *copy = network_at(net, snapshot, 0), *staging = network_at(net, BUFFER_STAGING, 0);
+    size_t most = t->plan.bytes[BUFFER_STAGING] / sizeof *staging;
+    for (int r = 1; r < world->size; r++) {
+        struct world_piece send[WORLD_RANKS_MAX] = {0}, receive[WORLD_RANKS_MAX] = {0};
+        struct slice slice = plan_slice(&t->plan.input, r);
+        for (size_t at = slice.begin, n; at < slice.end; at += n) {
+            n = slice.end - at < most ? slice.end - at : most;
+            const size_t bytes = n * sizeof *copy;
+            if (world->rank == r) {
+                net->backend->mem_download(staging, mine + (at - slice.begin), bytes, net->stream);
+                send[0] = (struct world_piece){staging, bytes};
+            }
+            if (world->rank == 0) receive[r] = (struct world_piece){copy + at, bytes};
+            world->exchange(world, send, receive);
+        }
+    }
+}
+
+/* Rank 0 gets everything, and writes it alone. */
+static void gather_together(struct trainer *t)
+{
+    struct checkpoint_source *source = &t->job.source;
+    gather_slices(t, BUFFER_SNAPSHOT_WEIGHTS, source->weights);
+    for (int i = 0; i < source->moment_count; i++)
+        gather_slices(t, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i]);
+    source->slice = (struct slice){0, t->model.elements};
+    source->ranks = 1;
+}
+
+/* Makes the folder that all ranks write to. */
+static enum status begin_together(struct trainer *t, struct err *err)
+{
+    enum status status = STATUS_OK;
+    if (t->world->rank == 0)
+        status = checkpoint_begin(t->setup.checkpoints, t->state.step, t->job.temporary, err);
+    world_share(t->world, t->job.temporary, sizeof t->job.temporary);
+    t->job.stage = SAVE_PART;
+    return status;
+}
+
 /* Only good weights are saved: ruined ones would replace the good checkpoints. */
 static enum status save_checkpoint(struct trainer *t, const char *kind, struct err *err)
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
-    if (t->world->rank > 0) return STATUS_OK; /* rank 0 has the same weights */
     wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
     enum status status = trainer_device_status(t, err);
     if (!status) status = o->owns(o->context, err);
+    if (!status && !finite)
+        status =
+            err_set(err, STATUS_FAILED, "no checkpoint at step %" PRId64 ": the weights are no longer finite",
+                    t->state.step);
+    status = world_agree(t->world, status, err);
     if (status) return status;
-    if (!finite)
-        return err_set(err, STATUS_FAILED,
-                       "no checkpoint at step %" PRId64 ": the weights are no longer finite", t->state.step);
     t->job = (struct save_job){
         .folder = t->setup.checkpoints,
         .kind = kind,
@@ -154,14 +240,24 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
         .before = o->safe,
         .context = o->context};
     if (t->state.stopping.best_step == t->state.step) t->job.state.best_saved = t->state.step;
-    if (c->checkpoint.background) status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
+    bool gathered = t->plan.input.gathered;
+    if (t->world->size > 1 && !gathered) status = begin_together(t, err);
+    if (!status && (gathered ? t->world->rank == 0 : c->checkpoint.background))
+        status = checkpoint_take_snapshot(&t->network, &t->job.source, err);
+    if (gathered) gather_together(t);
+    status = world_agree(t->world, status, err);
     if (status) return status;
     o->saving(o->context);
     t->saved_step = t->state.step;
     trainer_report_memory(t);
-    t->held = c->checkpoint.background;
+    t->held = c->checkpoint.background || t->world->size > 1;
     t->held_at = t->finite_steps;
-    if (t->held) return STATUS_OK;
+    if (c->checkpoint.background) return STATUS_OK;
+    if (t->held) {
+        start_held(t);
+        collect(t, true);
+        return report(t, err);
+    }
     save_carry_out(&t->job);
     return report(t, err);
 }
@@ -177,5 +273,5 @@ enum status trainer_save_now(struct trainer *t, const char *kind, struct err *er
     enum status status = save_checkpoint(t, kind, err);
     if (status) return status;
     start_held(t); /* the caller takes the weights as they are */
-    return save_collect(&t->job, true) ? report(t, err) : STATUS_OK;
+    return collect(t, true) ? report(t, err) : STATUS_OK;
 }

@@ -264,6 +264,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     network_clear(net);
     for (int i = 0; i < in->micro_batches; i++) {
         if (t->profiling) profiler_mark(t->profiling, PHASE_DATA, -1, "batch", batch_bytes, 0);
+        net->exchange.last = i + 1 == in->micro_batches;
         queue_micro_batch(t, f, part, i, graph);
     }
     f->cursor += rows;

@@ -205,7 +205,7 @@ static enum status stream_open(struct device *device, enum precision precision, 
 static enum status stream_beside(struct device *device, enum precision precision, struct stream **out,
                                  struct err *err)
 {
-    struct stream *stream;
+    struct stream *stream = NULL;
     enum status status = stream_open(device, precision, &stream, err);
     if (status) return status;
     stream->threads = 1;

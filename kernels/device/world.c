@@ -137,8 +137,11 @@ enum status world_agree(const struct world *world, enum status status, struct er
     if (!all[r]) return STATUS_OK;
     if (r == world->rank) first = *err;
     share_from(world, r, &first, sizeof first);
-    if (r) return err_set(err, (enum status)all[r], "rank %d on %s: %.400s", r, world->hosts[r], first.text);
-    *err = first;
+    if (r)
+        err_set(err, (enum status)all[r], "rank %d on %s: %.400s", r, world->hosts[r], first.text);
+    else
+        *err = first;
+    err->system = first.system;
     return err->status = (enum status)all[r];
 }
 

@@ -32,7 +32,10 @@ struct world {
      * bytes to receive are those that the other rank sends. */
     void (*exchange)(const struct world *world, const struct world_piece *send,
                      const struct world_piece *receive);
-    void *context; /* of the plugin */
+    const struct world *beside; /* the same ranks, for another thread: what it exchanges does not mix with the
+                                 * rest, and it leaves the core to others while it waits. NULL: one
+                                 * rank, or an MPI that only one thread may use */
+    void *context;              /* of the plugin */
 };
 
 const struct world *world_of_one(void);

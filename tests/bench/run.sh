@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # make bench: measures this machine and the build in BUILD (default build) and, if it is installed, PyTorch.
 #
-#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, interval, generate, or a
-#                                               bench_ program
+#     tests/bench/run.sh [BUILD] [NAME...]      only the parts whose name contains a NAME: step, memory, interval, ranks,
+#                                               generate, or a bench_ program
 #
 # Prints the machine, every benchmark program's own lines, then the training step of preset tiny (batch 16 x 256, fp32,
 # Lion) three ways, in turns with the same threads: `anneal bench step --json`, PyTorch eager, torch.compile; of each the
 # fastest of ANNEAL_BENCH_ROUNDS (default 2) medians; and the ratios. Then the peak memory of a process that does the same
 # AdamW steps of presets tiny and small (batch 8 x 256), in total, and without the memory that importing PyTorch needs. Then
 # checkpoint.activation_interval 0 and 1, AdamW of preset tiny (batch 2 x 256), in turns: time and peak memory, and the
-# ratios. Then generating with preset small in fp32 and bf16, of anneal against its bounds (bench_generate), and where they are
+# ratios. Then one rank and two, which share the cores: step time, scaling, what overlap and slices make of it, and the bytes
+# that a rank sends in a step against the theory. Then generating with preset small in fp32 and bf16, of anneal against its bounds (bench_generate), and where they are
 # installed of transformers and llama.cpp with the same weights, in turns, each the fastest of its rounds.
 # A line that begins with MISSING names each missing tool; the exit status is 1 only if a measurement
 # fails. The output is also written to BUILD/bench.txt.
@@ -210,6 +211,69 @@ compare_intervals() {
         "planned $(ratio "$(($(number planned_bytes <"$scratch/interval-0") - $(number planned_bytes <"$scratch/interval-1")))" 1048576 1) MiB less"
 }
 
+# ---- ranks: processes of this machine that train together ----
+rank_settings=(--device cpu --data.train=kjv --data.tokenizer=bytes --model.preset=tiny --model.vocab_size=256 --train.seq_len=256
+    --eval.every=0 --checkpoint.every=0 --sample.every=0 --profile.every=0 --progress none)
+
+# The median step in ms of a run, without its first steps, goes to $scratch/ranks as "NAME MS".
+time_ranks() { # NAME RANKS THREADS BATCH [SETTING...]
+    local name=$1 ranks=$2 threads=$3 batch=$4
+    shift 4
+    if ! "$build/anneal" train "${rank_settings[@]}" --ranks "$ranks" --train.threads="$threads" --train.batch_size="$batch" \
+        --train.total_steps=16 "$@" >"$scratch/log" 2>&1; then
+        echo "FAILED train --ranks $ranks: $(tail -n 1 "$scratch/log")"
+        touch "$scratch/failed"
+        return
+    fi
+    "$build/anneal" export latest --table steps -o - | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+        NR > 1 && $at["step"] >= 4 { print $at["step_ms"] }' | sort -g | awk -v name="$name" '
+        { ms[NR] = $1 } END { print name, ms[int((NR + 1) / 2)] }' >>"$scratch/ranks"
+}
+
+# What Open MPI counts that rank 0 sends to rank 1 in a run of so many steps.
+count_bytes() { # STEPS
+    OMPI_MCA_pml_monitoring_enable=2 OMPI_MCA_pml_monitoring_enable_output=3 OMPI_MCA_pml_monitoring_filename="$scratch/bytes" \
+        "$build/anneal" train "${rank_settings[@]}" --ranks 2 --train.threads=1 --train.batch_size=2 --train.total_steps="$1" \
+        >"$scratch/log" 2>&1 || return
+    awk '$1 == "E" && $2 == 0 && $3 == 1 { print $4; exit }' "$scratch/bytes.0.prof" 2>/dev/null
+}
+
+measure_ranks() {
+    local round few many parameters
+    for ((round = 1; round <= rounds; round++)); do
+        time_ranks one-2 1 2 8
+        time_ranks two-1 2 1 8
+        time_ranks two-1-after 2 1 8 --world.overlap=false
+        time_ranks two-1-whole 2 1 8 --world.shard=off
+        time_ranks one-1 1 1 4
+    done
+    few=$(count_bytes 4) many=$(count_bytes 12)
+    parameters=$("$build/anneal" estimate "${rank_settings[@]/--progress/--json}" 2>/dev/null | number parameters)
+    awk -v few="$few" -v many="$many" '
+        { if (!($1 in ms) || $2 < ms[$1]) ms[$1] = $2 }
+        function show(title, name) { printf "  %-52s %8.1f ms a step\n", title, ms[name] }
+        END {
+            show("1 rank of 2 threads, 8 sequences", "one-2")
+            show("2 ranks of 1 thread, 8 sequences", "two-1")
+            show("the same, world.overlap = false", "two-1-after")
+            show("the same, world.shard = off", "two-1-whole")
+            show("1 rank of 1 thread, 4 sequences", "one-1")
+            printf "  strong scaling: 2 ranks of 1 thread have %.2f x the speed of 1 rank of 2 threads\n", ms["one-2"] / ms["two-1"]
+            printf "  weak scaling:   2 ranks take %.2f x the time of 1 with half of the sequences\n", ms["two-1"] / ms["one-1"]
+            printf "  overlap:        %.2f x the speed without\n", ms["two-1-after"] / ms["two-1"]
+            if (few == "" || many == "") print "MISSING the bytes: this MPI does not count them (pml_monitoring)"
+        }' "$scratch/ranks"
+    [ -z "$few" ] || [ -z "$many" ] || compare_bytes "$(((many - few) / 8))"
+}
+
+# Each rank sends half of the gradients, and then half of the weights.
+compare_bytes() { # BYTES
+    local elements
+    elements=$("$build/anneal" estimate --device cpu --model.preset=tiny --model.vocab_size=256 --json 2>/dev/null |
+        sed -nE 's/.*"gradients": *([0-9]+).*/\1/p' | head -n 1)
+    echo "  rank 0 sends $1 bytes a step; the theory of 2 (n - 1) / n x 4 bytes a parameter says $elements: $(ratio "$1" "$elements" 4) x"
+}
+
 # ---- generating ----
 # Folders and GGUF files of the same random weights. A tokenizer is needed only to make the GGUF files.
 write_models() {
@@ -302,6 +366,11 @@ main() {
         echo
         echo "== checkpoint.activation_interval, preset tiny, AdamW, batch 2 x 256, fp32; the fastest of $rounds medians"
         compare_intervals
+    fi
+    if wanted ranks "$@" && [ -f "$build/anneal_mpi.so" ]; then
+        echo
+        echo "== ranks, preset tiny, AdamW, sequences of 256, fp32; the fastest of $rounds medians"
+        measure_ranks
     fi
     if wanted generate "$@"; then
         echo

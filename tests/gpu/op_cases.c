@@ -529,7 +529,7 @@ const struct op_case op_cases[] = {
     {"add", add_case},
     {"cast", cast_case},
     {"dropout", dropout_case},
-    {"all_reduce, all_reduce_value", op_case_all_reduce},
+    {"all_reduce, all_reduce_value, reduce_slices, gather_slices", op_case_all_reduce},
     {"cross_entropy", cross_entropy_case},
     {"weigh_classes", op_case_class_weights},
     {"mean_pool_forward, mean_pool_backward", op_case_pooling},

@@ -59,6 +59,9 @@ void op_case_all_reduce(const struct op_side *side, struct op_shape s, struct op
     side->backend->all_reduce(x, desk_scratch(&d, all_reduce_workspace(n, 1)), n, 1, world_of_one(),
                               side->stream);
     side->backend->all_reduce_value(sum, world_of_one(), side->stream);
+    side->backend->reduce_slices(x, desk_scratch(&d, reduce_slices_workspace(n, n, 1)), n, 0, n, 1,
+                                 world_of_one(), side->stream);
+    side->backend->gather_slices(x, n, 0, n, world_of_one(), side->stream);
     desk_result(&d, out, "x", x, n, 0);
     desk_result(&d, out, "value", (const float *)sum, 2, 0);
     desk_close(&d, out);

@@ -1,5 +1,6 @@
 /* Worlds of threads: sums over ranks, and what ranks tell each other. Each rank is a thread, and exchanging
  * is a copy between two barriers; worlds of processes are in tests/tui/command/test_ranks.c. */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,6 +113,66 @@ static void all_ranks_get_the_sum_in_the_order_of_ranks(void **state)
         }
 }
 
+/* ---- slices ---- */
+
+struct slices {
+    size_t n, piece;
+    bool beside; /* on a stream of stream_beside */
+    float *x[RANKS_MOST];
+};
+
+/* Reduces the pieces from the last one on, and gathers them from the first one on. */
+static void exchange_slices(const struct world *world, void *context)
+{
+    struct slices *s = context;
+    const struct backend *be = cpu_backend();
+    struct device *device;
+    struct stream *stream;
+    float *x = s->x[world->rank];
+    size_t slice = (s->n + (size_t)world->size - 1) / (size_t)world->size;
+    size_t bytes = reduce_slices_workspace(s->piece, slice, world->size);
+    if (be->device_open(0, 2, &device, NULL) ||
+        (s->beside ? be->stream_beside : be->stream_open)(device, PRECISION_FP32, &stream, NULL))
+        abort();
+    void *workspace = malloc(bytes);
+    for (size_t end = s->n, begin; end > 0; end = begin) {
+        begin = (end - 1) / s->piece * s->piece;
+        be->reduce_slices(x + begin, workspace, end - begin, begin, slice, world->size, world, stream);
+    }
+    for (size_t at = 0; at < s->n; at += s->piece)
+        be->gather_slices(x + at, s->n - at < s->piece ? s->n - at : s->piece, at, slice, world, stream);
+    struct event *done;
+    if (be->event_open(device, &done, NULL)) abort();
+    be->event_record(done, stream);
+    if (be->event_wait(done, stream, NULL) || !be->event_done(done)) abort();
+    be->event_close(done);
+    free(workspace);
+    be->stream_close(stream);
+    be->device_close(device);
+}
+
+static void slices_that_are_reduced_and_gathered_are_the_sums_of_all(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {1, 2, 7, 64, 1000, 4099}, pieces[] = {1 << 20, 1024, 100, 7};
+    for (int size = 1; size <= RANKS_MOST; size++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            for (int way = 0; way < 8; way++) {
+                struct slices s = {.n = sizes[k], .piece = pieces[way % 4], .beside = way >= 4};
+                float *expected = calloc(s.n, sizeof *expected);
+                for (int r = 0; r < size; r++) {
+                    s.x[r] = check_random(s.n, (uint32_t)(10 * size + r), 1);
+                    for (size_t i = 0; i < s.n; i++) expected[i] = r ? expected[i] + s.x[r][i] : s.x[r][i];
+                }
+                in_a_world(size, exchange_slices, &s);
+                for (int r = 0; r < size; r++) {
+                    check_same_bits("slices", s.x[r], expected, s.n);
+                    free(s.x[r]);
+                }
+                free(expected);
+            }
+}
+
 /* ---- what ranks tell each other ---- */
 
 static void talk(const struct world *world, void *context)
@@ -151,7 +212,9 @@ static void fail_from(const struct world *world, void *context)
     struct failing *f = context;
     struct err *err = &f->errs[world->rank];
     enum status status = STATUS_OK;
+    errno = ENOSPC;
     if (world->rank >= f->rank) status = err_set(err, STATUS_IO, "disk %d is full", world->rank);
+    errno = EIO;
     f->statuses[world->rank] = world_agree(world, status, err);
 }
 
@@ -166,6 +229,7 @@ static void the_first_failure_is_that_of_all_ranks(void **state)
         for (int r = 0; r < 3; r++) {
             assert_int_equal(f.statuses[r], rank < 3 ? STATUS_IO : STATUS_OK);
             if (rank < 3) assert_string_equal(f.errs[r].text, texts[rank]);
+            if (rank < 3) assert_int_equal(f.errs[r].system, ENOSPC); /* all act on the cause alike */
         }
     }
 }
@@ -191,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_get_the_sum_in_the_order_of_ranks),
+        cmocka_unit_test(slices_that_are_reduced_and_gathered_are_the_sums_of_all),
         cmocka_unit_test(every_rank_learns_what_the_others_say),
         cmocka_unit_test(the_first_failure_is_that_of_all_ranks),
         cmocka_unit_test(parts_follow_each_other_and_differ_by_one_at_most),

@@ -18,6 +18,8 @@ enum { NAP = 100000 }; /* nanoseconds */
 
 struct mpi {
     MPI_Comm comm;
+    double patience; /* seconds without sleep */
+    struct world beside;
     MPI_Request requests[2 * WORLD_RANKS_MAX];
 };
 
@@ -27,7 +29,7 @@ static void wait_for(struct mpi *mpi, int count)
     for (int done = 0;;) {
         MPI_Testall(count, mpi->requests, &done, MPI_STATUSES_IGNORE);
         if (done) return;
-        if (MPI_Wtime() - start < PATIENCE)
+        if (MPI_Wtime() - start < mpi->patience)
             sched_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = NAP}, NULL);
@@ -88,7 +90,10 @@ static void find_place(struct world *world)
 static void mpi_close(struct world *world)
 {
     struct mpi *mpi = world->context;
+    struct mpi *beside = mpi ? mpi->beside.context : NULL;
+    if (beside) MPI_Comm_free(&beside->comm);
     if (mpi) MPI_Comm_free(&mpi->comm);
+    free(beside);
     free(mpi);
     free(world->hosts);
     MPI_Finalize();
@@ -106,8 +111,15 @@ static const char *mpi_open(struct world *world)
     world->hosts = calloc((size_t)world->size, sizeof *world->hosts);
     if (world->size > WORLD_RANKS_MAX) return "at most 1024 ranks can train together";
     if (!mpi || !world->hosts) return "no memory for the ranks";
+    struct mpi *beside = mpi->beside.context = calloc(1, sizeof *beside);
+    if (!beside) return "no memory for the ranks";
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &beside->comm);
+    mpi->patience = PATIENCE;
     find_place(world);
+    mpi->beside = *world;
+    mpi->beside.context = beside;
+    if (provided == MPI_THREAD_MULTIPLE) world->beside = &mpi->beside;
     return NULL;
 }
 

@@ -66,9 +66,9 @@ void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *t)
     t->adapters.train_norms = draw(&d, 0, 1);
     for (int l = 0; l < t->config.num_layers; l++)
         t->adapters.targets[l] = (uint8_t)draw(&d, l == 0, (1 << MODEL_TARGETS) - 1);
-    in->slices = draw(&d, 0, 3);
-    in->rank = draw(&d, 0, in->slices > 1 ? in->slices - 1 : 0);
-    in->shard = in->slices > 1 && in->moments && draw(&d, 0, 2) > 0;
+    in->ranks = draw(&d, 0, 3);
+    in->rank = draw(&d, 0, in->ranks > 1 ? in->ranks - 1 : 0);
+    in->shard = in->ranks > 1 && in->moments && draw(&d, 0, 2) > 0;
     const struct model_config *c = &t->config;
     snprintf(t->story, sizeof t->story,
              "V %d C %d L %d NH %d/%d HS %d F %d tie %d qk %d bias %d %d %d window %d, B %d T %d, moments "
@@ -80,7 +80,7 @@ void plan_trial_draw(uint64_t seed, bool host, struct plan_trial *t)
              c->intermediate_dim, c->tie_weights, c->qk_norm, c->qkv_bias, c->o_bias, c->mlp_bias,
              c->sliding_window, in->B, in->T, in->moments, precision_name(in->precision),
              in->activation_interval, in->loss, allocator_kind_word(in->allocator), in->snapshot, in->rank,
-             in->slices, in->shard, t->micro_batches, t->padding, t->two_groups, t->adapters.rank,
+             in->ranks, in->shard, t->micro_batches, t->padding, t->two_groups, t->adapters.rank,
              t->adapters.targets[0], t->adapters.targets[1]);
 }
 

@@ -106,8 +106,8 @@ static void walk_open(struct walk *w, const struct plan_trial *t)
     if (plan_init(&w->plan, &input, &err)) fail_msg("%s: %s", t->story, err.text);
     if (network_open(&w->network, cpu_backend(), w->device, &w->model, &w->plan, &err))
         fail_msg("%s: %s", t->story, err.text);
-    rig_weights(&w->model, 1, w->network.weights);
-    for (size_t i = 0; i < w->model.frozen_bytes / sizeof(float); i++) /* of adapters' base, in fp32 */
+    rig_weights(&w->model, 1, network_at(&w->network, BUFFER_WEIGHTS, 0)); /* of all ranks */
+    for (size_t i = 0; i < w->model.frozen_bytes / sizeof(float); i++)     /* of adapters' base, in fp32 */
         ((float *)w->network.frozen)[i] = 0.05f * (float)((int)(i % 17) - 8);
     rig_tokens(7, t->config.vocab_size, tokens, 2 * N);
     memcpy(network_batch(&w->network, 0), tokens, 2 * (size_t)N * sizeof *tokens);

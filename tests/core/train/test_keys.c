@@ -380,7 +380,9 @@ static const struct row {
     {"train.graph", "", 0, "", FRESH, 0, "tests/cuda_sim/test_steps.c"},
     {"train.time_limit", "", 0, "", FRESH, 0, "tests/tui/command/test_preemption.c"},
     {"train.threads", "", 0, "", FRESH, 0, "tests/tui/command/test_kjv.c"},
-    {"world.shard", "", 0, "", FRESH, 0, "tests/core/train/test_slices.c"},
+    {"checkpoint.layout", "", 0, "", FRESH, 0, "tests/tui/command/test_elastic.c"},
+    {"world.shard", "", 0, "", FRESH, 0, "tests/tui/command/test_elastic.c"},
+    {"world.overlap", "", 0, "", FRESH, 0, "tests/tui/command/test_elastic.c"},
     {"memory.reserve", "", 0, "", FRESH, 0, "tests/cuda_sim/test_fit.c"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };

@@ -26,7 +26,7 @@ static void open_rank(struct rig *rig, int rank, int ranks, bool shard, int mome
     struct plan_input input = {.B = B,
                                .T = T,
                                .moments = moments,
-                               .slices = ranks,
+                               .ranks = ranks,
                                .rank = rank,
                                .shard = shard,
                                .snapshot = 1 + moments};
@@ -73,7 +73,7 @@ static void slices_cover_everything_once(void **state)
     struct model model = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
-            struct plan_input input = {.model = &model, .slices = ranks};
+            struct plan_input input = {.model = &model, .ranks = ranks};
             size_t end = 0, most = (sizes[i] + (size_t)ranks - 1) / (size_t)ranks;
             model.elements = sizes[i];
             for (int rank = 0; rank < ranks; rank++) {
