@@ -2,6 +2,7 @@
 #include "tui/view/keys.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -177,6 +178,28 @@ void input_key(struct input *input, uint32_t code)
         input_set(input, "");
     else
         type(input, code);
+}
+
+size_t input_complete(struct input *input, const char *const *names, size_t count, const char *ends,
+                      char *buf, size_t size)
+{
+    size_t from = input->cursor, found = 0, shared = 0, used = 0;
+    const char *first = NULL;
+    while (from > 0 && !strchr(ends, input->text[from - 1])) from--;
+    size_t length = input->cursor - from;
+    buf[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(names[i], input->text + from, length) != 0) continue;
+        if (!first) first = names[i], shared = strlen(first);
+        for (size_t k = 0; k < shared; k++)
+            if (names[i][k] != first[k]) shared = k;
+        if (used + strlen(names[i]) + 2 < size)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " " : "", names[i]);
+        found++;
+    }
+    for (const char *at = first ? first + length : ""; at && *at && at < first + shared;)
+        type(input, glyph_next(&at));
+    return found;
 }
 
 int input_draw(struct grid *grid, int x, int y, int width, const struct input *input, bool typing,

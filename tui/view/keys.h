@@ -27,7 +27,7 @@ enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED,
     A(FOCUS_PREVIOUS) A(ENLARGE) A(CURSOR_LEFT) A(CURSOR_RIGHT) A(ZOOM_IN) A(ZOOM_OUT) A(ZOOM_ALL) A(LOG) \
     A(NEXT_QUANTITY) A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
     A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
-    A(MARK) A(MARK_ALL) A(TAGS) A(NOTE) A(RENAME) A(ARCHIVE) A(UNDO) A(COLUMNS) A(SORT_BY) A(TOGGLE)      \
+    A(MARK) A(MARK_ALL) A(TAGS) A(NOTE) A(RENAME) A(ARCHIVE) A(UNDO) A(COLUMNS) A(SORT_BY) A(TOGGLE) A(COMPLETE)      \
     A(EARLIER) A(LATER) A(NO)
 
 /* Contexts in which keys have meanings, and their help titles. */
@@ -82,6 +82,11 @@ void input_set(struct input *input, const char *text);
 /* Inserts a character, moves (Left, Right, Home, End) or removes (Backspace, Delete, Ctrl-U); ignores other
  * keys. */
 void input_key(struct input *input, uint32_t code);
+
+/* Completes the word before the cursor, which any of `ends` separates from the text before it, by what all
+ * names that begin with it share. Writes those names, as many as fit, to buf; returns how many there are. */
+size_t input_complete(struct input *input, const char *const *names, size_t count, const char *ends,
+                      char *buf, size_t size);
 
 /* Draws the text in `width` columns, so that the cursor is in sight; the bytes from..to are underlined, and
  * the cursor is marked if the text is being typed. Returns the columns used. */

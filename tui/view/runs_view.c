@@ -325,10 +325,25 @@ static void runs_draw(struct workbench *workbench, void *opaque, struct grid *gr
 
 /* --- keys that arrange the list --- */
 
+/* Completes a field's name; several that fit are told. */
+static void complete_filter(struct workbench *workbench, struct runs_state *state)
+{
+    const char *const *names;
+    char fitting[400];
+    size_t count;
+    if (!workbench_did(workbench,
+                       listing_names(&state->listing, workbench->store, &names, &count, &workbench->err)))
+        return;
+    if (input_complete(&state->filter, names, count, " ,()=!<>~\"'", fitting, sizeof fitting) > 1)
+        workbench_say(workbench, "%s", fitting);
+}
+
 static void filter_key(struct workbench *workbench, struct runs_state *state, uint32_t code)
 {
     if (code == K_ESCAPE)
         input_set(&state->filter, "");
+    else if (code == K_TAB)
+        complete_filter(workbench, state);
     else if (code != K_ENTER)
         input_key(&state->filter, code);
     workbench_did(workbench, apply(workbench, state, &workbench->err));

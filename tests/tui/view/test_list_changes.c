@@ -113,6 +113,16 @@ static void a_filter_that_is_not_understood_is_underlined_and_told(void **state)
     headless_type(workbench, "s"); /* loss<3 */
     headless_expect_not(workbench, 120, 24, "is called");
     headless_expect(workbench, 120, 24, 120, "0 match");
+    headless_press(workbench, K_CTRL('u'), 1);
+    headless_type(workbench, "not pro\t"); /* completed */
+    headless_expect(workbench, 120, 24, 120, "/not progress 30 match");
+    headless_type(workbench, ">1 or st\t");
+    headless_expect(workbench, 120, 24, 120, "/not progress>1 or st"); /* there is more than one */
+    headless_expect(workbench, 120, 24, 120, "status steps step_ms");
+    headless_type(workbench, "e\t");
+    headless_expect(workbench, 120, 24, 120, "/not progress>1 or step");
+    headless_type(workbench, "s=10");
+    headless_expect(workbench, 120, 24, 120, "30 match");
     workbench_close(workbench);
 }
 
