@@ -1,7 +1,9 @@
 /* Language modelling, the task of task.h. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/text.h"
 #include "core/train/token_task.h"
 #include "datasets/batch.h"
 
@@ -91,8 +93,16 @@ static struct batch_view lm_batch(void *data, enum task_part part, uint64_t curs
 
 static void lm_note(const void *data, char *buf, size_t size)
 {
-    (void)data, (void)size;
+    static const char *const endings[] = {".jsonl", ".csv", ".tsv"};
+    const char *train = ((const struct language_model *)data)->task.config->data.train;
     *buf = '\0';
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (text_ends_with(train, endings[i]))
+            snprintf(
+                buf, size,
+                "a %s file is learned as it stands, with its marks and names (data.format = instructions "
+                "or labels reads what it holds)",
+                endings[i]);
 }
 
 const struct task *language_modelling(void)

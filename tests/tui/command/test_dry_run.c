@@ -268,6 +268,25 @@ static void weights_that_training_could_not_read_fail_here_too(void **state)
     assert_int_equal(stage_count_runs(), 1);
 }
 
+static void a_table_that_is_learned_as_text_is_pointed_out(void **state)
+{
+    (void)state;
+    struct stage s;
+    char path[700], data[720];
+    stage_open(&s, "table");
+    char *text = stage_read(s.corpus);
+    snprintf(path, sizeof path, "%s/texts.jsonl", s.folder);
+    stage_write(path, text, strlen(text));
+    free(text);
+    snprintf(data, sizeof data, "--data.train=%s", path);
+    char *page = process_output("train", s.config, "--dry-run", data, NULL);
+    assert_non_null(strstr(page, "a .jsonl file is learned as it stands"));
+    free(page);
+    page = process_output("train", s.config, "--dry-run", NULL);
+    assert_null(strstr(page, "as it stands"));
+    free(page);
+}
+
 static void the_form_describes_fine_tuning_of_a_run(void **state)
 {
     (void)state;
@@ -370,6 +389,7 @@ int main(void)
         cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
                                   process_close_all),
         cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
+        cmocka_unit_test_teardown(a_table_that_is_learned_as_text_is_pointed_out, process_close_all),
         cmocka_unit_test_teardown(the_form_describes_fine_tuning_of_a_run, process_close_all),
         cmocka_unit_test_teardown(a_key_without_effect_is_reported_in_both, process_close_all),
         cmocka_unit_test_teardown(parameter_groups_are_shown_as_estimate_shows_them, process_close_all),
