@@ -26,11 +26,13 @@ static enum status add(const void *options, const struct words *words, struct er
     enum status status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status) status = checkpoint_add_tokens(folder, &addition, words->words[1], &progress, &added, err);
     progress_bar_clear(&bar);
-    if (!status)
-        printf("%s: %s, %d new token%s, %d new row%s, vocabulary of %d\n", CLEAN_LINE(words->words[1]),
-               TEXT_BYTES(added.bytes), added.tokens, text_plural(added.tokens), added.rows,
-               text_plural(added.rows), added.vocab_size);
-    return status;
+    if (status) return status;
+    printf("%s: %s, %d new token%s, %d new row%s, vocabulary of %d\n", CLEAN_LINE(words->words[1]),
+           TEXT_BYTES(added.bytes), added.tokens, text_plural(added.tokens), added.rows,
+           text_plural(added.rows), added.vocab_size);
+    puts("  New tokens mean nothing until they are trained: train all parameters, or with adapters set\n"
+         "  lora.train_embedding, and lora.train_head if the head is not the embedding.");
+    return STATUS_OK;
 }
 
 static const struct option_spec add_options[] = {

@@ -224,6 +224,7 @@ static void rows_of_added_tokens_are_trained_and_saved(void **state)
     char *said = process_output("model", "add-tokens", "plain", folder, "<|turn|>", "<|end|>", "<|turn|>",
                                 "--template", p.template, NULL);
     assert_non_null(strstr(said, "2 new tokens, 2 new rows, vocabulary of 302\n"));
+    assert_non_null(strstr(said, "lora.train_embedding"));
     free(said);
     const float *rows = open_embedding(folder, &base, 302);
     for (int j = 0; j < 32; j++) {
