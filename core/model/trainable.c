@@ -133,27 +133,36 @@ static enum status list_layers(const struct adapter_config *a, int layers, unsig
     return STATUS_OK;
 }
 
-/* Sets lora.train_norms, train_head and train_embedding by the names in the file. */
-static enum status follow_names(struct config *config, const char *folder, bool tied, struct err *err)
+/* Sets the key that trains a parameter of this name in the file, which is not of an adapter. */
+static enum status follow_name(struct config *config, const char *name, bool head, struct err *err)
 {
     static const struct {
         const char *ending, *key;
     } parts[] = {{"norm.weight", "lora.train_norms"},
                  {"lm_head.weight", "lora.train_head"},
                  {"embed_tokens.weight", "lora.train_embedding"}};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        if (text_ends_with(name, parts[k].ending))
+            return k == 1 && !head ? STATUS_OK : follow(config, parts[k].key, "true", err);
+    if (text_ends_with(name, ".score.weight")) return STATUS_OK; /* a classifier's head is always trained */
+    return err_set(
+        err, STATUS_USAGE,
+        "lora.from: brings %.90s, which can be used and merged, but not trained on (only norms, head "
+        "and embedding are trained beside adapters)",
+        name);
+}
+
+/* Sets lora.train_norms, train_head and train_embedding by the names in the file. */
+static enum status follow_names(struct config *config, const char *folder, bool tied, struct err *err)
+{
     char path[CONFIG_TEXT_MAX + 32];
     struct safetensors file = {0};
     snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
     enum status status = safetensors_open(path, &file, err);
     bool embedding = !status && safetensors_find(&file, ADAPTER_FILE_PREFIX "model.embed_tokens.weight");
-    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
-        bool found = k == 1 && embedding && tied; /* the embedding once more */
-        for (size_t i = 0; !status && !found && i < file.count; i++)
-            if (text_ends_with(file.tensors[i].name, parts[k].ending)) {
-                status = follow(config, parts[k].key, "true", err);
-                found = true;
-            }
-    }
+    for (size_t i = 0; !status && i < file.count; i++) /* a head that is the embedding is there once more */
+        if (!strstr(file.tensors[i].name, ".lora_"))
+            status = follow_name(config, file.tensors[i].name, !(tied && embedding), err);
     safetensors_close(&file);
     return status;
 }

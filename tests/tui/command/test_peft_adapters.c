@@ -195,6 +195,24 @@ static const char *adapters_of_hub(const struct stage *s, const char *name)
     return folder;
 }
 
+/* peft's modules_to_save may name any module. */
+static void what_could_not_be_trained_on_is_no_beginning(void **state)
+{
+    (void)state;
+    struct stage s;
+    adapter_stage_open(&s, "no-beginning");
+    const char *folder = adapter_path(&s, "another");
+    char command[1600];
+    snprintf(
+        command, sizeof command,
+        "cp -r " PEFT "qwen3/adapter %s && LC_ALL=C sed -i "
+        "'s/layers.1.input_layernorm.weight/layers.1.self_attn.kv_proj.bias/' %s/adapter_model.safetensors",
+        folder, folder);
+    assert_int_equal(system(command), 0);
+    adapter_refused(train_on(PEFT "qwen3", folder, "another", NULL),
+                    "layers.1.self_attn.kv_proj.bias, which can be used and merged, but not trained on");
+}
+
 /* With one merged into the base and the other beside that; and with both beside the base. */
 static void several_adapters_are_added_up(void **state)
 {
@@ -329,6 +347,7 @@ int main(void)
         TEST(an_embedding_that_peft_has_trained_without_its_head_is_refused),
         TEST(training_goes_on_from_adapters_of_peft),
         TEST(a_base_of_a_hub_has_to_be_named_and_is_not_verified),
+        TEST(what_could_not_be_trained_on_is_no_beginning),
         TEST(several_adapters_are_added_up),
         TEST(what_peft_computes_otherwise_is_refused_by_name),
         TEST(another_base_is_refused_in_a_sentence),
