@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <utf8proc.h>
 #include <wchar.h>
 
 #include "core/base/text.h"
@@ -66,6 +67,8 @@ int glyph_width(uint32_t code_point)
     if (code_point >= 0x2800 && code_point < 0x2900) return 1; /* braille */
     if (code_point >= 0x2010 && code_point < 0x2028) return 1; /* dashes, quotes, dots: LANG=C lacks them */
     int width = wcwidth((wchar_t)code_point);
+    if (width < 0 && MB_CUR_MAX == 1) /* a locale like C knows ASCII alone, but names are in any script */
+        return utf8proc_charwidth((utf8proc_int32_t)code_point);
     if (width < 0) return code_point == 0xFFFD ? 1 : 0;
     return width;
 }

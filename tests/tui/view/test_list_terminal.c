@@ -52,6 +52,7 @@ static void use_the_list(const char *environment, const int size[2], size_t kind
         pty_send(pty, "\033");
         pty_wait_text(pty, "run-06");
     }
+    if (!kinds[kind].utf8) pty_wait_text(pty, "? ? ?"); /* 日本語 */
     pty_send(pty, "/name~run-[12] los");
     pty_wait_text(pty, "/name~run-[12] los  0 match");
     pty_send(pty, "<3");
