@@ -2,10 +2,11 @@
  * Parameter Models", 2020): each rank gets the sum of all gradients in its slice, and after the update the
  * others' weights for computing. Both go in pieces, which are the same on all ranks.
  *
- * With overlap the gradients are sent while the backward pass still computes, from the end of the arena,
- * where the last layers are; and a layer's forward pass waits for the weights up to its own. The results are
- * the same bits. In a step that is observed nothing overlaps, so that every operation shows its own time.
- * Without slices nothing here has an effect. */
+ * With overlap the gradients of layers' matrices are sent, a piece or more at a time, while the backward pass
+ * computes the layers below it, and a layer's forward pass waits for the weights up to its own. Vectors are
+ * few, and lie together: all their gradients are sent last, all their weights first. The results are the same
+ * bits. In a step that is observed nothing overlaps, so that every operation shows its own time. Without
+ * slices nothing here has an effect. */
 #ifndef ANNEAL_CORE_NETWORK_EXCHANGE_H
 #define ANNEAL_CORE_NETWORK_EXCHANGE_H
 
