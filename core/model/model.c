@@ -261,8 +261,8 @@ static bool same_arena(const struct param *a, const struct param *b)
 
 bool param_is_followed(const struct param *p)
 {
-    if (!same_arena(p, p + 1)) return false;
-    return element_is_nf4(p->element) || p[1].offset == p->offset + (p->frozen ? param_bytes(p) : p->count);
+    if (!same_arena(p, p + 1) || element_is_nf4(p->element)) return false;
+    return p[1].offset == p->offset + (p->frozen ? param_bytes(p) : p->count);
 }
 
 /* Assigns every parameter its offset in its arena. */
@@ -270,9 +270,8 @@ static void lay(struct model *model)
 {
     static const size_t aligns[2] = {GROUP_ALIGN, FROZEN_ALIGN};
     size_t end[2] = {0, 0}; /* of the trainable arena, in elements; of the frozen one, in bytes */
-    size_t operand = 0;     /* elements of NF4 so far, of a weight */
     model->frozen_parameters = 0;
-    model->nf4_largest = model->nf4_operand = 0;
+    model->nf4_largest = 0;
     model->lowest = INT_MAX;
     for (size_t i = 0; i < model->param_count; i++) {
         struct param *p = &model->params[i];
@@ -283,9 +282,7 @@ static void lay(struct model *model)
         *at += p->frozen ? param_bytes(p) : p->count;
         if (p->frozen) model->frozen_parameters += (int64_t)p->count;
         if (!p->frozen && p->place < model->lowest) model->lowest = p->place;
-        operand = !nf4 ? 0 : follows ? operand + p->count : p->count;
         if (nf4 && p->count > model->nf4_largest) model->nf4_largest = p->count;
-        if (operand > model->nf4_operand) model->nf4_operand = operand;
     }
     model->elements = aligned(end[0], GROUP_ALIGN);
     model->frozen_bytes = aligned(end[1], FROZEN_ALIGN);

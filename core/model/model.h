@@ -145,8 +145,8 @@ static inline size_t param_bytes(const struct param *param)
     return element_storage(param->element, param->count);
 }
 
-/* Whether param[1] follows param[0] as an operand: it lies directly behind it in memory, in the same type; or
- * both are NF4, and are dequantised one behind the other. */
+/* Whether param[1] follows param[0] as an operand: it lies directly behind it in memory, in the same type.
+ * Parameters in NF4 are operands of their own, so that only one at a time is dequantised. */
 bool param_is_followed(const struct param *param);
 
 /* A projection's weight (rows, cols): one matrix, or several, whose rows follow each other in memory if they
@@ -204,7 +204,6 @@ struct model {
     size_t elements;     /* of the trainable arena; packs start at multiples of 64, gaps stay zero */
     size_t frozen_bytes; /* of the frozen arena; parts start at multiples of 256; 0: nothing is frozen */
     size_t nf4_largest;  /* elements of the largest NF4 parameter */
-    size_t nf4_operand;  /* of the largest weight of NF4 parameters that is multiplied at once */
     int64_t parameters;  /* in both arenas, without the gaps */
     int64_t frozen_parameters;
     int lowest; /* the first place of a trainable parameter: no gradient is needed before it */

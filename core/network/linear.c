@@ -27,33 +27,22 @@ static bool is_nf4(const struct param *p)
     return p->frozen && element_is_nf4(p->element);
 }
 
-/* The same of weights that may be in NF4: these are dequantised part by part into a buffer that all products
- * share. */
-static struct matrix operand(struct network *net, const struct linear *w)
+/* The same of a run, which may be one part in NF4: this is dequantised into a buffer that all products share.
+ */
+static struct matrix operand(struct network *net, const struct linear *run)
 {
-    enum element element = w->parts->element;
-    if (!is_nf4(w->parts)) return linear_view(net, w);
-    unsigned char *out = network_at(net, BUFFER_DEQUANTISED, 0), *end = out;
-    for (int i = 0; i < w->count; i++) {
-        const struct param *p = &w->parts[i];
-        net->table->nf4_dequantise(end, parameter(net, p), p->count, element == ELEMENT_NF4_NESTED,
-                                   net->calls);
-        end += p->count * precision_bytes(net->plan->input.precision);
-    }
-    return activation(net, out, w->cols);
+    const struct param *p = run->parts;
+    if (!is_nf4(p)) return linear_view(net, run);
+    void *out = network_at(net, BUFFER_DEQUANTISED, 0);
+    net->table->nf4_dequantise(out, parameter(net, p), p->count, p->element == ELEMENT_NF4_NESTED,
+                               net->calls);
+    return activation(net, out, run->cols);
 }
 
-/* One part as a weight. */
-static struct linear part_of(const struct linear *w, int which)
-{
-    return (struct linear){
-        .parts = w->parts + which, .count = 1, .rows = w->parts[which].rows, .cols = w->cols};
-}
-
-/* The parts from `from` on that are adjacent in memory, as one weight; *next: the part after them. */
+/* The parts from `from` on that follow each other as operands, as one weight; *next: the part after them. */
 static struct linear run_of(const struct linear *w, int from, int *next)
 {
-    struct linear run = part_of(w, from);
+    struct linear run = {.parts = w->parts + from, .count = 1, .rows = w->parts[from].rows, .cols = w->cols};
     for (const struct param *p = run.parts; from + run.count < w->count; p++, run.count++) {
         if (!param_is_followed(p)) break;
         run.rows += p[1].rows;
@@ -67,8 +56,8 @@ static void forward_parts(struct network *net, void *out, const void *x, int N, 
 {
     bool few = net->where.infers && N <= FEW_ROWS_MAX;
     for (int i = 0, row = 0; i < w->count;) {
-        bool codes = few && is_nf4(w->parts + i) && w->cols % NF4_BLOCK == 0; /* multiplied as they are */
-        struct linear run = codes ? part_of(w, i++) : run_of(w, i, &i);
+        struct linear run = run_of(w, i, &i);
+        bool codes = few && is_nf4(run.parts) && w->cols % NF4_BLOCK == 0; /* multiplied as they are */
         struct matrix y = columns_from(activation(net, out, w->rows), row), a = activation(net, x, w->cols),
                       b = codes ? linear_view(net, &run) : operand(net, &run);
         if (few)

@@ -7,6 +7,7 @@
 #include <string.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
+#include <math.h>
 
 #include "tests/core/network/rig.h"
 
@@ -66,16 +67,28 @@ static double train(struct rig *rig)
     return result.loss_sum;
 }
 
+/* ‖a − b‖ / ‖b‖ */
+static double distance(const float *a, const float *b, size_t n)
+{
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(apart / size);
+}
+
+/* Matrices in NF4 are multiplied one by one, others several at once, so that sums are rounded differently. */
 static void expect_alike(const struct model_config *config, int interval, enum element element)
 {
     struct rig quantised, plain;
     open_stored(&quantised, config, interval, element);
     open_stored(&plain, config, interval, ELEMENT_FP32);
     draw(&quantised, &plain);
-    assert_true(train(&quantised) == train(&plain));
+    double loss = train(&quantised), wanted = train(&plain);
+    assert_true(fabs(loss - wanted) < 1e-6 * wanted);
     assert_int_equal(quantised.model.elements, plain.model.elements);
-    assert_memory_equal(quantised.network.gradients, plain.network.gradients,
-                        plain.model.elements * sizeof(float));
+    assert_true(distance(quantised.network.gradients, plain.network.gradients, plain.model.elements) < 1e-6);
     rig_close(&quantised);
     rig_close(&plain);
 }
@@ -136,7 +149,7 @@ static void weights_take_four_bits_and_one_buffer_serves_all_products(void **sta
         open_stored(&rig, &config, 1, types[i]);
         double bits = 8.0 * (double)rig.model.frozen_bytes / (double)rig.model.frozen_parameters;
         if (bits < 4.125 || bits > most[i]) fail_msg("%g bits a weight", bits);
-        assert_int_equal(rig.plan.bytes[BUFFER_DEQUANTISED], 2 * 512 * 256 * sizeof(float)); /* gate and up */
+        assert_int_equal(rig.plan.bytes[BUFFER_DEQUANTISED], 512 * 256 * sizeof(float)); /* of one matrix */
         int places = 0;
         for (size_t k = 0; k < rig.plan.buffer_count; k++)
             places += rig.plan.buffers[k].buffer == BUFFER_DEQUANTISED;

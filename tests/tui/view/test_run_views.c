@@ -129,7 +129,7 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     pty_wait_text(pty, "learning rate: peak 3.00e-4, end 3.00e-5");
     pty_wait_text(pty, "5.34M parameters; 2000 steps of 4.10k tokens");
     pty_wait_text(pty, "3e-4┤");
-    pty_send(pty, "\t\t\t\t\t\t\t\t\t500");
+    pty_send(pty, "\t\t\t\t\t\t\t\t\t\t\t\t500");
     pty_wait_text(pty, "500 steps of");
     pty_send(pty, "\t\t\t1e-");
     pty_wait_text(pty, "train.learning_rate = 1e-: must be a number"); /* and no chart of something else */
@@ -138,6 +138,21 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     pty_wait_text(pty, "0.010┤");
     pty_send(pty, "\t\t\033[D"); /* schedule: from cosine back to warmup_constant */
     pty_wait_text(pty, "learning rate: peak 0.0100, end 0.0100");
+    pty_close(pty);
+}
+
+static void the_form_takes_the_keys_of_adapters(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pty *pty = terminal_open(fixture->environment, 40, 120, NULL, NULL, NULL);
+    pty_wait_text(pty, "3 runs");
+    pty_send(pty, "n\t\ttests/fixtures/kinds/llama_biases\t8\t\tq,gap\t\t\t\t\t\t\t\t\t32");
+    pty_wait_text(pty, "this model has no matrix gap");
+    pty_send(pty, "\033[A\033[A\033[A\033[A\033[A\033[A\033[A\033[A\033[A\b\b\bup");
+    pty_wait_text(pty, "LoRA targets      q,up");
+    pty_wait_text(pty, "2.40k of 16.5k parameters trained");
+    pty_send(pty, "\t\033[D"); /* the last of the choices */
+    pty_wait_text(pty, "frozen model    \u2190 nf4");
     pty_close(pty);
 }
 
@@ -150,6 +165,7 @@ int main(void)
         cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
         cmocka_unit_test(a_long_run_is_compared_step_by_step_with_a_short_one),
         cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
+        cmocka_unit_test(the_form_takes_the_keys_of_adapters),
     };
     return cmocka_run_group_tests(tests, terminal_make_store, terminal_drop_store);
 }
