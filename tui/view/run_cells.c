@@ -65,7 +65,7 @@ static void stamp_run(const struct run_info *run, char stamp[STAMP_MAX])
 enum status run_stamps_make(struct run_stamps *stamps, const struct run_info *runs, size_t count,
                             struct err *err)
 {
-    struct run_stamps made = {0};
+    struct run_stamps made = {.count = count};
     size_t *by_name = arena_alloc_array(&made.arena, count + 1, sizeof *by_name);
     made.of = arena_alloc_array(&made.arena, count + 1, sizeof *made.of);
     if (!by_name || !made.of) {

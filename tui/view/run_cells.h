@@ -33,7 +33,8 @@ enum { STAMP_MAX = 24 };
 struct run_stamps {
     struct arena arena;
     char (*of)[STAMP_MAX]; /* one per run */
-    int width;             /* columns of the longest; 0: all names differ */
+    size_t count;
+    int width; /* columns of the longest; 0: all names differ */
 };
 /* On failure the old stamps stay. */
 enum status run_stamps_make(struct run_stamps *stamps, const struct run_info *runs, size_t count,

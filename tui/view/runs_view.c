@@ -31,7 +31,8 @@ struct runs_state {
     size_t scroll;
     size_t page; /* rows of the body when last drawn */
     struct run_set marked, deleted;
-    size_t marked_shown;
+    size_t marked_shown,
+        deleted_listed; /* of these, those that are shown; those that are still in the store */
     struct run_curves curves;
 };
 
@@ -71,6 +72,9 @@ static void arrange(struct runs_state *state, size_t row)
         state->marked_shown += state->marked.count && run_set_has(&state->marked, id);
     }
     listing->shown_count = kept;
+    state->deleted_listed = 0;
+    for (size_t i = 0; state->deleted.count && i < listing->count; i++)
+        state->deleted_listed += run_set_has(&state->deleted, listing->runs[i].id);
     if (row_of(state, state->selected) == kept) select_row(state, row);
 }
 
@@ -230,8 +234,8 @@ static void draw_row(struct workbench *workbench, struct runs_state *state, stru
             curve = run_curve(&state->curves, workbench->store, run, &workbench->err);
             if (!curve && run->steps > 0) workbench_did(workbench, workbench->err.status);
         }
-        run_cell_draw(pen, field, listing_value(listing, c, number), run, state->stamps.of[number], curve,
-                      workbench->now);
+        run_cell_draw(pen, field, listing_value(listing, c, number), run,
+                      number < state->stamps.count ? state->stamps.of[number] : "", curve, workbench->now);
     }
 }
 
@@ -239,7 +243,7 @@ static void draw_header(const struct runs_state *state, struct grid *grid, bool 
 {
     const struct listing *listing = &state->listing;
     const struct filter_problem *problem = &listing->filter.problem;
-    size_t count = listing->count - state->deleted.count;
+    size_t count = listing->count - state->deleted_listed;
     struct pen pen = {grid, 1, 0, grid->w - 1};
     char order[INPUT_MAX + 8];
     pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "anneal");
@@ -284,7 +288,7 @@ static void draw_empty(const struct runs_state *state, struct grid *grid, struct
     struct pen pen = {grid, area.x, area.y, area.x + area.w};
     if (state->filter.text[0])
         pen_print(&pen, STYLE_DIM, 0, "No run matches \"%s\": Esc shows all.", state->filter.text);
-    else if (state->deleted.count)
+    else if (state->deleted_listed)
         pen_print(&pen, STYLE_DIM, 0, "All runs are deleted when you leave: u brings them back.");
     else if (state->listing.hidden)
         pen_print(&pen, STYLE_DIM, 0, "All runs are archived: /archived shows them.");
@@ -428,7 +432,7 @@ static size_t find_targets(const struct runs_state *state, const struct run_info
 
 static void undo_delete(struct workbench *workbench, struct runs_state *state)
 {
-    size_t count = state->deleted.count;
+    size_t count = state->deleted_listed;
     run_set_release(&state->deleted);
     workbench_did(workbench, apply(workbench, state, &workbench->err));
     workbench_say(workbench, count ? "%zu run%s brought back" : "no run was deleted", count,

@@ -58,6 +58,14 @@ static void marked_runs_are_changed_together(void **state)
     headless_expect_not(workbench, 80, 24, "marked");
     workbench_close(workbench);
     assert_true(store_fixture_number(home, "select count(*) from runs") == 30);
+    workbench = headless_open(home, NULL);
+    headless_type(workbench, "Dy");
+    store_fixture_sql(home, "delete from runs"); /* by somebody else */
+    workbench_tick(workbench, clock_wall());
+    headless_expect(workbench, 80, 24, 80, "0 runs, 0 training");
+    headless_type(workbench, "u");
+    headless_expect(workbench, 80, 24, 80, "no run was deleted");
+    workbench_close(workbench);
 }
 
 static void names_and_notes_are_changed_in_place(void **state)
