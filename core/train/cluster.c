@@ -154,7 +154,9 @@ static void add_up(struct walk *w, const struct plan *plan, struct cluster_step 
         step->waiting =
             reduce(w, sizeof(float), step) + gather(w, (double)precision_bytes(in->precision), step);
     else /* each gradient makes both ways */
-        step->waiting = reduce(w, 2 * sizeof(float), step);
+        reduce(w, 2 * sizeof(float), step);
+    if (!in->shard || !w->config->world.overlap)
+        step->waiting = step->communication; /* one after the other */
     step->seconds = step->computing + step->waiting;
 }
 

@@ -5,9 +5,9 @@
  * Each rank computes its share of the step's sequences, in micro-batches. With slices (world.shard) gradients
  * are reduced to the rank that owns them, bucket by bucket, as soon as the last micro-batch's backward pass
  * has them; the rank updates its slice; then the weights are gathered, bucket by bucket, before the forward
- * pass needs them. Without slices gradients are summed up on all ranks, and nothing is gathered. What
- * overlaps with a pass costs no time, what sticks out at its end does: network and GPU are assumed not to
- * slow each other.
+ * pass needs them. What overlaps with a pass costs no time, what sticks out at its end does: network and GPU
+ * are assumed not to slow each other. With world.overlap off nothing overlaps. Without slices gradients are
+ * summed up on all ranks after the backward pass, and nothing is gathered.
  *
  * Collectives are rings: each of n ranks sends (n − 1)/n of the bytes that are reduced or gathered. Between
  * hosts each rank exchanges its part of what its host has: together (h − 1)/h of the bytes leave a host. The

@@ -142,6 +142,9 @@ static void what_a_pass_hides_costs_no_time(void **state)
     assert_true(fast.waiting >= embedding * 7 / 8 / 200e9 && fast.waiting < 0.6 * fast.communication);
     assert_true(slow.waiting > 0.9 * slow.communication && slow.waiting < slow.communication);
     assert_true(slow.seconds == slow.computing + slow.waiting);
+    e.config.world.overlap = false;
+    struct cluster_step after = step_on(&e, 16);
+    assert_true(after.waiting == after.communication && after.communication == fast.communication);
     model_release(&e.model);
 }
 

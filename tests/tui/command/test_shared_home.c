@@ -32,6 +32,7 @@ static int remove_preload(void **state)
 {
     unsetenv("LD_PRELOAD");
     unsetenv("TEST_MOUNT");
+    unsetenv("TEST_OPENED");
     return process_close_all(state);
 }
 
@@ -83,11 +84,28 @@ static void a_local_home_is_not_mentioned(void **state)
     free(mode);
 }
 
+static void of_several_ranks_the_first_alone_opens_the_database(void **state)
+{
+    (void)state;
+    struct stage s;
+    char opened[700];
+    stage_open(&s, "ranks");
+    snprintf(opened, sizeof opened, "%s/opened", s.folder);
+    setenv("TEST_OPENED", opened, 1);
+    preload("nfs4");
+    process_close(process_run(0, "train", s.config, "--ranks=2", "--progress=none", NULL));
+    char *ranks = stage_read(opened);
+    assert_non_null(strstr(ranks, "rank 0\n"));
+    if (strstr(ranks, "rank 1\n")) fail_msg("%s", ranks);
+    free(ranks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_run_says_once_that_its_store_is_shared_and_takes_orders, remove_preload),
         cmocka_unit_test_teardown(a_store_without_locks_is_refused_with_the_remedy, remove_preload),
+        cmocka_unit_test_teardown(of_several_ranks_the_first_alone_opens_the_database, remove_preload),
         cmocka_unit_test_teardown(a_local_home_is_not_mentioned, remove_preload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
