@@ -243,6 +243,7 @@ static enum status hold_out(struct labelled *data, double fraction, uint64_t see
         for (to = from; to < n && drawn[to].key >> 32 == drawn[from].key >> 32;) to++;
         size_t count = to - from, share = (size_t)llround(fraction * (double)count);
         if (!share && count > 1 && fraction > 0) share = 1;
+        if (share == count) share--; /* a label that no text teaches could only be wrong */
         for (size_t i = 0; i < share; i++) out[drawn[from + i].example] = true;
     }
     for (size_t i = 0; i < n; i++)

@@ -61,8 +61,8 @@ enum status labelled_open(struct labelled *data, const char *value, const struct
 void labelled_release(struct labelled *data); /* harmless on a zeroed struct */
 
 /* Then sets validation examples apart: those of the files that `value` names, whose labels must all be known;
- * or if it is "", of each label the share `fraction` of its examples, at least one where there are two,
- * chosen by `seed`. */
+ * or if it is "", of each label the share `fraction` of its examples, at least one where there are two and
+ * never all, chosen by `seed`. */
 enum status labelled_split(struct labelled *data, const char *value, double fraction, uint64_t seed,
                            const struct labelled_wish *wish, struct err *err);
 

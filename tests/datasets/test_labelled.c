@@ -17,6 +17,8 @@
 static struct labelled_wish wish = {
     .text_column = "text", .label_column = "label", .longest = 16, .truncate = true, .least_labels = 2};
 
+static double held_out = 0.25;
+
 /* Reads `text` as a file of this name, and splits off a quarter. */
 static enum status read_text(const char *name, const char *text, size_t n, const char *validation,
                              struct labelled *data, struct err *err)
@@ -29,7 +31,7 @@ static enum status read_text(const char *name, const char *text, size_t n, const
     if (validation) rig_write(val, validation, strlen(validation));
     wish.tokenizer = tokenizer;
     enum status status = labelled_open(data, path, &wish, err);
-    if (!status) status = labelled_split(data, validation ? val : "", 0.25, 7, &wish, err);
+    if (!status) status = labelled_split(data, validation ? val : "", held_out, 7, &wish, err);
     tokenizer_close(tokenizer);
     free(path);
     free(val);
@@ -151,6 +153,20 @@ static void the_split_keeps_a_share_of_every_label(void **state)
     labelled_release(&data);
 }
 
+static void a_label_keeps_a_text_to_train_on(void **state)
+{
+    (void)state;
+    static const char text[] = "text,label\na,x\nb,y\nc,y\nd,z\ne,z\nf,z\n";
+    struct labelled data;
+    struct err err;
+    held_out = 0.9;
+    if (read_text("a.csv", text, sizeof text - 1, NULL, &data, &err)) fail_msg("%s", err.text);
+    held_out = 0.25;
+    assert_int_equal(data.report.unseen, 0);
+    assert_int_equal(data.training, 3);
+    labelled_release(&data);
+}
+
 static void what_is_noteworthy_is_counted(void **state)
 {
     (void)state;
@@ -199,6 +215,7 @@ int main(void)
         cmocka_unit_test(a_bad_file_is_refused_with_its_line),
         cmocka_unit_test(more_labels_than_a_classifier_has_are_refused),
         cmocka_unit_test(the_split_keeps_a_share_of_every_label),
+        cmocka_unit_test(a_label_keeps_a_text_to_train_on),
         cmocka_unit_test(what_is_noteworthy_is_counted),
         cmocka_unit_test(random_files_end_in_a_status),
     };
