@@ -181,6 +181,76 @@ static void adapters_beside_nf4_learn_almost_as_on_the_cpu(void **state)
 }
 
 /* Runs threads in another order, then again in the same: not one bit of the curve may differ. */
+/* ---- warming up ---- */
+
+static struct {
+    struct gemm_shape shapes[1024]; /* that were warmed */
+    int count, uploads, calls;
+} warmed;
+
+static enum status watched_warm(struct stream *stream, const struct gemm_shape *shapes, int count,
+                                const struct warm_watch *watch, struct err *err)
+{
+    assert_int_equal(warmed.uploads, 0);
+    assert_true(count > 0 && count <= 1024);
+    memcpy(warmed.shapes, shapes, (size_t)count * sizeof *shapes);
+    warmed.count = count;
+    return cuda_plugin.table->gemm_warm(stream, shapes, count, watch, err);
+}
+
+static void watched_upload(void *to, const void *from, size_t bytes, struct stream *stream)
+{
+    warmed.uploads++;
+    cuda_plugin.table->mem_upload(to, from, bytes, stream);
+}
+
+static void watched_gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K,
+                         bool transpose_a, bool transpose_b, bool accumulate, float factor,
+                         struct stream *stream)
+{
+    struct gemm_shape shape = {M,
+                               N,
+                               K,
+                               transpose_a,
+                               transpose_b,
+                               accumulate,
+                               {out.element, out.stride},
+                               {a.element, a.stride},
+                               {b.element, b.stride}};
+    int i = 0;
+    while (i < warmed.count && !gemm_shape_same(&shape, &warmed.shapes[i])) i++;
+    if (i == warmed.count) fail_msg("a product of %d x %d x %d was not warmed up", M, N, K);
+    warmed.calls++;
+    cuda_plugin.table->gemm(out, a, b, M, N, K, transpose_a, transpose_b, accumulate, factor, stream);
+}
+
+/* Of steps, and of evaluations of whole batches. A prompt may have any length. */
+static void every_product_is_warmed_up_before_a_weight_is_uploaded(void **state)
+{
+    (void)state;
+    static const char *const bases[] = {"lora.base=fp32", "lora.base=nf4"};
+    static struct backend watched;
+    struct session base, s;
+    char from[4200];
+    watched = *cuda_plugin.table;
+    watched.gemm_warm = watched_warm;
+    watched.mem_upload = watched_upload;
+    watched.gemm = watched_gemm;
+    train(&base, "base", NULL, WORDS("train.total_steps=1"), false);
+    snprintf(from, sizeof from, "model.from=%s/step-1", base.folder);
+    for (int i = 0; i < 3; i++) { /* all parameters, then adapters */
+        const char *const plain[] = {"train.total_steps=2", "eval.every=1", "eval.batches=1", NULL};
+        const char *const tuned[] = {
+            plain[0], plain[1], plain[2], from, "lora.rank=4", "lora.targets=all", bases[i ? i - 1 : 0],
+            NULL};
+        warmed.count = warmed.uploads = warmed.calls = 0;
+        train(&s, "watched", &watched, i ? tuned : plain, false);
+        assert_true(warmed.uploads > 0 && warmed.calls > 0);
+        session_close(&s);
+    }
+    session_close(&base);
+}
+
 static void two_runs_are_the_same_bits(void **state)
 {
     (void)state;
@@ -368,6 +438,7 @@ int main(void)
         cmocka_unit_test(adapters_learn_as_on_the_cpu),
         cmocka_unit_test(questions_are_answered_as_on_the_cpu_and_leave_training_as_it_is),
         cmocka_unit_test(adapters_beside_nf4_learn_almost_as_on_the_cpu),
+        cmocka_unit_test(every_product_is_warmed_up_before_a_weight_is_uploaded),
         cmocka_unit_test(two_runs_are_the_same_bits),
         cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
         cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
