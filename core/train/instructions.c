@@ -66,13 +66,6 @@ static double it_span(const void *data)
     return rows_of(data, TASK_TRAINING)->packing.span;
 }
 
-static struct batch_view it_batch(void *data, enum task_part part, uint64_t cursor, int count)
-{
-    struct prefetched taken =
-        prefetch_take(((struct instructions *)data)->task.prefetch[part], cursor, count);
-    return (struct batch_view){taken.inputs, taken.targets, taken.positions, count, rows_of(data, part)->T};
-}
-
 static void it_note(const void *data, char *buf, size_t size)
 {
     const struct example_rows *train = rows_of(data, TASK_TRAINING), *held = rows_of(data, TASK_VALIDATION);
@@ -92,10 +85,9 @@ static void it_note(const void *data, char *buf, size_t size)
 
 const struct task *instruction_tuning(void)
 {
-    static const struct task task = {TOKEN_TASK,          .name = "instruction tuning",
-                                     .answers = true,     .open = it_open,
-                                     .close = it_close,   .examples = it_examples,
-                                     .labels = it_labels, .batch = it_batch,
-                                     .span = it_span,     .note = it_note};
+    static const struct task task = {
+        TOKEN_TASK,        .name = "instruction tuning", .answers = true,     .open = it_open,
+        .close = it_close, .examples = it_examples,      .labels = it_labels, .span = it_span,
+        .note = it_note};
     return &task;
 }

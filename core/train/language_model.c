@@ -84,13 +84,6 @@ static double lm_span(const void *data)
     return ((const struct language_model *)data)->splits[TASK_TRAINING].seq_len;
 }
 
-static struct batch_view lm_batch(void *data, enum task_part part, uint64_t cursor, int count)
-{
-    struct language_model *m = data;
-    struct prefetched taken = prefetch_take(m->task.prefetch[part], cursor, count);
-    return (struct batch_view){taken.inputs, taken.targets, NULL, count, m->splits[part].seq_len};
-}
-
 static void lm_note(const void *data, char *buf, size_t size)
 {
     static const char *const endings[] = {".jsonl", ".csv", ".tsv"};
@@ -113,7 +106,6 @@ const struct task *language_modelling(void)
                                      .close = lm_close,
                                      .examples = lm_examples,
                                      .labels = lm_labels,
-                                     .batch = lm_batch,
                                      .span = lm_span,
                                      .note = lm_note};
     return &task;

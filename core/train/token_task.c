@@ -53,6 +53,14 @@ enum status token_task_start(void *data, struct network *network, struct err *er
     return status;
 }
 
+struct batch_view token_task_batch(void *data, enum task_part part, uint64_t cursor, int count)
+{
+    const struct token_task *task = data;
+    struct prefetched taken = prefetch_take(task->prefetch[part], cursor, count);
+    return (struct batch_view){taken.inputs, taken.targets, taken.positions, count,
+                               (int)task->config->train.seq_len};
+}
+
 struct corpus_mark token_task_mark(const void *data)
 {
     return corpus_mark_of(((const struct token_task *)data)->corpus);

@@ -18,12 +18,13 @@ struct token_task {
  * nothing to describe. */
 #define TOKEN_TASK                                                                                           \
     .writes_text = true, .describe = token_task_describe, .start = token_task_start,                         \
-    .mark = token_task_mark, .waited = token_task_waited, .begin = token_task_begin,                         \
-    .judge = token_task_judge, .join = token_task_join, .measure = token_task_measure,                       \
-    .guess = token_task_guess
+    .mark = token_task_mark, .batch = token_task_batch, .waited = token_task_waited,                         \
+    .begin = token_task_begin, .judge = token_task_judge, .join = token_task_join,                           \
+    .measure = token_task_measure, .guess = token_task_guess
 
 enum status token_task_describe(const void *data, struct model *model, struct err *err);
 enum status token_task_start(void *data, struct network *network, struct err *err);
+struct batch_view token_task_batch(void *data, enum task_part part, uint64_t cursor, int count);
 struct corpus_mark token_task_mark(const void *data);
 double token_task_waited(const void *data);
 void token_task_begin(void *data);
