@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/data_format.h"
 #include "core/network/record.h"
 #include "kernels/optimizers.h"
 
@@ -299,7 +300,7 @@ enum precision plan_precision(enum precision_choice choice, enum precision best)
  * chat template, which may have a system message of its own. */
 int plan_sample_length(const struct config *c)
 {
-    int added = c->data.format == FORMAT_TEXT ? 16 : 256;
+    int added = format_traits(c->data.format)->answers ? 256 : 16;
     int64_t tokens = (int64_t)strlen(c->sample.prompt) + added + c->sample.max_tokens;
     return (int)(tokens < c->train.seq_len ? tokens : c->train.seq_len);
 }
@@ -317,9 +318,9 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
                                .micro_batches = (int)c->train.accumulation_steps,
-                               .packed = c->data.format != FORMAT_TEXT,
+                               .packed = format_traits(c->data.format)->packed,
                                .moments = moments,
-                               .cache_slots = c->data.format != FORMAT_LABELS, /* for samples of text */
+                               .cache_slots = format_traits(c->data.format)->writes_text, /* for samples */
                                .cache_length = plan_sample_length(c),
                                .precision = plan_precision(c->train.precision, info.best),
                                .activation_interval = (int)c->checkpoint.activation_interval,

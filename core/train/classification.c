@@ -9,6 +9,7 @@
 #include "core/base/confusion.h"
 #include "core/base/text.h"
 #include "core/generate/classifier.h"
+#include "core/model/data_format.h"
 #include "core/model/generation_config.h"
 #include "core/model/hugging_face.h"
 #include "core/train/task.h"
@@ -249,7 +250,7 @@ static enum status cl_open(struct config *c, const struct corpus *corpus, const 
                                  .tokenizer = corpus->tokenizer,
                                  .longest = (int)c->train.seq_len,
                                  .truncate = c->data.too_long == TOO_LONG_CUT,
-                                 .least_labels = evaluates ? 1 : 2,
+                                 .least_labels = evaluates ? 1 : format_traits(c->data.format)->least_labels,
                                  .progress = progress};
     enum status status = task_check_tokenizer(c, corpus, err);
     if (!status) status = labelled_open(&m->data, evaluates ? c->data.val : c->data.train, &wish, err);

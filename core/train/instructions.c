@@ -85,9 +85,13 @@ static void it_note(const void *data, char *buf, size_t size)
 
 const struct task *instruction_tuning(void)
 {
-    static const struct task task = {
-        TOKEN_TASK,        .name = "instruction tuning", .answers = true,     .open = it_open,
-        .close = it_close, .examples = it_examples,      .labels = it_labels, .span = it_span,
-        .note = it_note};
+    static const struct task task = {TOKEN_TASK,
+                                     .name = "instruction tuning",
+                                     .open = it_open,
+                                     .close = it_close,
+                                     .examples = it_examples,
+                                     .labels = it_labels,
+                                     .span = it_span,
+                                     .note = it_note};
     return &task;
 }

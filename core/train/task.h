@@ -17,8 +17,6 @@ enum task_part { TASK_TRAINING, TASK_VALIDATION };
 
 struct task {
     const char *name;
-    bool writes_text; /* the model predicts the next token */
-    bool answers; /* and answers in conversations: samples ask it, and checkpoints have its chat template */
     /* Splits the data as the configuration says, for a model of its sizes, and sets the sizes of the model's
      * head there. Configuration and corpus are borrowed. STATUS_USAGE if they do not match. `progress` (NULL:
      * none) is for this call. *out is set last. */

@@ -17,10 +17,10 @@ struct token_task {
 /* Their entries in struct task that are alike: the measures are val_loss and val_perplexity, and there is
  * nothing to describe. */
 #define TOKEN_TASK                                                                                           \
-    .writes_text = true, .describe = token_task_describe, .start = token_task_start,                         \
-    .mark = token_task_mark, .batch = token_task_batch, .waited = token_task_waited,                         \
-    .begin = token_task_begin, .judge = token_task_judge, .join = token_task_join,                           \
-    .measure = token_task_measure, .guess = token_task_guess
+    .describe = token_task_describe, .start = token_task_start, .mark = token_task_mark,                     \
+    .batch = token_task_batch, .waited = token_task_waited, .begin = token_task_begin,                       \
+    .judge = token_task_judge, .join = token_task_join, .measure = token_task_measure,                       \
+    .guess = token_task_guess
 
 enum status token_task_describe(const void *data, struct model *model, struct err *err);
 enum status token_task_start(void *data, struct network *network, struct err *err);

@@ -102,7 +102,7 @@ static enum status take_companions(struct trainer *t, const char *folder, struct
     enum status status = STATUS_OK;
     companions_release(&t->companions);
     if (folder) status = companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err);
-    return status || !t->task->answers ? status : add_chat_companions(t, err);
+    return status || !trainer_format(t)->answers ? status : add_chat_companions(t, err);
 }
 
 /* Checks eval.tasks, and raises the length of the cache to what it needs. */
@@ -112,7 +112,7 @@ static enum status open_tasks(struct trainer *t, int *cache_length, struct err *
     enum status status =
         eval_tasks_open(&t->tasks, setup->config, setup->corpus->tokenizer, setup->progress, err);
     if (status) return status;
-    if (t->tasks.count && !t->task->writes_text)
+    if (t->tasks.count && !trainer_format(t)->writes_text)
         return err_set(err, STATUS_USAGE,
                        "eval.tasks: only a language model answers questions (data.format)");
     if (t->tasks.count && !t->task->examples(t->data, TASK_VALIDATION))

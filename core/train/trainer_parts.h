@@ -11,6 +11,7 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/generate/generate.h"
+#include "core/model/data_format.h"
 #include "core/train/decide.h"
 #include "core/train/eval_tasks.h"
 #include "core/train/feed.h"
@@ -131,6 +132,11 @@ void trainer_close_samples(struct trainer *trainer);
  * Returns whether its loss is the lowest so far. */
 bool trainer_evaluate(struct trainer *trainer, bool extra);
 enum status trainer_sample(struct trainer *trainer, struct err *err); /* nothing without a tokenizer */
+
+static inline const struct format_traits *trainer_format(const struct trainer *t)
+{
+    return format_traits(t->setup.config->data.format);
+}
 
 /* The measure that early stopping and the best checkpoint follow. */
 static inline const char *trainer_metric(const struct trainer *t)

@@ -132,11 +132,11 @@ enum status trainer_open_samples(struct trainer *t, struct err *err)
     t->sample_bytes = malloc(SAMPLE_BYTES_MAX);
     t->sample_text = malloc(SAMPLE_BYTES_MAX);
     if (!t->sample_bytes || !t->sample_text) return err_no_memory(err, "samples of text");
-    if (!t->setup.corpus->tokenizer || !t->task->writes_text) return STATUS_OK;
+    if (!t->setup.corpus->tokenizer || !trainer_format(t)->writes_text) return STATUS_OK;
     t->samples = true;
     enum status status = generator_open(&t->generator, &t->network, t->setup.corpus->tokenizer, err);
     t->generator.most = plan_sample_length(t->setup.config); /* the cache may be longer, for eval.tasks */
-    return status || !t->task->answers ? status : encode_question(t, err);
+    return status || !trainer_format(t)->answers ? status : encode_question(t, err);
 }
 
 void trainer_close_samples(struct trainer *t)

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/data_format.h"
 #include "datasets/batch.h"
 #include "datasets/examples.h"
 #include "tui/command/command.h"
@@ -46,7 +47,7 @@ static enum status read_config(struct row *r, const struct words *words, struct 
         status = config_read_word(&r->config, "data.format=instructions", err);
     for (int i = 0; !status && i < words->setting_count; i++)
         status = config_read_word(&r->config, words->settings[i], err);
-    if (!status && r->config.data.format == FORMAT_LABELS)
+    if (!status && !format_traits(r->config.data.format)->writes_text)
         return err_set(
             err, STATUS_USAGE,
             "data.format = labels: a classifier learns a label for a text as a whole, so there are "

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/text.h"
+#include "core/model/data_format.h"
 #include "core/model/param_group.h"
 #include "core/model/trainable.h"
 #include "core/train/early.h"
@@ -190,7 +191,7 @@ static void print_arithmetic(struct output *out, const struct training_session *
     if (model->adapter.rank && model->head.parts == model->embed && !model->embed->frozen)
         checkpoint_bytes += (int64_t)param_bytes(model->embed); /* once more as head */
     if (!model->adapter.rank) checkpoint_bytes += (int64_t)plan->category_bytes[PLAN_FROZEN];
-    bool writes = s->corpus.tokenizer && c->data.format != FORMAT_LABELS;
+    bool writes = s->corpus.tokenizer && format_traits(c->data.format)->writes_text;
     int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;
     if (writes) samples += early_count(c->sample.early, c->sample.every, steps);
     char note[TASK_NOTE_SIZE];

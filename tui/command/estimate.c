@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/memory/fit.h"
+#include "core/model/data_format.h"
 #include "core/model/trainable.h"
 #include "core/train/eval_tasks.h"
 #include "tui/command/command.h"
@@ -73,8 +74,8 @@ static enum status make_plan(struct estimate *e, struct err *err)
 {
     const struct config *c = &e->config;
     struct model_config sizes = c->model.sizes;
-    if (c->data.format == FORMAT_LABELS && !sizes.num_labels)
-        sizes.num_labels = 2; /* more are a few bytes more */
+    if (!sizes.num_labels) /* more are a few bytes more */
+        sizes.num_labels = format_traits(c->data.format)->least_labels;
     enum status status = model_init(&e->model, &sizes, err);
     if (!status) status = ask_device(e, err);
     enum element computed = precision_element(e->input.precision);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/model/data_format.h"
 #include "core/model/trainable.h"
 #include "core/train/cluster.h"
 #include "core/train/eval_tasks.h"
@@ -64,7 +65,7 @@ static enum status make_input(struct plan_report *r, struct err *err)
     const struct config *c = &r->config;
     struct model_config sizes = c->model.sizes;
     struct device_choice choice;
-    if (c->data.format == FORMAT_LABELS && !sizes.num_labels) sizes.num_labels = 2;
+    if (!sizes.num_labels) sizes.num_labels = format_traits(c->data.format)->least_labels;
     enum status status = model_init(&r->model, &sizes, err);
     if (status) return status;
     enum precision precision = plan_precision(c->train.precision, PRECISION_BF16);

@@ -16,6 +16,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/data_format.h"
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
 #include "runs/columns.h"
@@ -176,7 +177,7 @@ static void sample(void *context, const struct sample_record *record)
 {
     struct report *report = context;
     char both[LINE_BYTES]; /* printed as one line, cleaned for terminals */
-    bool answers = report->session->config.data.format == FORMAT_INSTRUCTIONS;
+    bool answers = format_traits(report->session->config.data.format)->answers;
     report_record(report, "sample", TABLE_SAMPLES, record);
     snprintf(both, sizeof both, "%s%s%s", record->prompt, answers ? " " : "", record->text);
     progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, CLEAN_LINE(both));

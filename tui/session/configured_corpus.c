@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/model/data_format.h"
 #include "core/model/generation_config.h"
 #include "datasets/labelled.h"
 
@@ -30,11 +31,11 @@ enum status configured_corpus_open(const struct config *c, const char *home, con
 {
     char cache[PATH_MAX];
     struct chat_format format = {0};
-    bool chats = c->data.format == FORMAT_INSTRUCTIONS;
+    bool chats = format_traits(c->data.format)->answers;
     *key = "data.template";
     enum status status = file_format_path(cache, sizeof cache, err, "%s/data", home);
     if (!status && chats) status = chat_format_of_config(c, &format, err);
-    if (!status && c->data.format == FORMAT_LABELS) { /* the task reads the texts itself */
+    if (!status && format_traits(c->data.format)->least_labels) { /* the task reads the texts itself */
         *key = "data.train";
         return labelled_tokenizer(c->data.train, c->data.text_column, c->data.tokenizer, progress, out, err);
     }

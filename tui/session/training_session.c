@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/model/data_format.h"
 #include "tui/session/process.h"
 
 /* ---- records: from the trainer to the store and the watcher ---- */
@@ -114,12 +115,10 @@ void training_session_event(struct training_session *s, int64_t step, const char
 /* The purpose of the memory, such as " (classify-qlora)"; "" for plain training. */
 static void describe_purpose(const struct config *c, bool starting, char buf[48])
 {
-    static const char *const formats[] = {
-        [FORMAT_INSTRUCTIONS] = "instructions", [FORMAT_LABELS] = "classify"};
-    const char *format = c->data.format == FORMAT_TEXT ? "" : formats[c->data.format],
-               *adapters = !c->lora.rank                   ? ""
-                           : c->lora.base == LORA_BASE_NF4 ? "qlora"
-                                                           : "lora";
+    const char *format = format_traits(c->data.format)->purpose, *adapters = !c->lora.rank ? ""
+                                                                             : c->lora.base == LORA_BASE_NF4
+                                                                                 ? "qlora"
+                                                                                 : "lora";
     const char *dash = *format && *adapters ? "-" : "", *comma = *format || *adapters ? ", " : "";
     *buf = '\0';
     if (starting)
@@ -336,7 +335,7 @@ const char *training_session_validation(const struct training_session *s)
     static const char *const of_split[] = {[VAL_BLOCKS] = "blocks", [VAL_TAIL] = "tail"};
     if (!trainer_sequences(s->trainer, TASK_VALIDATION)) return "none";
     if (*s->config.data.val) return "data.val";
-    return s->config.data.format == FORMAT_LABELS ? "labels" : of_split[s->config.data.val_split];
+    return format_traits(s->config.data.format)->least_labels ? "labels" : of_split[s->config.data.val_split];
 }
 
 const char *training_validation_words(const char *validation)
