@@ -132,9 +132,13 @@ static bool is_worth_it(const struct network *net, int place)
     return count >= plan_piece(&net->plan->input);
 }
 
+/* Also in a step that is observed, and in one that is recorded for the plan: other ranks may not observe it,
+ * and send these pieces. */
 void exchange_final(struct network *net, int place)
 {
-    if (net->exchange.last && overlaps(net) && is_worth_it(net, place)) send_from(net, false, place);
+    bool early = net->exchange.stream || !net->backend;
+    if (early && net->exchange.last && has_slices(net) && is_worth_it(net, place))
+        send_from(net, false, place);
 }
 
 void exchange_finish(struct network *net)

@@ -369,6 +369,7 @@ void network_walk(struct network *net, float dropout)
     struct batch_view batch = device_batch(net, 0, in->B, in->T, in->packed);
     struct pass pass = pass_of(net, in->B, in->T, batch.positions, dropout);
     if (training) network_clear(net);
+    net->exchange.last = training;
     net->where.trains = training;
     forward(&pass, batch.inputs);
     loss(&pass, batch.labels);

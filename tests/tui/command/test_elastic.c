@@ -123,6 +123,26 @@ static void slices_and_overlap_change_no_bit(void **state)
     assert_int_equal(stage_count_leftovers(&s), 0);
 }
 
+/* A model of several pieces. Only rank 0 traces, and in that step exchanges without overlap. */
+static void what_one_rank_observes_changes_no_bit(void **state)
+{
+    (void)state;
+    static const char *const ways[][2] = {{"plain", "--profile.trace_step=0"},
+                                          {"traced", "--profile.trace_step=2"},
+                                          {"after", "--world.overlap=false"}};
+    struct stage s;
+    stage_open(&s, "observed");
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "--name=%s", ways[i][0]);
+        process_close(process_run(0, "train", s.config, "--ranks=2", name, ways[i][1],
+                                  "--model.hidden_dim=256", "--model.num_layers=8",
+                                  "--model.intermediate_dim=768", "--train.total_steps=5",
+                                  "--checkpoint.every=0", "--eval.every=0", "--progress=none", NULL));
+        if (i) expect_same_losses("plain", ways[i][0], true);
+    }
+}
+
 static void any_number_of_ranks_goes_on_with_a_run(void **state)
 {
     (void)state;
@@ -242,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(slices_and_overlap_change_no_bit, process_close_all),
+        cmocka_unit_test_teardown(what_one_rank_observes_changes_no_bit, process_close_all),
         cmocka_unit_test_teardown(any_number_of_ranks_goes_on_with_a_run, process_close_all),
         cmocka_unit_test_teardown(each_rank_takes_the_memory_that_the_estimate_says, process_close_all),
         cmocka_unit_test_teardown(a_rank_that_cannot_write_its_part_is_named_and_older_checkpoints_stay,
