@@ -298,13 +298,14 @@ extern const struct builtin jinja_builtins[]; /* ends with a name of NULL */
 
 struct value jinja_call(struct jinja *j, const struct builtin *builtin, struct value self,
                         const struct arguments *given);
-struct value jinja_filter(struct jinja *j, struct text name, struct value self,
-                          const struct arguments *given);
-struct value jinja_test(struct jinja *j, struct text name, struct value self, const struct arguments *given);
+/* The same of a FILTER or TEST by its name. */
+struct value jinja_call_named(struct jinja *j, int where, struct text name, struct value self,
+                              const struct arguments *given);
 /* A global function; undefined: there is none of this name. */
 struct value jinja_global(struct jinja *j, struct text name);
-/* value.name, where methods come before items, and value[key], where items come before methods. */
-struct value jinja_attribute(struct jinja *j, struct value value, struct text name);
+/* value.name; an item of a dictionary may have the name of a method. */
+struct value jinja_attribute(struct jinja *j, struct value value, struct text name, bool method_first);
+/* value[key], where items come before methods. */
 struct value jinja_item(struct jinja *j, struct value value, struct value key);
 
 /* ---- jinja_render.c ---- */

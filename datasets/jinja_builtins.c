@@ -319,9 +319,9 @@ BUILTIN(run_map)
     struct arguments given = argument_of(a[1]);
     if (!a[2].kind == !a[0].kind) JINJA_REFUSE(j, "map: needs a filter or an attribute");
     for (size_t i = 0; i < items->count; i++) {
-        struct value item = a[2].kind
-                                ? attribute_of(j, items->items[i], a[2])
-                                : jinja_filter(j, value_text_or(j, a[0], TEXT("")), items->items[i], &given);
+        struct value item = a[2].kind ? attribute_of(j, items->items[i], a[2])
+                                      : jinja_call_named(j, FILTER, value_text_or(j, a[0], TEXT("")),
+                                                         items->items[i], &given);
         list_append(j, out, item.kind == VALUE_UNDEFINED && a[2].kind ? value_or(a[3], item) : item);
     }
     return out;
@@ -337,7 +337,7 @@ BUILTIN(run_select)
     struct arguments given = argument_of(test[1]);
     for (size_t i = 0; i < items->count; i++) {
         struct value item = how & BY_ATTRIBUTE ? attribute_of(j, items->items[i], a[0]) : items->items[i];
-        if (test->kind) item = jinja_test(j, value_text_or(j, *test, TEXT("")), item, &given);
+        if (test->kind) item = jinja_call_named(j, TEST, value_text_or(j, *test, TEXT("")), item, &given);
         if (value_truth(item) != !!(how & REJECT)) list_append(j, out, items->items[i]);
     }
     return out;

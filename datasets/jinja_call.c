@@ -74,17 +74,12 @@ struct value jinja_call(struct jinja *j, const struct builtin *builtin, struct v
     return result;
 }
 
-struct value jinja_filter(struct jinja *j, struct text name, struct value self, const struct arguments *given)
+struct value jinja_call_named(struct jinja *j, int where, struct text name, struct value self,
+                              const struct arguments *given)
 {
-    const struct builtin *builtin = find(j, FILTER, name);
-    if (!builtin) JINJA_REFUSE(j, "the filter '%s' is not supported", SHOWN(name));
-    return jinja_call(j, builtin, self, given);
-}
-
-struct value jinja_test(struct jinja *j, struct text name, struct value self, const struct arguments *given)
-{
-    const struct builtin *builtin = find(j, TEST, name);
-    if (!builtin) JINJA_REFUSE(j, "the test '%s' is not supported", SHOWN(name));
+    const struct builtin *builtin = find(j, where, name);
+    if (!builtin)
+        JINJA_REFUSE(j, "the %s '%s' is not supported", where == TEST ? "test" : "filter", SHOWN(name));
     return jinja_call(j, builtin, self, given);
 }
 
@@ -103,7 +98,7 @@ struct value jinja_global(struct jinja *j, struct text name)
     return value_undefined(name);
 }
 
-static struct value attribute(struct jinja *j, struct value value, struct text name, bool method_first)
+struct value jinja_attribute(struct jinja *j, struct value value, struct text name, bool method_first)
 {
     const struct value *item = NULL;
     const struct builtin *method = NULL;
@@ -122,15 +117,10 @@ static struct value attribute(struct jinja *j, struct value value, struct text n
     return method ? function_value(j, method, value) : item ? *item : value_undefined(name);
 }
 
-struct value jinja_attribute(struct jinja *j, struct value value, struct text name)
-{
-    return attribute(j, value, name, true);
-}
-
 struct value jinja_item(struct jinja *j, struct value value, struct value key)
 {
-    if (key.kind == VALUE_STRING) return attribute(j, value, key.text, false);
-    if (value.kind == VALUE_UNDEFINED) return attribute(j, value, TEXT("item"), false);
+    if (key.kind == VALUE_STRING) return jinja_attribute(j, value, key.text, false);
+    if (value.kind == VALUE_UNDEFINED) return jinja_attribute(j, value, TEXT("item"), false);
     const struct value *found = value.kind == VALUE_DICT ? dict_find(j, value.dict, key) : NULL;
     if (found) return *found;
     if (value.kind == VALUE_VIEW || value.kind == VALUE_GENERATOR)

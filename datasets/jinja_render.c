@@ -233,8 +233,7 @@ static struct value evaluate_filter(struct jinja *j, const struct node *node)
 {
     struct value self = evaluate(j, node->a);
     struct arguments given = evaluate_arguments(j, node->list);
-    return node->kind == NODE_TEST ? jinja_test(j, node->name, self, &given)
-                                   : jinja_filter(j, node->name, self, &given);
+    return jinja_call_named(j, node->kind == NODE_TEST ? TEST : FILTER, node->name, self, &given);
 }
 
 /* ---- loops ---- */
@@ -341,7 +340,7 @@ static struct value evaluate_node(struct jinja *j, const struct node *node)
     case NODE_ATTRIBUTE:
         value = evaluate(j, node->a);
         return value.kind == VALUE_LOOP ? loop_attribute(j, value.loop, node->name)
-                                        : jinja_attribute(j, value, node->name);
+                                        : jinja_attribute(j, value, node->name, true);
     case NODE_ITEM:
         value = evaluate(j, node->a);
         return jinja_item(j, value, evaluate(j, node->b));
