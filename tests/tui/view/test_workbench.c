@@ -117,7 +117,7 @@ static void the_form_shows_defaults_and_hints_at_three_sizes(void **state)
         pty_wait_text(pty, "shakespeare (default)");
         pty_wait_text(pty, "2000 (default)");
         pty_wait_text(pty, "Start training");
-        pty_send(pty, "\t\t\t\t");
+        pty_send(pty, "\t\t\t\t\t\t\t");
         pty_wait_text(pty, "a recipe (kjv)");
         pty_send(pty, "q?n"); /* text, not keys */
         pty_wait_text(pty, "q?n");
@@ -134,7 +134,7 @@ static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 100);
     pty_wait_text(pty, "3 runs");
-    pty_send(pty, "n\t\t\t\t\t\t\t\t\t");
+    pty_send(pty, "n\t\t\t\t\t\t\t\t\t\t\t\t");
     pty_wait_text(pty, "optimizer steps until");
     pty_send(pty, "many\x12");
     pty_wait_text(pty, "not started");
@@ -226,7 +226,7 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     assert_int_equal(file_write_atomic(corpus, text, sizeof text - 1, &err), STATUS_OK);
     struct pty *pty = terminal_open(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
     pty_wait_text(pty, "No runs yet.");
-    pty_send(pty, "nfrom-form\t\t\t\t");
+    pty_send(pty, "nfrom-form\t\t\t\t\t\t\t");
     pty_send(pty, corpus);
     pty_send(
         pty,
@@ -391,7 +391,7 @@ static void the_form_starts_a_run_that_trains_adapters(void **state)
     assert_int_equal(file_write_atomic(tokens, &file, sizeof file, &err), STATUS_OK);
     struct pty *pty = terminal_open(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
     pty_wait_text(pty, "No runs yet.");
-    pty_send(pty, "ntuned\t\ttests/fixtures/peft/llama\t2\t");
+    pty_send(pty, "ntuned\t\ttests/fixtures/peft/llama\t2\t\t\t\t");
     pty_send(pty, tokens);
     pty_send(pty, "\t\t\t\t\t3\t1\t16"); /* format, columns, tokenizer, steps, batch, sequence */
     pty_wait_text(pty, "parameters trained; 3 steps of 16 tokens");
