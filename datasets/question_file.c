@@ -92,3 +92,11 @@ enum status question_file_next(struct question_file *file, struct question *out,
     enum status status = json_lines_next(&file->lines, more, err);
     return status || !*more ? status : read_object(&file->lines, out, err);
 }
+
+void question_count_bytes(const struct question *question, size_t *most)
+{
+    for (int i = 0; i < question->count; i++) {
+        size_t bytes = strlen(question->context) + strlen(question->choices[i]);
+        if (bytes > *most) *most = bytes;
+    }
+}

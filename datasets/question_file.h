@@ -36,4 +36,7 @@ void question_file_rewind(struct question_file *file);
  * STATUS_CORRUPT names the line, the member and what it must be. */
 enum status question_file_next(struct question_file *file, struct question *out, bool *more, struct err *err);
 
+/* Raises *most to the bytes of the context with the longest choice. */
+void question_count_bytes(const struct question *question, size_t *most);
+
 #endif

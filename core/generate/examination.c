@@ -23,6 +23,7 @@ static enum status read_questions(struct examination *e, const struct tokenizer 
         status = question_measure(&question, tokenizer, vocab_size, most, &tokens, err);
         if (status) return of_question(e, status, err);
         if (tokens > e->longest) e->longest = tokens;
+        question_count_bytes(&question, &e->bytes);
         e->long_count += tokens > most;
         size_t at = e->file.lines.at < e->file.map.size ? e->file.lines.at : e->file.map.size;
         if (e->questions++ % QUESTIONS_PER_REPORT == 0 &&

@@ -21,6 +21,7 @@ struct examination {
     struct question_file file;
     uint64_t questions;  /* in the file, at least 1 */
     int longest;         /* tokens of a context and a choice */
+    size_t bytes;        /* of the longest text of these */
     uint64_t long_count; /* questions whose context a model with room for `most` tokens has to shorten */
     struct examination_score score;
 };

@@ -34,25 +34,28 @@ static enum status measure_bytes(const char *path, size_t *most, struct err *err
     enum status status = question_file_open(path, &file, err);
     if (status) return status;
     while (!(status = question_file_next(&file, &question, &more, err)) && more)
-        for (int i = 0; i < question.count; i++) {
-            size_t bytes = strlen(question.context) + strlen(question.choices[i]);
-            if (bytes > *most) *most = bytes;
-        }
+        question_count_bytes(&question, most);
     question_file_close(&file);
     return status;
+}
+
+/* Tokens of a cache for texts of so many bytes. */
+static int room_for(const struct config *config, size_t bytes)
+{
+    size_t most = (size_t)config->model.sizes.max_seq_len;
+    return (int)(bytes + ADDED < most ? bytes + ADDED : most);
 }
 
 enum status eval_tasks_cache_length(const struct config *config, int *length, struct err *err)
 {
     struct inputs files;
-    size_t bytes = 0, most = (size_t)config->model.sizes.max_seq_len;
+    size_t bytes = 0;
     enum status status = find_files(config, &files, err);
     if (status || !files.count) return status;
     for (size_t i = 0; !status && i < files.count; i++)
         if ((status = measure_bytes(files.paths[i], &bytes, err))) err_prefix(err, "eval.tasks");
     inputs_close(&files);
-    if (bytes + ADDED < most) most = bytes + ADDED;
-    if (!status && (int)most > *length) *length = (int)most;
+    if (!status && room_for(config, bytes) > *length) *length = room_for(config, bytes);
     return status;
 }
 
@@ -86,7 +89,9 @@ static enum status open_task(struct eval_tasks *tasks, const char *path, const s
         examination_open(&task->examination, path, tokenizer, c->vocab_size, c->max_seq_len, progress, err);
     if (status) return status;
     tasks->count++;
-    int longest = task->examination.longest < c->max_seq_len ? task->examination.longest : c->max_seq_len;
+    int longest = task->examination.longest < c->max_seq_len ? task->examination.longest : c->max_seq_len,
+        room = room_for(config, task->examination.bytes); /* a normalizer may add characters to it */
+    if (longest < room) longest = room;
     if (longest > tasks->longest) tasks->longest = longest;
     return question_file_keep(&task->examination.file, err);
 }

@@ -19,7 +19,7 @@ enum { EVAL_TASKS_MAX = 16 };
 
 struct eval_tasks {
     int count;
-    int longest; /* tokens of the longest question, but not more than the model takes */
+    int longest; /* tokens of the cache for the longest question: at least eval_tasks_cache_length */
     struct eval_task {
         struct examination examination;
         char accuracy[64], accuracy_per_byte[64]; /* names of its measures */

@@ -118,9 +118,8 @@ static enum status open_tasks(struct trainer *t, int *cache_length, struct err *
     if (t->tasks.count && !t->task->examples(t->data, TASK_VALIDATION))
         return err_set(err, STATUS_USAGE,
                        "eval.tasks: needs evaluations, so data.val or a data.val_fraction above 0");
-    status = eval_tasks_cache_length(setup->config, cache_length, err);
-    if (*cache_length < t->tasks.longest) *cache_length = t->tasks.longest; /* a normalizer adds characters */
-    return status;
+    if (*cache_length < t->tasks.longest) *cache_length = t->tasks.longest;
+    return STATUS_OK;
 }
 
 static const struct task *task_of(enum data_format format)
