@@ -84,7 +84,11 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return err_set(err, STATUS_FAILED, "--ranks: this program's file is not known");
     self[n] = '\0';
-    while (argv[words]) words++;
+    for (; argv[words]; words++) /* the workbench waits for the process that it has started, not for rank 0 */
+        if (strcmp(argv[words], "--watch") == 0)
+            return err_set(err, STATUS_USAGE,
+                           "--watch: cannot start several ranks (train without it, and in another terminal: "
+                           "anneal watch)");
     char **all = calloc(words + 6, sizeof *all);
     if (!all) return err_no_memory(err, "%zu arguments", words);
     snprintf(count, sizeof count, "%" PRId64, ranks);

@@ -385,10 +385,9 @@ static enum status on_ranks(const char *command, const void *options, const stru
 {
     struct ranks ranks;
     struct options o = *(const struct options *)options;
-    if (o.count > 1 && world_launched() == 1 && !o.watch)
-        return mpirun_start(command, o.count, words->argv, err);
+    if (o.count > 1 && world_launched() == 1) return mpirun_start(command, o.count, words->argv, err);
     o.ranks = &ranks;
-    enum status status = ranks_open(&ranks, o.count == 1 || o.watch, err);
+    enum status status = ranks_open(&ranks, o.count == 1, err);
     if (!status) status = ranks.world->rank ? ranks_follow(&ranks, err) : run(&o, words, err);
     return ranks_end(&ranks, status, err);
 }
