@@ -222,10 +222,11 @@ $(BUILD)/anneal_heap.so: core/base/preload/heap_counter.c | $(BUILD)/headers
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -ftls-model=initial-exec $(LDFLAGS) -o $@ $< -ldl
 
 # ---- the MPI plugin ----
-$(BUILD)/anneal_mpi.so: kernels/device/mpi/world_mpi.c kernels/device/world.h core/base/err.h | $(BUILD)/headers
+MPI_SOURCES := $(wildcard kernels/device/mpi/*.c)
+$(BUILD)/anneal_mpi.so: $(MPI_SOURCES) kernels/device/mpi/watch.h kernels/device/world.h core/base/err.h | $(BUILD)/headers
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(filter-out -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $<
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(filter-out -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $(MPI_SOURCES)
 
 # ---- the reference: written from the tables of the program ----
 # The Markdown is part of the tree, so that it can be read where the source is; the manual pages are built.

@@ -89,6 +89,13 @@ enum status world_open(const struct world **out, struct err *err)
     return STATUS_OK;
 }
 
+void world_watch(const struct world *world, double seconds, world_lost *lost, void *context)
+{
+    if (world->size == 1) return;
+    struct opened *opened = (struct opened *)world;
+    opened->plugin->watch(&opened->world, seconds, lost, context);
+}
+
 void world_close(const struct world *world)
 {
     if (!world || world == world_of_one()) return;

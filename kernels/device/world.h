@@ -49,6 +49,12 @@ int world_launched(void);
 enum status world_open(const struct world **out, struct err *err);
 void world_close(const struct world *world); /* NULL is harmless */
 
+/* From now on this rank watches another one, and is watched. If a rank dies, or gives no sign of life for so
+ * many seconds, one of the others calls `lost`, in a thread of its own and with a sentence that names rank
+ * and host; then the processes of all ranks end. All ranks call it, once. */
+typedef void world_lost(void *context, const char *sentence);
+void world_watch(const struct world *world, double seconds, world_lost *lost, void *context);
+
 /* The part of `total` items that a rank takes: they are divided in order, and the parts differ by at most 1.
  * part.first + part.count of a rank is part.first of the next. */
 struct world_part {
@@ -78,6 +84,7 @@ void world_sum(const struct world *world, double *values, size_t count);
 struct mpi_plugin {
     uint32_t plugin_bytes, world_bytes;     /* sizes of the two structs, which must match the program's */
     const char *(*open)(struct world *out); /* sets everything; NULL, or why it failed */
+    void (*watch)(struct world *world, double seconds, world_lost *lost, void *context);
     void (*close)(struct world *world);
 };
 

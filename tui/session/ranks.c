@@ -3,10 +3,13 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/train/trainer.h"
 #include "tui/session/configured_corpus.h"
 #include "tui/session/process.h"
@@ -30,11 +33,23 @@ enum status ranks_open_device(const struct ranks *ranks, const char *wish, const
                    ranks->world->size);
 }
 
+/* In the thread that watches the ranks; the process ends next. */
+static void lost(void *context, const char *sentence)
+{
+    const struct ranks *ranks = context;
+    dprintf(STDERR_FILENO,
+            "anneal: %s; all ranks end (%s resume continues from the last checkpoint, with any number of "
+            "ranks)\n",
+            sentence, TEXT_PROGRAM);
+    if (ranks->log) run_log_line(ranks->log, sentence);
+}
+
 /* ---- rank 0 ---- */
 
 /* Then come as many bytes of the configuration's text. 0: nothing is trained. */
 struct opening {
     size_t bytes;
+    double timeout;
 };
 
 enum status ranks_begin(struct ranks *ranks, const struct config *config, struct err *err)
@@ -42,9 +57,10 @@ enum status ranks_begin(struct ranks *ranks, const struct config *config, struct
     if (ranks->world->size == 1) return STATUS_OK;
     char *text = config_text(config);
     if (!text) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
-    struct opening opening = {strlen(text) + 1};
+    struct opening opening = {strlen(text) + 1, config->world.timeout};
     world_share(ranks->world, &opening, sizeof opening);
     world_share(ranks->world, text, opening.bytes);
+    world_watch(ranks->world, opening.timeout, lost, ranks);
     free(text);
     ranks->stage = RANKS_OPEN;
     enum status status = world_agree(ranks->world, STATUS_OK, err); /* on the corpus */
@@ -158,6 +174,7 @@ static bool receive(struct follower *f, enum status *status, struct err *err)
     char *text = malloc(opening.bytes);
     if (!text) abort(); /* the others wait */
     world_share(world, text, opening.bytes);
+    world_watch(world, opening.timeout, lost, f->ranks);
     config_init(&f->config);
     *status = config_read_effective(&f->config, text, "the configuration of rank 0", err);
     if (!*status) *status = config_finish(&f->config, err);

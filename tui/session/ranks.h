@@ -10,9 +10,11 @@
 #include "core/model/config.h"
 #include "kernels/device/world.h"
 #include "tui/session/device_choice.h"
+#include "tui/session/run_log.h"
 
 struct ranks {
     const struct world *world;
+    const struct run_log *log; /* learns why a rank is lost; NULL: none. Set by rank 0, before ranks_train */
     enum { RANKS_WAIT, RANKS_OPEN, RANKS_TRAIN } stage; /* private: how far the others have come */
 };
 

@@ -109,6 +109,7 @@ static void open_log(struct training_session *s)
     char folder[PATH_MAX];
     run_folder(s->store, s->id, folder, sizeof folder);
     run_log_open(&s->log, folder);
+    s->options->ranks->log = &s->log;
 }
 
 /* Moves to the log the lines about a device without room. */

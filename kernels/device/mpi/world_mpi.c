@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/device/world.h"
+#include "kernels/device/mpi/watch.h"
 
 static const double PATIENCE = 0.02; /* seconds without sleep */
 
@@ -20,6 +20,7 @@ struct mpi {
     MPI_Comm comm;
     double patience; /* seconds without sleep */
     struct world beside;
+    struct watch *watch; /* NULL: nothing is watched */
     MPI_Request requests[2 * WORLD_RANKS_MAX];
 };
 
@@ -91,6 +92,7 @@ static void mpi_close(struct world *world)
 {
     struct mpi *mpi = world->context;
     struct mpi *beside = mpi ? mpi->beside.context : NULL;
+    if (mpi) watch_close(mpi->watch);
     if (beside) MPI_Comm_free(&beside->comm);
     if (mpi) MPI_Comm_free(&mpi->comm);
     free(beside);
@@ -123,5 +125,10 @@ static const char *mpi_open(struct world *world)
     return NULL;
 }
 
-__attribute__((visibility("default")))
-const struct mpi_plugin mpi_plugin = {sizeof(struct mpi_plugin), sizeof(struct world), mpi_open, mpi_close};
+static void mpi_watch(struct world *world, double seconds, world_lost *lost, void *context)
+{
+    ((struct mpi *)world->context)->watch = watch_open(world, seconds, lost, context);
+}
+
+__attribute__((visibility("default"))) const struct mpi_plugin mpi_plugin = {
+    sizeof(struct mpi_plugin), sizeof(struct world), mpi_open, mpi_watch, mpi_close};

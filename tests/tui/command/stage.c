@@ -50,6 +50,16 @@ static void write_corpus(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
+void stage_need_mpi(void)
+{
+    char plugin[4200];
+    const char *binary = getenv("ANNEAL_BINARY"), *slash = strrchr(binary, '/');
+    snprintf(plugin, sizeof plugin, "%.*s/anneal_mpi.so", (int)(slash - binary), binary);
+    if (access(plugin, R_OK) == 0 && system("command -v mpirun >/dev/null") == 0) return;
+    print_message("skipped: %s or mpirun is missing\n", plugin);
+    skip();
+}
+
 void stage_open(struct stage *s, const char *name)
 {
     const char *root = getenv("ANNEAL_TEST_DIR");

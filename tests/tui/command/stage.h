@@ -18,6 +18,9 @@ struct stage {
 /* Empty and fresh; sets ANNEAL_HOME, and ANNEAL_LEDGER to the same. */
 void stage_open(struct stage *stage, const char *name);
 
+/* Skips the test where the MPI plugin was not built (no mpicc, or a sanitizer) or mpirun is missing. */
+void stage_need_mpi(void);
+
 void stage_write(const char *path, const void *data, size_t size);
 char *stage_read(const char *path); /* yours to free; fails the test when it cannot */
 

@@ -17,17 +17,6 @@
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
-/* Skips a test where the plugin was not built (no mpicc, or a sanitizer) or mpirun is missing. */
-static void need_mpi(void)
-{
-    char plugin[4200];
-    const char *binary = getenv("ANNEAL_BINARY"), *slash = strrchr(binary, '/');
-    snprintf(plugin, sizeof plugin, "%.*s/anneal_mpi.so", (int)(slash - binary), binary);
-    if (access(plugin, R_OK) == 0 && system("command -v mpirun >/dev/null") == 0) return;
-    print_message("skipped: %s or mpirun is missing\n", plugin);
-    skip();
-}
-
 /* `head`, then `tail`, each a list with NULL at the end. */
 static struct process *run_words(int status, const char *const *head, const char *const *tail)
 {
@@ -101,7 +90,7 @@ static void any_number_of_ranks_trains_the_same_language_model(void **state)
 {
     (void)state;
     struct stage s;
-    need_mpi();
+    stage_need_mpi();
     stage_open(&s, "ranks-text");
     expect_alike(
         &s,
@@ -116,7 +105,7 @@ static void any_number_of_ranks_trains_the_same_classifier(void **state)
     struct stage s;
     char *text = NULL, path[700], data[720];
     size_t size;
-    need_mpi();
+    stage_need_mpi();
     stage_open(&s, "ranks-labels");
     FILE *out = open_memstream(&text, &size);
     fprintf(out, "text,label\n");
@@ -139,7 +128,7 @@ static void any_number_of_ranks_learns_the_same_answers(void **state)
     struct stage s;
     char *text = NULL, path[700], data[720], turns[700], turns_word[720];
     size_t size;
-    need_mpi();
+    stage_need_mpi();
     stage_open(&s, "ranks-answers");
     FILE *out = open_memstream(&text, &size);
     for (int i = 0; i < 90; i++)
@@ -169,7 +158,7 @@ static void the_same_ranks_repeat_their_bits_over_resume_and_fork(void **state)
                                               NULL};
     struct stage s;
     struct history first, again, resumed, forked;
-    need_mpi();
+    stage_need_mpi();
     stage_open(&s, "ranks-again");
     train(&s, "first", "3", whole);
     train(&s, "again", "3", whole);
@@ -246,7 +235,7 @@ static void all_ranks_obey_an_order_at_the_same_step(void **state)
 {
     (void)state;
     struct stage s;
-    need_mpi();
+    stage_need_mpi();
     stage_open(&s, "ranks-order");
     struct process *p = start_long(&s);
     process_close(process_run(0, "order", "long", "pause", "--wait", NULL));
@@ -269,7 +258,7 @@ static void ranks_save_and_end_together(void **state)
 {
     (void)state;
     static const int signals[] = {SIGTERM, SIGINT, SIGUSR1}, codes[] = {0, 130, 75};
-    need_mpi();
+    stage_need_mpi();
     for (int i = 0; i < 3; i++) {
         struct stage s;
         stage_open(&s, "ranks-end");
@@ -288,7 +277,7 @@ static void a_sigterm_to_mpirun_saves(void **state)
 {
     (void)state;
     struct stage s;
-    need_mpi();
+    stage_need_mpi();
     stage_open(&s, "ranks-mpirun");
     const char *const words[] = {"-n", "2", getenv("ANNEAL_BINARY"), "train", s.config, "--name=mpirun",
                                  LONG, NULL};
@@ -306,7 +295,7 @@ static void what_is_wrong_is_said_once(void **state)
 {
     (void)state;
     struct stage s;
-    need_mpi();
+    stage_need_mpi();
     stage_open(&s, "ranks-wrong");
     struct process *p = process_run(2, "train", s.config, "--ranks=2", "--train.batch_size=0", NULL);
     process_expect_sentence(p, "train.batch_size = 0");

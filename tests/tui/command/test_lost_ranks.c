@@ -1,0 +1,155 @@
+/* Ranks that die or hang while several train, with the real binary and mpirun on this host: all end at once,
+ * one sentence names the rank, and the run goes on from its last checkpoint. Skipped where there is no MPI.
+ *
+ * ANNEAL_TEST_KILLS: how many ranks are killed (default 4), at random moments. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+enum { RANKS = 3 };
+
+/* Whether the process has this variable in its environment. */
+static bool has(const char *pid, const char *variable)
+{
+    char path[300], *text = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    FILE *file = fopen(path, "r");
+    while (file && !found && getdelim(&text, &size, '\0', file) > 0) found = strcmp(text, variable) == 0;
+    if (file) fclose(file);
+    free(text);
+    return found;
+}
+
+/* The process of a rank of this stage's home; 0: there is none. */
+static pid_t find_rank(const struct stage *s, int rank)
+{
+    char home[700], number[64];
+    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s->home);
+    snprintf(number, sizeof number, "OMPI_COMM_WORLD_RANK=%d", rank);
+    DIR *folder = opendir("/proc");
+    pid_t pid = 0;
+    for (struct dirent *entry; !pid && (entry = readdir(folder));)
+        if (has(entry->d_name, home) && has(entry->d_name, number)) pid = atoi(entry->d_name);
+    closedir(folder);
+    return pid;
+}
+
+static struct process *start(const struct stage *s, const char *steps)
+{
+    return process_start("train", s->config, "--name=lost", "--ranks=3", "--progress=json",
+                         "--train.batch_size=3", "--checkpoint.every=4", "--train.schedule=constant",
+                         "--world.timeout=2", "--sample.every=0", steps, NULL);
+}
+
+/* Lets it train for `lines` lines of progress, sends the signal to a rank, and waits for the end of all. */
+static void lose(const struct stage *s, int rank, int number, int lines, const char *how)
+{
+    char sentence[64];
+    struct process *p = start(s, "--train.total_steps=1000000");
+    process_wait_text(p, "\"type\":\"checkpoint\"");
+    process_wait_lines(p, (size_t)lines);
+    pid_t pid = find_rank(s, rank);
+    assert_int_not_equal(pid, 0);
+    kill(pid, number);
+    assert_int_equal(process_wait_exit(p), 1);
+    snprintf(sentence, sizeof sentence, "anneal: rank %d on ", rank);
+    /* said once; MPI may add that it could not read from a process that is no more */
+    const char *said = strstr(process_stderr(p), "anneal: "),
+               *again = said ? strstr(said + 1, "anneal: ") : NULL;
+    if (!said || again || strncmp(said, sentence, strlen(sentence)) != 0 || !strstr(said, how))
+        fail_msg("not once \"%s… %s\", but:\n%s", sentence, how, process_stderr(p));
+    for (int r = 0; r < RANKS; r++) assert_int_equal(find_rank(s, r), 0);
+    assert_string_equal(stage_status(), "crashed");
+    process_close(p);
+}
+
+/* The interrupted run, resumed by as many ranks and trained to a step that it has not reached, has the steps
+ * of one that nothing interrupted. */
+static void expect_to_go_on(const struct stage *s)
+{
+    char steps[64];
+    struct history lost, whole;
+    json_t *runs = stage_runs();
+    snprintf(steps, sizeof steps, "--train.total_steps=%d",
+             (int)stage_int(json_array_get(runs, 0), "steps") + 10);
+    json_decref(runs);
+    process_close(process_expect_within(
+        200, 0, process_start("resume", "lost", "--ranks=3", "--progress=none", steps, NULL)));
+    history_read("lost", &lost);
+    struct process *p = start(s, steps); /* the newest run of this name */
+    process_close(process_expect_within(200, 0, p));
+    history_read("latest", &whole);
+    history_expect_equal(&whole, &lost);
+    history_release(&whole);
+    history_release(&lost);
+}
+
+static void a_rank_that_dies_ends_all_and_loses_nothing(void **state)
+{
+    (void)state;
+    struct stage s;
+    const char *wish = getenv("ANNEAL_TEST_KILLS");
+    int kills = wish ? atoi(wish) : 4;
+    stage_need_mpi();
+    srand((unsigned)getpid());
+    for (int i = 0; i < kills; i++) {
+        stage_open(&s, "ranks-killed");
+        int lines = 12 + rand() % 60;
+        print_message("rank %d of %d, after %d lines\n", i % RANKS, RANKS, lines);
+        lose(&s, i % RANKS, SIGKILL, lines, "has died");
+        expect_to_go_on(&s);
+    }
+}
+
+static void a_rank_that_hangs_ends_all(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_need_mpi();
+    for (int rank = 0; rank < RANKS; rank++) {
+        stage_open(&s, "ranks-hang");
+        lose(&s, rank, SIGSTOP, 20, "gave no sign of life for 2 s (world.timeout)");
+    }
+}
+
+/* A run of three ranks goes on with two when one host is gone. */
+static void fewer_ranks_go_on(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_need_mpi();
+    stage_open(&s, "ranks-fewer");
+    lose(&s, 1, SIGKILL, 20, "has died");
+    json_t *runs = stage_runs();
+    char steps[64];
+    snprintf(steps, sizeof steps, "--train.total_steps=%d",
+             (int)stage_int(json_array_get(runs, 0), "steps") + 10);
+    json_decref(runs);
+    process_close(process_expect_within(
+        200, 0, process_start("resume", "lost", "--ranks=2", "--progress=none", steps, NULL)));
+    assert_string_equal(stage_status(), "finished");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_rank_that_dies_ends_all_and_loses_nothing, process_close_all),
+        cmocka_unit_test_teardown(a_rank_that_hangs_ends_all, process_close_all),
+        cmocka_unit_test_teardown(fewer_ranks_go_on, process_close_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
