@@ -30,7 +30,7 @@ static const char *other_value(size_t i)
         " seq_len=32 rope_base=5000 rope_scaling=llama3 rope_factor=2"
         " pooling=mean rope_high_freq_factor=8 rope_beta_fast=9 mlp_bias=false "
         "full_attention_layers=1,3-5 kind=qwen3"
-        " at_epoch_end=true graph=off contents=weights loss=plain"
+        " layout=gathered shard=off timeout=5 at_epoch_end=true graph=off contents=weights loss=plain"
         " val_split=tail format=instructions too_long=refuse base=bf16 on_nan=stop plateau_steps=70 "
         "trace_step=5 seed=9223372036854775807";
     static char values[KEYS][32];

@@ -381,6 +381,7 @@ static const struct row {
     {"train.time_limit", "", 0, "", FRESH, 0, "tests/tui/command/test_preemption.c"},
     {"train.threads", "", 0, "", FRESH, 0, "tests/tui/command/test_kjv.c"},
     {"checkpoint.layout", "", 0, "", FRESH, 0, "tests/tui/command/test_elastic.c"},
+    {"world.timeout", "", 0, "", FRESH, 0, "tests/tui/command/test_lost_ranks.c"},
     {"world.shard", "", 0, "", FRESH, 0, "tests/tui/command/test_elastic.c"},
     {"world.overlap", "", 0, "", FRESH, 0, "tests/tui/command/test_elastic.c"},
     {"memory.reserve", "", 0, "", FRESH, 0, "tests/cuda_sim/test_fit.c"},
