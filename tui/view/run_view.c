@@ -18,6 +18,7 @@ struct run_state {
     int focus; /* index of a chart */
     bool enlarged;
     bool log[CHART_COUNT];
+    bool outliers;   /* the charts are scaled to rare outliers, too */
     bool perplexity; /* the chart of the loss shows exp(loss); else the model's measure, if any */
     int64_t cursor;  /* step; -1: none, follow the newest */
     int64_t span;    /* steps shown; 0: the whole run */
@@ -36,6 +37,8 @@ static enum status run_open(struct workbench *workbench, void *opaque, const cha
     if (workbench->compared[0] &&
         run_model_compare(&state->model, workbench->store, workbench->compared, &gone))
         workbench->compared[0] = '\0';
+    const char *outliers = settings_get(&workbench->settings, "run.outliers");
+    state->outliers = outliers && strcmp(outliers, "yes") == 0;
     state->cursor = state->end = -1;
     memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
     return STATUS_OK;
@@ -151,6 +154,7 @@ static void draw_chart(struct run_state *state, struct grid *grid, struct rect a
                           .zero = kinds[which].zero,
                           .least_span = kinds[which].least_span,
                           .log = state->log[which],
+                          .outliers = state->outliers,
                           .focused = which == state->focus,
                           .ended = !label_is_live(model->info.status),
                           .decay = which == CHART_LR ? 0 : model->decay,
@@ -327,6 +331,12 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
         break;
     case ACTION_LOG:
         state->log[state->focus] = !state->log[state->focus];
+        break;
+    case ACTION_OUTLIERS:
+        state->outliers = !state->outliers;
+        settings_set(&workbench->settings, "run.outliers", state->outliers ? "yes" : "no");
+        workbench_say(workbench, state->outliers ? "the charts show all values"
+                                                 : "rare outliers are marked at the edge");
         break;
     case ACTION_NEXT_QUANTITY:
         show_next_quantity(workbench, state);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tui/widget/axis.h"
+#include "tui/widget/robust.h"
 
 /* The values of a series in one dot column: extremes, and the first and last value of the line. */
 struct column {
@@ -28,7 +29,9 @@ struct drawing {
     const struct chart *chart;
     struct rect area, plot;
     struct axis x, y;
-    int dot_w, dot_h; /* dots per cell */
+    int64_t above, below; /* points that lie beyond the ends of y */
+    bool buckets;         /* some of these stand for several values */
+    int dot_w, dot_h;     /* dots per cell */
     int dot_columns;
     struct column *columns; /* one per dot column */
     struct dots *dots;      /* one per cell of the plot */
@@ -72,23 +75,76 @@ static double shown(const struct chart *chart, double value)
     return chart->exponential ? exp(value) : value;
 }
 
-/* The smallest and largest visible value; false when there is none. */
-static bool value_range(const struct chart *chart, bool log, double *lo, double *hi)
+/* The extremes of a point as the chart shows them; false: it has none, or on a logarithmic axis none above 0.
+ */
+static bool point_range(const struct chart *chart, bool log, const struct series_point *point, double *lo,
+                        double *hi)
 {
+    *lo = shown(chart, point->min);
+    *hi = shown(chart, point->max);
+    if (!isfinite(*lo) || !isfinite(*hi) || (log && *hi <= 0)) return false;
+    if (log && *lo <= 0) *lo = *hi;
+    return true;
+}
+
+/* Narrows *lo..*hi to the frequent values; the newest value of each trace stays inside. */
+static void cut_outliers(struct grid *grid, const struct chart *chart, size_t points, double *lo, double *hi)
+{
+    double *lows = grid_scratch(grid, 2 * points * sizeof *lows), *highs = lows + points, low, high;
+    double least = INFINITY, most = -INFINITY; /* of the newest values */
+    size_t count = 0;
+    if (!lows) return;
+    for (int t = 0; t < chart->trace_count; t++) {
+        size_t i, end = visible(chart, &chart->trace[t], &i);
+        for (; i < end; i++) {
+            if (!point_range(chart, false, &chart->trace[t].points[i], &low, &high)) continue;
+            lows[count] = low;
+            highs[count++] = high;
+        }
+        double newest = i > 0 ? shown(chart, chart->trace[t].points[i - 1].last) : NAN;
+        least = fmin(least, newest); /* ignores NaN */
+        most = fmax(most, newest);
+    }
+    double all_lo = *lo, all_hi = *hi;
+    robust_range(lows, highs, count, lo, hi);
+    *lo = fmax(fmin(*lo, least), all_lo);
+    *hi = fmin(fmax(*hi, most), all_hi);
+}
+
+/* The smallest and largest visible value; false when there is none. *points: the visible points with one. */
+static bool value_range(const struct chart *chart, bool log, double *lo, double *hi, size_t *points)
+{
+    double low, high;
     *lo = INFINITY;
     *hi = -INFINITY;
+    *points = 0;
     for (int t = 0; t < chart->trace_count; t++) {
         const struct chart_trace *trace = &chart->trace[t];
         size_t i, end = visible(chart, trace, &i);
         for (; i < end; i++) {
-            double min = shown(chart, trace->points[i].min), max = shown(chart, trace->points[i].max);
-            if (!isfinite(min) || !isfinite(max)) continue;
-            double low = log && min <= 0 ? max : min;
-            if (low < *lo && !(log && low <= 0)) *lo = low;
-            if (max > *hi && !(log && max <= 0)) *hi = max;
+            if (!point_range(chart, log, &trace->points[i], &low, &high)) continue;
+            *lo = fmin(*lo, low);
+            *hi = fmax(*hi, high);
+            ++*points;
         }
     }
-    return *lo <= *hi;
+    return *points > 0;
+}
+
+/* Counts the points beyond the ends of the values' axis. */
+static void count_outliers(struct drawing *d)
+{
+    for (int t = 0; t < d->chart->trace_count; t++) {
+        const struct chart_trace *trace = &d->chart->trace[t];
+        size_t i, end = visible(d->chart, trace, &i);
+        for (; i < end; i++) {
+            double low, high;
+            if (!point_range(d->chart, false, &trace->points[i], &low, &high)) continue;
+            d->above += high > d->y.hi;
+            d->below += low < d->y.lo;
+            d->buckets = d->buckets || (trace->points[i].count > 1 && (high > d->y.hi || low < d->y.lo));
+        }
+    }
 }
 
 static int dot_x(const struct drawing *d, double step)
@@ -210,19 +266,24 @@ static void draw_columns(const struct drawing *d, enum style style, int every, b
     }
 }
 
-/* Draws, after the dots, a cross at the top for every NaN or infinite value, and the marks of the values. */
+/* Draws, after the dots, a cross at the top for every NaN or infinite value, an arrow where a value lies
+ * beyond the axis, and the marks of the values. */
 static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
 {
     int last_x = -8; /* keep marks apart, so that the line between them is visible */
     size_t i, end = visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
-        if (!trace->marks && !p->non_finite) continue;
+        bool above = d->above && shown(d->chart, p->max) > d->y.hi,
+             below = d->below && shown(d->chart, p->min) < d->y.lo;
+        if (!trace->marks && !p->non_finite && !above && !below) continue;
         int x = cell_x(d, point_step(p));
         if (x >= d->plot.x + d->plot.w) continue;
+        if (above) grid_put(d->grid, x, d->plot.y, 0x2191, STYLE_WARN, ATTR_BOLD);
+        if (below) grid_put(d->grid, x, d->plot.y + d->plot.h - 1, 0x2193, STYLE_WARN, ATTR_BOLD);
         if (p->non_finite) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
         double last = shown(d->chart, p->last);
-        if (!trace->marks || !isfinite(last) || x - last_x < 3) continue;
+        if (!trace->marks || !isfinite(last) || x - last_x < 3 || above || below) continue;
         last_x = x;
         grid_put(d->grid, x, cell_y(d, last), 0x25C6, trace->style, ATTR_NONE);
     }
@@ -316,15 +377,25 @@ static void draw_trace_value(struct pen *pen, const struct chart *chart, const s
     draw_value(pen, &value);
 }
 
-static void draw_title(struct grid *grid, struct rect area, const struct chart *chart, bool log)
+static void draw_outliers(struct pen *pen, const struct drawing *d)
 {
+    const char *more = d->buckets ? "+" : ""; /* a bucket may hold several */
+    if (d->above) pen_print(pen, STYLE_WARN, 0, " %" PRId64 "%s above \u2191", d->above, more);
+    if (d->below) pen_print(pen, STYLE_WARN, 0, " %" PRId64 "%s below \u2193", d->below, more);
+}
+
+static void draw_title(const struct drawing *d)
+{
+    struct grid *grid = d->grid;
+    struct rect area = d->area;
+    const struct chart *chart = d->chart;
     struct pen pen = {grid, area.x + 1, area.y, area.x + area.w};
     enum style style = chart->focused ? STYLE_ACCENT : STYLE_TEXT;
     grid_fill(grid, (struct rect){area.x, area.y, area.w, 1}, 0x2500, chart->focused ? style : STYLE_RULE, 0);
     grid_put(grid, area.x, area.y, chart->focused ? 0x25B8 : ' ', style, ATTR_BOLD);
     pen_print(&pen, style, ATTR_BOLD, "%s", chart->title);
     if (chart->unit && area.w >= 50) pen_print(&pen, STYLE_DIM, 0, " %s", chart->unit);
-    if (log) pen_print(&pen, STYLE_DIM, 0, " log");
+    if (d->y.log) pen_print(&pen, STYLE_DIM, 0, " log");
     if (chart->decay > 0) pen_print(&pen, STYLE_DIM, 0, " ema %g", chart->decay);
     if (chart->cursor >= 0) pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, " @%" PRId64, chart->cursor);
     pen.end--;
@@ -333,6 +404,7 @@ static void draw_title(struct grid *grid, struct rect area, const struct chart *
     axis_format(shown(chart, chart->best), best.text, sizeof best.text);
     snprintf(best.more, sizeof best.more, " @%" PRId64, chart->best_step);
     if (chart->best_step >= 0) draw_value(&pen, &best);
+    draw_outliers(&pen, d);
     grid_put(grid, pen.x, pen.y, ' ', STYLE_TEXT, 0);
 }
 
@@ -394,8 +466,12 @@ static bool init_values(struct drawing *d)
 {
     const struct chart *chart = d->chart;
     double lo = 0, hi = 1;
+    size_t points;
     int ticks = d->plot.h / 2 + 1; /* at most a label in every other row */
-    bool any = value_range(chart, chart->log, &lo, &hi);
+    bool any = value_range(chart, chart->log, &lo, &hi, &points);
+    double all_lo = lo, all_hi = hi;
+    if (any && !chart->log && !chart->outliers) cut_outliers(d->grid, chart, points, &lo, &hi);
+    bool cut = lo > all_lo || hi < all_hi;
     if (any && chart->zero && !chart->log) {
         lo = fmin(lo, 0);
         hi = fmax(hi, 0) * 1.05;
@@ -405,6 +481,7 @@ static bool init_values(struct drawing *d)
         hi += more;
     }
     axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks > 8 ? 8 : ticks);
+    if (cut) count_outliers(d);
     return any;
 }
 
@@ -435,7 +512,7 @@ void chart_draw(struct grid *grid, struct rect area, const struct chart *chart)
     bool braille = grid->level == GLYPHS_BRAILLE, block = grid->level == GLYPHS_BLOCK;
     struct drawing d = {.grid = grid, .chart = chart, .area = area, .plot = chart_plot(area)};
     bool any = init_values(&d);
-    draw_title(grid, area, chart, d.y.log);
+    draw_title(&d);
     if (area.w < CHART_MIN_W || area.h < CHART_MIN_H) return;
     d.dot_w = braille ? 2 : 1;
     d.dot_h = braille ? 4 : block ? 2 : 3;

@@ -39,7 +39,9 @@ struct chart {
     int64_t first_step, last_step; /* the visible range */
     bool exponential;              /* shows exp of the values, and of `best` */
     bool log;                      /* logarithmic values, where possible */
-    bool zero;                     /* the values' axis begins at 0 (when not logarithmic) */
+    bool
+        outliers; /* the values' axis, if linear, covers rare outliers too; else they are marked at its end */
+    bool zero;    /* the values' axis begins at 0 (when not logarithmic) */
     double least_span; /* the values' axis spans at least this fraction of the largest: noise stays small; 0:
                           any */
     bool focused;

@@ -1,0 +1,156 @@
+/* Tests of the range of values that a chart shows, against one made from sorted values. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
+#include <cmocka.h>
+#include <locale.h>
+#include <math.h>
+
+#include "tui/widget/chart.h"
+#include "tui/widget/robust.h"
+
+enum { VALUES = 400 };
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static void naive_range(double *lows, double *highs, size_t count, double *lo, double *hi)
+{
+    size_t rare = count / ROBUST_RARE;
+    qsort(lows, count, sizeof *lows, compare);
+    qsort(highs, count, sizeof *highs, compare);
+    double low = lows[rare], high = highs[count - 1 - rare], span = high - low;
+    if (rare && span > 0 && low - *lo > ROBUST_WASTE * span) *lo = low - span / 4;
+    if (rare && span > 0 && *hi - high > ROBUST_WASTE * span) *hi = high + span / 4;
+}
+
+static void the_range_is_that_of_sorted_values(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    for (size_t round = 0; round < 2000; round++) {
+        double values[4][VALUES], range[2][2] = {{INFINITY, -INFINITY}};
+        size_t count = 1 + round % VALUES;
+        for (size_t i = 0; i < count; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            double value = (double)(seed >> 60); /* few different ones: many are equal */
+            if (seed >> 33 & 1) value += (double)(seed >> 40) * 1e-9;
+            if ((seed >> 34) % 64 == 0) value = seed >> 50 & 1 ? 1e300 : -1e300;
+            values[0][i] = values[2][i] = value;
+            values[1][i] = values[3][i] = value + 1;
+            range[0][0] = fmin(range[0][0], value);
+            range[0][1] = fmax(range[0][1], value + 1);
+        }
+        memcpy(range[1], range[0], sizeof range[0]);
+        robust_range(values[0], values[1], count, &range[0][0], &range[0][1]);
+        naive_range(values[2], values[3], count, &range[1][0], &range[1][1]);
+        assert_memory_equal(range[0], range[1], sizeof range[0]);
+    }
+}
+
+struct scene {
+    struct grid grid;
+    struct series_point points[VALUES];
+    struct chart chart;
+};
+
+/* Draws noise between 1 and 2 with the spikes of `values` at steps 100, 150, … */
+static void draw_noise(struct scene *scene, const double *values, int count)
+{
+    struct err err = {0};
+    scene->grid.level = GLYPHS_BRAILLE;
+    scene->chart =
+        (struct chart){.title = "loss",
+                       .trace_count = 1,
+                       .cursor = -1,
+                       .best_step = -1,
+                       .last_step = VALUES - 1,
+                       .outliers = scene->chart.outliers,
+                       .trace = {{.points = scene->points, .count = VALUES, .style = STYLE_TRAIN}}};
+    for (int i = 0; i < VALUES; i++) {
+        double value = 1 + i % 10 / 9.0;
+        if (i >= 100 && i % 50 == 0 && (i - 100) / 50 < count) value = values[(i - 100) / 50];
+        if (i == VALUES - 1 && count > 6) value = values[count - 1];
+        scene->points[i] = (struct series_point){i, i, value, value, value, value, 1, 0};
+    }
+    assert_int_equal(grid_resize(&scene->grid, 80, 14, &err), STATUS_OK);
+    chart_draw(&scene->grid, (struct rect){0, 0, 80, 14}, &scene->chart);
+}
+
+static bool row_has(const struct scene *scene, int y, const char *text)
+{
+    char row[1024];
+    return strstr(grid_row(&scene->grid, y, row, sizeof row), text) != NULL;
+}
+
+/* The rows of the plot that the curve touches. */
+static int rows_with_dots(const struct scene *scene)
+{
+    int rows = 0;
+    for (int y = 1; y < 13; y++) {
+        bool any = false;
+        for (int x = CHART_MARGIN; x < 80; x++) {
+            const struct cell *cell = &scene->grid.cells[y * 80 + x];
+            any = any || (cell->style == STYLE_TRAIN && cell->glyph > 0x2800);
+        }
+        rows += any;
+    }
+    return rows;
+}
+
+static void spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest(void **state)
+{
+    (void)state;
+    struct scene scene = {0};
+    const double spikes[] = {1000, 1e300, -50, 900};
+    draw_noise(&scene, spikes, 4);
+    assert_true(row_has(&scene, 0, "3 above ↑"));
+    assert_true(row_has(&scene, 0, "1 below ↓"));
+    assert_true(row_has(&scene, 1, "↑"));
+    assert_true(row_has(&scene, 12, "↓"));
+    bool tick = false; /* the axis shows numbers between 1 and 2 */
+    for (int y = 1; y < 13; y++) tick = tick || row_has(&scene, y, "1.5┤");
+    assert_true(tick);
+    scene.chart.outliers = true;
+    draw_noise(&scene, spikes, 4);
+    assert_false(row_has(&scene, 0, "↑"));
+    assert_false(row_has(&scene, 1, "↑"));
+    grid_release(&scene.grid);
+}
+
+static void many_high_values_and_the_newest_are_no_outliers(void **state)
+{
+    (void)state;
+    struct scene scene = {0};
+    const double none[] = {1, 1, 1, 1, 1, 1, 2}, newest[] = {1, 1, 1, 1, 1, 1, 1000};
+    draw_noise(&scene, none, 7);
+    assert_true(rows_with_dots(&scene) > 10);
+    assert_false(row_has(&scene, 0, "above"));
+    draw_noise(&scene, newest, 7); /* a run that diverges now */
+    assert_false(row_has(&scene, 0, "above"));
+    bool tick = false;
+    for (int y = 1; y < 13; y++) tick = tick || row_has(&scene, y, "1000┤");
+    assert_true(tick);
+    for (int i = VALUES / 2; i < VALUES; i++) scene.points[i].min = scene.points[i].max = 1000;
+    chart_draw(&scene.grid, (struct rect){0, 0, 80, 14}, &scene.chart);
+    assert_false(row_has(&scene, 0, "above"));
+    grid_release(&scene.grid);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_range_is_that_of_sorted_values),
+        cmocka_unit_test(spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest),
+        cmocka_unit_test(many_high_values_and_the_newest_are_no_outliers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
