@@ -4,6 +4,7 @@
  *   show     the same frame through curses into /dev/null, every cell new, and one that did not change
  *   follow   what one commit of a living run costs: asking, reading, drawing, showing only what changed
  *   idle     a tick in which nothing changed
+ *   smooth   the key that smooths a run of 200,000 steps, until the next frame
  *   list     1,000 runs with 200 steps and 80 keys of the configuration each: the first frame, a frame, a key
  *            of a filter until the next frame, and what a commit costs
  * Median and 95th percentile of repeated runs. */
@@ -202,6 +203,43 @@ static void bench_list(struct grid *grid)
     must(file_remove_tree(home, &err), &err);
 }
 
+/* Smooths a run of 200,000 steps: 0.9, 0.99, none, and again. */
+static void bench_smoothing(struct grid *grid)
+{
+    enum { LONG = 200000 };
+    char home[] = "/tmp/anneal-bench-smooth-XXXXXX", id[RUN_ID_MAX];
+    struct err err = {0};
+    struct store *store;
+    struct writer *writer;
+    struct workbench *workbench;
+    double seconds[2 * 11];
+    if (!mkdtemp(home)) return;
+    must(store_open(home, false, &store, &err), &err);
+    struct run_new new = {.name = "smooth", .device = "cpu", .precision = "fp32", .total_steps = LONG};
+    new.config = "[train]\nbatch_size = 16\n";
+    must(run_create(store, &new, id, &err), &err);
+    store_close(store);
+    struct writer_options writing = {.home = home, .run_id = id};
+    must(writer_open(&writing, &writer, &err), &err);
+    for (int64_t step = 0; step < LONG; step++) {
+        write_step(writer, step);
+        if (step % 256 == 255) must(writer_flush(writer, 60, &err), &err);
+    }
+    must(writer_close(writer, RUN_FINISHED, "", &err), &err);
+    struct workbench_options options = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
+    must(workbench_open(&options, &workbench, &err), &err);
+    for (int i = 0; i < 2 * 11; i++) {
+        if (i % 2 == 0 && i) workbench_key(workbench, 'm'); /* none */
+        double start = clock_monotonic();
+        workbench_key(workbench, 'm');
+        workbench_draw(workbench, grid);
+        seconds[i] = clock_monotonic() - start;
+    }
+    report("smooth 200k steps, next frame", seconds, 2 * 11);
+    workbench_close(workbench);
+    must(file_remove_tree(home, &err), &err);
+}
+
 int main(void)
 {
     char home[] = "/tmp/anneal-bench-tui-XXXXXX", id[RUN_ID_MAX];
@@ -248,6 +286,7 @@ int main(void)
     workbench_key(workbench, 'q');
     draw_views(workbench, &grid, "list");
     workbench_close(workbench);
+    bench_smoothing(&grid);
     bench_list(&grid);
     grid_release(&grid);
     must(writer_close(writer, RUN_FINISHED, "", &err), &err);

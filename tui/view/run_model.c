@@ -24,7 +24,7 @@ void smooth_points(const struct series_point *points, size_t count, double decay
             acc = keep * acc + (1 - keep) * points[i].mean;
             weight = keep * weight + (1 - keep);
         }
-        out[i] = weight > 0 ? acc / weight : NAN;
+        out[i] = finite > 0 && weight > 0 ? acc / weight : NAN;
     }
 }
 
@@ -48,6 +48,12 @@ static enum status smooth_trace(struct run_model *model, int t, struct err *err)
     return STATUS_OK;
 }
 
+/* The few evaluations and the schedule of the learning rate are shown as they are. */
+static bool is_smoothed(int t)
+{
+    return t != TRACE_VAL && t != TRACE_LR && t != TRACE_MEASURE;
+}
+
 /* Call after any change of the series, even a failed one: smoothed traces must not outlive them. */
 static enum status smooth_all(struct run_model *model, struct err *err)
 {
@@ -55,7 +61,7 @@ static enum status smooth_all(struct run_model *model, struct err *err)
     arena_release(&model->smooth_arena);
     memset(model->smoothed, 0, sizeof model->smoothed);
     for (int t = 0; t < TRACE_COUNT && model->decay > 0 && !status; t++)
-        if (t != TRACE_VAL && t != TRACE_LR && t != TRACE_MEASURE) status = smooth_trace(model, t, err);
+        if (is_smoothed(t)) status = smooth_trace(model, t, err);
     return status;
 }
 
@@ -118,14 +124,14 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
 {
     int64_t end = last_step < 0 || last_step > model->info.steps ? model->info.steps : last_step;
     size_t points = end - first_step <= MODEL_SHORT_RUN ? MODEL_SHORT_RUN : MODEL_POINTS;
-    if (decay > 0) points = MODEL_RAW_POINTS;
     enum status status = STATUS_OK;
     model->series[TRACE_MEASURE].measure = model->measure;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
         if (run_of(model, t)[0])
-            status = series_read(store, run_of(model, t), metrics[t], first_step,
-                                 t == TRACE_OTHER ? other_end(model, last_step) : last_step, points,
-                                 &model->series[t], err);
+            status =
+                series_read(store, run_of(model, t), metrics[t], first_step,
+                            t == TRACE_OTHER ? other_end(model, last_step) : last_step,
+                            decay > 0 && is_smoothed(t) ? MODEL_RAW_POINTS : points, &model->series[t], err);
     model->first_step = first_step;
     model->last_step = last_step;
     model->decay = decay;

@@ -70,7 +70,8 @@ enum status run_model_next_measure(struct run_model *model, struct store *store,
 /* An exponential moving average of the points as read, before any reduction to columns: out (count) holds
  * acc_t / (1 - decay^t) with acc_t = decay·acc + (1 - decay)·x_t. The division corrects the start, as Adam
  * does for its moments, so the first output is the first value. decay in [0, 1), per step; a bucket of n
- * steps counts as n equal steps. Skips values that are not finite; out is NaN before the first finite one. */
+ * steps counts as n equal steps. Skips values that are not finite; out is NaN there, so that the line breaks.
+ */
 void smooth_points(const struct series_point *points, size_t count, double decay, double *out);
 
 /* The points of a trace for a chart, smoothed if smoothing is on. */
