@@ -239,7 +239,7 @@ count_bytes() { # STEPS
 }
 
 measure_ranks() {
-    local round few many parameters
+    local round few many
     for ((round = 1; round <= rounds; round++)); do
         time_ranks one-2 1 2 8
         time_ranks two-1 2 1 8
@@ -248,7 +248,6 @@ measure_ranks() {
         time_ranks one-1 1 1 4
     done
     few=$(count_bytes 4) many=$(count_bytes 12)
-    parameters=$("$build/anneal" estimate "${rank_settings[@]/--progress/--json}" 2>/dev/null | number parameters)
     awk -v few="$few" -v many="$many" '
         { if (!($1 in ms) || $2 < ms[$1]) ms[$1] = $2 }
         function show(title, name) { printf "  %-52s %8.1f ms a step\n", title, ms[name] }
