@@ -7,7 +7,7 @@
 #include "runs/table.h"
 
 #define NEWEST_FIRST "order by step desc, segment desc"
-/* of the evaluation that was made last */
+/* of the evaluation, or the report, that was made last */
 #define NEWEST_STEP(table)                                                                                   \
     "and (segment, step) = (select segment, step from " table                                                \
     " where run_id = ?1 order by segment desc, step desc limit 1) "
@@ -29,6 +29,7 @@ static const struct {
     LIST(TABLE_CLASSES, true, classes, class_count, NEWEST_STEP("classes") "order by label desc"),
     LIST(TABLE_CONFUSION, true, confusion, confusion_count,
          NEWEST_STEP("confusion") "order by label desc, predicted desc"),
+    LIST(TABLE_RANKS, false, ranks, rank_count, NEWEST_STEP("ranks") "order by step_ms desc, rank"),
     LIST(TABLE_STOPPING, true, stopping, stopping_count, NEWEST_FIRST),
     LIST(TABLE_SAMPLES, true, samples, sample_count, NEWEST_FIRST ", id desc"),
     LIST(TABLE_EVENTS, false, events, event_count, "order by id desc"),

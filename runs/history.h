@@ -14,13 +14,14 @@ struct run_history {
     struct measure_record *measures;
     struct class_record *classes;       /* of the newest evaluation, the last label first */
     struct confusion_record *confusion; /* likewise */
+    struct rank_record *ranks;          /* of the newest report, the slowest first */
     struct stopping_row *stopping;
     struct sample_record *samples;
     struct event_record *events;
     struct checkpoint_record *checkpoints; /* only the newest of each path */
     struct order_row *orders;
-    size_t eval_count, measure_count, class_count, confusion_count, stopping_count, sample_count, event_count,
-        checkpoint_count, order_count;
+    size_t eval_count, measure_count, class_count, confusion_count, rank_count, stopping_count, sample_count,
+        event_count, checkpoint_count, order_count;
 };
 
 /* Reads all lists, newest first, each of at most `limit` rows, with rows and texts in `arena`. Of a resumed

@@ -45,6 +45,7 @@ WRITER_RECORD(stopping, TABLE_STOPPING, stopping_record)
 WRITER_RECORD(sample, TABLE_SAMPLES, sample_record)
 WRITER_RECORD(checkpoint, TABLE_CHECKPOINTS, checkpoint_record)
 WRITER_RECORD(memory, TABLE_MEMORY, memory_record)
+WRITER_RECORD(rank, TABLE_RANKS, rank_record)
 WRITER_RECORD(profile, TABLE_PROFILE, profile_record)
 WRITER_RECORD(event, TABLE_EVENTS, event_record)
 #undef WRITER_RECORD

@@ -121,6 +121,17 @@ struct memory_record {
     int64_t planned_bytes, live_bytes, peak_bytes;
 };
 
+/* One rank of several, over the steps since the last such record. */
+struct rank_record {
+    int64_t step; /* steps done */
+    int rank;
+    const char *host, *device; /* borrowed */
+    double step_ms;            /* of its own work in a step: without wait_ms; mean */
+    double wait_ms;            /* that it waited for other ranks in a step; mean */
+    int64_t sent_bytes;        /* to other ranks, a step */
+    int64_t memory_bytes;      /* that its training takes */
+};
+
 /* The time of one operation of one layer in a profiled step, summed over its calls. The rows of a step add up
  * to its time: time outside all operations is a row of phase and op "unattributed". */
 struct profile_record {

@@ -3,6 +3,8 @@
 
 #include <limits.h>
 
+#include "core/base/clock.h"
+
 enum { PART_LEAST = 1 << 18 }; /* elements */
 
 static bool has_slices(const struct network *net)
@@ -47,6 +49,14 @@ static void take_turn(struct network *net)
     struct exchange *x = &net->exchange;
     net->backend->event_record(x->turn, net->stream);
     net->backend->stream_after(x->stream, x->turn);
+}
+
+/* The network goes on after the event. On a CPU it waits here. */
+static void wait_for(struct network *net, struct event *event)
+{
+    double start = clock_monotonic();
+    net->backend->stream_after(net->stream, event);
+    net->exchange.waited += clock_monotonic() - start;
 }
 
 /* A run of trainable parameters, all matrices or all vectors, that lie behind each other: elements [begin,
@@ -149,7 +159,7 @@ void exchange_finish(struct network *net)
     send_from(net, true, INT_MIN);
     if (!overlaps(net)) return;
     net->backend->event_record(x->turn, x->stream);
-    net->backend->stream_after(net->stream, x->turn);
+    wait_for(net, x->turn);
 }
 
 /* ---- weights ---- */
@@ -216,7 +226,7 @@ void exchange_await(struct network *net, int place)
     }
     for (int part = EXCHANGE_PARTS - x->parts_ahead; part < EXCHANGE_PARTS; part++) {
         if (part && part_end(net, part - 1) >= needed) return;
-        net->backend->stream_after(net->stream, x->arrived[part]);
+        wait_for(net, x->arrived[part]);
         x->parts_ahead--;
     }
 }

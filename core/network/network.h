@@ -44,8 +44,9 @@ struct exchange {
     struct stream *stream;     /* owned; exchanges while the network computes; NULL: it does not */
     struct event *turn,
         *arrived[EXCHANGE_PARTS]; /* owned, with `stream`; when parts of the weights are here */
-    bool last; /* the micro-batch is the last of its step: its gradients are sent as they become final */
-    int final; /* gradients of matrices that are used from this place on are sent */
+    bool last;     /* the micro-batch is the last of its step: its gradients are sent as they become final */
+    int final;     /* gradients of matrices that are used from this place on are sent */
+    double waited; /* seconds that the network has waited for what is exchanged beside it */
     int parts_ahead; /* of the weights, that no pass has waited for: from EXCHANGE_PARTS - parts_ahead on */
 };
 

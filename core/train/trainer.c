@@ -168,9 +168,11 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     name_machine(t);
     enum element computed = precision_element(plan_precision(c->train.precision, t->device.best));
     enum status status = STATUS_OK;
-    if (t->world->size > 1 &&
-        !(t->facts_of_ranks = calloc((size_t)t->world->size, sizeof *t->facts_of_ranks)))
-        status = err_no_memory(err, "%d ranks", t->world->size);
+    if (t->world->size > 1) {
+        t->told = calloc((size_t)t->world->size, sizeof *t->told);
+        status = t->told ? paces_open(&t->paces, t->world->size, err)
+                         : err_no_memory(err, "%d ranks", t->world->size);
+    }
     if (!status && c->lora.rank && !*c->model.from)
         status = err_set(err, STATUS_USAGE,
                          "lora.rank = %" PRId64
@@ -234,7 +236,8 @@ void trainer_close(struct trainer *t)
     plan_release(&t->plan);
     model_release(&t->model);
     if (t->task) t->task->close(t->data);
-    free(t->facts_of_ranks);
+    free(t->told);
+    paces_close(&t->paces);
     free(t);
 }
 

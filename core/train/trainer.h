@@ -42,6 +42,8 @@ struct train_observer {
     /* A checkpoint is written; with a background checkpoint this comes between two later steps. */
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*memory)(void *context, const struct memory_record *record); /* for each category, then `used` */
+    /* Only with several ranks, to rank 0: for each rank, about every two seconds and at the end. */
+    void (*rank)(void *context, const struct rank_record *record);
     /* device memory taken by training, in bytes, with unused parts; first during trainer_open */
     void (*used)(void *context, int64_t bytes);
     void (*profile)(void *context, const struct profile_record *record); /* of an earlier step */

@@ -17,6 +17,7 @@
 #include "core/train/feed.h"
 #include "core/train/health.h"
 #include "core/train/optimizer.h"
+#include "core/train/pace.h"
 #include "core/train/profiler.h"
 #include "core/train/replay.h"
 #include "core/train/schedule.h"
@@ -33,6 +34,12 @@ struct flight {
     uint64_t cursor; /* the position after it */
     double lr, start;
     double labels; /* that its loss averages over, or their weights; above 0 */
+};
+
+/* All that a rank tells the others before a decision. */
+struct told {
+    struct facts facts;
+    struct pace pace;
 };
 
 struct trainer {
@@ -94,8 +101,13 @@ struct trainer {
 
     /* ---- run ---- */
     struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
-    struct facts *facts_of_ranks; /* (size of the world) owned; NULL in a world of one */
-    bool resting;                 /* the pause is reported */
+    struct told *told;  /* (size of the world) by each rank; owned; NULL in a world of one */
+    struct pace pace;   /* this rank's; in a world of one only the memory */
+    struct paces paces; /* of all ranks */
+    double step_began, waited_before; /* of several ranks: of the step that is not in `pace` yet; 0: none */
+    uint64_t sent_before;             /* the first step */
+    double ranks_reported;            /* by clock_monotonic */
+    bool resting;                     /* the pause is reported */
     double owned_at; /* by clock_monotonic, when the observer was asked last whether the run is still ours */
 };
 

@@ -57,7 +57,8 @@ void trainer_report_used(struct trainer *t)
         allocator_sum(t->network.allocator, &sum);
         if (t->plan.input.host_counts) host = (int64_t)(t->plan.total_bytes - plan_device_bytes(&t->plan));
     }
-    t->setup.observer.used(t->setup.observer.context, sum.reserved + host);
+    t->pace.memory = sum.reserved + host;
+    t->setup.observer.used(t->setup.observer.context, t->pace.memory);
 }
 
 void trainer_report_memory(struct trainer *t)

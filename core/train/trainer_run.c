@@ -12,25 +12,85 @@
 
 enum { STEPS_BETWEEN_REPORTS = 100 }; /* of memory */
 
+static const double SECONDS_BETWEEN_RANKS = 2; /* between reports of the ranks */
+
+/* ---- the pace of ranks ---- */
+
+/* Seconds that training has waited for other ranks. */
+static double waited(const struct trainer *t)
+{
+    return world_waited(t->world) + t->network.exchange.waited;
+}
+
+static void begin_pace(struct trainer *t)
+{
+    if (t->world->size == 1) return;
+    t->step_began = clock_monotonic();
+    t->waited_before = waited(t);
+    if (!t->pace.steps) t->sent_before = world_sent(t->world);
+}
+
+/* A step ends when all ranks have agreed on what follows it. */
+static void end_pace(struct trainer *t, double now)
+{
+    double waiting = waited(t) - t->waited_before;
+    if (t->step_began == 0) return;
+    t->pace.steps++;
+    t->pace.waiting += waiting;
+    t->pace.computing += now - t->step_began - waiting;
+    t->pace.sent = world_sent(t->world) - t->sent_before;
+    t->step_began = 0;
+}
+
+/* Reports every rank; false: there was no step since the last report. */
+static bool report_ranks(struct trainer *t, double now)
+{
+    struct train_observer *o = &t->setup.observer;
+    if (t->told[0].pace.steps == t->paces.of[0].reported.steps) return false;
+    t->ranks_reported = now;
+    for (int r = 0; r < t->world->size; r++) {
+        struct rank_record record = paces_report(&t->paces, r, &t->told[r].pace);
+        record.step = t->state.step;
+        record.host = t->world->hosts[r];
+        o->rank(o->context, &record);
+    }
+    return true;
+}
+
+static void name_slow_rank(struct trainer *t)
+{
+    double times;
+    int slow = paces_judge(&t->paces, &times);
+    if (slow >= 0)
+        trainer_event(t, "warning",
+                      "rank %d on %s computes %.1f times as long as the others; all wait for it (look for "
+                      "other work on that host, and for fewer or slower cores)",
+                      slow, t->world->hosts[slow], times);
+}
+
+/* The facts of rank 0, and what only one of the ranks may know: a failure, a request to leave, its pace. */
+static void agree(struct trainer *t)
+{
+    struct facts *f = &t->facts;
+    t->told[t->world->rank] = (struct told){*f, t->pace};
+    world_gather(t->world, t->told, sizeof *t->told);
+    *f = t->told[0].facts;
+    for (int r = 1; r < t->world->size; r++) {
+        if (!f->failure) f->failure = t->told[r].facts.failure;
+        f->leave |= t->told[r].facts.leave;
+    }
+    double now = clock_monotonic();
+    end_pace(t, now);
+    if (t->world->rank == 0 && now - t->ranks_reported >= SECONDS_BETWEEN_RANKS && report_ranks(t, now))
+        name_slow_rank(t);
+}
+
 /* ---- facts ---- */
 
 static bool patience_is_used_up(const struct trainer *t)
 {
     const struct early_stopping *e = &t->state.stopping;
     return e->patience > 0 && e->used >= e->patience;
-}
-
-/* The facts of rank 0, and what only one of the ranks may know: a failure, a request to leave. */
-static void agree(struct trainer *t)
-{
-    struct facts *f = &t->facts, *all = t->facts_of_ranks;
-    all[t->world->rank] = *f;
-    world_gather(t->world, all, sizeof *all);
-    *f = all[0];
-    for (int r = 1; r < t->world->size; r++) {
-        if (!f->failure) f->failure = all[r].failure;
-        f->leave |= all[r].leave;
-    }
 }
 
 /* The facts for all ranks; `failure` is why training cannot continue. */
@@ -161,6 +221,7 @@ static void rest(struct trainer *t)
 static enum status step(struct trainer *t, struct err *err)
 {
     set_resting(t, false);
+    begin_pace(t);
     enum status status = t->setup.backend->stream_check(t->network.stream, err);
     if (!status) status = trainer_step(t, err);
     if (status) return status;
@@ -389,6 +450,8 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
                       t->state.machine, t->computed_with);
     t->facts.total = t->setup.config->train.total_steps;
     t->facts.another_device = t->setup.another_device;
+    snprintf(t->pace.device, sizeof t->pace.device, "%.15s", t->device.short_name);
+    t->ranks_reported = clock_monotonic();
     if (t->state.step == 0) t->facts.due = decide_due(t->setup.config, 0, false);
     trainer_report_memory(t);
     if (t->world->size > 1) status = take_state_of_rank_0(t, err);
@@ -399,6 +462,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     t->resting = false; /* a paused run that ends does not continue first */
     if (!status) status = finish(t, &decision, err);
     if (status || t->world->size > 1) decision = decide(gather(t, status));
+    if (t->world->size > 1 && t->world->rank == 0) report_ranks(t, t->ranks_reported);
     if (t->facts.failure) status = world_agree(t->world, status, err);
     *outcome = decision.outcome;
     if (status == STATUS_NO_MEMORY) allocator_report(t->network.allocator, &t->setup.full);

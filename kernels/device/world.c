@@ -106,6 +106,17 @@ void world_close(const struct world *world)
 
 /* ---- exchanging ---- */
 
+uint64_t world_sent(const struct world *world)
+{
+    uint64_t sent = world->meter ? __atomic_load_n(&world->meter->sent, __ATOMIC_RELAXED) : 0;
+    return world->beside ? sent + world_sent(world->beside) : sent;
+}
+
+double world_waited(const struct world *world)
+{
+    return world->meter ? 1e-9 * (double)__atomic_load_n(&world->meter->waited, __ATOMIC_RELAXED) : 0;
+}
+
 static void share_from(const struct world *world, int root, void *memory, size_t bytes)
 {
     struct world_piece send[WORLD_RANKS_MAX], receive[WORLD_RANKS_MAX];

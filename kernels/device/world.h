@@ -23,6 +23,12 @@ struct world_piece {
     size_t bytes; /* below 2 GiB; 0: nothing is sent */
 };
 
+/* What the exchanges of a world took so far. The thread that exchanges adds; others may read. */
+struct world_meter {
+    uint64_t sent;   /* bytes */
+    uint64_t waited; /* nanoseconds until the others' parts were there and its own were gone */
+};
+
 struct world {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this host */
@@ -35,6 +41,7 @@ struct world {
     const struct world *beside; /* the same ranks, for another thread: what it exchanges does not mix with the
                                  * rest, and it leaves the core to others while it waits. NULL: one
                                  * rank, or an MPI that only one thread may use */
+    struct world_meter *meter;  /* of this world alone, without what is beside it; NULL in a world of one */
     void *context;              /* of the plugin */
 };
 
@@ -54,6 +61,11 @@ void world_close(const struct world *world); /* NULL is harmless */
  * and host; then the processes of all ranks end. All ranks call it, once. */
 typedef void world_lost(void *context, const char *sentence);
 void world_watch(const struct world *world, double seconds, world_lost *lost, void *context);
+
+/* Bytes that this rank has sent, with those of the other thread, and seconds that this thread has waited in
+ * exchanges; 0 in a world of one. */
+uint64_t world_sent(const struct world *world);
+double world_waited(const struct world *world);
 
 /* The part of `total` items that a rank takes: they are divided in order, and the parts differ by at most 1.
  * part.first + part.count of a rank is part.first of the next. */

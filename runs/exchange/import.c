@@ -92,6 +92,7 @@ static enum status make_segments(struct import *import, const char *id, double n
         "   union all select segment, null, null, null, null from early_stopping where run_id = ?1"
         "   union all select segment, null, null, null, null from samples where run_id = ?1"
         "   union all select segment, null, null, null, null from memory where run_id = ?1"
+        "   union all select segment, null, null, null, null from ranks where run_id = ?1"
         "   union all select segment, null, null, null, null from layer_profile where run_id = ?1)"
         " group by segment",
         "sd", id, now);

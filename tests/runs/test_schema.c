@@ -146,9 +146,23 @@ static const char notes[] = "alter table runs add column note text not null defa
 static const char best_of_metric[] = "alter table runs add column best_metric text not null default '';"
                                      "alter table runs add column best_value real;";
 
-static const char *const published[] = {
-    first_version, process_memory,    rates_and_forks, processes_and_load, perplexity_and_inference, measures,
-    classes,       frozen_parameters, notes,           best_of_metric};
+static const char ranks[] =
+    "create table ranks("
+    " run_id text not null, segment integer not null, step integer not null, rank integer not null,"
+    " host text, device text, step_ms real, wait_ms real, sent_bytes integer, memory_bytes integer,"
+    " primary key(run_id, segment, step, rank)) without rowid;";
+
+static const char *const published[] = {first_version,
+                                        process_memory,
+                                        rates_and_forks,
+                                        processes_and_load,
+                                        perplexity_and_inference,
+                                        measures,
+                                        classes,
+                                        frozen_parameters,
+                                        notes,
+                                        best_of_metric,
+                                        ranks};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

@@ -55,10 +55,11 @@ static void a_fresh_folder_becomes_a_store(void **state)
 static void every_table_of_the_design_is_there(void **state)
 {
     (void)state;
-    static const char *const tables[] = {
-        "runs",          "params",    "tags",        "steps",   "evals",    "early_stopping", "memory",
-        "gpu_samples",   "samples",   "checkpoints", "orders",  "events",   "rollup",         "layer_profile",
-        "gpu_processes", "inference", "measures",    "classes", "confusion"};
+    static const char *const tables[] = {"runs",     "params",         "tags",          "steps",
+                                         "evals",    "early_stopping", "memory",        "gpu_samples",
+                                         "samples",  "checkpoints",    "orders",        "events",
+                                         "rollup",   "layer_profile",  "gpu_processes", "inference",
+                                         "measures", "classes",        "confusion",     "ranks"};
     char home[PATH_MAX], sql[128];
     store_fixture_home("tables", home, sizeof home);
     store_close(store_fixture_open(home));
@@ -114,6 +115,7 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
         "alter table runs drop column frozen_parameters; drop table gpu_processes; alter table steps drop "
         "column "
         "perplexity; drop table inference; drop table measures; drop table classes; drop table confusion; "
+        "drop table ranks; "
         "alter table early_stopping drop column metric; alter table runs drop column note; alter table runs "
         "drop column best_metric; alter table runs drop column best_value; "
         "pragma user_version = 1; "
@@ -141,7 +143,8 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
     store_fixture_sql(
         home, "drop table gpu_processes; alter table gpu_samples drop column load_1m; alter "
               "table gpu_samples drop column processes_at; alter table steps drop column perplexity; drop "
-              "table inference; drop table measures; drop table classes; drop table confusion; alter table "
+              "table inference; drop table measures; drop table classes; drop table confusion; drop table "
+              "ranks; alter table "
               "early_stopping drop column metric; alter table runs drop column trained_parameters; alter "
               "table runs drop column frozen_parameters; alter table runs drop column note; alter table runs "
               "drop column best_metric; alter table runs drop column best_value; pragma "

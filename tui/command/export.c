@@ -162,9 +162,9 @@ static const char *contradiction(const struct request *request, int words)
 
 /* In the order of enum store_table. */
 #define EXPORT_TABLES                                                                                        \
-    "steps|evals|measures|classes|confusion|early_stopping|profile|memory|gpu|samples|orders|inference|"     \
-    "runs|all"
-_Static_assert(ALL == 13, "--table lists all tables, then all");
+    "steps|evals|measures|classes|confusion|early_stopping|profile|memory|ranks|gpu|samples|orders|"         \
+    "inference|runs|all"
+_Static_assert(ALL == 14, "--table lists all tables, then all");
 
 struct options {
     const char *output;

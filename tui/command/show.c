@@ -201,6 +201,23 @@ static void show_samples(struct output *o, struct show *s)
                clean_block_new(&s->arena, s->history.samples[0].text));
 }
 
+/* The slowest first: the others wait for it. */
+static void show_ranks(struct output *o, const struct show *s)
+{
+    const struct run_history *h = &s->history;
+    size_t shown = o->json || h->rank_count < ROWS_SHOWN ? h->rank_count : ROWS_SHOWN;
+    char title[64];
+    snprintf(title, sizeof title,
+             shown < h->rank_count ? "Ranks, the slowest %zu of %zu" : "Ranks, slowest first", shown,
+             h->rank_count);
+    output_list(o, "ranks", title);
+    for (size_t i = 0; i < shown; i++) {
+        output_item(o);
+        output_record(o, TABLE_RANKS, &h->ranks[i]);
+    }
+    output_list_end(o);
+}
+
 /* ---- the scores of a classifier ---- */
 
 static int class_of(const struct confusion *c, const char *label)
@@ -330,6 +347,7 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     show_stopping(&o, s);
     show_checkpoints(&o, s);
     show_traces(&o, s);
+    show_ranks(&o, s);
     show_samples(&o, s);
     show_records(&o, "orders", "Orders", TABLE_ORDERS, s->history.orders, s->history.order_count);
     show_records(&o, "events", "Events", TABLE_EVENTS, s->history.events, s->history.event_count);

@@ -129,6 +129,7 @@ NOTHING(on_sample, void *context, const struct sample_record *record)
 NOTHING(on_saving, void *context)
 NOTHING(on_checkpoint, void *context, const struct checkpoint_record *record)
 NOTHING(on_memory, void *context, const struct memory_record *record)
+NOTHING(on_rank, void *context, const struct rank_record *record)
 NOTHING(on_used, void *context, int64_t bytes)
 NOTHING(on_profile, void *context, const struct profile_record *record)
 NOTHING(on_event, void *context, const struct event_record *record)
@@ -146,6 +147,7 @@ static const struct train_observer silent = {.reserve = reserve,
                                              .safe = on_saving,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
+                                             .rank = on_rank,
                                              .used = on_used,
                                              .profile = on_profile,
                                              .event = on_event,

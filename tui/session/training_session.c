@@ -89,6 +89,11 @@ static void on_memory(void *context, const struct memory_record *record)
     writer_memory(((struct training_session *)context)->writer, record);
 }
 
+static void on_rank(void *context, const struct rank_record *record)
+{
+    writer_rank(((struct training_session *)context)->writer, record);
+}
+
 static void on_profile(void *context, const struct profile_record *record)
 {
     writer_profile(((struct training_session *)context)->writer, record);
@@ -301,6 +306,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .safe = on_safe,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
+                                             .rank = on_rank,
                                              .used = on_used,
                                              .profile = on_profile,
                                              .event = on_event,

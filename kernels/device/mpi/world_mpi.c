@@ -19,22 +19,30 @@ enum { NAP = 100000 }; /* nanoseconds */
 struct mpi {
     MPI_Comm comm;
     double patience; /* seconds without sleep */
+    struct world_meter meter;
     struct world beside;
     struct watch *watch; /* NULL: nothing is watched */
     MPI_Request requests[2 * WORLD_RANKS_MAX];
 };
 
-static void wait_for(struct mpi *mpi, int count)
+static void count(uint64_t *meter, uint64_t more)
 {
-    double start = MPI_Wtime();
+    __atomic_fetch_add(meter, more, __ATOMIC_RELAXED);
+}
+
+static void wait_for(struct mpi *mpi, int requests)
+{
+    double start = MPI_Wtime(), now = start;
     for (int done = 0;;) {
-        MPI_Testall(count, mpi->requests, &done, MPI_STATUSES_IGNORE);
-        if (done) return;
-        if (MPI_Wtime() - start < mpi->patience)
+        MPI_Testall(requests, mpi->requests, &done, MPI_STATUSES_IGNORE);
+        now = MPI_Wtime();
+        if (done) break;
+        if (now - start < mpi->patience)
             sched_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = NAP}, NULL);
     }
+    if (now > start) count(&mpi->meter.waited, (uint64_t)((now - start) * 1e9));
 }
 
 static void exchange(const struct world *world, const struct world_piece *send,
@@ -52,6 +60,7 @@ static void exchange(const struct world *world, const struct world_piece *send,
         int to = (world->rank + i) % size;
         if (send[to].bytes)
             MPI_Isend(send[to].memory, (int)send[to].bytes, MPI_BYTE, to, 0, mpi->comm, &mpi->requests[n++]);
+        count(&mpi->meter.sent, send[to].bytes);
     }
     wait_for(mpi, n);
 }
@@ -121,6 +130,8 @@ static const char *mpi_open(struct world *world)
     find_place(world);
     mpi->beside = *world;
     mpi->beside.context = beside;
+    mpi->beside.meter = &beside->meter;
+    world->meter = &mpi->meter;
     if (provided == MPI_THREAD_MULTIPLE) world->beside = &mpi->beside;
     return NULL;
 }

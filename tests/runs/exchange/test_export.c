@@ -233,6 +233,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "metric",
         "run,segment,step,phase,layer,op,calls,time_us,bytes,flops",
         "run,segment,step,category,planned_bytes,live_bytes,peak_bytes",
+        "run,segment,step,rank,host,device,step_ms,wait_ms,sent_bytes,memory_bytes",
         "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,sm_"
         "clock_mhz,process_bytes,throttle,load_1m",
         "run,segment,step,prompt,text",
@@ -264,6 +265,8 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     writer_stopping(writer,
                     &(struct stopping_record){1, 2.5, 2.25, 0, 0.01, false, 3, 3, VERDICT_STOP, "macro_f1"});
     writer_memory(writer, &(struct memory_record){1, "weights", 3, 2, 1});
+    for (int r = 0; r < 2; r++)
+        writer_rank(writer, &(struct rank_record){1, r, "ada", "cpu", 2.5, 0.25, 4096, 1 << 20});
     int64_t order;
     assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "cli", &order, &err), STATUS_OK);
     writer_order_done(writer, order, 1, "stopped");
@@ -277,7 +280,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "null from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};
-    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 2, 0, 2};
+    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 0, 2, 0, 2};
     for (int t = 0; t < TABLE_CSV_COUNT; t++) {
         struct sheet sheet = export(store, ids, 2, (enum store_table)t);
         header_is(&sheet, headers[t]);
@@ -298,6 +301,11 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
             assert_string_equal(field(&sheet, 1, 10), "stop");
         }
         if (t == TABLE_PROFILE) assert_string_equal(field(&sheet, 1, 7), "12.25");
+        if (t == TABLE_RANKS) {
+            assert_string_equal(field(&sheet, 2, 3), "1");
+            assert_string_equal(field(&sheet, 2, 4), "ada");
+            assert_string_equal(field(&sheet, 2, 7), "0.25");
+        }
         if (t == TABLE_ORDERS) {
             assert_string_equal(field(&sheet, 1, 2), "stop");
             assert_null(field(&sheet, 1, 3));

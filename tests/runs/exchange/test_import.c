@@ -115,6 +115,7 @@ static void make_run(const char *home, char id[RUN_ID_MAX])
             writer_sample(writer, &(struct sample_record){s + 1, "a second, at the same step", ""});
         }
         writer_memory(writer, &(struct memory_record){1, "weights", 3, 2, 1});
+        writer_rank(writer, &(struct rank_record){1, 2, "a, \"b\"", "cpu", 0.1, 1e-300, 9, 1 << 30});
         assert_int_equal(writer_close(writer, RUN_STOPPED, "enough", &err), STATUS_OK);
     }
     run_lock_release(&lock);
@@ -130,14 +131,13 @@ static void what_was_exported_comes_back_byte_for_byte(void **state)
 {
     (void)state;
     char home[PATH_MAX], other[PATH_MAX], id[RUN_ID_MAX], paths[TABLE_CSV_COUNT][PATH_MAX + 32];
-    const char *files[TABLE_CSV_COUNT];
+    const char *files[TABLE_CSV_COUNT], *ids[] = {id};
     struct err err = {0};
     struct import_outcome outcome;
     store_fixture_home("origin", home, sizeof home);
     store_fixture_home("copy", other, sizeof other);
     make_run(home, id);
     struct store *from = store_fixture_open(home), *to = store_fixture_open(other);
-    const char *ids[] = {id};
     for (int t = 0; t < TABLE_CSV_COUNT; t++) {
         snprintf(paths[t], sizeof paths[t], "%s/%s.csv", home, store_tables[t].csv);
         if (export_csv(from, ids, 1, (enum store_table)t, paths[t], &err)) fail_msg("%s", err.text);

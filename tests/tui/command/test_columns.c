@@ -26,6 +26,7 @@ static const struct {
     {"gpu_samples", "throttle"},
     {"gpu_samples", "processes_at"},
     {"gpu_processes", NULL},
+    {"ranks", NULL}, /* of several ranks: test_ranks.c */
     {"runs", "message"},
     {"rollup", "non_finite"},
 };

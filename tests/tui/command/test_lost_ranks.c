@@ -1,5 +1,6 @@
 /* Ranks that die or hang while several train, with the real binary and mpirun on this host: all end at once,
- * one sentence names the rank, and the run goes on from its last checkpoint. Skipped where there is no MPI.
+ * one sentence names the rank, and the run goes on from its last checkpoint. A slow rank is named, too.
+ * Skipped where there is no MPI.
  *
  * ANNEAL_TEST_KILLS: how many ranks are killed (default 4), at random moments. */
 #include <dirent.h>
@@ -126,6 +127,47 @@ static void a_rank_that_hangs_ends_all(void **state)
     }
 }
 
+static bool was_named(const char *sentence, const struct stage *s)
+{
+    char sql[200];
+    snprintf(sql, sizeof sql, "select count(*) from events where text like '%s%%'", sentence);
+    char *count = stage_query(s, sql);
+    bool named = *count != '0';
+    free(count);
+    return named;
+}
+
+/* Halts rank 1 again and again, until the run's history names it. */
+static bool slowed_rank_is_named(struct process *p, void *stage)
+{
+    pid_t pid = find_rank(stage, 1);
+    process_poll(p);
+    for (int i = 0; i < 20 && pid; i++) {
+        kill(pid, SIGSTOP);
+        usleep(20000);
+        kill(pid, SIGCONT);
+        usleep(5000);
+    }
+    return was_named("rank 1 on % computes % times as long as the others", stage);
+}
+
+static void a_rank_that_is_slow_is_named(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_need_mpi();
+    stage_open(&s, "ranks-slow");
+    struct process *p = process_start("train", s.config, "--name=slow", "--ranks=3", "--progress=json",
+                                      "--train.batch_size=48", "--checkpoint.every=0", "--eval.every=0",
+                                      "--sample.every=0", "--train.total_steps=100000000", NULL);
+    process_wait_text(p, "\"type\":\"step\"");
+    process_wait(p, slowed_rank_is_named, &s);
+    assert_false(was_named("rank 0 on", &s));
+    process_signal(p, SIGTERM);
+    assert_int_equal(process_wait_exit(p), 0);
+    process_close(p);
+}
+
 /* A run of three ranks goes on with two when one host is gone. */
 static void fewer_ranks_go_on(void **state)
 {
@@ -149,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_rank_that_dies_ends_all_and_loses_nothing, process_close_all),
         cmocka_unit_test_teardown(a_rank_that_hangs_ends_all, process_close_all),
+        cmocka_unit_test_teardown(a_rank_that_is_slow_is_named, process_close_all),
         cmocka_unit_test_teardown(fewer_ranks_go_on, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,6 +229,45 @@ static bool many_evaluations_follow_the_order(struct process *p, void *stage)
     return enough;
 }
 
+/* Every rank has a row in each report, the work and the waiting of a step take about its time, and each sends
+ * at least the gradients of the other ranks' slices. */
+static void the_store_has_a_row_for_each_rank(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_need_mpi();
+    stage_open(&s, "ranks-rows");
+    train(&s, "rows", "3", (const char *[]){"--train.batch_size=3", "--train.total_steps=60", NULL});
+    char *counts = stage_query(
+             &s, "select count(*) = 3 * count(distinct step) and count(distinct rank) = 3 and count(*) > 0"
+                 " and min(length(host)) > 0 and min(device) = 'cpu' and min(memory_bytes) > 0 from ranks"),
+         *last = stage_query(&s, "select max(step) = 60 from ranks"),
+         *sent = stage_query(&s, "select min(sent_bytes) > (select parameters from runs) * 4 / 2 from ranks"),
+         *times = stage_query(
+             &s, "select min(step_ms) > 0 and min(wait_ms) > 0 and max(abs(step_ms + wait_ms -"
+                 " (select avg(step_ms) from steps))) < (select avg(step_ms) from steps) from ranks"),
+         *page = process_output("show", "rows", NULL), *text = process_output("show", "rows", "--json", NULL),
+         *csv = process_output("export", "rows", "--table", "ranks", NULL);
+    assert_string_equal(counts, "1");
+    assert_string_equal(last, "1");
+    assert_string_equal(sent, "1");
+    assert_string_equal(times, "1");
+    assert_non_null(strstr(page, "Ranks, slowest first"));
+    assert_memory_equal(csv, "run,segment,step,rank,host,", 27);
+    json_t *show = json_loads(text, 0, NULL), *ranks = json_object_get(show, "ranks");
+    assert_int_equal(json_array_size(ranks), 3);
+    for (size_t i = 1; i < 3; i++)
+        assert_true(stage_real(json_array_get(ranks, i - 1), "step_ms") >=
+                    stage_real(json_array_get(ranks, i), "step_ms"));
+    json_decref(show);
+    train(&s, "alone", "1", (const char *[]){"--train.total_steps=5", NULL});
+    char *alone =
+        stage_query(&s, "select count(*) from ranks r join runs on id = run_id where name = 'alone'");
+    assert_string_equal(alone, "0");
+    char *const all[] = {counts, last, sent, times, page, text, csv, alone};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
 /* With a rate of 0 the weights stay. Each rank evaluates a half, so a rank that went on would change the
  * loss. */
 static void all_ranks_obey_an_order_at_the_same_step(void **state)
@@ -346,6 +385,7 @@ int main(void)
         cmocka_unit_test_teardown(any_number_of_ranks_trains_the_same_classifier, process_close_all),
         cmocka_unit_test_teardown(any_number_of_ranks_learns_the_same_answers, process_close_all),
         cmocka_unit_test_teardown(the_same_ranks_repeat_their_bits_over_resume_and_fork, process_close_all),
+        cmocka_unit_test_teardown(the_store_has_a_row_for_each_rank, process_close_all),
         cmocka_unit_test_teardown(all_ranks_obey_an_order_at_the_same_step, process_close_all),
         cmocka_unit_test_teardown(ranks_save_and_end_together, process_close_all),
         cmocka_unit_test_teardown(a_sigterm_to_mpirun_saves, process_close_all),
