@@ -119,6 +119,16 @@ static int64_t other_end(const struct run_model *model, int64_t last_step)
     return live ? steps * 2 + MODEL_SHORT_RUN / 4 : steps;
 }
 
+/* A range that begins later does not show the first step. */
+static void find_oldest_step(struct run_model *model)
+{
+    const struct series *loss = &model->series[TRACE_LOSS], *val = &model->series[TRACE_VAL];
+    if (model->first_step > 0) return;
+    int64_t oldest = loss->count ? loss->points[0].first_step : INT64_MAX;
+    if (val->count && val->points[0].first_step < oldest) oldest = val->points[0].first_step;
+    model->oldest_step = oldest == INT64_MAX ? 0 : oldest;
+}
+
 enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
                                 int64_t last_step, double decay, struct err *err)
 {
@@ -135,6 +145,7 @@ enum status run_model_set_range(struct run_model *model, struct store *store, in
     model->first_step = first_step;
     model->last_step = last_step;
     model->decay = decay;
+    if (!status) find_oldest_step(model);
     enum status smoothed = smooth_all(model, status ? NULL : err);
     return status ? status : smoothed;
 }
@@ -190,6 +201,7 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
     if (!status && model->other.id[0] && model->last_step < 0 &&
         model->info.steps > model->series[TRACE_OTHER].last_step)
         status = run_model_set_range(model, store, model->first_step, -1, model->decay, err);
+    if (!status) find_oldest_step(model);
     enum status smoothed = smooth_all(model, status ? NULL : err);
     if (status || smoothed) return status ? status : smoothed;
     return read_rows(model, store, err);

@@ -38,6 +38,7 @@ struct run_model {
     char measure[64];              /* the name of TRACE_MEASURE; "" for none */
     double decay;                  /* per step; 0: no smoothing */
     int64_t first_step, last_step; /* the range asked for; last -1: up to the newest step */
+    int64_t oldest_step;           /* the first recorded one, of training or an evaluation; 0: none yet */
 
     struct arena arena; /* holds the rows below; replaced with them */
     bool has_last;

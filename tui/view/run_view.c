@@ -8,6 +8,7 @@
 #include "tui/view/labels.h"
 #include "tui/view/run_model.h"
 #include "tui/view/workbench.h"
+#include "tui/widget/axis.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"
 
@@ -18,7 +19,8 @@ struct run_state {
     int focus; /* index of a chart */
     bool enlarged;
     bool log[CHART_COUNT];
-    bool outliers;   /* the charts are scaled to rare outliers, too */
+    bool outliers; /* the charts are scaled to rare outliers, too */
+    bool log_steps;
     bool perplexity; /* the chart of the loss shows exp(loss); else the model's measure, if any */
     int64_t cursor;  /* step; -1: none, follow the newest */
     int64_t span;    /* steps shown; 0: the whole run */
@@ -27,6 +29,19 @@ struct run_state {
     size_t sample;   /* 0: the newest; of a classifier: the first class shown */
     int64_t order;   /* id of the last order sent until it takes effect; 0: none */
 };
+
+static bool is_set(const struct workbench *workbench, const char *key)
+{
+    const char *value = settings_get(&workbench->settings, key);
+    return value && strcmp(value, "yes") == 0;
+}
+
+/* Changes a choice and remembers it. */
+static void toggle(struct workbench *workbench, const char *key, bool *choice)
+{
+    *choice = !*choice;
+    settings_set(&workbench->settings, key, *choice ? "yes" : "no");
+}
 
 static enum status run_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
@@ -37,8 +52,8 @@ static enum status run_open(struct workbench *workbench, void *opaque, const cha
     if (workbench->compared[0] &&
         run_model_compare(&state->model, workbench->store, workbench->compared, &gone))
         workbench->compared[0] = '\0';
-    const char *outliers = settings_get(&workbench->settings, "run.outliers");
-    state->outliers = outliers && strcmp(outliers, "yes") == 0;
+    state->outliers = is_set(workbench, "run.outliers");
+    state->log_steps = is_set(workbench, "run.log_steps");
     state->cursor = state->end = -1;
     memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
     return STATUS_OK;
@@ -52,19 +67,19 @@ static void run_close(void *opaque)
 /* The range of steps in the charts. */
 static void visible_range(const struct run_state *state, int64_t *first, int64_t *last)
 {
-    int64_t newest = run_model_newest_step(&state->model);
-    if (newest < 1) newest = 1;
-    *first = 0;
+    int64_t newest = run_model_newest_step(&state->model), oldest = state->model.oldest_step;
+    if (newest < oldest + 1) newest = oldest + 1;
+    *first = oldest;
     *last = newest;
     if (state->span <= 0) {
         /* during training the end advances a few columns at a time: curves stand still in between */
         int64_t leap = 1;
-        while (leap * 96 < newest) leap *= 2;
+        while (leap * 96 < newest - oldest) leap *= 2;
         if (label_is_live(state->model.info.status)) *last = (newest + leap - 1) / leap * leap;
         return;
     }
     *last = state->end < 0 ? newest : state->end;
-    *first = *last - state->span > 0 ? *last - state->span : 0;
+    *first = *last - state->span > oldest ? *last - state->span : oldest;
 }
 
 /* Reads the series again if the range on the screen needs another resolution. */
@@ -154,6 +169,7 @@ static void draw_chart(struct run_state *state, struct grid *grid, struct rect a
                           .zero = kinds[which].zero,
                           .least_span = kinds[which].least_span,
                           .log = state->log[which],
+                          .log_steps = state->log_steps,
                           .outliers = state->outliers,
                           .focused = which == state->focus,
                           .ended = !label_is_live(model->info.status),
@@ -203,7 +219,9 @@ static void place_cursor(struct workbench *workbench, struct run_state *state, i
 {
     int64_t first, last, newest = run_model_newest_step(&state->model);
     visible_range(state, &first, &last);
-    state->cursor = step < 0 ? 0 : step > newest ? newest : step;
+    state->cursor = step < state->model.oldest_step ? state->model.oldest_step
+                    : step > newest                 ? newest
+                                                    : step;
     if (state->span <= 0 || (state->cursor >= first && state->cursor <= last)) return;
     int64_t end =
         state->cursor < first ? state->cursor + state->span * 3 / 4 : state->cursor + state->span / 4;
@@ -217,10 +235,16 @@ static void move_cursor(struct workbench *workbench, struct run_state *state, in
     int64_t first, last, newest = run_model_newest_step(&state->model);
     if (newest < 0) return;
     visible_range(state, &first, &last);
-    int64_t column = state->plot_w > 1 ? (last - first) / (state->plot_w - 1) : 1;
-    if (column < 1) column = 1;
-    int64_t from = state->cursor < 0 ? (direction < 0 ? last : first) : state->cursor + direction * column;
-    place_cursor(workbench, state, from);
+    int64_t to = direction < 0 ? last : first;
+    if (state->cursor >= 0) {
+        struct axis axis = {0};
+        axis_init_steps(&axis, (double)first, (double)last, state->log_steps, 1);
+        double column = state->plot_w > 1 ? 1.0 / (state->plot_w - 1) : 1;
+        double at = axis_position(&axis, fmax((double)state->cursor, axis.lo)) + direction * column;
+        to = (int64_t)floor(axis_value(&axis, fmin(fmax(at, -1), 2)) + 0.5);
+        if (to == state->cursor || (to < state->cursor) != (direction < 0)) to = state->cursor + direction;
+    }
+    place_cursor(workbench, state, to);
 }
 
 /* Moves the cursor to an event and shows its sentence. Without a cursor the next event is the first. */
@@ -242,11 +266,12 @@ static void zoom(struct workbench *workbench, struct run_state *state, enum acti
     int64_t span = action == ACTION_ZOOM_IN ? (last - first) / 2 : (last - first) * 2;
     if (span < 8) span = 8;
     int64_t end = state->cursor + span / 2;
-    bool all = action == ACTION_ZOOM_ALL || span >= newest;
+    int64_t oldest = state->model.oldest_step;
+    bool all = action == ACTION_ZOOM_ALL || span >= newest - oldest;
     if (all || (state->cursor >= 0 && end > newest))
         state->end = -1;
     else if (state->cursor >= 0)
-        state->end = end < span ? span : end;
+        state->end = end < oldest + span ? oldest + span : end;
     state->span = all ? 0 : span;
     refine(workbench, state, true);
 }
@@ -288,8 +313,9 @@ static void go_back(struct workbench *workbench, struct run_state *state)
 /* Moves the cursor to the first step, or removes it to follow the newest. */
 static void go_to_end(struct workbench *workbench, struct run_state *state, bool newest)
 {
-    state->cursor = newest ? -1 : 0;
-    if (newest || state->span > 0) state->end = newest ? -1 : state->span;
+    int64_t oldest = state->model.oldest_step;
+    state->cursor = newest ? -1 : oldest;
+    if (newest || state->span > 0) state->end = newest ? -1 : oldest + state->span;
     refine(workbench, state, false);
 }
 
@@ -332,9 +358,11 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_LOG:
         state->log[state->focus] = !state->log[state->focus];
         break;
+    case ACTION_LOG_STEPS:
+        toggle(workbench, "run.log_steps", &state->log_steps);
+        break;
     case ACTION_OUTLIERS:
-        state->outliers = !state->outliers;
-        settings_set(&workbench->settings, "run.outliers", state->outliers ? "yes" : "no");
+        toggle(workbench, "run.outliers", &state->outliers);
         workbench_say(workbench, state->outliers ? "the charts show all values"
                                                  : "rare outliers are marked at the edge");
         break;

@@ -105,8 +105,7 @@ static void log_ticks(struct axis *axis, int max_ticks)
                 break;
             }
             axis->tick[axis->count] = value;
-            format_tick(value, value < 0.01 ? decade : fmin(decade, 1), value, axis->label[axis->count++],
-                        AXIS_LABEL_MAX);
+            format_tick(value, decade, value, axis->label[axis->count++], AXIS_LABEL_MAX);
         }
     }
 }
@@ -125,25 +124,29 @@ static void set_range(struct axis *axis, double lo, double hi)
     *axis = (struct axis){.lo = lo - around, .hi = hi + around};
 }
 
-void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks)
+static void init(struct axis *axis, double lo, double hi, bool log, int max_ticks, double least_step)
 {
     log = log && hi > 0 && lo <= hi;
     if (log && lo <= 0) lo = hi * 1e-6;
     set_range(axis, lo, hi);
+    if (axis->hi - axis->lo < least_step) axis->hi = axis->lo + least_step;
     axis->log = log && axis->lo > 0;
     max_ticks = max_ticks < 1 ? 1 : max_ticks > AXIS_TICKS_MAX ? AXIS_TICKS_MAX : max_ticks;
     if (axis->log) log_ticks(axis, max_ticks);
     if (axis->count < 2) { /* less than a decade: linear ticks are clearer */
         axis->count = 0;
-        linear_ticks(axis, max_ticks, 0);
+        linear_ticks(axis, max_ticks, least_step);
     }
 }
 
-void axis_init_steps(struct axis *axis, double lo, double hi, int max_ticks)
+void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks)
 {
-    set_range(axis, lo, hi);
-    if (axis->hi - axis->lo < 1) axis->hi = axis->lo + 1;
-    linear_ticks(axis, max_ticks < 1 ? 1 : max_ticks > AXIS_TICKS_MAX ? AXIS_TICKS_MAX : max_ticks, 1);
+    init(axis, lo, hi, log, max_ticks, 0);
+}
+
+void axis_init_steps(struct axis *axis, double lo, double hi, bool log, int max_ticks)
+{
+    init(axis, log ? fmax(lo, 1) : lo, log ? fmax(hi, 1) : hi, log, max_ticks, 1);
 }
 
 double axis_position(const struct axis *axis, double value)
@@ -152,4 +155,10 @@ double axis_position(const struct axis *axis, double value)
     if (!axis->log) return (value - axis->lo) / (axis->hi - axis->lo);
     if (value <= 0) return NAN;
     return (log10(value) - log10(axis->lo)) / (log10(axis->hi) - log10(axis->lo));
+}
+
+double axis_value(const struct axis *axis, double position)
+{
+    if (!axis->log) return axis->lo + position * (axis->hi - axis->lo);
+    return axis->lo * pow(axis->hi / axis->lo, position);
 }

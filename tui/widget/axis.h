@@ -20,11 +20,13 @@ struct axis {
  * range; replaces a reversed or non-finite one with [0, 1]; a log axis needs hi > 0. */
 void axis_init(struct axis *axis, double lo, double hi, bool log, int max_ticks);
 
-/* axis_init for whole numbers (steps). */
-void axis_init_steps(struct axis *axis, double lo, double hi, int max_ticks);
+/* axis_init for whole numbers (steps); a log axis begins at 1 or later. */
+void axis_init_steps(struct axis *axis, double lo, double hi, bool log, int max_ticks);
 
 /* The place of `value`: 0 at lo, 1 at hi, outside beyond; NaN for NaN, and for values <= 0 on a log axis. */
 double axis_position(const struct axis *axis, double value);
+/* The value at a place: the inverse of axis_position. */
+double axis_value(const struct axis *axis, double position);
 
 /* Four significant digits in at most 8 columns: "3.124", "12.3k", "3.00e-4", "NaN", "-inf". Returns buf. */
 char *axis_format(double value, char *buf, size_t size);

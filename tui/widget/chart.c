@@ -149,8 +149,9 @@ static void count_outliers(struct drawing *d)
 
 static int dot_x(const struct drawing *d, double step)
 {
-    double at = axis_position(&d->x, step) * (d->dot_columns - 1);
-    return (int)lround(fmin(fmax(at, -1), (double)d->dot_columns));
+    double least = d->x.log ? 0 : -1; /* logarithms leave no room before the first step */
+    double at = axis_position(&d->x, step) * (d->dot_columns - 1); /* NaN: before it */
+    return (int)lround(fmin(fmax(at, least), (double)d->dot_columns));
 }
 
 static int dot_y(const struct drawing *d, double value)
@@ -487,7 +488,8 @@ static bool init_values(struct drawing *d)
 
 static void draw_plot(struct drawing *d, bool any)
 {
-    axis_init_steps(&d->x, (double)d->chart->first_step, (double)d->chart->last_step, d->plot.w / 10);
+    axis_init_steps(&d->x, (double)d->chart->first_step, (double)d->chart->last_step, d->chart->log_steps,
+                    d->plot.w / 10);
     if (!any) {
         const char *text = d->chart->trace[0].count ? "no finite value in this range"
                            : d->chart->ended        ? "not recorded"

@@ -37,6 +37,7 @@ struct chart {
     struct chart_trace trace[CHART_TRACES_MAX];
     int trace_count;
     int64_t first_step, last_step; /* the visible range */
+    bool log_steps;                /* logarithmic steps; step 0 lies at step 1 */
     bool exponential;              /* shows exp of the values, and of `best` */
     bool log;                      /* logarithmic values, where possible */
     bool

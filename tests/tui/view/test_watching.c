@@ -305,9 +305,9 @@ static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **stat
     workbench_key(workbench, K_LEFT);                  /* comes in at the newest step */
     headless_expect(workbench, 80, 24, 80, "loss @480");
     workbench_key(workbench, K_LEFT);
-    headless_expect(workbench, 80, 24, 80, "loss @474");
+    headless_expect(workbench, 80, 24, 80, "loss @473");
     headless_type(workbench, "hl");
-    headless_expect(workbench, 80, 24, 80, "loss @474");
+    headless_expect(workbench, 80, 24, 80, "loss @473");
     headless_type(workbench, "lll"); /* no further than the newest */
     headless_expect(workbench, 80, 24, 80, "loss @480");
     headless_type(workbench, "f");
@@ -315,6 +315,14 @@ static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **stat
     headless_expect(workbench, 80, 24, 80, "loss @0");
     headless_type(workbench, "h");
     headless_expect(workbench, 80, 24, 80, "loss @0");
+    headless_type(workbench, "X"); /* logarithmic: of the first steps each is a column or more */
+    headless_expect(workbench, 80, 24, 80, "loss @0");
+    assert_string_equal(axis_of(workbench), "1 3 10 30 100 300");
+    workbench_key(workbench, K_RIGHT);
+    headless_expect(workbench, 80, 24, 80, "loss @1");
+    workbench_key(workbench, K_RIGHT);
+    headless_expect(workbench, 80, 24, 80, "loss @2");
+    headless_type(workbench, "X");
     headless_type(workbench, "f+++"); /* 420 … 480 */
     headless_expect(workbench, 80, 24, 80, "━ train");
     assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
@@ -330,6 +338,30 @@ static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **stat
     headless_type(workbench, "n"); /* and to the one at the end, where the window follows */
     headless_expect(workbench, 80, 24, 80, "loss @480");
     assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
+    workbench_close(workbench);
+}
+
+static void charts_begin_at_the_first_recorded_step(void **state)
+{
+    (void)state;
+    static const struct fill fork = {
+        .name = "fork", .total_steps = 1200, .spike_step = -1, .keep_alive = true, .status = RUN_FINISHED};
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("fork", home, sizeof home);
+    fill_run(home, &fork, &run);
+    struct workbench *workbench = headless_open(home, "fork");
+    follow_again(workbench, &run, &fork, 1000, 1100);
+    fill_end(&run, RUN_FINISHED, "");
+    workbench_tick(workbench, clock_wall());
+    headless_type(workbench, "z");
+    assert_string_equal(axis_of(workbench), "1000 1020 1040 1060 1080");
+    workbench_key(workbench, K_HOME);
+    headless_expect(workbench, 80, 24, 80, "loss @1000");
+    headless_type(workbench, "h");
+    headless_expect(workbench, 80, 24, 80, "loss @1000");
+    headless_type(workbench, "+"); /* around the cursor, but not before the first step */
+    assert_string_equal(axis_of(workbench), "1000 1010 1020 1030 1040");
     workbench_close(workbench);
 }
 
@@ -444,6 +476,7 @@ int main(void)
         cmocka_unit_test(an_order_is_reported_when_it_has_taken_effect),
         cmocka_unit_test(every_order_asks_for_what_its_key_says),
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
+        cmocka_unit_test(charts_begin_at_the_first_recorded_step),
         cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
         cmocka_unit_test(a_resume_asks_with_steps_as_the_view_writes_them),
         cmocka_unit_test(a_greeting_stays_until_a_key_or_for_a_minute),

@@ -109,6 +109,23 @@ static void an_event_is_marked_above_its_step_while_that_is_shown(void **state)
                                  "       0                100\n");
 }
 
+static void logarithmic_steps_spread_the_beginning(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i <= 1000; i++) scene->points[i] = point(i, i < 1 ? 0 : log10(i));
+    scene->chart.trace[0].count = 1001;
+    scene->chart.last_step = 1000;
+    scene->chart.log_steps = true;
+    draw(scene, 47, 7);
+    assert_picture(&scene->grid, " loss 3.000 ───────────────────────────────────\n"
+                                 "      │                                ⣀⣀⣠⠤⠴⠒⠚⠉\n"
+                                 "     2┤ ·   ·   ·   ·   ·   ·  ⣀⣀⡤⠤⠖⠒⠋⠉⠁·   ·\n"
+                                 "      │                ⣀⣠⠤⠤⠒⠒⠋⠉⠁\n"
+                                 "      │       ⢀⣀⡠⠤⠔⠒⠊⠉⠉\n"
+                                 "     0┤⣀⠤⠤⠒⠒⠊⠉⠁ ·   ·   ·   ·   ·   ·   ·   ·\n"
+                                 "       1           10           100        1000\n");
+}
+
 static void a_ramp_in_half_blocks(void **state)
 {
     struct scene *scene = *state;
@@ -521,6 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_ramp_in_braille),
         TEST(an_event_is_marked_above_its_step_while_that_is_shown),
+        TEST(logarithmic_steps_spread_the_beginning),
         TEST(a_ramp_in_half_blocks),
         TEST(a_ramp_in_ascii),
         TEST(an_empty_chart_waits),

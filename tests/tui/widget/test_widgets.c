@@ -169,10 +169,29 @@ static void tick_labels_are_short(void **state)
     assert_labels(&axis, "11k 12k 13k 14k");
     axis_init(&axis, 0.02, 30, true, 8);
     assert_labels(&axis, "0.03 0.1 0.3 1 3 10 30");
-    axis_init_steps(&axis, 0, 3, 10);
+    axis_init_steps(&axis, 0, 3, false, 10);
     assert_labels(&axis, "0 1 2 3");
-    axis_init_steps(&axis, 0, 50000, 6);
+    axis_init_steps(&axis, 0, 50000, false, 6);
     assert_labels(&axis, "0 10k 20k 30k 40k 50k");
+    axis_init_steps(&axis, 0, 200000, true, 8);
+    assert_labels(&axis, "1 10 100 1000 10k 100k");
+    axis_init_steps(&axis, 1200, 1900, true, 4); /* no decade */
+    assert_labels(&axis, "1200 1400 1600 1800");
+}
+
+static void every_place_on_an_axis_has_a_value(void **state)
+{
+    (void)state;
+    static const double ranges[][2] = {{0, 1}, {0, 1e6}, {7, 7}, {1000, 200000}, {1e6, 1e18}};
+    for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+        for (int log = 0; log < 2; log++) {
+            struct axis axis;
+            axis_init_steps(&axis, ranges[r][0], ranges[r][1], log, 6);
+            assert_float_equal(axis_value(&axis, 0), axis.lo, 1e-9 * axis.lo);
+            for (int i = 0; i <= 100; i++)
+                assert_float_equal(axis_position(&axis, axis_value(&axis, i / 100.0)), i / 100.0, 1e-9);
+        }
+    }
 }
 
 static void numbers_have_four_digits_and_say_what_is_not_finite(void **state)
@@ -479,6 +498,7 @@ int main(void)
         cmocka_unit_test(control_characters_never_reach_a_cell),
         cmocka_unit_test(ticks_are_round_rising_and_inside),
         cmocka_unit_test(tick_labels_are_short),
+        cmocka_unit_test(every_place_on_an_axis_has_a_value),
         cmocka_unit_test(numbers_have_four_digits_and_say_what_is_not_finite),
         cmocka_unit_test(gauge_is_full_only_at_one_and_empty_only_at_zero),
         cmocka_unit_test(sparkline_shows_a_spike_of_one_step),
