@@ -28,7 +28,7 @@ enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED,
     A(NEXT_QUANTITY) A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
     A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
     A(MARK) A(MARK_ALL) A(TAGS) A(NOTE) A(RENAME) A(ARCHIVE) A(UNDO) A(COLUMNS) A(SORT_BY) A(TOGGLE) A(COMPLETE)      \
-    A(EARLIER) A(LATER) A(LOG_STEPS) A(OUTLIERS) A(NO)
+    A(EARLIER) A(LATER) A(LOG_STEPS) A(PAN_LEFT) A(PAN_RIGHT) A(OUTLIERS) A(NO)
 
 /* Contexts in which keys have meanings, and their help titles. */
 #define CONTEXTS(C)                                                                                       \

@@ -276,6 +276,22 @@ static void zoom(struct workbench *workbench, struct run_state *state, enum acti
     refine(workbench, state, true);
 }
 
+/* Moves the window by half its steps; the cursor stays at its step. */
+static void pan(struct workbench *workbench, struct run_state *state, bool earlier)
+{
+    int64_t newest = run_model_newest_step(&state->model), first, last;
+    visible_range(state, &first, &last);
+    if (state->span <= 0) {
+        workbench_say(workbench, "all steps are shown; + zooms in");
+        return;
+    }
+    int64_t end = earlier ? last - state->span / 2 : last + state->span / 2;
+    int64_t least = state->model.oldest_step + state->span;
+    if (end < least) end = least;
+    state->end = end >= newest ? -1 : end;
+    refine(workbench, state, false);
+}
+
 static void cycle_smoothing(struct workbench *workbench, struct run_state *state)
 {
     struct run_model *model = &state->model;
@@ -354,6 +370,10 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_ZOOM_OUT:
     case ACTION_ZOOM_ALL:
         zoom(workbench, state, action);
+        break;
+    case ACTION_PAN_LEFT:
+    case ACTION_PAN_RIGHT:
+        pan(workbench, state, action == ACTION_PAN_LEFT);
         break;
     case ACTION_LOG:
         state->log[state->focus] = !state->log[state->focus];

@@ -341,6 +341,28 @@ static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **stat
     workbench_close(workbench);
 }
 
+static void a_zoomed_window_moves_between_the_first_step_and_the_newest(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("pan", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "zH"); /* nothing lies before the whole run */
+    headless_expect(workbench, 80, 24, 80, "all steps are shown");
+    headless_type(workbench, "+++"); /* 420 … 480 */
+    headless_expect(workbench, 80, 24, 80, "━ train");
+    headless_type(workbench, "H"); /* 390 … 450 */
+    assert_string_equal(axis_of(workbench), "390 400 410 420 430 440 450");
+    assert_true(curve_reaches_the_end(workbench));
+    headless_type(workbench, "L");
+    assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
+    headless_type(workbench, "L");
+    assert_string_equal(axis_of(workbench), "420 430 440 450 460 470 480");
+    for (int i = 0; i < 20; i++) headless_type(workbench, "H");
+    assert_string_equal(axis_of(workbench), "0 10 20 30 40 50 60");
+    workbench_close(workbench);
+}
+
 static void charts_begin_at_the_first_recorded_step(void **state)
 {
     (void)state;
@@ -476,6 +498,7 @@ int main(void)
         cmocka_unit_test(an_order_is_reported_when_it_has_taken_effect),
         cmocka_unit_test(every_order_asks_for_what_its_key_says),
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
+        cmocka_unit_test(a_zoomed_window_moves_between_the_first_step_and_the_newest),
         cmocka_unit_test(charts_begin_at_the_first_recorded_step),
         cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
         cmocka_unit_test(a_resume_asks_with_steps_as_the_view_writes_them),
