@@ -121,6 +121,9 @@ struct memory_record {
     int64_t planned_bytes, live_bytes, peak_bytes;
 };
 
+/* A rank is slow when its step_ms is so many times the median of all ranks. */
+#define RANK_SLOW 1.5
+
 /* One rank of several, over the steps since the last such record. */
 struct rank_record {
     int64_t step; /* steps done */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static const double SLOW = 1.5, EVEN = 1.25; /* times the median */
+static const double EVEN = 1.25; /* times the median */
 
 enum status paces_open(struct paces *paces, int ranks, struct err *err)
 {
@@ -49,7 +49,7 @@ int paces_judge(struct paces *paces, double *times)
     double median = paces->sorted[(n - 1) / 2];
     for (int r = 0; r < n; r++) {
         struct pace_history *h = &paces->of[r];
-        h->slow = h->computing > SLOW * median ? h->slow + 1 : 0;
+        h->slow = h->computing > RANK_SLOW * median ? h->slow + 1 : 0;
         h->even = h->computing < EVEN * median ? h->even + 1 : 0;
         if (h->even >= PACE_LASTING) h->named = false;
         if (h->named || h->slow < PACE_LASTING || found >= 0) continue;

@@ -2,9 +2,9 @@
  *
  * Every rank counts its own steps; rank 0 receives the counts of all with the facts of a decision
  * (trainer_run.c), and makes a record of each rank from what was added since the last report. A rank is slow
- * when PACE_LASTING reports in a row it computes longer than 1.5 times the median of all ranks (of two ranks:
- * than the other one). It is named once, and again only after as many reports below 1.25 times. Pure: no
- * clock, no store; nothing is allocated after paces_open. */
+ * when PACE_LASTING reports in a row it computes longer than RANK_SLOW times the median of all ranks (of two
+ * ranks: than the other one). It is named once, and again only after as many reports below 1.25 times. Pure:
+ * no clock, no store; nothing is allocated after paces_open. */
 #ifndef ANNEAL_CORE_TRAIN_PACE_H
 #define ANNEAL_CORE_TRAIN_PACE_H
 

@@ -95,6 +95,9 @@ int panel_draw_sample(struct grid *grid, struct rect area, const struct run_mode
  * title and a line of headings. *first: the first class shown, which is lowered where blank rows would follow
  * the last one. Returns the number of rows used. */
 int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model, size_t *first);
+/* Draws a row for each of several ranks, as many as fit, below a title and a line of headings. Returns the
+ * number of rows used. */
+int panel_draw_ranks(struct grid *grid, struct rect area, const struct run_model *model);
 /* Draws whole sentences, wrapped, newest first, as many as fit. Returns the number of rows used. */
 int panel_draw_events(struct grid *grid, struct rect area, const struct run_model *model);
 /* "@100 the loss rose". Returns buf. */

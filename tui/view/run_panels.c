@@ -196,6 +196,31 @@ int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_m
     return area.y - top;
 }
 
+int panel_draw_ranks(struct grid *grid, struct rect area, const struct run_model *model)
+{
+    enum { HOST = 16 };
+    const struct run_history *h = &model->history;
+    char detail[64];
+    int top = area.y;
+    if (area.h < 3) return 0;
+    snprintf(detail, sizeof detail, "@%" PRId64 "  slowest first", h->ranks[0].step);
+    grid_title(grid, &area, "ranks", detail);
+    grid_line(grid, &area, STYLE_DIM, 0, "%4s %*s %10s %10s %11s %11s", "rank", -HOST, "host", "works ms",
+              "waits ms", "sent", "memory");
+    double median = h->ranks[h->rank_count / 2].step_ms;
+    for (size_t i = 0; i < h->rank_count && area.h > 0; i++) {
+        const struct rank_record *r = &h->ranks[i];
+        enum style style = r->step_ms > RANK_SLOW * median ? STYLE_WARN : STYLE_TEXT;
+        grid_text(grid, area.x + 6, area.y, HOST, style, 0, r->host);
+        struct rect left = {area.x, area.y, 6, 1}, right = {area.x + 5 + HOST, area.y, area.w - 5 - HOST, 1};
+        grid_line(grid, &left, style, 0, "%4d", r->rank);
+        grid_line(grid, &right, style, 0, " %10.2f %10.2f %11s %11s", r->step_ms, r->wait_ms,
+                  TEXT_BYTES(r->sent_bytes), TEXT_BYTES(r->memory_bytes));
+        rect_skip(&area, 1);
+    }
+    return area.y - top;
+}
+
 /* Writes the step once, even if the message begins with it. */
 char *panel_event_text(const struct event_record *event, char *buf, size_t size)
 {

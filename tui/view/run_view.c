@@ -12,6 +12,7 @@
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"
 
+enum { TEXT_ROWS = 4 }; /* of a sample below the ranks */
 enum { CHART_LOSS, CHART_LR, CHART_GRAD, CHART_SPEED, CHART_COUNT };
 
 struct run_state {
@@ -192,13 +193,26 @@ static void draw_chart(struct run_state *state, struct grid *grid, struct rect a
     chart_draw(grid, area, &chart);
 }
 
+/* Leaves `others` rows of the area if it can, but takes enough for the slowest rank. */
+static void draw_ranks(struct grid *grid, struct rect *area, const struct run_model *model, int rows,
+                       int others)
+{
+    enum { LEAST = 3 };
+    int most = area->h - others > area->h / 2 ? area->h - others : area->h / 2;
+    if (most < LEAST) most = LEAST;
+    struct rect ranks = {area->x, area->y, area->w, rows < most ? rows : most};
+    if (ranks.h <= area->h) rect_skip(area, panel_draw_ranks(grid, ranks, model));
+}
+
 static void run_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct run_state *state = opaque;
     const struct run_model *model = &state->model;
     struct run_layout layout;
-    int classes = (int)model->history.class_count;
-    layout_run(grid->w, grid->h, state->enlarged, classes ? 2 + classes : 0, &layout);
+    int classes = (int)model->history.class_count, text = classes ? 2 + classes : 0,
+        ranks = model->history.rank_count > 1 ? 2 + (int)model->history.rank_count : 0;
+    if (ranks && !text) text = TEXT_ROWS;
+    layout_run(grid->w, grid->h, state->enlarged, ranks + text, &layout);
     workbench_hint(workbench, model->info.status);
     panel_draw_header(grid, layout.header, model, workbench->now);
     for (int c = 0; c < layout.chart_count; c++) {
@@ -206,6 +220,7 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
             layout.chart_count == 1 || (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS);
         draw_chart(state, grid, layout.chart[c], focused ? state->focus : c);
     }
+    if (ranks) draw_ranks(grid, &layout.sample, model, ranks, text);
     int used = classes ? panel_draw_confusion(grid, layout.sample, model, &state->sample)
                        : panel_draw_sample(grid, layout.sample, model, state->sample);
     if (layout.events.h > 0)

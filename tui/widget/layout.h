@@ -17,7 +17,7 @@ struct run_layout {
     struct rect header;               /* name, progress, numbers */
     struct rect chart[LAYOUT_CHARTS]; /* slot 0 is the loss, unless one chart is enlarged into slot 0 */
     int chart_count;                  /* 1: the focused one; 2: loss and the focused one; 4: all */
-    struct rect sample;               /* the newest text, or the classes of a classifier */
+    struct rect sample; /* the newest text, or the classes of a classifier; above it the ranks */
     struct rect events;
     struct rect side; /* details; only on wide screens */
 };

@@ -127,6 +127,31 @@ static void a_classifier_shows_its_confusion_instead_of_samples(void **state)
     workbench_close(workbench);
 }
 
+static void several_ranks_are_listed_slowest_first(void **state)
+{
+    (void)state;
+    char home[1024];
+    fill_five_hundred("ranks", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect_not(workbench, 120, 40, "slowest first"); /* one rank has none */
+    store_fixture_sql(
+        home, "insert into ranks(run_id, segment, step, rank, host, device, step_ms, wait_ms, sent_bytes,"
+              " memory_bytes) select id, 1, 300, 0, 'former', 'cpu', 99, 1, 1, 1 from runs union all"
+              " select id, 1, 400, 0, 'ada', 'cpu', 2.5, 6, 1048576, 2097152 from runs union all"
+              " select id, 1, 400, 1, 'grace', 'cpu', 7.5, 1, 1048576, 2097152 from runs union all"
+              " select id, 1, 400, 2, 'emmy', 'cpu', 2.25, 6.25, 1048576, 2097152 from runs");
+    workbench_tick(workbench, workbench->now + 1);
+    headless_expect(workbench, 120, 40, 120, "ranks @400 slowest first");
+    headless_expect(workbench, 120, 40, 120, "1 grace 7.50 1.00 1.0 MiB 2.0 MiB");
+    headless_expect(workbench, 120, 40, 120, "0 ada 2.50 6.00");
+    headless_expect(workbench, 120, 40, 120, "2 emmy 2.25");
+    headless_expect_not(workbench, 120, 40, "former");
+    headless_expect(workbench, 120, 40, 120, " sample");
+    headless_expect(workbench, 80, 24, 80, "1 grace 7.50"); /* where there is room for one alone */
+    headless_expect_not(workbench, 80, 24, "ada");
+    workbench_close(workbench);
+}
+
 static void classes_that_have_no_room_are_reached_with_keys(void **state)
 {
     (void)state;
@@ -443,6 +468,7 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_classifier_shows_its_confusion_instead_of_samples),
+        cmocka_unit_test(several_ranks_are_listed_slowest_first),
         cmocka_unit_test(classes_that_have_no_room_are_reached_with_keys),
         cmocka_unit_test(each_chart_has_its_own_focus_scale_and_size),
         cmocka_unit_test(the_chart_of_the_loss_shows_perplexity_on_request),
