@@ -70,14 +70,7 @@ static bool is_of_evaluations(enum metric metric)
     return metric >= METRIC_VAL_LOSS;
 }
 
-/* The rows of steps ?2..?3 that count, as table_history selects them, in their order. The first step of a
- * newer segment ends an older one; it is looked up once per segment rather than for each row. */
-static const char *const steps_that_count =
-    "from segments g cross join steps t on t.run_id = ?1 and t.segment = g.segment and t.step >= ?2 and"
-    " t.step < min(?3 + 1, ifnull((select min(l.first_step) from segments l where l.run_id = ?1 and"
-    " l.segment > g.segment), ?3 + 1)) where g.run_id = ?1 order by g.segment, t.step";
-
-/* Reads the rows of steps first..last that count. */
+/* Reads the rows of steps first..last that count (table.h). */
 static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
 {
     enum metric metric = reader->series->metric;
@@ -87,15 +80,16 @@ static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
     char sql[TABLE_HISTORY_MAX + 240], from[TABLE_HISTORY_MAX];
     sqlite3_stmt *select;
     bool row;
-    if (!is_of_evaluations(metric))
-        snprintf(sql, sizeof sql, "select t.step, t.%s, t.nan & %d %s", column->name, column->null,
-                 steps_that_count);
-    else /* with the list of segments SQLite can look up each one's steps by number */
-        snprintf(sql, sizeof sql,
-                 "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
-                 " run_id = ?1) and t.step between ?2 and ?3 %s order by t.segment, t.step",
-                 column->name, column->null, table_history(measure ? TABLE_MEASURES : TABLE_EVALS, from),
-                 measure ? "and t.name = ?4" : "");
+    /* with the list of segments SQLite can look up each one's steps by number */
+    snprintf(sql, sizeof sql,
+             "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
+             " run_id = ?1) and t.step between ?2 and ?3 %s order by t.segment, t.step",
+             column->name, column->null,
+             table_history(measure                     ? TABLE_MEASURES
+                           : metric == METRIC_VAL_LOSS ? TABLE_EVALS
+                                                       : TABLE_STEPS,
+                           from),
+             measure ? "and t.name = ?4" : "");
     enum status status =
         measure ? store_query(reader->store, &select, reader->err, sql, "siis", reader->run_id, first, last,
                               reader->series->measure)
