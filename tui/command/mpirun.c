@@ -17,15 +17,22 @@
 
 extern char **environ;
 
-/* More ranks than cores are allowed, and each finds its share of the cores itself. */
+/* More ranks than cores are allowed, each finds its share of the cores itself, and Open MPI 4 says
+ * nothing. */
 static void set_environment(void)
 {
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
-    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
-    setenv("OMPI_MCA_orte_execute_quiet", "1", 0);
-    if (geteuid() != 0) return;
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+    static const char *const settings[][2] = {
+        {"OMPI_MCA_rmaps_base_oversubscribe", "1"}, /* Open MPI 4 */
+        {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+        {"OMPI_MCA_orte_execute_quiet", "1"},
+        {"OMPI_MCA_btl", "^tcp"},                                    /* all ranks are on this host */
+        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}, /* 5 */
+        {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+    size_t count = sizeof settings / sizeof *settings;
+    if (geteuid() != 0) count -= 2;
+    for (size_t i = 0; i < count; i++) setenv(settings[i][0], settings[i][1], 0);
 }
 
 /* In a process group of its own, with nothing to read and no signal blocked. */

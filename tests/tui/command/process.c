@@ -374,3 +374,12 @@ void process_expect_sentence(const struct process *p, const char *sentence)
     if (one_line && strncmp(text, "anneal: ", 8) == 0 && strstr(text, sentence)) return;
     fail_msg("%s: standard error is not one line with \"%s\" but:\n%s", p->command, sentence, text);
 }
+
+void process_expect_said_once(const struct process *p, const char *sentence)
+{
+    static const char begin[] = "\nanneal: ";
+    const char *text = p->err.text, *said = strncmp(text, begin + 1, 8) == 0 ? text : strstr(text, begin);
+    const char *end = said ? strchr(said + 1, '\n') : NULL, *found = said ? strstr(said, sentence) : NULL;
+    if (found && end && found < end && !strstr(end, begin)) return;
+    fail_msg("%s: standard error does not say once \"%s\" but:\n%s", p->command, sentence, text);
+}

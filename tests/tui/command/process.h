@@ -59,5 +59,7 @@ struct process *process_run(int status, const char *argument, ...) __attribute__
 char *process_output(const char *argument, ...) __attribute__((sentinel));
 /* Fails the test unless standard error is exactly one line "anneal: ..." that contains `sentence`. */
 void process_expect_sentence(const struct process *process, const char *sentence);
+/* The same of several ranks: their MPI may add lines of its own. */
+void process_expect_said_once(const struct process *process, const char *sentence);
 
 #endif

@@ -68,11 +68,8 @@ static void lose(const struct stage *s, int rank, int number, int lines, const c
     kill(pid, number);
     assert_int_equal(process_wait_exit(p), 1);
     snprintf(sentence, sizeof sentence, "anneal: rank %d on ", rank);
-    /* said once; MPI may add that it could not read from a process that is no more */
-    const char *said = strstr(process_stderr(p), "anneal: "),
-               *again = said ? strstr(said + 1, "anneal: ") : NULL;
-    if (!said || again || strncmp(said, sentence, strlen(sentence)) != 0 || !strstr(said, how))
-        fail_msg("not once \"%s… %s\", but:\n%s", sentence, how, process_stderr(p));
+    process_expect_said_once(p, sentence);
+    process_expect_said_once(p, how);
     for (int r = 0; r < RANKS; r++) assert_int_equal(find_rank(s, r), 0);
     assert_string_equal(stage_status(), "crashed");
     process_close(p);
