@@ -29,6 +29,11 @@ static void on_eval(void *context, const struct eval_record *record, const struc
     assert_true(story->eval_count < STORY_MAX);
     story->evals[story->eval_count++] = *record;
     story->measures = *measures;
+    struct confusion *c = &story->measures.confusion; /* the counts are the task's */
+    size_t cells = (size_t)c->classes * (size_t)c->classes;
+    assert_true(cells * sizeof *c->counts <= sizeof story->confusion);
+    if (cells) memcpy(story->confusion, c->counts, cells * sizeof *c->counts);
+    *c = (struct confusion){.classes = c->classes, .counts = story->confusion};
 }
 
 static void on_stopping(void *context, const struct stopping_record *record)
