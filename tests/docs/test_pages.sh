@@ -165,6 +165,16 @@ read_page() {
     ' "$1"
 }
 
+# Whether this build cannot run the command: a sanitizer has a heap of its own, and several ranks need MPI.
+cannot_run() {
+    case $1 in
+        *--check-allocations*) [[ $binary == *-san/* ]] ;;
+        'anneal train '*--ranks* | 'anneal resume '*--ranks* | 'anneal fork '*--ranks* | *'--table ranks')
+            [ ! -e "$(dirname "$binary")/anneal_mpi.so" ] || ! command -v mpirun >/dev/null ;;
+        *) false ;;
+    esac
+}
+
 # $1: a page. Runs it in a folder of its own and writes the list of its commands to standard output.
 run_page() {
     local page=$1 folder=$scratch/${1//\//.} failed=0 verb line rest suffix='' expected=0 status count=0 steps=40
@@ -191,7 +201,7 @@ run_page() {
                     failed=$((failed + 1))
                     continue
                 fi
-                if [[ $rest == *--check-allocations* && $binary == *-san/* ]]; then # a sanitizer has a heap of its own
+                if cannot_run "$rest"; then
                     printf 'skip    -       -  %s:%d  %s\n' "$page" "$line" "$rest"
                     continue
                 fi
@@ -219,7 +229,7 @@ run_page() {
     [ -z "$jobs" ] || { kill $jobs && wait; } 2>/dev/null
     return "$((failed > 0))"
 }
-export -f start_run before_example read_page run_page
+export -f start_run before_example read_page cannot_run run_page
 
 cd "$scratch" || exit 1
 (prepare) >"$scratch/prepare.log" 2>&1 || { cat "$scratch/prepare.log"; echo "test_pages.sh: cannot prepare the inputs"; exit 1; }
