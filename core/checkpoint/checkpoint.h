@@ -180,7 +180,8 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
  */
 int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step);
 
-/* What a job does: one rank alone writes all, several ranks first their parts and then rank 0 the rest. */
+/* The work of a job. One rank alone writes everything. Of several ranks, each writes its part; when all have,
+ * rank 0 writes the rest. */
 enum save_stage { SAVE_ALL, SAVE_PART, SAVE_REST };
 
 /* A checkpoint to write: now, or by a thread while training continues, from memory that does not change

@@ -1,4 +1,4 @@
-/* What each word of data.format asks of model, plan and data, as far as it does not depend on the data. */
+/* For each word of data.format: the properties of model, plan and data that follow from the word alone. */
 #ifndef ANNEAL_CORE_MODEL_DATA_FORMAT_H
 #define ANNEAL_CORE_MODEL_DATA_FORMAT_H
 

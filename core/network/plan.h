@@ -79,7 +79,7 @@ static inline size_t slice_count(struct slice slice)
     return slice.end - slice.begin;
 }
 
-/* What both have; begin == end: nothing. */
+/* The elements that are in both slices; begin == end: none. */
 static inline struct slice slice_common(struct slice a, struct slice b)
 {
     struct slice c = {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};

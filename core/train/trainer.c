@@ -134,7 +134,7 @@ static const struct task *task_of(enum data_format format)
     }
 }
 
-/* What the last digits of the results depend on. */
+/* Describes the machine, as far as the last digits of the results depend on it. */
 static void name_machine(struct trainer *t)
 {
     int ranks = t->world->size;

@@ -36,7 +36,7 @@ struct flight {
     double labels; /* that its loss averages over, or their weights; above 0 */
 };
 
-/* All that a rank tells the others before a decision. */
+/* A rank sends this to all others before each decision. */
 struct told {
     struct facts facts;
     struct pace pace;
@@ -101,7 +101,7 @@ struct trainer {
 
     /* ---- run ---- */
     struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
-    struct told *told;  /* (size of the world) by each rank; owned; NULL in a world of one */
+    struct told *told;  /* (ranks) the newest of each rank; owned; NULL in a world of one */
     struct pace pace;   /* this rank's; in a world of one only the memory */
     struct paces paces; /* of all ranks */
     double step_began, waited_before; /* of several ranks: of the step that is not in `pace` yet; 0: none */
