@@ -54,3 +54,23 @@ char *adapter_path(const struct stage *s, const char *name)
     snprintf(path, sizeof paths[0], "%s/%s", s->folder, name);
     return path;
 }
+
+struct process *adapter_start_training(const char *base, const char *name, const char *steps,
+                                       const char *progress)
+{
+    char from[256], data[720], named[64], total[64];
+    snprintf(from, sizeof from, "--model.from=%s", base);
+    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
+    snprintf(named, sizeof named, "--name=%s", name);
+    snprintf(total, sizeof total, "--train.total_steps=%s", steps);
+    return process_start("train", from, data, named, total, "--lora.rank=3", "--lora.targets=all",
+                         "--lora.dropout=0.2", "--lora.train_norms=true", "--train.batch_size=2",
+                         "--train.seq_len=20", "--train.learning_rate=0.02", "--train.warmup_steps=0",
+                         "--data.val_fraction=0", "--sample.every=0", "--checkpoint.every=4",
+                         "--train.threads=1", progress, NULL);
+}
+
+void adapter_train(const char *base, const char *name, const char *steps)
+{
+    process_close(process_expect(0, adapter_start_training(base, name, steps, "--progress=none")));
+}

@@ -10,6 +10,11 @@ extern char adapter_tokens[700]; /* the path of the file */
 
 void adapter_stage_open(struct stage *s, const char *name);
 
+/* Trains adapters on a base of the fixtures for `steps` steps; adapter_train waits for the end. */
+struct process *adapter_start_training(const char *base, const char *name, const char *steps,
+                                       const char *progress);
+void adapter_train(const char *base, const char *name, const char *steps);
+
 /* The program must end with an error of one line that contains `sentence`. */
 void adapter_refused(struct process *p, const char *sentence);
 

@@ -19,33 +19,12 @@
 
 #define PEFT "tests/fixtures/peft/"
 
-/* Trains adapters on the base NAME of the fixtures for `steps` steps. */
-static struct process *start_training(const char *base, const char *name, const char *steps,
-                                      const char *progress)
-{
-    char from[256], data[720], named[64], total[64];
-    snprintf(from, sizeof from, "--model.from=%s", base);
-    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
-    snprintf(named, sizeof named, "--name=%s", name);
-    snprintf(total, sizeof total, "--train.total_steps=%s", steps);
-    return process_start("train", from, data, named, total, "--lora.rank=3", "--lora.targets=all",
-                         "--lora.dropout=0.2", "--lora.train_norms=true", "--train.batch_size=2",
-                         "--train.seq_len=20", "--train.learning_rate=0.02", "--train.warmup_steps=0",
-                         "--data.val_fraction=0", "--sample.every=0", "--checkpoint.every=4",
-                         "--train.threads=1", progress, NULL);
-}
-
-static void train(const char *base, const char *name, const char *steps)
-{
-    process_close(process_expect(0, start_training(base, name, steps, "--progress=none")));
-}
-
 static void adapters_beside_their_base_and_merged_give_the_same_loss(void **state)
 {
     (void)state;
     struct stage s;
     adapter_stage_open(&s, "merged");
-    train(PEFT "qwen3", "tuned", "8");
+    adapter_train(PEFT "qwen3", "tuned", "8");
     double base = adapter_loss(PEFT "qwen3", NULL), alone = adapter_loss("tuned", NULL),
            beside = adapter_loss(PEFT "qwen3", "tuned");
     if (!(alone < 0.9 * base)) fail_msg("from %f to %f", base, alone);
@@ -67,7 +46,7 @@ static void a_checkpoint_of_adapters_holds_no_weight_of_the_base(void **state)
     struct stage s;
     struct stat model, adapters;
     adapter_stage_open(&s, "small");
-    train(PEFT "llama", "tuned", "4");
+    adapter_train(PEFT "llama", "tuned", "4");
     char *out = process_output("model", "info", "tuned", "--json", NULL);
     json_t *json = json_loads(out, 0, NULL);
     /* 3 layers: A and B of rank 3 of q, k, v, o, gate, up, down, and the norms */
@@ -118,8 +97,8 @@ static void a_run_with_adapters_resumes_bit_for_bit_after_kill_9(void **state)
     struct stage s;
     struct history whole, resumed;
     adapter_stage_open(&s, "resumed");
-    train(PEFT "qwen2", "whole", "400");
-    struct process *killed = start_training(PEFT "qwen2", "killed", "400", "--progress=plain");
+    adapter_train(PEFT "qwen2", "whole", "400");
+    struct process *killed = adapter_start_training(PEFT "qwen2", "killed", "400", "--progress=plain");
     process_wait_text(killed, "checkpoint");
     process_signal(killed, SIGKILL);
     process_wait_exit(killed);
@@ -226,7 +205,7 @@ static void a_fork_of_adapters_goes_on_from_them(void **state)
     struct stage s;
     struct history whole, fork;
     adapter_stage_open(&s, "forked");
-    train(PEFT "qwen3", "whole", "12");
+    adapter_train(PEFT "qwen3", "whole", "12");
     process_close(process_run(0, "fork", "whole", "--step=8", "--name=fork", "--progress=none", NULL));
     history_read("whole", &whole);
     history_read("fork", &fork);
@@ -247,7 +226,7 @@ static void a_base_that_has_moved_is_found_in_its_new_place_and_no_other_one(voi
                *other = adapter_path(&s, "other");
     process_close(process_run(0, "model", "export", PEFT "llama", "-o", base, NULL));
     process_close(process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", other, NULL));
-    train(base, "tuned", "4");
+    adapter_train(base, "tuned", "4");
     double loss = adapter_loss("tuned", NULL);
     snprintf(command, sizeof command, "mv %s %s", base, moved);
     assert_int_equal(system(command), 0);

@@ -20,27 +20,6 @@
 
 #define PEFT "tests/fixtures/peft/"
 
-/* Trains adapters on the base NAME of the fixtures for `steps` steps. */
-static struct process *start_training(const char *base, const char *name, const char *steps,
-                                      const char *progress)
-{
-    char from[256], data[720], named[64], total[64];
-    snprintf(from, sizeof from, "--model.from=%s", base);
-    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
-    snprintf(named, sizeof named, "--name=%s", name);
-    snprintf(total, sizeof total, "--train.total_steps=%s", steps);
-    return process_start("train", from, data, named, total, "--lora.rank=3", "--lora.targets=all",
-                         "--lora.dropout=0.2", "--lora.train_norms=true", "--train.batch_size=2",
-                         "--train.seq_len=20", "--train.learning_rate=0.02", "--train.warmup_steps=0",
-                         "--data.val_fraction=0", "--sample.every=0", "--checkpoint.every=4",
-                         "--train.threads=1", progress, NULL);
-}
-
-static void train(const char *base, const char *name, const char *steps)
-{
-    process_close(process_expect(0, start_training(base, name, steps, "--progress=none")));
-}
-
 static void adapters_of_peft_find_their_base_and_change_its_loss(void **state)
 {
     (void)state;
@@ -276,7 +255,7 @@ static void another_base_is_refused_in_a_sentence(void **state)
     struct stage s;
     adapter_stage_open(&s, "another");
     const char *data = adapter_tokens, *merged = adapter_path(&s, "merged");
-    train(PEFT "llama", "tuned", "4");
+    adapter_train(PEFT "llama", "tuned", "4");
     /* the same sizes and names, other weights */
     process_close(process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", merged, NULL));
     adapter_refused(process_start("evaluate", merged, "--adapter", "tuned", "--data", data, NULL),
