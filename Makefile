@@ -63,20 +63,22 @@ LIBS = $(OPENBLAS) -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
        -lpcre2-8 -lutf8proc -lxxhash -lm -ldl
 
 # ---- sources ----
-# CPU kernels are compiled once per instruction set; each set becomes one relocatable object that exports nothing
-# but its table (see kernels/device/cpu_select.c). The rest of kernels/ is compiled once, like everything else.
+# CPU kernels are compiled once per instruction set, and once more for streams in bf16 (kernels/real.h); each of these
+# becomes one relocatable object that exports nothing but its table (see kernels/device/cpu_select.c). The rest of
+# kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
                kernels/nf4_quantise.c kernels/device/chip.c kernels/device/gauge.c kernels/device/observed.c \
                kernels/device/occupancy.c kernels/device/roofline.c kernels/device/world.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
-ISAS := baseline v3 v4
+ISAS := baseline v3 v4 bf16
 else
 ISAS := baseline
 endif
 ISA_baseline :=
 ISA_v3 := -march=x86-64-v3
-ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512
+ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512 -DKERNELS_BESIDE_BF16
+ISA_bf16 := -march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512 -DKERNELS_BF16
 KERNEL_CFLAGS := $(if $(DEBUG),,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 SRC := $(wildcard core/*/*.c datasets/*.c runs/*.c runs/*/*.c tui/*/*.c) \
@@ -90,7 +92,7 @@ TEST_SRC := $(wildcard tests/*/test_*.c tests/*/*/test_*.c)
 TESTS := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 TEST_HELP_SRC := $(filter-out $(TEST_SRC) tests/bench/% tests/gpu/gpu_check.c tests/gpu/plain/% tests/kernels/stand_in/% \
                    tests/runs/stand_in/%, \
-                   $(wildcard tests/*/*.c tests/*/*/*.c))
+                   $(wildcard tests/*.c tests/*/*.c tests/*/*/*.c))
 TEST_HELP_OBJ := $(TEST_HELP_SRC:%.c=$(BUILD)/%.o)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 BENCHES := $(BENCH_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -253,7 +255,7 @@ $(MAN): $(GENERATE) $(MAIN)
 # own because tests/gpu/build.sh compiles the plugin where there is no make; some Toolkits keep CUPTI's headers apart. Of
 # the C++ library the few functions that nvcc's launch code calls are linked in, too.
 NVCC_FLAGS := --options-file kernels/nvcc.flags -I$(dir $(NVCC))../extras/CUPTI/include -Werror all-warnings
-PLUGIN_BASE := core/base/arena.c core/base/err.c core/base/file.c core/base/text.c kernels/device/chip.c kernels/device/occupancy.c
+PLUGIN_BASE := core/base/arena.c core/base/err.c core/base/file.c core/base/text.c kernels/device/chip.c kernels/device/occupancy.c kernels/device/world.c
 PLUGIN_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/cuda/%.o) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 
 $(BUILD)/cuda/%.o: %.cu kernels/nvcc.flags
@@ -290,7 +292,15 @@ $(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 $(SIM_TESTS): $(SIM_PLUGIN)
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS)
+	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS) \
+	  -Wl,--export-dynamic-symbol=sim_queue_exchange
+
+# Under the name of NVIDIA's library, for the tests of several ranks on GPUs.
+NCCL_STAND_IN := $(BUILD)/tests/cuda_sim/stand_in/libnccl.so.2
+$(NCCL_STAND_IN): tests/cuda_sim/stand_in/nccl.cc kernels/device/nccl.h tests/cuda_sim/simulator.h
+	@mkdir -p $(@D)
+	$(Q)$(SIM_CXX) $(filter-out -MMD -MP,$(SIM_CXXFLAGS)) -shared -Wl,-soname,libnccl.so.2 -o $@ $<
+$(BUILD)/tests/cuda_sim/test_ranks_cuda $(BUILD)/tests/cuda_sim/test_gpu_check: | $(NCCL_STAND_IN)
 
 # Under the name of NVIDIA's library, for the tests of device metrics: of a driver of today, and of an old one.
 NVML_STAND_IN := $(BUILD)/tests/kernels/stand_in/libnvidia-ml.so.1 $(BUILD)/tests/kernels/stand_in/old/libnvidia-ml.so.1
@@ -310,7 +320,7 @@ $(MOUNTS_STAND_IN): tests/runs/stand_in/mounts.c
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $< -ldl
 $(BUILD)/tests/tui/command/test_shared_home: | $(MOUNTS_STAND_IN)
 # NVIDIA's headers, where the toolkit has them, are only compared with.
-$(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
+$(BUILD)/tests/kernels/test_nccl.o $(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
@@ -401,8 +411,8 @@ $(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(filter-out -Wl$(comma)-rpath%,$(LIBS)) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
-bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(MAN) $(if $(NVCC),$(PLUGIN))
-	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" $(BUILD) $(OPENBLAS_LIB)
+bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(MAN) $(MPI_PLUGIN) $(if $(NVCC),$(PLUGIN))
+	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" "$(MPI_PLUGIN)" $(BUILD) $(OPENBLAS_LIB)
 
 release:
 	@MAKE="$(MAKE)" packaging/release.sh $(BUILD)

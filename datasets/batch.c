@@ -320,6 +320,11 @@ static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, i
     split_batch(context, cursor, B, inputs, targets);
 }
 
+static double labels(const void *context, uint64_t cursor, uint64_t rows)
+{
+    return (double)split_labels(context, cursor, rows);
+}
+
 static void announce(const void *context, uint64_t cursor, int B)
 {
     split_announce(context, cursor, B);
@@ -327,5 +332,11 @@ static void announce(const void *context, uint64_t cursor, int B)
 
 struct batch_source split_source(const struct split *split)
 {
-    return (struct batch_source){.context = split, .T = split->seq_len, .fill = fill, .announce = announce};
+    return (struct batch_source){.context = split,
+                                 .T = split->seq_len,
+                                 .rows = split->sequences,
+                                 .span = split->seq_len,
+                                 .fill = fill,
+                                 .labels = labels,
+                                 .announce = announce};
 }

@@ -85,14 +85,18 @@ uint64_t split_labels(const struct split *split, uint64_t cursor, uint64_t seque
 /* Whether at least one target of the first `sequences` of an epoch counts; stops at the first one. */
 bool split_counts(const struct split *split, uint64_t sequences);
 
-/* Where batches come from. The functions may be called by any thread. */
+/* Where batches come from. Rows are counted over all epochs. The functions may be called by any thread. */
 struct batch_source {
     const void *context; /* borrowed */
     int T;
-    bool packed; /* fill gets positions, else NULL for them */
-    /* fills (B,T) with the rows cursor, cursor + 1, … counted over all epochs */
+    bool packed;   /* fill gets positions, else NULL for them */
+    uint64_t rows; /* in an epoch; 0: there is no data */
+    double span;   /* the length of the sequences in rows: their mean over all tokens of an epoch */
+    /* fills (B,T) with the rows cursor, cursor + 1, … */
     void (*fill)(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *targets,
                  int32_t *positions);
+    /* how many targets of so many rows count, or the sum of their weights */
+    double (*labels)(const void *context, uint64_t cursor, uint64_t rows);
     /* hints that these rows will be read; returns without waiting */
     void (*announce)(const void *context, uint64_t cursor, int B);
 };

@@ -158,36 +158,24 @@ static enum status open_runs(const char *folder, struct corpus *corpus, struct e
 }
 
 /* Opens a folder of the cache. */
-static enum status open_folder(const char *folder, struct corpus *out, struct err *err)
+static enum status open_folder(const char *folder, bool conversations, struct corpus *out, struct err *err)
 {
     char path[PATH_MAX + 16], *paths[] = {path};
     snprintf(path, sizeof path, "%s/corpus.tok", folder);
     enum status status = open_tokens(paths, 1, "", out, err);
-    if (status || out->tokenizer) return status;
-    corpus_close(out);
-    return err_set(err, STATUS_CORRUPT, "%s: its tokenizer.json is missing", path);
-}
-
-/* Opens a folder of conversations. */
-static enum status open_examples(const char *folder, struct corpus *out, struct err *err)
-{
-    enum status status = open_folder(folder, out, err);
-    if (!status && (status = open_runs(folder, out, err))) corpus_close(out);
+    if (status) return status;
+    if (!out->tokenizer)
+        status = err_set(err, STATUS_CORRUPT, "%s: its tokenizer.json is missing", path);
+    else if (conversations)
+        status = open_runs(folder, out, err);
+    if (status) corpus_close(out);
     return status;
 }
 
-static bool is_good_folder(const char *folder)
+static bool is_good_folder(const char *folder, bool conversations)
 {
     struct corpus corpus;
-    bool good = open_folder(folder, &corpus, NULL) == STATUS_OK;
-    if (good) corpus_close(&corpus);
-    return good;
-}
-
-static bool is_good_folder_of_examples(const char *folder)
-{
-    struct corpus corpus;
-    bool good = open_examples(folder, &corpus, NULL) == STATUS_OK;
+    bool good = open_folder(folder, conversations, &corpus, NULL) == STATUS_OK;
     if (good) corpus_close(&corpus);
     return good;
 }
@@ -197,30 +185,39 @@ static enum status open_text(const struct inputs *texts, const char *word, const
                              const char *cache, const struct progress *progress, struct corpus *out,
                              struct err *err)
 {
-    enum status (*open)(const char *, struct corpus *, struct err *) = format ? open_examples : open_folder;
-    bool (*is_good)(const char *) = format ? is_good_folder_of_examples : is_good_folder;
     struct tokenizer *opened = NULL;
     char folder[PATH_MAX];
     enum status status = preparation_open_tokenizer(word, &opened, err);
     if (!status) inputs_note(texts, progress);
     if (!status) status = corpus_cache_find(texts, word, opened, format, cache, progress, folder, err);
-    if (!status && open(folder, out, NULL)) {
-        status = corpus_cache_make(texts, word, opened, format, folder, is_good, progress, err);
-        if (!status) status = open(folder, out, err);
+    if (!status && open_folder(folder, format, out, NULL)) {
+        status = corpus_cache_make(texts, word, opened, format, folder, is_good_folder, progress, err);
+        if (!status) status = open_folder(folder, format, out, err);
     }
     if (!status) out->learned = tokenizer_learned_size(word) > 0;
     tokenizer_close(opened);
     return status;
 }
 
-enum status corpus_open(const char *train, const char *tokenizer, const char *cache,
-                        const struct progress *progress, struct corpus *out, struct err *err)
+enum status corpus_open(const char *train, const char *tokenizer, const struct chat_format *format,
+                        const char *cache, const struct progress *progress, struct corpus *out,
+                        struct err *err)
 {
     struct inputs inputs = {0};
     if (!*train)
+        return err_set(err, STATUS_USAGE, "data.train is empty: name %s",
+                       format ? "a file of JSONL, or a folder"
+                              : "a .tok file, a text file, a folder or a recipe");
+    if (format && tokenizer_learned_size(tokenizer))
         return err_set(err, STATUS_USAGE,
-                       "data.train is empty: name a .tok file, a text file, a folder or a recipe");
+                       "data.tokenizer = %s: conversations need the tokenizer of the model that their chat "
+                       "template belongs to (name its tokenizer.json)",
+                       tokenizer);
     enum status status = inputs_open(train, cache, progress, &inputs, err);
+    if (!status && inputs.tokens && format)
+        status = err_set(err, STATUS_USAGE,
+                         "%.200s: is a token file, and instruction tuning needs conversations as JSONL",
+                         inputs.paths[0]);
     if (!status && !inputs.tokens && !cache)
         status = err_set(err, STATUS_USAGE,
                          "%.200s: is text, which needs a tokenizer (name token files, which "
@@ -228,28 +225,7 @@ enum status corpus_open(const char *train, const char *tokenizer, const char *ca
                          train);
     if (!status)
         status = inputs.tokens ? open_tokens(inputs.paths, inputs.count, tokenizer, out, err)
-                               : open_text(&inputs, tokenizer, NULL, cache, progress, out, err);
-    inputs_close(&inputs);
-    return status;
-}
-
-enum status corpus_open_instructions(const char *train, const char *tokenizer,
-                                     const struct chat_format *format, const char *cache,
-                                     const struct progress *progress, struct corpus *out, struct err *err)
-{
-    struct inputs inputs = {0};
-    if (!*train) return err_set(err, STATUS_USAGE, "data.train is empty: name a file of JSONL, or a folder");
-    if (tokenizer_learned_size(tokenizer))
-        return err_set(err, STATUS_USAGE,
-                       "data.tokenizer = %s: conversations need the tokenizer of the model that their chat "
-                       "template belongs to (name its tokenizer.json)",
-                       tokenizer);
-    enum status status = inputs_open(train, cache, progress, &inputs, err);
-    if (!status && inputs.tokens)
-        status = err_set(err, STATUS_USAGE,
-                         "%.200s: is a token file, and instruction tuning needs conversations as JSONL",
-                         inputs.paths[0]);
-    if (!status) status = open_text(&inputs, tokenizer, format, cache, progress, out, err);
+                               : open_text(&inputs, tokenizer, format, cache, progress, out, err);
     inputs_close(&inputs);
     return status;
 }
@@ -295,9 +271,8 @@ enum status corpus_open_validation(struct corpus *corpus, const char *word, cons
     struct corpus_place place;
     if (!other) return err_no_memory(err, "the validation data");
     const char *tokenizer = corpus->tokenizer_word;
-    enum status status = format
-                             ? corpus_open_instructions(word, tokenizer, format, cache, progress, other, err)
-                             : corpus_open(word, tokenizer, *tokenizer ? cache : NULL, progress, other, err);
+    enum status status =
+        corpus_open(word, tokenizer, format, *tokenizer ? cache : NULL, progress, other, err);
     uint64_t trained = checksum_of_tokenizer(corpus), own = status ? 0 : checksum_of_tokenizer(other);
     if (!status && trained && own && trained != own)
         status = err_set(

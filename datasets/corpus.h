@@ -33,14 +33,13 @@ struct corpus {
 /* `cache` is a folder, created if missing (normally $ANNEAL_HOME/data); NULL: text is STATUS_USAGE. Token
  * files have their own tokenizer: for them "" and "bpe:N" have no effect, and "bytes" or a tokenizer.json
  * other than the files' own is an error; one of a kind that anneal does not read counts as unknown.
- * Afterwards every id is below out->vocab_size, also without a sidecar (then it is the largest id + 1). */
-enum status corpus_open(const char *train, const char *tokenizer, const char *cache,
-                        const struct progress *progress, struct corpus *out, struct err *err);
-/* The same of conversations in JSONL (instructions.h), as examples with runs. STATUS_USAGE: token files, or a
- * tokenizer that is to be learned. */
-enum status corpus_open_instructions(const char *train, const char *tokenizer,
-                                     const struct chat_format *format, const char *cache,
-                                     const struct progress *progress, struct corpus *out, struct err *err);
+ * Afterwards every id is below out->vocab_size, also without a sidecar (then it is the largest id + 1).
+ *
+ * `format`: of conversations in JSONL (instructions.h), which become examples with runs; then token files, or
+ * a tokenizer that is to be learned, are STATUS_USAGE. NULL: text. */
+enum status corpus_open(const char *train, const char *tokenizer, const struct chat_format *format,
+                        const char *cache, const struct progress *progress, struct corpus *out,
+                        struct err *err);
 void corpus_close(struct corpus *corpus); /* harmless on a zeroed struct */
 
 /* The vocabulary size of such a corpus, from names and sidecars, without reading the corpus; 0: unknown. */

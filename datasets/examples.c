@@ -249,14 +249,12 @@ static void fill(const void *context, uint64_t cursor, int B, int32_t *inputs, i
     example_rows_fill(context, cursor, B, inputs, targets, positions);
 }
 
-/* Rows are scattered over the corpus, in pieces too small to be worth a hint. */
-static void announce(const void *context, uint64_t cursor, int B)
+static double labels(const void *context, uint64_t cursor, uint64_t rows)
 {
-    (void)context, (void)cursor, (void)B;
+    return (double)example_rows_labels(context, cursor, rows);
 }
 
 struct batch_source example_rows_source(const struct example_rows *rows)
 {
-    return (struct batch_source){
-        .context = rows, .T = rows->T, .packed = true, .fill = fill, .announce = announce};
+    return packing_source(&rows->packing, rows, fill, labels);
 }

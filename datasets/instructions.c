@@ -206,15 +206,23 @@ static size_t end_of_turn(const struct instruction_reader *r, const char *text, 
     return token ? at + token->n : 0;
 }
 
+/* The content without white space at its ends, which templates may trim. */
+static const char *trimmed(const json_t *message, size_t *n)
+{
+    const char *content = json_string_value(json_object_get(message, "content"));
+    content += strspn(content, " \t\r\n");
+    *n = strlen(content);
+    while (*n && strchr(" \t\r\n", content[*n - 1])) --*n;
+    return content;
+}
+
 /* The end of the answer in text[from..n), its special token included; 0: it is not found. Templates may trim
  * the content, and write something before it. */
 static size_t end_of_answer(const struct instruction_reader *r, const struct rendered *whole, size_t from,
                             const json_t *message)
 {
-    const char *content = json_string_value(json_object_get(message, "content"));
-    content += strspn(content, " \t\r\n");
-    size_t n = strlen(content);
-    while (n && strchr(" \t\r\n", content[n - 1])) n--;
+    size_t n;
+    const char *content = trimmed(message, &n);
     for (size_t at = from; at < whole->n; at++) {
         const char *found = n ? memmem(whole->text + at, whole->n - at, content, n) : whole->text + at;
         if (!found) return 0;
@@ -223,6 +231,29 @@ static size_t end_of_answer(const struct instruction_reader *r, const struct ren
         if (end) return end;
     }
     return 0;
+}
+
+/* In some templates the token that begins the next turn ends an answer, so nothing ends the last one. Then
+ * the text of `count` messages gets the token that would follow if the user went on. */
+static void end_last_answer(struct instruction_reader *r, const json_t *messages, size_t count,
+                            struct rendered *whole)
+{
+    struct rendered longer;
+    size_t n, size = whole->n;
+    const json_t *last = json_array_get(messages, count - 1);
+    const char *content = trimmed(last, &n);
+    while (size && strchr(" \t\r\n", whole->text[size - 1])) size--;
+    if (!is_trained(last) || !n || n > size || memcmp(whole->text + size - n, content, n) != 0) return;
+    json_t *more = json_copy((json_t *)messages),
+           *next = json_pack("{s: s, s: s}", "role", "user", "content", "?");
+    bool good = more && !json_array_insert_new(more, count, next);
+    good = good && !render(r, more, count + 1, false, &longer, NULL); /* else the template refuses it */
+    json_decref(more);
+    if (!good) return;
+    bool goes_on = longer.n > size && memcmp(longer.text, whole->text, size) == 0;
+    size_t end = goes_on ? end_of_turn(r, longer.text, longer.n, size) : 0;
+    free(end ? whole->text : longer.text);
+    if (end) *whole = (struct rendered){longer.text, end};
 }
 
 /* ---- tokens ---- */
@@ -286,6 +317,7 @@ static enum status pass_example(struct instruction_reader *r, const json_t *mess
     size_t done = 0;
     r->whole.count = r->runs.count = 0;
     enum status status = render(r, messages, count, false, &whole, err);
+    if (!status) end_last_answer(r, messages, count, &whole);
     if (!status) status = tokenizer_encode(r->tokenizer, whole.text, whole.n, &r->whole, err);
     *differs = false;
     if (!status && r->whole.count > INT32_MAX) status = err_set(err, STATUS_FAILED, "is too long");

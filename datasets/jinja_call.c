@@ -1,6 +1,7 @@
 /* Calls of the functions in jinja_builtins.c, and the attributes and items of values. See jinja.h. */
 #include <string.h>
 
+#include "core/base/text.h"
 #include "datasets/jinja.h"
 
 /* Other methods of Python and functions of jinja2, which are never taken for undefined. jinja2, too, refuses
@@ -22,16 +23,9 @@ static const struct {
 
 /* ---- calls ---- */
 
-/* The place of `name` among words that are separated by blanks; -1: it is not there. */
 static int word_index(const char *words, struct text name)
 {
-    int index = 0;
-    for (const char *at = words; *at; index++) {
-        size_t n = strcspn(at, " ");
-        if (text_same(name, (struct text){at, n})) return index;
-        at += n + (at[n] == ' ');
-    }
-    return -1;
+    return text_word_index(words, name.at, name.n);
 }
 
 static const struct builtin *find(struct jinja *j, int where, struct text name)

@@ -18,14 +18,6 @@ const struct added_token *message_special_at(const struct tokenizer *tokenizer, 
     return NULL;
 }
 
-/* The length of what begins at text[0..n) and is not a character: the beginning of one, or a single byte. */
-static size_t broken_bytes(const char *text, size_t n)
-{
-    for (size_t length = n < 3 ? n : 3; length > 1; length--)
-        if (utf8_incomplete_tail(text, length) == length) return length;
-    return 1;
-}
-
 json_t *message_text_new(const struct tokenizer *tokenizer, const char *text, size_t n)
 {
     char *copy = NULL;
@@ -37,7 +29,7 @@ json_t *message_text_new(const struct tokenizer *tokenizer, const char *text, si
         if (length)
             fwrite(text + at, 1, length, out);
         else
-            fputs("\uFFFD", out), length = broken_bytes(text + at, n - at);
+            fputs("\uFFFD", out), length = utf8_malformed_bytes(text + at, n - at);
         if (tokenizer && message_special_at(tokenizer, text + at, n - at)) fputs("\u200B", out);
     }
     bool whole = out && fclose(out) == 0;

@@ -94,3 +94,24 @@ int packing_row(const struct packing *p, uint64_t number, uint64_t *examples)
         if (p->first[window] + (uint64_t)w.placed[i].row == row) examples[count++] = w.placed[i].example;
     return count;
 }
+
+/* Rows are scattered over the data, in pieces too small to be worth a hint. */
+static void announce(const void *context, uint64_t cursor, int B)
+{
+    (void)context, (void)cursor, (void)B;
+}
+
+struct batch_source packing_source(const struct packing *p, const void *context,
+                                   void (*fill)(const void *context, uint64_t cursor, int B, int32_t *inputs,
+                                                int32_t *targets, int32_t *positions),
+                                   double (*labels)(const void *context, uint64_t cursor, uint64_t rows))
+{
+    return (struct batch_source){.context = context,
+                                 .T = p->T,
+                                 .packed = true,
+                                 .rows = p->rows,
+                                 .span = p->span,
+                                 .fill = fill,
+                                 .labels = labels,
+                                 .announce = announce};
+}

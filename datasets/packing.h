@@ -35,4 +35,10 @@ void packing_close(struct packing *packing); /* harmless on a zeroed struct */
  * their numbers, up to PACKING_WINDOW, to `examples`. Returns how many. Any thread may call it. */
 int packing_row(const struct packing *packing, uint64_t number, uint64_t *examples);
 
+/* A source of rows that are packed so, from two of its functions. */
+struct batch_source packing_source(const struct packing *packing, const void *context,
+                                   void (*fill)(const void *context, uint64_t cursor, int B, int32_t *inputs,
+                                                int32_t *targets, int32_t *positions),
+                                   double (*labels)(const void *context, uint64_t cursor, uint64_t rows));
+
 #endif

@@ -307,8 +307,8 @@ static int enter(const char *cache)
 
 enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
                               const struct chat_format *format, const char *folder,
-                              bool (*is_good)(const char *folder), const struct progress *progress,
-                              struct err *err)
+                              bool (*is_good)(const char *folder, bool conversations),
+                              const struct progress *progress, struct err *err)
 {
     struct corpus_summary summary;
     char cache[PATH_MAX], making[PATH_MAX], path[PATH_MAX];
@@ -325,7 +325,7 @@ enum status corpus_cache_make(const struct inputs *texts, const char *word, cons
     status = file_make_folders(making, err);
     if (!status) status = encode(texts, word, opened, format, path, progress, &summary, err);
     if (!status && rename(making, folder) != 0 &&
-        !is_good(folder)) { /* is_good: another process was faster */
+        !is_good(folder, format)) { /* is_good: another process was faster */
         status = file_remove_tree(folder, err);
         if (!status && rename(making, folder) != 0)
             status =

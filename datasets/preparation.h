@@ -53,8 +53,8 @@ enum status corpus_cache_find(const struct inputs *texts, const char *word, cons
  * writing. If another process has created the folder meanwhile, it is kept if `is_good` accepts it. */
 enum status corpus_cache_make(const struct inputs *texts, const char *word, const struct tokenizer *opened,
                               const struct chat_format *format, const char *folder,
-                              bool (*is_good)(const char *folder), const struct progress *progress,
-                              struct err *err);
+                              bool (*is_good)(const char *folder, bool conversations),
+                              const struct progress *progress, struct err *err);
 
 struct corpus_cache_entry {
     const char *path, *key;

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "core/base/text.h"
+#include "datasets/json_file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "token files are mapped as they lie on disk");
 
@@ -65,18 +66,13 @@ static bool copy_sidecar(json_t *root, struct token_file *file, json_int_t *toke
 static enum status read_sidecar(struct token_file *file, struct err *err)
 {
     char path[PATH_MAX];
-    struct file_map map = {0};
-    json_error_t where;
+    struct err problem;
+    json_t *root;
     json_int_t tokens = (json_int_t)file->count;
     if (snprintf(path, sizeof path, "%s.json", file->path) >= (int)sizeof path || !file_exists(path))
         return STATUS_OK;
-    enum status status = file_map_open(path, &map, err);
-    if (status) return status;
-    json_t *root = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &where);
-    file_map_close(&map);
-    if (!root)
-        return err_set(err, STATUS_CORRUPT, "%s: line %d: %s (prepare the token file again)", path,
-                       where.line, where.text);
+    enum status status = json_file_read(path, JSON_REJECT_DUPLICATES, &root, &problem);
+    if (status) return err_set(err, status, "%s (prepare the token file again)", problem.text);
     if (!copy_sidecar(root, file, &tokens))
         status = err_set(
             err, STATUS_CORRUPT,
@@ -305,12 +301,7 @@ static enum status write_sidecar(struct token_writer *writer, const struct token
     if (!root)
         return err_set(err, STATUS_USAGE, "the tokenizer's name is not UTF-8: %.100s (rename its file)",
                        sidecar->tokenizer);
-    char *text = json_dumps(root, JSON_INDENT(1));
-    json_decref(root);
-    enum status status =
-        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing the sidecar");
-    free(text);
-    return status;
+    return json_file_write(path, root, JSON_INDENT(1), err);
 }
 
 /* Writes the sidecar before the tokens: if the machine stops between the two, the token count shows that the

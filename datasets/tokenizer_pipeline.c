@@ -37,6 +37,24 @@ static bool is_type(json_t *component, const char *type)
     return strcmp(reading_type(component), type) == 0;
 }
 
+typedef enum status component_reader(struct reading *r, json_t *component, void *context);
+
+/* Reads a component, or those that a Sequence has under the key `list`; null is none. */
+static enum status read_components(struct reading *r, json_t *component, const char *list,
+                                   component_reader *read, void *context)
+{
+    enum status status = STATUS_OK;
+    json_t *inside;
+    size_t index;
+    if (!component || json_is_null(component)) return STATUS_OK;
+    if (!is_type(component, "Sequence")) return read(r, component, context);
+    json_array_foreach(json_object_get(component, list), index, inside)
+    {
+        if ((status = read_components(r, inside, list, read, context))) break;
+    }
+    return status;
+}
+
 /* A text that outlives the file. NULL: the value is no string, or memory ran out, with *status set. */
 static const char *read_text(struct reading *r, json_t *value, const char *field, enum status *status)
 {
@@ -71,22 +89,13 @@ static enum status add_step(struct reading *r, struct normal_step step)
     return STATUS_OK;
 }
 
-static enum status read_normalizer(struct reading *r, json_t *normalizer)
+static enum status read_normalizer(struct reading *r, json_t *normalizer, void *context)
 {
     static const char *const forms[] = {
         [NORMAL_NFC] = "NFC", [NORMAL_NFD] = "NFD", [NORMAL_NFKC] = "NFKC", [NORMAL_NFKD] = "NFKD"};
     struct normal_step step = {0};
     enum status status = STATUS_OK;
-    json_t *inside;
-    size_t index;
-    if (!normalizer || json_is_null(normalizer)) return STATUS_OK;
-    if (is_type(normalizer, "Sequence")) {
-        json_array_foreach(json_object_get(normalizer, "normalizers"), index, inside)
-        {
-            if ((status = read_normalizer(r, inside))) break;
-        }
-        return status;
-    }
+    (void)context;
     for (int form = NORMAL_NFC; form <= NORMAL_NFKD; form++)
         if (is_type(normalizer, forms[form]))
             return add_step(r, (struct normal_step){.kind = (enum normal_step_kind)form});
@@ -192,40 +201,31 @@ static enum status read_byte_level(struct reading *r, json_t *component)
                                                                   : add_pattern(r, PRETOKENIZER_GPT2);
 }
 
-/* Reads one component, of which `index` come before. ByteLevel comes last: then merging begins with bytes. */
-static enum status read_pretokenizer(struct reading *r, json_t *component, size_t index)
+/* Metaspace comes first, ByteLevel last: then merging begins with bytes. */
+static enum status read_pretokenizer(struct reading *r, json_t *component, void *context)
 {
+    (void)context;
     if (!r->bpe.characters) return reading_unsupported(r, "pre_tokenizer", "a component after ByteLevel");
     if (is_type(component, "Split")) return read_split(r, component);
     if (is_type(component, "Digits"))
         return add_pattern(r, json_is_true(json_object_get(component, "individual_digits")) ? "\\p{N}"
                                                                                             : "\\p{N}+");
-    if (is_type(component, "Metaspace") && !index) return read_metaspace(r, component);
+    if (is_type(component, "Metaspace") && !r->bpe.pattern_count && !r->bpe.spaces.space)
+        return read_metaspace(r, component);
     if (!is_type(component, "ByteLevel"))
         return reading_unsupported(r, "pre_tokenizer", reading_type(component));
     r->bpe.characters = false;
     return read_byte_level(r, component);
 }
 
-static enum status read_pretokenizers(struct reading *r, json_t *component)
-{
-    enum status status = STATUS_OK;
-    json_t *inside;
-    size_t index;
-    if (!component || json_is_null(component)) return STATUS_OK;
-    if (!is_type(component, "Sequence")) return read_pretokenizer(r, component, 0);
-    json_array_foreach(json_object_get(component, "pretokenizers"), index, inside)
-    {
-        if ((status = read_pretokenizer(r, inside, index))) break;
-    }
-    return status;
-}
-
 enum status pipeline_read_splitting(struct reading *r, json_t *root)
 {
     r->bpe.characters = true;
-    enum status status = read_normalizer(r, json_object_get(root, "normalizer"));
-    if (!status) status = read_pretokenizers(r, json_object_get(root, "pre_tokenizer"));
+    enum status status =
+        read_components(r, json_object_get(root, "normalizer"), "normalizers", read_normalizer, NULL);
+    if (!status)
+        status = read_components(r, json_object_get(root, "pre_tokenizer"), "pretokenizers",
+                                 read_pretokenizer, NULL);
     if (!status && r->bpe.characters && is_type(json_object_get(root, "decoder"), "ByteLevel"))
         status = reading_unsupported(r, "pre_tokenizer", "one without ByteLevel");
     return status;
@@ -261,19 +261,10 @@ static enum status read_strip(struct reading *r, json_t *strip, const struct dec
     return status;
 }
 
-static enum status read_decoder(struct reading *r, json_t *decoder, struct decoding *d)
+static enum status read_decoder(struct reading *r, json_t *decoder, void *context)
 {
+    struct decoding *d = context;
     enum status status = STATUS_OK;
-    json_t *inside;
-    size_t index;
-    if (!decoder || json_is_null(decoder)) return STATUS_OK;
-    if (is_type(decoder, "Sequence")) {
-        json_array_foreach(json_object_get(decoder, "decoders"), index, inside)
-        {
-            if ((status = read_decoder(r, inside, d))) break;
-        }
-        return status;
-    }
     if (is_type(decoder, "Fuse")) d->fused = true;
     if (is_type(decoder, "ByteFallback")) d->fallback = true;
     if (is_type(decoder, "Fuse") || is_type(decoder, "ByteFallback")) return STATUS_OK;
@@ -306,7 +297,8 @@ enum status pipeline_read_decoder(struct reading *r, json_t *decoder)
     struct decoding d = {0};
     if (!r->bpe.characters) return STATUS_OK; /* ByteLevel: the bytes of the alphabet */
     char *bytes = arena_alloc(&r->bpe.arena, 256);
-    enum status status = bytes ? read_decoder(r, decoder, &d) : reading_no_memory(r);
+    enum status status =
+        bytes ? read_components(r, decoder, "decoders", read_decoder, &d) : reading_no_memory(r);
     for (int b = 0; b < 256 && !status; b++) bytes[b] = (char)b;
     for (size_t id = 0; id < r->bpe.vocab_size; id++) {
         r->bpe.tokens[id].piece = r->bpe.tokens[id].bytes;
@@ -338,18 +330,18 @@ enum status pipeline_read_decoder(struct reading *r, json_t *decoder)
 
 /* ---- post_processor ---- */
 
-/* Adds one id to a list of at most `room`. */
-static enum status add_id(struct reading *r, json_t *value, uint32_t *ids, size_t *count, size_t room)
+enum { AROUND_MAX = 64 };
+
+/* Adds one id to a list of at most AROUND_MAX. */
+static enum status add_id(struct reading *r, json_t *value, uint32_t *ids, size_t *count)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) >= (json_int_t)r->bpe.vocab_size)
         return reading_corrupt(r, "post_processor", "an id is not in the vocabulary");
-    if (*count == room) return reading_unsupported(r, "post_processor", "as many tokens around a text");
+    if (*count == AROUND_MAX) return reading_unsupported(r, "post_processor", "as many tokens around a text");
     ids[(*count)++] = (uint32_t)json_integer_value(value);
     return STATUS_OK;
 }
-
-enum { AROUND_MAX = 64 };
 
 static enum status read_template(struct reading *r, json_t *processor)
 {
@@ -370,8 +362,8 @@ static enum status read_template(struct reading *r, json_t *processor)
             return reading_corrupt(r, "post_processor.single", "names a token that special_tokens lacks");
         json_array_foreach(ids, at, value)
         {
-            status = text_seen ? add_id(r, value, r->bpe.after, &r->bpe.after_count, AROUND_MAX)
-                               : add_id(r, value, r->bpe.before, &r->bpe.before_count, AROUND_MAX);
+            status = text_seen ? add_id(r, value, r->bpe.after, &r->bpe.after_count)
+                               : add_id(r, value, r->bpe.before, &r->bpe.before_count);
             if (status) return status;
         }
     }
@@ -379,30 +371,21 @@ static enum status read_template(struct reading *r, json_t *processor)
 }
 
 /* Adds the ids of one processor. `found`: whether one that adds ids was there before. */
-static enum status read_processor(struct reading *r, json_t *processor, bool *found)
+static enum status read_processor(struct reading *r, json_t *processor, void *context)
 {
-    enum status status = STATUS_OK;
-    json_t *inside;
-    size_t index;
-    bool pair = is_type(processor, "BertProcessing") || is_type(processor, "RobertaProcessing");
+    bool *found = context,
+         pair = is_type(processor, "BertProcessing") || is_type(processor, "RobertaProcessing");
     if (is_type(processor, "ByteLevel")) return STATUS_OK; /* moves offsets only */
-    if (is_type(processor, "Sequence")) {
-        json_array_foreach(json_object_get(processor, "processors"), index, inside)
-        {
-            if ((status = read_processor(r, inside, found))) break;
-        }
-        return status;
-    }
     if (!pair && !is_type(processor, "TemplateProcessing"))
         return reading_unsupported(r, "post_processor", reading_type(processor));
     if (*found) return reading_unsupported(r, "post_processor", "a second template");
     *found = true;
     if (!pair) return read_template(r, processor);
-    status = add_id(r, json_array_get(json_object_get(processor, "cls"), 1), r->bpe.before,
-                    &r->bpe.before_count, AROUND_MAX);
+    enum status status =
+        add_id(r, json_array_get(json_object_get(processor, "cls"), 1), r->bpe.before, &r->bpe.before_count);
     return status ? status
                   : add_id(r, json_array_get(json_object_get(processor, "sep"), 1), r->bpe.after,
-                           &r->bpe.after_count, AROUND_MAX);
+                           &r->bpe.after_count);
 }
 
 enum status pipeline_read_post_processor(struct reading *r, json_t *processor)
@@ -412,5 +395,5 @@ enum status pipeline_read_post_processor(struct reading *r, json_t *processor)
     r->bpe.before = arena_alloc_array(&r->bpe.arena, AROUND_MAX, sizeof *r->bpe.before);
     r->bpe.after = arena_alloc_array(&r->bpe.arena, AROUND_MAX, sizeof *r->bpe.after);
     if (!r->bpe.before || !r->bpe.after) return reading_no_memory(r);
-    return read_processor(r, processor, &found);
+    return read_components(r, processor, "processors", read_processor, &found);
 }

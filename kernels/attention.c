@@ -8,9 +8,9 @@
  * transposed, once.
  *
  * Backward: a task is one key/value head: all its key tiles, and for each the query tiles below it. dk and dv
- * stay in cache, dq is accumulated in memory. If that gives fewer tasks than threads, dk/dv and dq are
- * computed in two passes with a task per tile: 7 products instead of 5. Sums have the same order in both, so
- * the bits are the same. */
+ * stay in cache, dq is accumulated in memory. If that gives fewer tasks than threads, or if memory is bf16,
+ * dk/dv and dq are computed in two passes with a task per tile: 7 products instead of 5. Sums have the same
+ * order in both, so the bits are the same. */
 
 #include <float.h>
 #include <math.h>
@@ -18,20 +18,21 @@
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 #include "kernels/tile.h"
 
 struct problem {
-    const float *qkv, *out, *lse, *dout;
+    const real *qkv, *out, *dout;
+    const float *lse;
     const int32_t *positions; /* (B,T), or NULL */
-    float *dqkv;
+    real *dqkv;
     int T, NH, NKV, HS, group, width; /* width: HS rounded up to whole vectors */
     int window;                       /* keys that a query sees, itself included; T: all */
-    ptrdiff_t row, out_row;           /* floats from a position to the next in qkv and in out */
+    ptrdiff_t row, out_row;           /* elements from a position to the next in qkv and in out */
     float scale;
 };
 
-static struct problem problem_make(const float *qkv, const int32_t *positions, int T, int NH, int NKV, int HS,
+static struct problem problem_make(const real *qkv, const int32_t *positions, int T, int NH, int NKV, int HS,
                                    int window)
 {
     return (struct problem){
@@ -147,11 +148,11 @@ static void softmax_step(float *scores, int columns, bool diagonal, int key, con
     }
 }
 
-static void forward_tile(const struct problem *p, float *out, float *lse, float *scratch, int b, int h, int i)
+static void forward_tile(const struct problem *p, real *out, float *lse, float *scratch, int b, int h, int i)
 {
     int width = p->width, rows = tile_rows(p, i), kv = p->NH + h / p->group;
     float *scores = scratch, *queries = scores + TILE * TILE, *values = queries + (ptrdiff_t)width * TILE;
-    float *sums = values + (ptrdiff_t)width * TILE;
+    float *sums = values + (ptrdiff_t)width * TILE, *wide = sums + (ptrdiff_t)width * TILE;
     float max[TILE], total[TILE], keep[TILE];
     int first_of[TILE];
     first_keys(p, b, i, first_of);
@@ -161,7 +162,8 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
     int first = first_key_tile(p, b, i);
     for (int j = first; j <= i; j++) {
         int columns = tile_rows(p, j);
-        struct tile_operand keys = {p->qkv + qkv_at(p, b, j * TILE, kv), p->row, 1, columns};
+        struct tile_operand keys =
+            tile_rows_of(wide, width, p->qkv + qkv_at(p, b, j * TILE, kv), p->row, columns, p->HS);
         tile_multiply(scores, TILE, keys, queries, TILE, columns, TILE, p->HS, false,
                       i == j ? TILE_COLUMNS_FROM_ROW : TILE_ALL);
         softmax_step(scores, columns, i == j, j * TILE, first_of, max, total, keep);
@@ -176,10 +178,11 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
                       i == j ? TILE_STEPS_TO_ROW : TILE_ALL);
     }
     for (int r = 0; r < rows; r++) {
-        float *o = out + out_at(p, b, i * TILE + r, h), inverse = 1.0f / total[r];
+        real *o = out + out_at(p, b, i * TILE + r, h);
+        float inverse = 1.0f / total[r];
         const float *sum = sums + (ptrdiff_t)r * width;
 #pragma omp simd
-        for (int c = 0; c < p->HS; c++) o[c] = sum[c] * inverse;
+        for (int c = 0; c < p->HS; c++) o[c] = rounded(sum[c] * inverse);
         lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] = max[r] + logf(total[r]);
     }
 }
@@ -187,8 +190,8 @@ static void forward_tile(const struct problem *p, float *out, float *lse, float 
 void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *positions, void *workspace,
                        int B, int T, int NH, int NKV, int HS, int window, struct stream *stream)
 {
-    float *out = out_;
-    const float *qkv = qkv_;
+    real *out = out_;
+    const real *qkv = qkv_;
     struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
     int tiles = attention_tiles(T);
     long tasks = (long)B * NH * tiles, next = 0;
@@ -217,7 +220,7 @@ struct backward_scratch {
     float *keys, *keys_t, *values_t; /* of key tile j */
     float *q, *dout;                 /* of query tile i */
     float *dk, *dv;                  /* sums for key tile j */
-    float *dq;                       /* the part of key tile j in dq of query tile i */
+    float *dq; /* the part of key tile j in dq of query tile i; in bf16 their sum is in dk */
 };
 
 static struct backward_scratch backward_carve(float *at, int width)
@@ -239,8 +242,8 @@ static struct backward_scratch backward_carve(float *at, int width)
 
 static void load_key_tile(const struct problem *p, const struct backward_scratch *s, int b, int kv, int j)
 {
-    const float *keys = p->qkv + qkv_at(p, b, j * TILE, p->NH + kv),
-                *values = keys + (ptrdiff_t)p->NKV * p->HS;
+    const real *keys = p->qkv + qkv_at(p, b, j * TILE, p->NH + kv),
+               *values = keys + (ptrdiff_t)p->NKV * p->HS;
     int rows = tile_rows(p, j);
     tile_copy(s->keys, p->width, keys, p->row, rows, p->HS);
     tile_transpose(s->keys_t, keys, p->row, rows, p->HS, 1.0f);
@@ -264,7 +267,9 @@ static void score_gradients(const struct problem *p, const struct backward_scrat
     tile_multiply(s->ds, TILE, dout, s->values_t, TILE, rows, columns, p->HS, false, part);
     for (int r = 0; r < rows; r++) {
         int t = i * TILE + r, before = first_key(p, b, t) - j * TILE, seen = i == j ? r + 1 : columns;
-        const float *out = p->out + out_at(p, b, t, h), *dr = s->dout + (ptrdiff_t)r * width;
+        float buf[REAL_IS_FLOAT ? 1 : HEAD_MAX];
+        const float *out = as_floats(buf, p->out + out_at(p, b, t, h), p->HS),
+                    *dr = s->dout + (ptrdiff_t)r * width;
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
         float D = (float)simd_dot(dr, out, NULL, p->HS), l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t],
               scale = p->scale;
@@ -296,14 +301,15 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
     tile_multiply(s->dq, width, ds, s->keys, width, rows, width, columns, false,
                   i == j ? TILE_STEPS_TO_ROW : TILE_ALL);
     for (int r = 0; r < rows; r++) {
-        float *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
+        real *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
+        float *sum = real_target(s->dk + (ptrdiff_t)r * width, dq);
         const float *more = s->dq + (ptrdiff_t)r * width;
-        if (j == first_key_tile(p, b, i)) {
-            memcpy(dq, more, (size_t)p->HS * sizeof *dq);
-            continue;
-        }
+        if (j == first_key_tile(p, b, i))
+            memcpy(sum, more, (size_t)p->HS * sizeof *sum);
+        else
 #pragma omp simd
-        for (int c = 0; c < p->HS; c++) dq[c] += more[c];
+            for (int c = 0; c < p->HS; c++) sum[c] += more[c];
+        if (j == i) real_round(dq, sum, p->HS);
     }
 }
 
@@ -321,9 +327,9 @@ static void backward_key_tile(const struct problem *p, const struct backward_scr
             if (with_dq) add_to_dq(p, s, b, h, i, j);
         }
     for (int r = 0; r < tile_rows(p, j); r++) {
-        float *dk = p->dqkv + qkv_at(p, b, j * TILE + r, p->NH + kv), *dv = dk + (ptrdiff_t)p->NKV * p->HS;
-        memcpy(dk, s->dk + (ptrdiff_t)r * p->width, (size_t)p->HS * sizeof *dk);
-        memcpy(dv, s->dv + (ptrdiff_t)r * p->width, (size_t)p->HS * sizeof *dv);
+        real *dk = p->dqkv + qkv_at(p, b, j * TILE + r, p->NH + kv), *dv = dk + (ptrdiff_t)p->NKV * p->HS;
+        real_round(dk, s->dk + (ptrdiff_t)r * p->width, p->HS);
+        real_round(dv, s->dv + (ptrdiff_t)r * p->width, p->HS);
     }
 }
 
@@ -342,13 +348,13 @@ void attention_backward(void *dqkv_, const void *dout_, const void *out_, const 
                         const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
                         int window, struct stream *stream)
 {
-    float *dqkv = dqkv_;
-    const float *dout = dout_, *out = out_, *qkv = qkv_;
+    real *dqkv = dqkv_;
+    const real *dout = dout_, *out = out_, *qkv = qkv_;
     struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
     problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
     int tiles = attention_tiles(T), threads = stream->threads;
     long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;
-    bool together = (heads + threads - 1) / threads * threads * 5 <= heads * 7;
+    bool together = REAL_IS_FLOAT && (heads + threads - 1) / threads * threads * 5 <= heads * 7;
     long next = 0, tasks = together ? heads : key_tasks + query_tasks;
     int workers = worker_count(tasks);
 #pragma omp parallel num_threads(threads)

@@ -12,15 +12,16 @@
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 #include "kernels/tile.h"
 
 /* Many queries are padded to a multiple of LANES; FEW queries have their keys in the lanes. */
 enum { LANES = 16, FEW = 8 };
 
 struct problem {
-    float *out, *partial;
-    const float *qkv, *keys, *values;
+    real *out;
+    float *partial;
+    const real *qkv, *keys, *values;
     const int32_t *slots, *positions;
     int N, window, S, NH, NKV, HS, group, width, ranges, range_keys;
     float scale;
@@ -35,17 +36,17 @@ struct block {
 struct tiles {
     float *scores;  /* (TILE keys, TILE queries) */
     float *queries; /* (width, TILE): transposed, scaled; of few queries (FEW, width) */
-    float *values;  /* (TILE keys, width), where HS is not a multiple of the width of vectors */
+    float *wide;    /* (TILE keys, width): keys, then values, where they cannot be read where they are */
     float *sums;    /* (TILE queries, width) */
     int position[TILE];
     float max[TILE], total[TILE], keep[TILE];
 };
 
 /* from: the row's key heads, then its value heads */
-static void store_row(float *keys, float *values, const float *from, int slot, int position, int S, int NKV,
+static void store_row(real *keys, real *values, const real *from, int slot, int position, int S, int NKV,
                       int HS)
 {
-    size_t bytes = (size_t)HS * sizeof(float);
+    size_t bytes = (size_t)HS * sizeof(real);
     for (int h = 0; h < NKV; h++) {
         size_t head = (size_t)slot * (size_t)NKV + (size_t)h;
         size_t to = (head * (size_t)S + (size_t)position) * (size_t)HS;
@@ -57,8 +58,8 @@ static void store_row(float *keys, float *values, const float *from, int slot, i
 void cache_store(void *keys_, void *values_, const void *qkv_, const int32_t *slots, const int32_t *positions,
                  int N, int S, int NH, int NKV, int HS, struct stream *stream)
 {
-    float *keys = keys_, *values = values_;
-    const float *qkv = qkv_;
+    real *keys = keys_, *values = values_;
+    const real *qkv = qkv_;
     size_t row = (size_t)(NH + 2 * NKV) * (size_t)HS, heads = (size_t)NH * (size_t)HS;
     if (N == 1) {
         store_row(keys, values, qkv + heads, *slots, *positions, S, NKV, HS);
@@ -89,7 +90,7 @@ static float *partial_at(const struct problem *p, int row, int head, int range)
 static void load_queries(const struct problem *p, struct tiles *t, const struct block *b, int lanes)
 {
     ptrdiff_t row = (ptrdiff_t)(p->NH + 2 * p->NKV) * p->HS;
-    const float *from[TILE];
+    const real *from[TILE];
     for (int c = 0; c < lanes; c++) {
         int query = c < b->columns ? c : 0, n = b->row + query / b->heads;
         from[c] = p->qkv + n * row + (ptrdiff_t)(b->head + query % b->heads) * p->HS;
@@ -98,12 +99,13 @@ static void load_queries(const struct problem *p, struct tiles *t, const struct 
         t->total[c] = 0;
     }
     for (int c = 0; b->columns <= FEW && c < b->columns; c++)
-        for (int i = 0; i < p->HS; i++) t->queries[(ptrdiff_t)c * p->width + i] = from[c][i] * p->scale;
+        for (int i = 0; i < p->HS; i++)
+            t->queries[(ptrdiff_t)c * p->width + i] = widened(from[c][i]) * p->scale;
     for (int i = 0; b->columns > FEW && i < p->HS; i++) {
         float *to = t->queries + (ptrdiff_t)i * TILE;
 #pragma omp simd
         for (int c = 0; c < lanes; c++) to[c] = 0;
-        for (int c = 0; c < b->columns; c++) to[c] = from[c][i] * p->scale;
+        for (int c = 0; c < b->columns; c++) to[c] = widened(from[c][i]) * p->scale;
     }
 }
 
@@ -149,12 +151,14 @@ static void softmax_step(struct tiles *t, int keys, int lanes)
     }
 }
 
-/* The values from v on in rows of `width`. */
-static const float *wide_values(const struct problem *p, struct tiles *t, const float *v, int count)
+/* The keys or values from x on, in fp32 and rows of `width`. */
+static const float *wide_rows(const struct problem *p, struct tiles *t, const real *x, int count)
 {
-    if (p->HS == p->width) return v;
-    tile_copy(t->values, p->width, v, p->HS, count, p->HS);
-    return t->values;
+#ifndef KERNELS_BF16
+    if (p->HS == p->width) return x;
+#endif
+    tile_copy(t->wide, p->width, x, p->HS, count, p->HS);
+    return t->wide;
 }
 
 /* Scores of few queries, in rows of TILE keys; keys that a query does not see have minus infinity. */
@@ -165,7 +169,7 @@ static void scores_of_few(const struct problem *p, struct tiles *t, int columns,
     for (int k = 0; k < count; k++)
         for (int c = 0; c < columns; c++)
             t->scores[c * TILE + k] = (float)simd_dot(t->queries + (ptrdiff_t)c * p->width,
-                                                      keys + (ptrdiff_t)k * p->HS, NULL, p->HS);
+                                                      keys + (ptrdiff_t)k * p->width, NULL, p->HS);
     for (int c = 0; masked && c < columns; c++) {
         float *row = t->scores + (ptrdiff_t)c * TILE;
         int last = t->position[c];
@@ -202,13 +206,12 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
     int lanes = few ? b->columns : (b->columns + LANES - 1) / LANES * LANES,
         last = p->positions[b->row + b->rows - 1];
     int first = p->positions[b->row];
-    const float *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
-    const float *values = p->values + head * (size_t)p->S * (size_t)p->HS;
+    const real *keys = p->keys + head * (size_t)p->S * (size_t)p->HS;
+    const real *values = p->values + head * (size_t)p->S * (size_t)p->HS;
     load_queries(p, t, b, lanes);
     for (int u0 = from; u0 < to; u0 += TILE) {
         int count = to - u0 < TILE ? to - u0 : TILE;
-        struct tile_operand k = {keys + (ptrdiff_t)u0 * p->HS, p->HS, 1, count};
-        const float *v = values + (ptrdiff_t)u0 * p->HS;
+        struct tile_operand k = {wide_rows(p, t, keys + (ptrdiff_t)u0 * p->HS, count), p->width, 1, count};
         bool masked = u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window);
         if (few) {
             scores_of_few(p, t, b->columns, k.data, u0, count, masked);
@@ -224,8 +227,9 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
             for (int i = 0; i < p->width; i++) sum[i] *= t->keep[c];
         }
         struct tile_operand probabilities = {t->scores, few ? TILE : 1, few ? 1 : TILE, lanes};
-        tile_multiply(t->sums, p->width, probabilities, wide_values(p, t, v, count), p->width, b->columns,
-                      p->width, count, u0 > from, TILE_ALL);
+        const float *v = wide_rows(p, t, values + (ptrdiff_t)u0 * p->HS, count);
+        tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count, u0 > from,
+                      TILE_ALL);
     }
 }
 
@@ -235,13 +239,16 @@ static void write_results(const struct problem *p, const struct tiles *t, const 
     for (int c = 0; c < b->columns; c++) {
         int n = b->row + c / b->heads, head = b->head + c % b->heads;
         const float *sum = t->sums + (ptrdiff_t)c * p->width;
-        bool whole = p->ranges == 1;
-        float *to = whole ? p->out + ((size_t)n * (size_t)p->NH + (size_t)head) * (size_t)p->HS
-                          : partial_at(p, n, head, range);
-        float scale = whole ? 1.0f / t->total[c] : 1.0f;
+        if (p->ranges == 1) {
+            real *out = p->out + ((size_t)n * (size_t)p->NH + (size_t)head) * (size_t)p->HS;
+            float scale = 1.0f / t->total[c];
 #pragma omp simd
-        for (int i = 0; i < p->HS; i++) to[i] = seen ? sum[i] * scale : 0.0f;
-        if (whole) continue;
+            for (int i = 0; i < p->HS; i++) out[i] = rounded(seen ? sum[i] * scale : 0.0f);
+            continue;
+        }
+        float *to = partial_at(p, n, head, range);
+#pragma omp simd
+        for (int i = 0; i < p->HS; i++) to[i] = seen ? sum[i] : 0.0f;
         to[p->HS] = seen ? t->max[c] : -INFINITY;
         to[p->HS + 1] = seen ? t->total[c] : 0.0f;
     }
@@ -262,31 +269,31 @@ static void run_task(const struct problem *p, struct tiles *t, const struct bloc
 static void combine(const struct problem *p, int row, int head)
 {
     const float *partial = partial_at(p, row, head, 0);
-    float *out = p->out + ((size_t)row * (size_t)p->NH + (size_t)head) * (size_t)p->HS;
-    float max = -INFINITY, total = 0;
+    float max = -INFINITY, total = 0, sum[HEAD_MAX];
     ptrdiff_t step = p->HS + 2;
     for (int r = 0; r < p->ranges; r++) {
         float of = partial[r * step + p->HS];
         max = of > max ? of : max;
     }
-    memset(out, 0, (size_t)p->HS * sizeof *out);
+    memset(sum, 0, (size_t)p->HS * sizeof *sum);
     for (int r = 0; r < p->ranges; r++) {
-        const float *sum = partial + r * step;
-        float weight = simd_exp_softmax(sum[p->HS] - max);
-        total += weight * sum[p->HS + 1];
+        const float *of = partial + r * step;
+        float weight = simd_exp_softmax(of[p->HS] - max);
+        total += weight * of[p->HS + 1];
 #pragma omp simd
-        for (int i = 0; i < p->HS; i++) out[i] += weight * sum[i];
+        for (int i = 0; i < p->HS; i++) sum[i] += weight * of[i];
     }
+    real *out = p->out + ((size_t)row * (size_t)p->NH + (size_t)head) * (size_t)p->HS;
     float inverse = 1.0f / total;
 #pragma omp simd
-    for (int i = 0; i < p->HS; i++) out[i] *= inverse;
+    for (int i = 0; i < p->HS; i++) out[i] = rounded(sum[i] * inverse);
 }
 
 static struct tiles carve(float *at, int width)
 {
     struct tiles t = {.scores = at, .queries = at + TILE * TILE};
-    t.values = t.queries + (ptrdiff_t)width * TILE;
-    t.sums = t.values + (ptrdiff_t)width * TILE;
+    t.wide = t.queries + (ptrdiff_t)width * TILE;
+    t.sums = t.wide + (ptrdiff_t)width * TILE;
     return t;
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/device/worker.h"
 #include "kernels/device/world.h"
+#include "kernels/real.h"
 
 enum { BLOCK = 1024 }; /* elements that are added up in the first-level cache */
 
@@ -24,39 +25,10 @@ static void add_up(float *mine, const float *received, size_t n, const struct wo
     }
 }
 
-static void reduce_piece(float *x, size_t n, float *received, const struct world *world,
-                         struct stream *stream)
-{
-    struct world_piece send[WORLD_RANKS_MAX], receive[WORLD_RANKS_MAX];
-    struct world_part own = world_divide(n, world->rank, world->size);
-    const size_t bytes = own.count * sizeof *x;
-    for (int r = 0; r < world->size; r++) {
-        struct world_part part = world_divide(n, r, world->size);
-        send[r] = (struct world_piece){x + part.first, part.count * sizeof *x};
-        receive[r] = (struct world_piece){received + (size_t)r * own.count, bytes};
-    }
-    world->exchange(world, send, receive);
-    add_up(x + own.first, received, own.count, world, stream);
-    for (int r = 0; r < world->size; r++) {
-        receive[r] = send[r];
-        send[r] = (struct world_piece){x + own.first, bytes};
-    }
-    world->exchange(world, send, receive);
-}
-
-void all_reduce(float *x, void *workspace, size_t n, int ranks, const struct world *world,
-                struct stream *stream)
-{
-    for (size_t at = 0; world->size > 1 && at < n; at += ALL_REDUCE_PIECE)
-        reduce_piece(x + at, n - at < ALL_REDUCE_PIECE ? n - at : ALL_REDUCE_PIECE, workspace, world, stream);
-}
-
 void all_reduce_value(double *x, const struct world *world, struct stream *stream)
 {
     world_sum(world, x, 1);
 }
-
-/* ---- slices ---- */
 
 /* The arguments of an operation, for the thread of its stream. */
 struct exchange {
@@ -70,11 +42,8 @@ struct exchange {
 /* What a rank's slice has of x. */
 static struct world_piece part_of(const struct exchange *e, int rank)
 {
-    size_t begin = (size_t)rank * e->slice, end = begin + e->slice, last = e->from + e->n;
-    if (begin < e->from) begin = e->from;
-    if (end > last) end = last;
-    return begin < end ? (struct world_piece){e->x + (begin - e->from) * e->width, (end - begin) * e->width}
-                       : (struct world_piece){0};
+    struct slice_part part = slice_part_of(e->n, e->from, e->slice, rank);
+    return (struct world_piece){e->x + part.first * e->width, part.count * e->width};
 }
 
 static void reduce(const void *arguments)
@@ -112,6 +81,20 @@ static void run(void (*work)(const void *arguments), struct exchange exchange, s
         work(&exchange);
 }
 
+/* Piece by piece, each in slices of its own. */
+void all_reduce(float *x, void *workspace, size_t n, int ranks, const struct world *world,
+                struct stream *stream)
+{
+    for (size_t at = 0, count; world->size > 1 && at < n; at += count) {
+        count = n - at < ALL_REDUCE_PIECE ? n - at : ALL_REDUCE_PIECE;
+        size_t slice = (count + (size_t)world->size - 1) / (size_t)world->size;
+        struct exchange piece = {
+            (unsigned char *)(x + at), workspace, count, 0, slice, sizeof *x, world, stream->threads};
+        reduce(&piece);
+        gather(&piece);
+    }
+}
+
 void reduce_slices(float *x, void *workspace, size_t n, size_t from, size_t slice, int ranks,
                    const struct world *world, struct stream *stream)
 {
@@ -122,5 +105,5 @@ void reduce_slices(float *x, void *workspace, size_t n, size_t from, size_t slic
 void gather_slices(void *x, size_t n, size_t from, size_t slice, const struct world *world,
                    struct stream *stream)
 {
-    run(gather, (struct exchange){x, NULL, n, from, slice, sizeof(float), world, 0}, stream);
+    run(gather, (struct exchange){x, NULL, n, from, slice, sizeof(real), world, 0}, stream);
 }

@@ -1,4 +1,4 @@
-/* CPU twin of cross-entropy. A row (V floats) is read once and, in the fused form, rewritten while it is
+/* CPU twin of cross-entropy. A row (V elements) is read once and, in the fused form, rewritten while it is
  * still in the second-level cache.
  *
  * The row is processed in blocks. Each block's exponentials are relative to the block's own maximum, so one
@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 
-#define BLOCKS_MAX 512
+enum { BLOCKS_MAX = 512, BLOCK_MAX = (1 << 24) / BLOCKS_MAX }; /* of the largest vocabulary */
 
 static inline int block_length(int V)
 {
@@ -30,24 +30,26 @@ static inline void merge(float *max, double *total, float more_max, float more)
     *total += more * exp((double)more_max - *max);
 }
 
-/* The log-sum-exp of row (V). keep: each block becomes exp(x − its base), for which bases has room. */
-__attribute__((always_inline)) static inline double row_lse(float *row, int V, bool keep, float *bases)
+/* The log-sum-exp of row (V). bases: the maximum of each block, or NULL. Where reals are floats and bases is
+ * not NULL, each block becomes exp(x − its base): in bf16 that would round twice. */
+__attribute__((always_inline)) static inline double row_lse(real *row, int V, float *bases)
 {
     int length = block_length(V);
-    float max = -INFINITY;
+    float max = -INFINITY, buf[REAL_IS_FLOAT ? 1 : BLOCK_MAX];
     double total = 0;
     for (int start = 0, block = 0; start < V; start += length, block++) {
         int count = V - start < length ? V - start : length;
-        float *x = row + start;
+        const float *x = as_floats(buf, row + start, count);
+        float *keep = REAL_IS_FLOAT && bases ? (float *)x : NULL;
         float top = simd_max(x, count), part = 0;
         float base = top > -INFINITY ? top : 0.0f;
 #pragma omp simd reduction(+ : part)
         for (int i = 0; i < count; i++) {
             float e = simd_exp_softmax(x[i] - base);
-            if (keep) x[i] = e;
+            if (keep) keep[i] = e;
             part += e;
         }
-        if (keep) bases[block] = base;
+        if (bases) bases[block] = base;
         merge(&max, &total, base, part);
     }
     return log(total) + max;
@@ -56,49 +58,60 @@ __attribute__((always_inline)) static inline double row_lse(float *row, int V, b
 void cross_entropy_forward(float *losses, const void *logits_, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
-    const float *logits = logits_;
+    const real *logits = logits_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
-        const float *row = logits + (size_t)n * V;
-        losses[n] = targets[n] < 0 ? 0 : (float)(row_lse((float *)row, V, false, NULL) - row[targets[n]]);
+        const real *row = logits + (size_t)n * V;
+        losses[n] = targets[n] < 0 ? 0 : (float)(row_lse((real *)row, V, NULL) - widened(row[targets[n]]));
+    }
+}
+
+/* A block of logits, as row_lse left it, becomes its gradient. */
+static void gradient_block(real *x, int count, float base, double lse, float loss_scale)
+{
+    float factor = (float)(loss_scale * exp(base - lse));
+#pragma omp simd
+    for (int i = 0; i < count; i++) {
+        float e = REAL_IS_FLOAT ? widened(x[i]) : simd_exp_softmax(widened(x[i]) - base);
+        x[i] = rounded(e * factor);
     }
 }
 
 void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets,
                          const struct step_control *control, int N, int V, struct stream *stream)
 {
-    float *logits_dlogits = logits_dlogits_, loss_scale = control->loss_scale;
+    real *logits_dlogits = logits_dlogits_;
+    float loss_scale = control->loss_scale;
     int length = block_length(V);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
-        float *row = logits_dlogits + (size_t)n * V;
+        real *row = logits_dlogits + (size_t)n * V;
         losses[n] = 0;
         if (targets[n] < 0) {
-            memset(row, 0, (size_t)V * sizeof(float));
+            memset(row, 0, (size_t)V * sizeof(real));
             continue;
         }
-        float bases[BLOCKS_MAX], target = row[targets[n]];
-        double lse = row_lse(row, V, true, bases);
+        float bases[BLOCKS_MAX], target = widened(row[targets[n]]);
+        double lse = row_lse(row, V, bases);
         losses[n] = (float)(lse - target);
-        for (int start = 0, block = 0; start < V; start += length, block++) {
-            int count = V - start < length ? V - start : length;
-            float *x = row + start, factor = (float)(loss_scale * exp(bases[block] - lse));
-#pragma omp simd
-            for (int i = 0; i < count; i++) x[i] *= factor;
-        }
-        row[targets[n]] -= loss_scale;
+        for (int start = 0, block = 0; start < V; start += length, block++)
+            gradient_block(row + start, V - start < length ? V - start : length, bases[block], lse,
+                           loss_scale);
+        float gradient = REAL_IS_FLOAT ? widened(row[targets[n]]) : loss_scale * (float)exp(target - lse);
+        row[targets[n]] = rounded(gradient - loss_scale);
     }
 }
 
 void weigh_classes(float *losses, void *dlogits_, const int32_t *targets, const float *weights, int N, int V,
                    struct stream *stream)
 {
-    float *dlogits = dlogits_;
+    real *dlogits = dlogits_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         if (targets[n] < 0) continue;
-        float weight = weights[targets[n]], *row = dlogits ? dlogits + (size_t)n * V : NULL;
+        float weight = weights[targets[n]];
+        real *row = dlogits ? dlogits + (size_t)n * V : NULL;
         losses[n] *= weight;
-        for (int i = 0; row && i < V; i++) row[i] *= weight;
+        for (int i = 0; row && i < V; i++) row[i] = rounded(widened(row[i]) * weight);
     }
 }

@@ -4,38 +4,40 @@
 
 #include "core/base/philox.h"
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 
-/* CPU elements are fp32 already. */
-void cast(void *out, const float *x, size_t n, struct stream *stream)
+void cast(void *out_, const float *x, size_t n, struct stream *stream)
 {
-    if (out != x && n > 0) memcpy(out, x, n * sizeof *x);
+    real *out = out_;
+    if (out_ == x) return;
+#pragma omp parallel for simd num_threads(stream->threads) schedule(static)
+    for (size_t i = 0; i < n; i++) out[i] = rounded(x[i]);
 }
 
 void add(void *x_, const void *delta_, size_t n, struct stream *stream)
 {
-    float *x = x_;
-    const float *delta = delta_;
+    real *x = x_;
+    const real *delta = delta_;
 #pragma omp parallel for simd num_threads(stream->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) x[i] += delta[i];
+    for (size_t i = 0; i < n; i++) x[i] = rounded(widened(x[i]) + widened(delta[i]));
 }
 
 void bias_forward(void *x_, const void *bias_, int N, int C, int stride, struct stream *stream)
 {
-    float *x = x_;
-    const float *bias = bias_;
+    real *x = x_;
+    const real *bias = bias_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
-        float *row = x + (size_t)n * stride;
+        real *row = x + (size_t)n * stride;
 #pragma omp simd
-        for (int c = 0; c < C; c++) row[c] += bias[c];
+        for (int c = 0; c < C; c++) row[c] = rounded(widened(row[c]) + widened(bias[c]));
     }
 }
 
 void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int C, int stride,
                    struct stream *stream)
 {
-    const float *dout = dout_;
+    const real *dout = dout_;
     float *partial = workspace; /* (chunks, C) */
     int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
 #pragma omp parallel num_threads(stream->threads)
@@ -46,9 +48,9 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
             memset(total, 0, (size_t)C * sizeof(float));
             int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
             for (int n = chunk * rows; n < end; n++) {
-                const float *row = dout + (size_t)n * stride;
+                const real *row = dout + (size_t)n * stride;
 #pragma omp simd
-                for (int c = 0; c < C; c++) total[c] += row[c];
+                for (int c = 0; c < C; c++) total[c] += widened(row[c]);
             }
         }
 #pragma omp for schedule(static)
@@ -56,17 +58,20 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
     }
 }
 
-static void swiglu_row(float *out, const float *gate, int F)
+static void swiglu_row(real *out, const real *gate, int F)
 {
-    const float *up = gate + F;
+    const real *up = gate + F;
 #pragma omp simd
-    for (int f = 0; f < F; f++) out[f] = gate[f] * simd_sigmoid(gate[f]) * up[f];
+    for (int f = 0; f < F; f++) {
+        float g = widened(gate[f]);
+        out[f] = rounded(g * simd_sigmoid(g) * widened(up[f]));
+    }
 }
 
 void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct stream *stream)
 {
-    float *out = out_;
-    const float *gate_up = gate_up_;
+    real *out = out_;
+    const real *gate_up = gate_up_;
     if (N == 1) {
         swiglu_row(out, gate_up, F);
         return;
@@ -78,17 +83,17 @@ void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct strea
 void swiglu_backward(void *dgate_up_, const void *dout_, const void *gate_up_, int N, int F,
                      struct stream *stream)
 {
-    float *dgate_up = dgate_up_;
-    const float *dout = dout_, *gate_up = gate_up_;
+    real *dgate_up = dgate_up_;
+    const real *dout = dout_, *gate_up = gate_up_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
-        const float *gate = gate_up + (size_t)n * 2 * F, *up = gate + F, *d = dout + (size_t)n * F;
-        float *dgate = dgate_up + (size_t)n * 2 * F, *dup = dgate + F;
+        const real *gate = gate_up + (size_t)n * 2 * F, *up = gate + F, *d = dout + (size_t)n * F;
+        real *dgate = dgate_up + (size_t)n * 2 * F, *dup = dgate + F;
 #pragma omp simd
         for (int f = 0; f < F; f++) {
-            float g = gate[f], u = up[f], sigma = simd_sigmoid(g);
-            dgate[f] = d[f] * u * sigma * (1.0f + g * (1.0f - sigma));
-            dup[f] = d[f] * g * sigma;
+            float g = widened(gate[f]), u = widened(up[f]), h = widened(d[f]), sigma = simd_sigmoid(g);
+            dgate[f] = rounded(h * u * sigma * (1.0f + g * (1.0f - sigma)));
+            dup[f] = rounded(h * g * sigma);
         }
     }
 }
@@ -96,7 +101,7 @@ void swiglu_backward(void *dgate_up_, const void *dout_, const void *gate_up_, i
 #define BATCH 64 /* Philox blocks at a time: 1 KiB of random words, in the first-level cache */
 
 /* Elements [first, first + n) of a micro-batch; x is the first of them. */
-static void drop(float *x, size_t first, size_t n, uint32_t micro_batch, uint32_t threshold, float scale,
+static void drop(real *x, size_t first, size_t n, uint32_t micro_batch, uint32_t threshold, float scale,
                  const struct dropout_site *site, struct stream *stream)
 {
     const struct step_control *control = site->control;
@@ -120,14 +125,16 @@ static void drop(float *x, size_t first, size_t n, uint32_t micro_batch, uint32_
         }
         int from = first > 4 * block ? (int)(first - 4 * block) : 0;
         int count = end - 4 * block < 4 * BATCH ? (int)(end - 4 * block) : 4 * BATCH;
-        float *at = x + (4 * block + (size_t)from - first);
+        real *at = x + (4 * block + (size_t)from - first);
         int whole = from ? 0 : count / 4;
 #pragma omp simd
         for (int j = 0; j < whole; j++)
             for (int w = 0; w < 4; w++)
-                at[4 * j + w] = words[w][j] >> 8 >= threshold ? at[4 * j + w] * scale : 0.0f;
+                at[4 * j + w] =
+                    rounded(words[w][j] >> 8 >= threshold ? widened(at[4 * j + w]) * scale : 0.0f);
         for (int i = from + 4 * whole; i < count; i++)
-            at[i - from] = words[i % 4][i / 4] >> 8 >= threshold ? at[i - from] * scale : 0.0f;
+            at[i - from] =
+                rounded(words[i % 4][i / 4] >> 8 >= threshold ? widened(at[i - from]) * scale : 0.0f);
     }
 }
 
@@ -142,6 +149,6 @@ void dropout(void *x, size_t n, float probability, struct dropout_site site, str
     size_t first = control->row * site.width;
     for (size_t at = 0, count; at < n; at += count, first = 0) {
         count = size && size - first < n - at ? size - first : n - at;
-        drop((float *)x + at, first, count, micro_batch++, threshold, scale, &site, stream);
+        drop((real *)x + at, first, count, micro_batch++, threshold, scale, &site, stream);
     }
 }

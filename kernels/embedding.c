@@ -6,26 +6,26 @@
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 
 void embedding_forward(void *out_, const int32_t *tokens, struct matrix weight, int N, int V, int C,
                        struct stream *stream)
 {
-    float *out = out_;
+    real *out = out_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         size_t at = (size_t)tokens[n] * (size_t)weight.stride;
-        if (weight.element == ELEMENT_BF16)
-            simd_widen(out + (size_t)n * C, (const uint16_t *)weight.at + at, C);
+        if (weight.element == REAL_ELEMENT)
+            memcpy(out + (size_t)n * C, (const real *)weight.at + at, (size_t)C * sizeof(real));
         else
-            memcpy(out + (size_t)n * C, (const float *)weight.at + at, (size_t)C * sizeof(float));
+            simd_widen((float *)out_ + (size_t)n * C, (const uint16_t *)weight.at + at, C);
     }
 }
 
 void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, int N, int V, int C,
                         struct stream *stream)
 {
-    const float *dout = dout_;
+    const real *dout = dout_;
     int lines = (C + 15) / 16;
     int slices = lines < stream->threads ? lines : stream->threads;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
@@ -34,9 +34,9 @@ void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens
         if (last > C) last = C;
         for (int n = 0; n < N; n++) {
             float *row = dweight + (size_t)tokens[n] * C;
-            const float *drow = dout + (size_t)n * C;
+            const real *drow = dout + (size_t)n * C;
 #pragma omp simd
-            for (int c = first; c < last; c++) row[c] += drow[c];
+            for (int c = first; c < last; c++) row[c] += widened(drow[c]);
         }
     }
 }

@@ -13,7 +13,7 @@
 
 #include "kernels/device/cpu_device.h"
 #include "kernels/nf4_decode.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 
 /* All sums of a tile are in registers: 16 of the 32 of AVX-512 and NEON, 8 of 16. */
 #if SIMD_LANES == 16 || defined(__aarch64__)
@@ -49,7 +49,7 @@ INLINE void prefetch(const void *w, size_t at, size_t ahead, enum element elemen
 }
 
 /* Σ x w over K, in CHAINS sums of every CHAINS-th vector, as one sum would wait for itself. */
-INLINE float dot(const float *x, const void *w, int K, enum element element)
+INLINE float dot(const real *x, const void *w, int K, enum element element)
 {
     simd_vector sum[CHAINS] = {{0}};
     int k = 0;
@@ -58,17 +58,17 @@ INLINE float dot(const float *x, const void *w, int K, enum element element)
         for (int i = 0; i < CHAINS; i++) {
             int at = k + i * SIMD_LANES;
             if (element == ELEMENT_BF16) prefetch(w, (size_t)at, PREFETCH, element);
-            sum[i] += simd_load(x + at) * weights(w, (size_t)at, element);
+            sum[i] += real_load(x + at) * weights(w, (size_t)at, element);
         }
-    for (; k + SIMD_LANES <= K; k += SIMD_LANES) sum[0] += simd_load(x + k) * weights(w, (size_t)k, element);
+    for (; k + SIMD_LANES <= K; k += SIMD_LANES) sum[0] += real_load(x + k) * weights(w, (size_t)k, element);
     float rest = 0;
-    for (; k < K; k++) rest += x[k] * weight(w, (size_t)k, element);
+    for (; k < K; k++) rest += widened(x[k]) * weight(w, (size_t)k, element);
     return simd_total((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
 /* out (rows, columns) of that many rows of x and of w. ahead: bytes to the rows of w to prefetch; 0: none. */
-INLINE void tile(const int rows, const int columns, enum element element, float *out, int out_stride,
-                 const float *x, int x_stride, const void *w, int w_stride, int K, size_t ahead)
+INLINE void tile(const int rows, const int columns, enum element element, real *out, int out_stride,
+                 const real *x, int x_stride, const void *w, int w_stride, int K, size_t ahead)
 {
     simd_vector sum[TILE_ROWS][TILE_WEIGHTS];
 #pragma GCC unroll 4
@@ -86,7 +86,7 @@ INLINE void tile(const int rows, const int columns, enum element element, float 
         }
 #pragma GCC unroll 4
         for (int m = 0; m < rows; m++) {
-            simd_vector a = simd_load(x + (size_t)m * (size_t)x_stride + k);
+            simd_vector a = real_load(x + (size_t)m * (size_t)x_stride + k);
 #pragma GCC unroll 4
             for (int n = 0; n < columns; n++) sum[m][n] += a * b[n];
         }
@@ -97,9 +97,9 @@ INLINE void tile(const int rows, const int columns, enum element element, float 
         for (int n = 0; n < columns; n++) {
             float rest = 0;
             for (int j = k; j < K; j++)
-                rest += x[(size_t)m * (size_t)x_stride + (size_t)j] *
+                rest += widened(x[(size_t)m * (size_t)x_stride + (size_t)j]) *
                         weight(w, (size_t)n * (size_t)w_stride + (size_t)j, element);
-            out[(size_t)m * (size_t)out_stride + (size_t)n] = simd_total(sum[m][n]) + rest;
+            out[(size_t)m * (size_t)out_stride + (size_t)n] = rounded(simd_total(sum[m][n]) + rest);
         }
 }
 
@@ -109,8 +109,8 @@ INLINE void strip(const struct product *p, int n, const int columns, enum elemen
     const void *w = (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * element_bytes(element);
     size_t next = (size_t)columns * (size_t)p->w.stride * element_bytes(element);
     for (int m = 0; m < p->M; m += TILE_ROWS) {
-        float *out = (float *)p->out.at + (size_t)m * (size_t)p->out.stride + (size_t)n;
-        const float *x = (const float *)p->x.at + (size_t)m * (size_t)p->x.stride;
+        real *out = (real *)p->out.at + (size_t)m * (size_t)p->out.stride + (size_t)n;
+        const real *x = (const real *)p->x.at + (size_t)m * (size_t)p->x.stride;
         size_t ahead = m == 0 ? next : 0; /* once is enough */
 #define TILE(rows)                                                                                           \
     tile(rows, columns, element, out, p->out.stride, x, p->x.stride, w, p->w.stride, p->K, ahead)
@@ -137,9 +137,9 @@ INLINE void columns(const struct product *p, int n, int end, enum element elemen
 {
     if (p->M == 1)
         for (; n < end; n++)
-            ((float *)p->out.at)[n] =
+            ((real *)p->out.at)[n] = rounded(
                 dot(p->x.at, (const char *)p->w.at + (size_t)n * (size_t)p->w.stride * element_bytes(element),
-                    p->K, element);
+                    p->K, element));
     for (; n + TILE_WEIGHTS <= end; n += TILE_WEIGHTS) strip(p, n, TILE_WEIGHTS, element);
     for (; n < end; n++) strip(p, n, 1, element);
 }
@@ -165,7 +165,7 @@ INLINE float nf4_dot(const struct product *p, const struct nf4_weights *w, size_
         nf4_decode_block(block, w->codes + at / 2,
                          nf4_scale(w->scales, w->elements, w->nested, at / NF4_BLOCK));
         for (int i = 0; i < EACH; i++)
-            sum[i] += simd_load((const float *)p->x.at + k + i * SIMD_LANES) *
+            sum[i] += real_load((const real *)p->x.at + k + i * SIMD_LANES) *
                       simd_load(block + (size_t)i * SIMD_LANES);
     }
     for (int i = 0; i < EACH; i++) total += simd_total(sum[i]);
@@ -173,7 +173,7 @@ INLINE float nf4_dot(const struct product *p, const struct nf4_weights *w, size_
 }
 
 /* The same of all rows of x. */
-INLINE void nf4_dots(const struct product *p, const struct nf4_weights *w, size_t first, float *out)
+INLINE void nf4_dots(const struct product *p, const struct nf4_weights *w, size_t first, real *out)
 {
     simd_vector sum[FEW_ROWS_MAX] = {{0}};
     float block[NF4_BLOCK];
@@ -182,22 +182,22 @@ INLINE void nf4_dots(const struct product *p, const struct nf4_weights *w, size_
         nf4_decode_block(block, w->codes + at / 2,
                          nf4_scale(w->scales, w->elements, w->nested, at / NF4_BLOCK));
         for (int m = 0; m < p->M; m++) {
-            const float *x = (const float *)p->x.at + (size_t)m * (size_t)p->x.stride + k;
+            const real *x = (const real *)p->x.at + (size_t)m * (size_t)p->x.stride + k;
             simd_vector s = sum[m];
-            for (int i = 0; i < NF4_BLOCK; i += SIMD_LANES) s += simd_load(x + i) * simd_load(block + i);
+            for (int i = 0; i < NF4_BLOCK; i += SIMD_LANES) s += real_load(x + i) * simd_load(block + i);
             sum[m] = s;
         }
     }
-    for (int m = 0; m < p->M; m++) out[(size_t)m * (size_t)p->out.stride] = simd_total(sum[m]);
+    for (int m = 0; m < p->M; m++) out[(size_t)m * (size_t)p->out.stride] = rounded(simd_total(sum[m]));
 }
 
 static void nf4_columns(const struct product *p, const struct nf4_weights *w, int n, int end)
 {
     for (; n < end; n++) {
-        float *out = (float *)p->out.at + n;
+        real *out = (real *)p->out.at + n;
         size_t first = (size_t)n * (size_t)p->K;
         if (p->M == 1)
-            *out = nf4_dot(p, w, first);
+            *out = rounded(nf4_dot(p, w, first));
         else
             nf4_dots(p, w, first, out);
     }

@@ -1,12 +1,13 @@
 /* CPU twins of the optimizers. Memory-bound: per parameter AdamW reads 4 floats and writes 3, Lion reads 3
- * and writes 2. `weights` is not written: CPU streams are fp32, where it is w itself. */
+ * and writes 2, and in bf16 one of 2 bytes more. In fp32 `weights` is w itself and is not written. */
 #include "kernels/optimizers.h"
 
 #include <math.h>
 
 #include "kernels/device/cpu_device.h"
+#include "kernels/real.h"
 
-static void adamw_range(float *w, float *m, float *v, const float *g, size_t from, size_t to,
+static void adamw_range(float *w, real *weights, float *m, float *v, const float *g, size_t from, size_t to,
                         struct optimizer_params params, const struct step_control *control,
                         const struct update_range *range, float scale, struct stream *stream)
 {
@@ -22,6 +23,7 @@ static void adamw_range(float *w, float *m, float *v, const float *g, size_t fro
         m[i] = mi;
         v[i] = vi;
         w[i] = keep * w[i] - rate * mi / (sqrtf(vi) * correct2 + eps);
+        if (!REAL_IS_FLOAT) weights[i] = rounded(w[i]);
     }
 }
 
@@ -35,10 +37,11 @@ void adamw_step(float *w, void *weights, float *m, float *v, const float *g, siz
     control->rate = (float)((double)control->lr / (float)(1 - pow(params.beta1, t)));
     control->root = (float)(1.0 / sqrt((double)(float)(1 - pow(params.beta2, t))));
     for (int i = 0; i < range_count; from = ranges[i++].end)
-        adamw_range(w, m, v, g, from, ranges[i].end, params, control, &ranges[i], clip->scale, stream);
+        adamw_range(w, weights, m, v, g, from, ranges[i].end, params, control, &ranges[i], clip->scale,
+                    stream);
 }
 
-static void lion_range(float *w, float *m, const float *g, size_t from, size_t to,
+static void lion_range(float *w, real *weights, float *m, const float *g, size_t from, size_t to,
                        struct optimizer_params params, float base, const struct update_range *range,
                        float scale, struct stream *stream)
 {
@@ -51,6 +54,7 @@ static void lion_range(float *w, float *m, const float *g, size_t from, size_t t
         float c = beta1 * m[i] + rest1 * gi;
         float step = c > 0.0f ? lr : c < 0.0f ? -lr : 0.0f;
         w[i] = keep * w[i] - step;
+        if (!REAL_IS_FLOAT) weights[i] = rounded(w[i]);
         m[i] = beta2 * m[i] + rest2 * gi;
     }
 }
@@ -62,5 +66,6 @@ void lion_step(float *w, void *weights, float *m, float *v, const float *g, size
     size_t from = 0;
     if (clip->scale == 0.0f) return;
     for (int i = 0; i < range_count; from = ranges[i++].end)
-        lion_range(w, m, g, from, ranges[i].end, params, control->lr, &ranges[i], clip->scale, stream);
+        lion_range(w, weights, m, g, from, ranges[i].end, params, control->lr, &ranges[i], clip->scale,
+                   stream);
 }

@@ -42,6 +42,26 @@ static inline size_t reduce_workspace(size_t n)
     return reduce_chunk_count(n) * sizeof(double);
 }
 
+/* A range of n elements is cut into a slice for each rank. Vectors of any kernel are aligned at the beginning
+ * of one. */
+static inline size_t slice_elements(size_t n, int ranks)
+{
+    const size_t unit = 64, slices = ranks > 1 ? (size_t)ranks : 1, each = (n + slices - 1) / slices;
+    return slices > 1 ? (each + unit - 1) / unit * unit : each;
+}
+
+/* Of n elements, which lie at [from, from + n) of a range in slices of `slice`: those in a rank's slice. */
+struct slice_part {
+    size_t first, count;
+};
+static inline struct slice_part slice_part_of(size_t n, size_t from, size_t slice, int rank)
+{
+    size_t begin = (size_t)rank * slice, end = begin + slice;
+    if (begin < from) begin = from;
+    if (end > from + n) end = from + n;
+    return begin < end ? (struct slice_part){begin - from, end - begin} : (struct slice_part){0, 0};
+}
+
 /* Ranks add up a flat range piece by piece, with room for what the others send of one. */
 #define ALL_REDUCE_PIECE ((size_t)1 << 20)
 

@@ -4,18 +4,18 @@
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 
 /* Forward and recomputation share this function, so that both write the same bits. */
-static inline void row_scale(float *out, const float *x, const float *weight, float rstd, int C)
+static inline void row_scale(real *out, const real *x, const real *weight, float rstd, int C)
 {
 #pragma omp simd
-    for (int c = 0; c < C; c++) out[c] = x[c] * rstd * weight[c];
+    for (int c = 0; c < C; c++) out[c] = rounded(widened(x[c]) * rstd * widened(weight[c]));
 }
 
-static inline float row_rstd(const float *x, int C, float eps)
+static inline float row_rstd(const real *x, int C, float eps)
 {
-    return 1.0f / sqrtf((float)(simd_dot(x, x, NULL, C) / C + (double)eps));
+    return 1.0f / sqrtf((float)(real_dot(x, x, NULL, C) / C + (double)eps));
 }
 
 void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, int N, int C, float eps,
@@ -25,12 +25,12 @@ void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, 
 }
 
 /* delta NULL: sum is x. Returns rstd. */
-static float residual_row(float *sum, float *out, const float *x, const float *delta, const float *weight,
-                          int C, float eps)
+static float residual_row(real *sum, real *out, const real *x, const real *delta, const real *weight, int C,
+                          float eps)
 {
     if (delta != NULL) {
 #pragma omp simd
-        for (int c = 0; c < C; c++) sum[c] = x[c] + delta[c];
+        for (int c = 0; c < C; c++) sum[c] = rounded(widened(x[c]) + widened(delta[c]));
     }
     float r = row_rstd(sum, C, eps);
     row_scale(out, sum, weight, r, C);
@@ -40,8 +40,8 @@ static float residual_row(float *sum, float *out, const float *x, const float *d
 void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x_, const void *delta_,
                               const void *weight, int N, int C, float eps, struct stream *stream)
 {
-    float *sum = sum_, *out = out_;
-    const float *x = x_, *delta = delta_;
+    real *sum = sum_, *out = out_;
+    const real *x = x_, *delta = delta_;
     if (N == 1) {
         *rstd = residual_row(sum, out, x, delta, weight, C, eps);
         return;
@@ -56,8 +56,8 @@ void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x
 void rmsnorm_recompute(void *out_, const void *x_, const void *weight_, const float *rstd, int N, int C,
                        struct stream *stream)
 {
-    float *out = out_;
-    const float *x = x_, *weight = weight_;
+    real *out = out_;
+    const real *x = x_, *weight = weight_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) row_scale(out + (size_t)n * C, x + (size_t)n * C, weight, rstd[n], C);
 }
@@ -65,8 +65,8 @@ void rmsnorm_recompute(void *out_, const void *x_, const void *weight_, const fl
 void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *x_, const void *weight_,
                       const float *rstd, void *workspace, int N, int C, struct stream *stream)
 {
-    float *dx = dx_;
-    const float *dout = dout_, *x = x_, *weight = weight_;
+    real *dx = dx_;
+    const real *dout = dout_, *x = x_, *weight = weight_;
     float *partial = workspace; /* (chunks, C) */
     int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
 #pragma omp parallel num_threads(stream->threads)
@@ -78,14 +78,15 @@ void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *
             int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
             for (int n = chunk * rows; n < end; n++) {
                 size_t at = (size_t)n * C;
-                const float *xr = x + at, *dr = dout + at;
-                float *dxr = dx + at, r = rstd[n];
-                float mean = (float)(simd_dot(dr, weight, xr, C) * r / C);
+                const real *xr = x + at, *dr = dout + at;
+                real *dxr = dx + at;
+                float r = rstd[n];
+                float mean = (float)(real_dot(dr, weight, xr, C) * r / C);
 #pragma omp simd
                 for (int c = 0; c < C; c++) {
-                    float h = xr[c] * r, d = dr[c];
+                    float h = widened(xr[c]) * r, d = widened(dr[c]);
                     dw[c] += d * h;
-                    dxr[c] += r * (d * weight[c] - h * mean);
+                    dxr[c] = rounded(widened(dxr[c]) + r * (d * widened(weight[c]) - h * mean));
                 }
             }
         }

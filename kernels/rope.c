@@ -1,28 +1,33 @@
-/* CPU twin of the rotary embedding. One pass over q and k; a head (HS floats) stays in registers and
+/* CPU twin of the rotary embedding. One pass over q and k; a head (HS elements) stays in registers and
  * first-level cache. */
 
 #include <math.h>
 #include <string.h>
 
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 
-/* head (HS) in place; direction 1 rotates, -1 rotates back. cos_sin (HS/2,2) */
-static inline void head_rotate(float *head, const float *cos_sin, int HS, float direction)
+/* y (HS) = x (HS) rotated; direction 1 rotates, -1 rotates back. cos_sin (HS/2,2). y may be x. */
+static inline void head_rotate(float *y, const float *x, const float *cos_sin, int HS, float direction)
 {
     int half = HS / 2;
 #pragma omp simd
     for (int i = 0; i < half; i++) {
         float c = cos_sin[2 * i], s = direction * cos_sin[2 * i + 1];
-        float x1 = head[i], x2 = head[half + i];
-        head[i] = x1 * c - x2 * s;
-        head[half + i] = x2 * c + x1 * s;
+        float x1 = x[i], x2 = x[half + i];
+        y[i] = x1 * c - x2 * s;
+        y[half + i] = x2 * c + x1 * s;
     }
 }
 
-static void row_rotate(float *row, const float *angles, int heads, int HS, float direction)
+static void row_rotate(real *row, const float *angles, int heads, int HS, float direction)
 {
-    for (int h = 0; h < heads; h++) head_rotate(row + (size_t)h * HS, angles, HS, direction);
+    float buf[REAL_IS_FLOAT ? 1 : HEAD_MAX];
+    for (int h = 0; h < heads; h++, row += HS) {
+        float *y = real_target(buf, row);
+        head_rotate(y, as_floats(buf, row, HS), angles, HS, direction);
+        real_round(row, y, HS);
+    }
 }
 
 /* The angles of row n. */
@@ -42,53 +47,59 @@ void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int 
     }
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (long n = 0; n < rows; n++)
-        row_rotate((float *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS,
+        row_rotate((real *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS,
                    angles_of(cos_sin, positions, n, T, HS), NH + NKV, HS, direction);
 }
 
 /* y (HS) = x (HS) normed and rotated; returns rstd. y may be x. */
-static float head_forward(float *y, const float *x, const float *weight, const float *angles, int HS,
-                          float eps)
+static float head_forward(real *y, const real *x, const real *weight, const float *angles, int HS, float eps)
 {
-    float r = 1.0f / sqrtf((float)(simd_dot(x, x, NULL, HS) / HS + (double)eps));
+    float buf[REAL_IS_FLOAT ? 1 : HEAD_MAX], *normed = real_target(buf, y);
+    float r = 1.0f / sqrtf((float)(real_dot(x, x, NULL, HS) / HS + (double)eps));
 #pragma omp simd
-    for (int i = 0; i < HS; i++) y[i] = x[i] * r * weight[i];
-    head_rotate(y, angles, HS, 1.0f);
+    for (int i = 0; i < HS; i++) normed[i] = widened(x[i]) * r * widened(weight[i]);
+    head_rotate(normed, normed, angles, HS, 1.0f);
+    real_round(y, normed, HS);
     return r;
 }
 
 /* d (HS): from the gradient of y to that of x, in place; dweight (HS) += */
-static void head_backward(float *d, float *dweight, const float *x, const float *weight, float r,
+static void head_backward(real *d, float *dweight, const real *x_, const real *weight_, float r,
                           const float *angles, int HS)
 {
-    head_rotate(d, angles, HS, -1.0f);
-    float mean = (float)(simd_dot(d, weight, x, HS) * r / HS);
+    float buf[3][REAL_IS_FLOAT ? 1 : HEAD_MAX], *g = real_target(buf[0], d);
+    const float *x = as_floats(buf[1], x_, HS), *weight = as_floats(buf[2], weight_, HS);
+    head_rotate(g, as_floats(buf[0], d, HS), angles, HS, -1.0f);
+    float mean = (float)(simd_dot(g, weight, x, HS) * r / HS);
 #pragma omp simd
     for (int i = 0; i < HS; i++) {
-        float norm = x[i] * r, g = d[i];
-        dweight[i] += g * norm;
-        d[i] = r * (g * weight[i] - norm * mean);
+        float norm = x[i] * r, gi = g[i];
+        dweight[i] += gi * norm;
+        g[i] = r * (gi * weight[i] - norm * mean);
     }
+    real_round(d, g, HS);
 }
 
 void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void *q_weight_,
                           const void *k_weight_, const float *cos_sin, const int32_t *positions, int B, int T,
                           int NH, int NKV, int HS, float eps, struct stream *stream)
 {
-    float *out = out_;
-    const float *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
+    real *out = out_;
+    const real *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
     long rows = (long)B * T;
     int heads = NH + NKV;
     size_t width = (size_t)(NH + 2 * NKV) * HS;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (long n = 0; n < rows; n++) {
-        const float *angles = angles_of(cos_sin, positions, n, T, HS), *x = qkv + (size_t)n * width;
-        float *y = out + (size_t)n * width, *r = rstd + (size_t)n * heads;
+        const float *angles = angles_of(cos_sin, positions, n, T, HS);
+        const real *x = qkv + (size_t)n * width;
+        real *y = out + (size_t)n * width;
+        float *r = rstd + (size_t)n * heads;
         for (int h = 0; h < heads; h++)
             r[h] = head_forward(y + (size_t)h * HS, x + (size_t)h * HS, h < NH ? q_weight : k_weight, angles,
                                 HS, eps);
         if (out != qkv)
-            memcpy(y + (size_t)heads * HS, x + (size_t)heads * HS, (size_t)NKV * HS * sizeof(float));
+            memcpy(y + (size_t)heads * HS, x + (size_t)heads * HS, (size_t)NKV * HS * sizeof(real));
     }
 }
 
@@ -97,8 +108,8 @@ void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, cons
                            const float *cos_sin, const int32_t *positions, void *workspace, int B, int T,
                            int NH, int NKV, int HS, struct stream *stream)
 {
-    float *dqkv = dqkv_;
-    const float *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
+    real *dqkv = dqkv_;
+    const real *qkv = qkv_, *q_weight = q_weight_, *k_weight = k_weight_;
     int N = B * T, heads = NH + NKV;
     int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
     size_t width = (size_t)(NH + 2 * NKV) * HS;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "kernels/device/cpu_device.h"
-#include "kernels/simd.h"
+#include "kernels/real.h"
 
 #define TILE ATTENTION_TILE /* 64 x 64 floats are 16 KiB: three tiles share a first-level cache */
 
@@ -108,27 +108,40 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
 }
 
 /* to (rows, width) = from (rows, HS; row length `step`), with zeros in columns [HS, width). */
-static inline void tile_copy(float *to, int width, const float *from, ptrdiff_t step, int rows, int HS)
+static inline void tile_copy(float *to, int width, const real *from, ptrdiff_t step, int rows, int HS)
 {
     for (int r = 0; r < rows; r++, to += width, from += step) {
         int i = 0;
-        for (; i + SIMD_LANES <= HS; i += SIMD_LANES) simd_store(to + i, simd_load(from + i));
-        for (; i < width; i++) to[i] = i < HS ? from[i] : 0.0f;
+        for (; i + SIMD_LANES <= HS; i += SIMD_LANES) simd_store(to + i, real_load(from + i));
+        for (; i < width; i++) to[i] = i < HS ? widened(from[i]) : 0.0f;
     }
+}
+
+/* The rows of x (rows, HS; row length `step`) as an operand: where they are, or copied to `wide` (rows,
+ * width). */
+static inline struct tile_operand tile_rows_of(float *wide, int width, const real *x, ptrdiff_t step,
+                                               int rows, int HS)
+{
+#ifdef KERNELS_BF16
+    tile_copy(wide, width, x, step, rows, HS);
+    return (struct tile_operand){wide, width, 1, rows};
+#else
+    (void)wide, (void)width, (void)HS;
+    return (struct tile_operand){x, step, 1, rows};
+#endif
 }
 
 /* to (HS, TILE) = scale · transpose of from (rows, HS; row length `step`), with zeros in columns [rows,
  * TILE). */
-static inline void tile_transpose(float *to, const float *from, ptrdiff_t step, int rows, int HS, float scale)
+static inline void tile_transpose(float *to, const real *from, ptrdiff_t step, int rows, int HS, float scale)
 {
-    typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
     int r = 0;
     for (; r + 4 <= rows; r += 4) {
-        const float *source = from + r * step;
+        const real *source = from + r * step;
         int i = 0;
         for (; i + 4 <= HS; i += 4) {
-            four x0 = *(const four *)(source + i), x1 = *(const four *)(source + step + i);
-            four x2 = *(const four *)(source + 2 * step + i), x3 = *(const four *)(source + 3 * step + i);
+            four x0 = real_four(source + i), x1 = real_four(source + step + i);
+            four x2 = real_four(source + 2 * step + i), x3 = real_four(source + 3 * step + i);
             four y0 = __builtin_shufflevector(x0, x1, 0, 4, 1, 5),
                  y1 = __builtin_shufflevector(x0, x1, 2, 6, 3, 7);
             four y2 = __builtin_shufflevector(x2, x3, 0, 4, 1, 5),
@@ -140,11 +153,12 @@ static inline void tile_transpose(float *to, const float *from, ptrdiff_t step, 
             *(four *)(target + 3 * TILE) = __builtin_shufflevector(y1, y3, 2, 3, 6, 7) * scale;
         }
         for (; i < HS; i++)
-            for (int j = 0; j < 4; j++) to[(ptrdiff_t)i * TILE + r + j] = source[j * step + i] * scale;
+            for (int j = 0; j < 4; j++)
+                to[(ptrdiff_t)i * TILE + r + j] = widened(source[j * step + i]) * scale;
     }
     for (; r < TILE; r++)
         for (int i = 0; i < HS; i++)
-            to[(ptrdiff_t)i * TILE + r] = r < rows ? from[r * step + i] * scale : 0.0f;
+            to[(ptrdiff_t)i * TILE + r] = r < rows ? widened(from[r * step + i]) * scale : 0.0f;
 }
 
 #endif

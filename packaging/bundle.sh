@@ -2,17 +2,18 @@
 # make bundle: one folder, and the same as .tar.gz, that runs after one copy on a Linux machine with glibc and nothing
 # else installed; with its plugin on a GPU server that has NVIDIA's driver and CUDA libraries.
 #
-#     packaging/bundle.sh BINARY COUNTER PLUGIN OUT [LIBRARY-FOLDER...]
+#     packaging/bundle.sh BINARY COUNTER PLUGIN MPI-PLUGIN OUT [LIBRARY-FOLDER...]
 #
-# BINARY is linked with the run path $ORIGIN/../lib. COUNTER is anneal_heap.so; PLUGIN is anneal_cuda.so, or empty for a bundle without CUDA. In
+# BINARY is linked with the run path $ORIGIN/../lib. COUNTER is anneal_heap.so; PLUGIN is anneal_cuda.so, MPI-PLUGIN anneal_mpi.so, each empty
+# for a bundle without. MPI itself stays the machine's, which has its launcher. In
 # LIBRARY-FOLDER lie the shared libraries that are not where the linker looks by itself. Takes the manual pages from
 # OUT/man and makes OUT/anneal-VERSION-linux-MACHINE/: bin/, lib/ with every shared library but glibc's and NVIDIA's,
 # share/ with the default corpus, manual pages and shell completion, licenses/ with the libraries' own notices,
 # README.txt. Ends with packaging/check.sh on what it made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-binary=$1 counter=$2 plugin=$3 out=$4
-shift 4
+binary=$1 counter=$2 plugin=$3 mpi=$4 out=$5
+shift 5
 folders=$(IFS=:; echo "$*")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -50,6 +51,7 @@ install -m 755 "$binary" "$target/bin/anneal"
 strip --strip-debug "$target/bin/anneal"
 install -m 755 "$counter" "$target/bin/anneal_heap.so"
 if [ -n "$plugin" ]; then install -m 755 "$plugin" "$target/bin/anneal_cuda.so"; fi
+if [ -n "$mpi" ]; then install -m 755 "$mpi" "$target/bin/anneal_mpi.so"; fi
 
 libraries "$binary" >"$scratch/libraries"
 if [ -n "$plugin" ]; then libraries "$plugin" >>"$scratch/libraries"; fi
@@ -75,6 +77,12 @@ kernels where libcupti.so.13 of the CUDA Toolkit is in one of these places, too.
 else
     gpu="This bundle was built without CUDA: it trains on the CPU."
 fi
+if [ -n "$mpi" ]; then
+    ranks="bin/anneal_mpi.so trains on several ranks (anneal train --ranks 2). It needs the machine's Open MPI, of the kind that it was built
+with: $(objdump -p "$mpi" | awk '$1 == "NEEDED" && $2 ~ /^libmpi/ { print $2 }') (apt install openmpi-bin); between GPUs also libnccl.so.2."
+else
+    ranks="This bundle was built without MPI: it trains in one process."
+fi
 cat >"$target/README.txt" <<EOF
 anneal $version for Linux on $(uname -m), with glibc $glibc or newer (see ldd --version). Nothing needs to be installed:
 
@@ -86,6 +94,8 @@ Once bin is on the PATH, \`. share/anneal/anneal.bash\` completes commands, runs
 _anneal and anneal.fish in a folder of theirs.
 
 $gpu
+
+$ranks
 
 State is kept in \$ANNEAL_HOME (default ~/.local/share/anneal). The folder may be moved as a whole.
 anneal is under the MIT licence (LICENSE), the libraries in lib/ and the corpus under those in licenses/.

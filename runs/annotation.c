@@ -10,18 +10,6 @@
 
 #define SEPARATORS " \t\n,"
 
-enum status run_rename(struct store *store, const char *id, const char *name, struct err *err)
-{
-    char clean[RUN_NAME_CLEAN_MAX];
-    if (!run_name_clean(name, clean, sizeof clean))
-        return err_set(err, STATUS_USAGE, "a name needs a letter or a digit");
-    if (run_name_check(clean, err)) return STATUS_USAGE;
-    enum status status = store_begin(store, err);
-    if (status) return status;
-    status = store_do(store, err, "update runs set name = ?2 where id = ?1", "ss", id, clean);
-    return store_end(store, status, err);
-}
-
 enum status run_set_note(struct store *store, const char *id, const char *note, struct err *err)
 {
     char clean[RUN_NOTE_MAX];
@@ -34,7 +22,7 @@ enum status run_set_note(struct store *store, const char *id, const char *note, 
 
 /* ---- tags ---- */
 
-static enum status check_tag(const char *tag, struct err *err)
+enum status tag_check(const char *tag, struct err *err)
 {
     char clean[4 * TAG_MAX];
     clean_line(clean, sizeof clean, tag);
@@ -49,39 +37,39 @@ static enum status check_tag(const char *tag, struct err *err)
 
 static enum status add_tag(struct store *store, const char *id, const char *tag, struct err *err)
 {
-    enum status status = check_tag(tag, err);
+    enum status status = tag_check(tag, err);
     if (status) return status;
     return store_do(store, err, "insert or ignore into tags(run_id, tag) values(?1, ?2)", "ss", id, tag);
 }
 
-/* Commits a change of the tags if they are not too many. */
-static enum status end_tags(struct store *store, const char *id, enum status status, struct err *err)
+static enum status check_size(struct store *store, const char *id, struct err *err)
 {
     int64_t bytes = 0;
-    if (!status)
-        status =
-            store_number(store, &bytes, 0, err,
-                         "select sum(length(cast(tag as blob)) + 1) from tags where run_id = ?1", "s", id);
-    if (!status && bytes > RUN_TAGS_MAX)
-        status =
-            err_set(err, STATUS_USAGE, "run %s: more than %d bytes of tags (remove some: %s tag %s -TAG)", id,
-                    RUN_TAGS_MAX - 1, TEXT_PROGRAM, id);
-    return store_end(store, status, err);
+    enum status status =
+        store_number(store, &bytes, 0, err,
+                     "select sum(length(cast(tag as blob)) + 1) from tags where run_id = ?1", "s", id);
+    if (status || bytes <= RUN_TAGS_MAX) return status;
+    return err_set(err, STATUS_USAGE, "run %s: more than %d bytes of tags (remove some: %s tag %s -TAG)", id,
+                   RUN_TAGS_MAX - 1, TEXT_PROGRAM, id);
+}
+
+enum status run_add_tags(struct store *store, const char *id, const char *tags, struct err *err)
+{
+    enum status status = STATUS_OK;
+    char *copy = strdup(tags), *rest = copy;
+    if (!copy) return err_no_memory(err, "the tags of run %s", id);
+    for (char *tag; !status && (tag = strsep(&rest, SEPARATORS)) != NULL;)
+        if (*tag) status = add_tag(store, id, tag, err);
+    free(copy);
+    return status ? status : check_size(store, id, err);
 }
 
 enum status run_set_tags(struct store *store, const char *id, const char *tags, struct err *err)
 {
-    char *copy = strdup(tags), *rest = copy;
-    if (!copy) return err_set(err, STATUS_NO_MEMORY, "run %s: not enough memory", id);
     enum status status = store_begin(store, err);
-    if (!status) {
-        status = store_do(store, err, "delete from tags where run_id = ?1", "s", id);
-        for (char *tag; !status && (tag = strsep(&rest, SEPARATORS)) != NULL;)
-            if (*tag) status = add_tag(store, id, tag, err);
-        status = end_tags(store, id, status, err);
-    }
-    free(copy);
-    return status;
+    if (!status) status = store_do(store, err, "delete from tags where run_id = ?1", "s", id);
+    if (!status) status = run_add_tags(store, id, tags, err);
+    return store_end(store, status, err);
 }
 
 enum status run_change_tags(struct store *store, const char *id, const char *const *words, size_t count,
@@ -96,13 +84,19 @@ enum status run_change_tags(struct store *store, const char *id, const char *con
         else
             status = add_tag(store, id, words[i] + (*words[i] == '+'), err);
     }
-    return end_tags(store, id, status, err);
+    if (!status) status = check_size(store, id, err);
+    return store_end(store, status, err);
+}
+
+const char *run_sweep_tag(const struct run_info *run, size_t *bytes)
+{
+    const char *at = run->tags;
+    while ((at = strstr(at, TAG_SWEEP)) != NULL && at > run->tags && at[-1] != ' ') at++;
+    *bytes = at ? strcspn(at, " ") : 0;
+    return at;
 }
 
 bool run_has_tag(const struct run_info *run, const char *tag)
 {
-    size_t n = strlen(tag);
-    for (const char *at = run->tags; (at = strstr(at, tag)) != NULL; at += n)
-        if ((at == run->tags || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
-    return false;
+    return text_word_index(run->tags, tag, strlen(tag)) >= 0;
 }

@@ -51,6 +51,8 @@ const struct column_info store_columns[COLUMN_COUNT] = {
     {#column, sql, since, 0, true, false, FIELD_WORD, PLACED(symbol, column), words, unknown},
 #define OWN(symbol, column, since, sql, help)                                                                \
     {#column, sql, since, 0, false, false, FIELD_NONE, 0, 0, NULL, 0},
+#define LOOSE(symbol, column, since, sql, help)                                                              \
+    {#column, sql, since, 0, true, false, FIELD_NONE, 0, 0, NULL, 0},
 #include "runs/columns.def"
 };
 

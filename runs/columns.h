@@ -16,7 +16,7 @@ enum store_table {
 #define TABLE(symbol, name, csv, record, since, keyed, order, help) TABLE_##symbol,
 #include "runs/columns.def"
     TABLE_COUNT,
-    TABLE_CSV_COUNT = TABLE_RUNS + 1 /* the last one with a CSV */
+    TABLE_CSV_COUNT = TABLE_EVENTS + 1 /* the last one with a CSV */
 };
 
 /* COLUMN_STEPS_loss, … in the order of the list; the columns of a table are FIRST_STEPS to END_STEPS - 1. */

@@ -67,7 +67,7 @@ enum status store_prepare(struct store *store, const char *sql, sqlite3_stmt **o
         return err_set(err, STATUS_FAILED, "%s: too many different SQL statements", store->path);
     sqlite3_stmt *statement;
     char *copy = strdup(sql);
-    if (!copy) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
+    if (!copy) return err_no_memory(err, "%s", store->path);
     if (sqlite3_prepare_v3(store->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) != SQLITE_OK) {
         free(copy);
         return store_error(store, err);
@@ -203,7 +203,7 @@ enum status store_commit(struct store *store, struct err *err)
         return status;
     }
     store->writing = false;
-    if (store->log_pages >= STORE_CHECKPOINT_PAGES) {
+    if (store->log_pages >= STORE_CHECKPOINT_PAGES && !store->hurried) {
         /* best effort: pages that cannot be moved stay in the log until the next time */
         sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         store->log_pages = 0;
@@ -225,6 +225,12 @@ enum status store_end(struct store *store, enum status status, struct err *err)
     if (!status) status = store_commit(store, err);
     store_rollback(store);
     return status;
+}
+
+void store_give_way(double began)
+{
+    double pause = fmin((clock_monotonic() - began) / 2, 1);
+    nanosleep(&(struct timespec){(time_t)pause, (long)(fmod(pause, 1) * 1e9)}, NULL);
 }
 
 enum status store_read_begin(struct store *store, struct err *err)

@@ -27,6 +27,7 @@
 enum {
     STORE_STATEMENTS_MAX = 256,
     STORE_BUSY_MS = 5000,              /* how long to wait for another process's lock */
+    STORE_HURRY_MS = 8,                /* the same for a handle in a hurry */
     STORE_CHECKPOINT_PAGES = 1000,     /* a commit with so many log pages checkpoints */
     STORE_APPLICATION_ID = 0x414e4e4c, /* "ANNL", in PRAGMA application_id */
 };
@@ -41,6 +42,7 @@ struct store {
     int lock_fd;         /* anneal.db.lock; -1: read-only */
     bool serialize;      /* this SQLite needs the lock around writes; else only the setup takes it */
     int busy_ms;
+    bool hurried;  /* see store_hurry */
     int log_pages; /* in the write-ahead log after this handle's last commit */
     bool writing;
     int64_t version, data_version;
@@ -86,6 +88,10 @@ void store_rollback(struct store *store);
 /* Ends the transaction: commits after STATUS_OK, else rolls back. Returns `status`, or the error of the
  * commit. */
 enum status store_end(struct store *store, enum status status, struct err *err);
+
+/* Rests half as long as the transaction took that began at `began` (clock_monotonic), a second at most: after
+ * each of many, so that other processes write between them. */
+void store_give_way(double began);
 
 /* The lock across processes: STATUS_BUSY after `patience_ms`. */
 enum status store_lock(struct store *store, int patience_ms, struct err *err);

@@ -35,13 +35,11 @@ enum { OTHERS = sizeof others / sizeof *others, LISTED_OTHERS = OTHERS - 1 /* "t
 
 static enum field_unit unit_of(const struct column_info *column)
 {
-    static const char counts[] = " parameters steps tokens best_step tokens_per_sec total_steps parent_step "
-                                 "frozen_parameters trained_parameters ";
-    char name[64];
-    snprintf(name, sizeof name, " %s ", column->name);
+    static const char counts[] = "parameters steps tokens best_step tokens_per_sec total_steps parent_step "
+                                 "frozen_parameters trained_parameters";
     if (column_is_text(column)) return UNIT_TEXT;
     if (text_ends_with(column->name, "_at") || strcmp(column->name, "heartbeat") == 0) return UNIT_TIME;
-    return strstr(counts, name) ? UNIT_COUNT : UNIT_NUMBER;
+    return text_word_index(counts, column->name, strlen(column->name)) >= 0 ? UNIT_COUNT : UNIT_NUMBER;
 }
 
 bool field_find(const char *name, struct field *out)

@@ -243,14 +243,14 @@ static int parse_test(struct parser *p, const char *begin, const char *name, con
 
 /* ---- the grammar ---- */
 
-/* Whether the keyword follows; it is then passed over. */
-static bool keyword(struct parser *p, const char *word)
+/* Whether the keyword follows; it is passed over if `take`. */
+static bool keyword(struct parser *p, const char *word, bool take)
 {
     size_t n = strlen(word);
     skip_blanks(p);
     char after = p->at[0] && strncasecmp(p->at, word, n) == 0 ? p->at[n] : 'x';
     if (after && !isspace((unsigned char)after) && !strchr("()", after)) return false;
-    p->at += n;
+    if (take) p->at += n;
     return true;
 }
 
@@ -294,7 +294,7 @@ static int parse_not(struct parser *p)
     }
     const char *begin = p->at;
     int at;
-    if (keyword(p, "not")) {
+    if (keyword(p, "not", true)) {
         skip_blanks(p);
         if (!*p->at || *p->at == ')')
             object(p, begin, p->at, "a word or a comparison is missing after \"not\"");
@@ -313,13 +313,9 @@ static bool at_end(struct parser *p)
     return !*p->at || *p->at == ')';
 }
 
-/* Whether `or` follows, which is not passed over. */
 static bool at_or(struct parser *p)
 {
-    const char *here = p->at;
-    bool found = keyword(p, "or");
-    p->at = here;
-    return found;
+    return keyword(p, "or", false);
 }
 
 static int parse_and(struct parser *p)
@@ -327,7 +323,7 @@ static int parse_and(struct parser *p)
     int at = at_end(p) || at_or(p) ? NONE : parse_not(p);
     while (!p->full && !at_end(p) && !at_or(p)) {
         const char *here = p->at;
-        bool joined = *p->at == ',' || keyword(p, "and");
+        bool joined = *p->at == ',' || keyword(p, "and", true);
         if (*p->at == ',') p->at++;
         if (joined && (at_end(p) || at_or(p))) {
             object(p, here, p->at, "a word or a comparison is missing here");
@@ -343,9 +339,8 @@ static int parse_or(struct parser *p)
 {
     int at = parse_and(p);
     while (!p->full && at_or(p)) {
-        skip_blanks(p);
         const char *here = p->at;
-        keyword(p, "or");
+        keyword(p, "or", true);
         if (at_end(p)) object(p, here, p->at, "a word or a comparison is missing after \"or\"");
         int right = parse_and(p);
         at = at == NONE || right == NONE ? NONE : new_node(p, OR, at, right);
@@ -417,21 +412,12 @@ static bool has_word(struct filter *filter, struct filter_node *node, const stru
     return false;
 }
 
-/* Whether one of the words, with single blanks between them, is `word`. */
-static bool among(const char *words, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
-        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
-    return false;
-}
-
 static bool equals(const struct filter_node *node, const struct field *field, const struct field_value *value,
                    double bound)
 {
     char buf[32];
     bool number = node->is_number && (!value->text || !isnan(value->number));
-    if (field->unit == UNIT_WORDS) return among(value->text, node->value);
+    if (field->unit == UNIT_WORDS) return text_word_index(value->text, node->value, strlen(node->value)) >= 0;
     if (number) return value->number == bound || (isnan(value->number) && isnan(bound));
     return strcmp(field_text(value, buf, sizeof buf), node->value) == 0;
 }

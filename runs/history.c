@@ -2,6 +2,7 @@
 #include "runs/history.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runs/table.h"
@@ -53,6 +54,13 @@ enum status run_history_read(struct store *store, const char *run_id, size_t lim
     return status;
 }
 
+enum status run_stopping_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                              struct stopping_row **out, size_t *count, struct err *err)
+{
+    struct table_request request = {TABLE_STOPPING, run_id, NEWEST_FIRST, limit, sizeof **out, true};
+    return table_list(store, &request, arena, out, count, err);
+}
+
 double run_history_measure(const struct run_history *history, int64_t step, const char *name)
 {
     for (size_t i = 0; i < history->measure_count; i++)
@@ -73,9 +81,42 @@ enum status run_best_checkpoints(struct store *store, const char *run_id, struct
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)
 {
     return store_number(store, bytes, -1, err,
-                        "select sum(peak) from (select max(peak_bytes) peak from memory where run_id = ?1"
-                        " group by category)",
+                        "select cast(sum(1.0 * peak) as integer)" /* whole numbers could overflow */
+                        " from (select max(peak_bytes) peak from memory where run_id = ?1 group by category)",
                         "s", run_id);
+}
+
+enum status run_measure(struct store *store, const char *run_id, const char *name, int64_t step,
+                        double *value, struct err *err)
+{
+    char from[TABLE_HISTORY_MAX], sql[TABLE_HISTORY_MAX + 200];
+    sqlite3_stmt *select;
+    bool row, own = *name && strcmp(name, "val_loss") != 0 && strcmp(name, "val_perplexity") != 0;
+    snprintf(sql, sizeof sql,
+             "select t.%s %s and t.step <= ?2 and %s = ?3 order by t.segment desc, t.step desc limit 1",
+             own     ? "value"
+             : *name ? name
+                     : "val_loss",
+             table_history(own ? TABLE_MEASURES : TABLE_EVALS, from), own ? "t.name" : "?3");
+    enum status status = store_query(store, &select, err, sql, "sis", run_id, step, name);
+    if (!status) status = store_step(store, select, &row, err);
+    if (status) return status;
+    *value = row ? store_column_double(select, 0) : NAN;
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+enum status run_ranks(struct store *store, const char *run_id, struct run_ranks *out, struct err *err)
+{
+    static const char of_newest[] =
+        "from ranks where run_id = ?1 and segment = (select max(segment) from steps"
+        " where run_id = ?1) and step = (select max(step) from ranks r"
+        " where run_id = ?1 and r.segment = ranks.segment)";
+    char sql[400];
+    snprintf(sql, sizeof sql, "select max(count(*), 1) %s", of_newest);
+    enum status status = store_number(store, &out->count, 1, err, sql, "s", run_id);
+    snprintf(sql, sizeof sql, "select max(count(distinct host), 1) %s", of_newest);
+    return status ? status : store_number(store, &out->hosts, 1, err, sql, "s", run_id);
 }
 
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err)

@@ -30,6 +30,10 @@ struct run_history {
 enum status run_history_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
                              struct run_history *out, struct err *err);
 
+/* The list of early stopping alone. */
+enum status run_stopping_read(struct store *store, const char *run_id, size_t limit, struct arena *arena,
+                              struct stopping_row **out, size_t *count, struct err *err);
+
 /* The value of the measure `name` in the evaluation at `step`; NaN: it is not listed. */
 double run_history_measure(const struct run_history *history, int64_t step, const char *name);
 
@@ -39,6 +43,15 @@ enum status run_best_checkpoints(struct store *store, const char *run_id, struct
                                  struct checkpoint_record **out, size_t *count, struct err *err);
 /* Peak memory in bytes: the sum of the highest value of each category; -1 when none is recorded. */
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err);
+/* The measure `name` ("": val_loss) of the last evaluation after at most `step` steps; NaN: there is none. */
+enum status run_measure(struct store *store, const char *run_id, const char *name, int64_t step,
+                        double *value, struct err *err);
+/* How many ranks the trainer had that recorded the newest step, and on how many hosts; 1 each: it was one
+ * process. */
+struct run_ranks {
+    int64_t count, hosts;
+};
+enum status run_ranks(struct store *store, const char *run_id, struct run_ranks *out, struct err *err);
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);
 
 #endif

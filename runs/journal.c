@@ -118,13 +118,13 @@ static enum status begin_segment(struct journal *journal, struct err *err)
         store_do(journal->store, err,
                  "insert into segments(run_id, segment, started_at, status, pid, host)"
                  " values(?1, ?2, ?3, 'running', ?4, ?5)",
-                 "sndns", journal->run_id, journal->segment, clock_wall(), (int)getpid(), host);
+                 "sndis", journal->run_id, journal->segment, clock_wall(), run_process(), host);
     if (status) return status;
     return store_do(
         journal->store, err,
         "update runs set status = 'running', segment = ?2, pid = ?3, heartbeat = ?4, ended_at = null,"
         " message = '' where id = ?1",
-        "snnd", journal->run_id, journal->segment, (int)getpid(), clock_wall());
+        "snid", journal->run_id, journal->segment, run_process(), clock_wall());
 }
 
 enum status journal_begin(struct journal *journal, struct store *store, const char *run_id, struct err *err)

@@ -1,6 +1,7 @@
 /* See listing.h. */
 #include "runs/listing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,4 +202,30 @@ enum status listing_set(struct listing *listing, struct store *store, const stru
     *listing = next;
     if (listing->shown) arrange(listing);
     return STATUS_OK;
+}
+
+/* ---- words for an order ---- */
+
+void listing_sort_next(const struct listing *listing, char *sort, size_t size)
+{
+    const char *now = sort + (*sort == '-');
+    int c = -1;
+    while (*now && ++c < listing->column_count) {
+        const char *name = listing->fields[c].field.name;
+        if (strncmp(now, name, strlen(name)) == 0 && strchr(",", now[strlen(name)])) break;
+    }
+    while (++c < listing->column_count && listing->fields[c].field.made == MADE_CURVE) continue;
+    *sort = '\0';
+    if (c < listing->column_count)
+        snprintf(sort, size, "%s%s", listing->fields[c].field.unit == UNIT_COUNT ? "-" : "",
+                 listing->fields[c].field.name);
+}
+
+void listing_sort_reverse(char *sort, size_t size)
+{
+    char turned[1024];
+    const char *now = *sort ? sort : "-created_at";
+    snprintf(turned, sizeof turned, "%s%s", *now == '-' ? "" : "-", now + (*now == '-'));
+    snprintf(sort, size, "%.*s", (int)size - 1, turned);
+    if (strcmp(sort, "-created_at") == 0) *sort = '\0'; /* as it is without an order */
 }

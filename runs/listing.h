@@ -56,6 +56,12 @@ struct listing_request {
 enum status listing_set(struct listing *listing, struct store *store, const struct listing_request *request,
                         bool strict, struct err *err);
 
+/* Changes a request's `sort` to the column after the one that sorts now, after the last to none; counts begin
+ * with the highest. */
+void listing_sort_next(const struct listing *listing, char *sort, size_t size);
+/* Turns it around. */
+void listing_sort_reverse(char *sort, size_t size);
+
 /* The names of all fields; valid until the listing is read anew. */
 enum status listing_names(struct listing *listing, struct store *store, const char *const **out,
                           size_t *count, struct err *err);

@@ -1,5 +1,6 @@
 /* The time of a run's steps by phase, layer and operation: an average over the profiled steps that the
- * trainer recorded in `layer_profile`; of a resumed run, only the rows that count (table.h). */
+ * trainer recorded in `layer_profile` since the run was last resumed; of these only the rows that count
+ * (table.h). */
 #ifndef ANNEAL_RUNS_PROFILE_H
 #define ANNEAL_RUNS_PROFILE_H
 
@@ -12,16 +13,19 @@
 
 /* The average covers at most this many of the newest profiled steps. */
 enum { PROFILE_STEPS_MAX = 200 };
+/* The first profile of a run is the average over this many of the first, before it was resumed. */
+enum { PROFILE_FIRST_STEPS = 10 };
 
 /* One operation in an average profiled step. */
 struct profile_row {
     const char *phase; /* as in struct profile_record, or any text from an imported file */
     int layer;         /* -1: not part of a layer, or the sum over all layers */
     const char *op;
-    double calls;   /* a step */
-    double time_us; /* a step, all calls together */
-    double bytes;   /* a step; NaN: unknown */
-    double flops;   /* a step; NaN: unknown */
+    double calls;    /* a step */
+    double time_us;  /* a step, all calls together */
+    double bytes;    /* a step; NaN: unknown */
+    double flops;    /* a step; NaN: unknown */
+    double first_us; /* time_us in the run's first profile; 0: not known */
 };
 
 struct profile {
@@ -38,10 +42,14 @@ struct profile {
  * layers. */
 enum status profile_read(struct store *store, const char *run_id, bool layers, struct profile *out,
                          struct err *err);
+/* Fills first_us of the rows that profile_read has read with the same `layers`. A run with no more profiled
+ * steps than its first profile has is not compared. */
+enum status profile_read_first(struct store *store, const char *run_id, bool layers, struct profile *profile,
+                               struct err *err);
 void profile_release(struct profile *profile);
 
-/* The achieved rates of a row, in 10^9 per second; NaN: unknown, 0: it moves or computes nothing. */
-double profile_gigabytes_per_second(const struct profile_row *row);
-double profile_gigaflops_per_second(const struct profile_row *row);
+/* The achieved rate of a row, in 10^9 per second, of `amount` bytes or FLOPs; NaN: unknown, 0: it moves or
+ * computes nothing. */
+double profile_rate(double amount, double time_us);
 
 #endif

@@ -51,19 +51,39 @@ void series_point_merge(struct series_point *into, const struct series_point *ne
 
 /* ---- buckets ---- */
 
+const char *rollup_ema_column(double decay)
+{
+    static const enum column_id ema[ROLLUP_DECAYS] = {COLUMN_ROLLUP_ema_9, COLUMN_ROLLUP_ema_99,
+                                                      COLUMN_ROLLUP_ema_999};
+    for (int d = 0; d < ROLLUP_DECAYS; d++)
+        if (rollup_decay[d] == decay) return store_columns[ema[d]].name;
+    return NULL;
+}
+
+static void add_value(struct rollup_bucket *bucket, int64_t step, double value)
+{
+    struct series_point point = series_point_of(step, value);
+    series_point_merge(&bucket->point, &point);
+    for (int d = 0; d < ROLLUP_DECAYS && !point.non_finite; d++)
+        bucket->ema[d] = rollup_decay[d] * bucket->ema[d] + (1 - rollup_decay[d]) * value;
+}
+
 static enum status write_bucket(struct rollup *rollup, int level, struct store *store, const char *run_id,
                                 struct err *err)
 {
     enum status status = STATUS_OK;
     for (int m = 0; !status && m < ROLLUP_METRICS; m++) {
-        const struct series_point *bucket = &rollup->open[level][m];
+        const struct series_point *bucket = &rollup->open[level][m].point;
+        const double *ema = rollup->open[level][m].ema;
         if (bucket->count == 0) continue;
-        status = store_do(
-            store, err,
-            "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean, last,"
-            " count, non_finite) values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            "ssiiddddii", run_id, metric_name((enum metric)m), rollup_level[level], rollup->first_step[level],
-            bucket->min, bucket->max, bucket->mean, bucket->last, bucket->count, bucket->non_finite);
+        status =
+            store_do(store, err,
+                     "insert or replace into rollup(run_id, metric, level, first_step, min, max, mean, last,"
+                     " count, non_finite, ema_9, ema_99, ema_999)"
+                     " values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                     "ssiiddddiiddd", run_id, metric_name((enum metric)m), rollup_level[level],
+                     rollup->first_step[level], bucket->min, bucket->max, bucket->mean, bucket->last,
+                     bucket->count, bucket->non_finite, ema[0], ema[1], ema[2]);
     }
     rollup->first_step[level] = -1;
     return status;
@@ -82,13 +102,10 @@ static enum status add_values(struct rollup *rollup, struct store *store, const 
             rollup->first_step[level] = first;
             for (int m = 0; m < ROLLUP_METRICS; m++)
                 rollup->open[level][m] =
-                    (struct series_point){.min = NAN, .max = NAN, .mean = NAN, .last = NAN};
+                    (struct rollup_bucket){.point = {.min = NAN, .max = NAN, .mean = NAN, .last = NAN}};
         }
         for (int m = 0; m < ROLLUP_METRICS; m++)
-            if (present & 1u << m) {
-                struct series_point point = series_point_of(step, values[m]);
-                series_point_merge(&rollup->open[level][m], &point);
-            }
+            if (present & 1u << m) add_value(&rollup->open[level][m], step, values[m]);
         if (!status && step == first + size - 1) status = write_bucket(rollup, level, store, run_id, err);
     }
     return status;

@@ -25,7 +25,11 @@ enum metric {
     METRIC_MFU,
     METRIC_VAL_LOSS,
     METRIC_COUNT,
-    METRIC_MEASURE = METRIC_COUNT /* of `measures`, by its name: not one metric, so it is not counted */
+    /* not one metric each, so they are not counted: series.name says which */
+    METRIC_MEASURE = METRIC_COUNT, /* a measure of the evaluations */
+    METRIC_INFERENCE,              /* a column of inference */
+    METRIC_RANKS,                  /* a column of ranks */
+    METRIC_DEVICE                  /* a column of gpu_samples */
 };
 
 const struct column_info *metric_column(enum metric metric);
@@ -48,10 +52,23 @@ enum { ROLLUP_LEVELS = 2, ROLLUP_METRICS = METRIC_VAL_LOSS }; /* the metrics of 
 
 static const int64_t rollup_level[ROLLUP_LEVELS] = {64, 4096};
 
+/* Exponential moving averages: acc = decay·acc + (1 - decay)·x, over finite values. For a bucket of n of them
+ * that is decay^n·acc + ema, where ema = sum over i < n of (1 - decay)·decay^(n-1-i)·x_i is stored with the
+ * bucket: so an average over any number of steps is computed from buckets, as exact as from the steps. */
+enum { ROLLUP_DECAYS = 3 };
+
+static const double rollup_decay[ROLLUP_DECAYS] = {0.9, 0.99, 0.999};
+
 struct rollup {
     int64_t first_step[ROLLUP_LEVELS]; /* first step of the open bucket; -1: none */
-    struct series_point open[ROLLUP_LEVELS][ROLLUP_METRICS];
+    struct rollup_bucket {
+        struct series_point point;
+        double ema[ROLLUP_DECAYS];
+    } open[ROLLUP_LEVELS][ROLLUP_METRICS];
 };
+
+/* The column of a factor's `ema`; NULL: it is none of rollup_decay. */
+const char *rollup_ema_column(double decay);
 
 /* Sets *end to the first step after the written buckets of rollup_level[level]; 0 if there are none. */
 enum status rollup_end(struct store *store, const char *run_id, int level, int64_t *end, struct err *err);

@@ -18,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/annotation.h"
 #include "runs/table.h"
 
 /* ---- folder and lock ---- */
@@ -239,7 +240,8 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
         "ssdssiissii", id, name, created_at, run->device ? run->device : "",
         run->precision ? run->precision : "", run->parameters, run->total_steps,
         run->config ? run->config : "", parent, parent ? run->parent_step : 0, run->frozen_parameters);
-    return status ? status : add_params(store, id, run->config, err);
+    if (!status) status = add_params(store, id, run->config, err);
+    return status || !run->tags ? status : run_add_tags(store, id, run->tags, err);
 }
 
 enum status run_name_check(const char *name, struct err *err)
@@ -247,6 +249,17 @@ enum status run_name_check(const char *name, struct err *err)
     if (strcmp(name, "latest") != 0) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
                    "--name latest: in every command this word means the newest run (choose another name)");
+}
+
+enum status run_rename(struct store *store, const char *id, const char *name, struct err *err)
+{
+    char clean[RUN_NAME_CLEAN_MAX];
+    if (!run_name_clean(name, clean, sizeof clean))
+        return err_set(err, STATUS_USAGE, "a name needs a letter or a digit");
+    if (run_name_check(clean, err)) return STATUS_USAGE;
+    enum status status = store_begin(store, err);
+    if (!status) status = store_do(store, err, "update runs set name = ?2 where id = ?1", "ss", id, clean);
+    return store_end(store, status, err);
 }
 
 enum status run_begin(struct store *store, const struct run_new *run, double created_at, const char *stem,
@@ -297,9 +310,9 @@ enum status run_reconfigure(struct store *store, const char *id, int64_t total_s
                             struct err *err)
 {
     enum status status = store_begin(store, err);
-    if (status) return status;
-    status = store_do(store, err, "update runs set total_steps = ?2, config = ?3 where id = ?1", "sis", id,
-                      total_steps, config);
+    if (!status)
+        status = store_do(store, err, "update runs set total_steps = ?2, config = ?3 where id = ?1", "sis",
+                          id, total_steps, config);
     if (!status) status = add_params(store, id, config, err);
     return store_end(store, status, err);
 }
@@ -308,16 +321,68 @@ enum status run_add_inference(struct store *store, const char *id, const struct 
                               struct err *err)
 {
     enum status status = store_begin(store, err);
-    if (status) return status;
-    status = table_add(store, TABLE_INFERENCE, id, 0, record, err);
+    if (!status) status = table_add(store, TABLE_INFERENCE, id, 0, record, err);
     return store_end(store, status, err);
+}
+
+enum status run_record_loss(struct store *store, const char *id, const char *sentence, struct err *err)
+{
+    int64_t segment, steps;
+    enum status status = store_begin(store, err);
+    if (!status)
+        status = store_number(store, &segment, -1, err, "select segment from runs where id = ?1", "s", id);
+    if (!status)
+        status = store_number(store, &steps, -1, err, "select steps from runs where id = ?1", "s", id);
+    if (!status && segment < 0) status = err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", id);
+    if (!status) {
+        struct event_record event = {steps, clock_wall(), "error", sentence, false};
+        status = table_add(store, TABLE_EVENTS, id, (int)segment, &event, err);
+    }
+    if (!status)
+        status = store_do(store, err, "update runs set message = ?2 where id = ?1", "ss", id, sentence);
+    return store_end(store, status, err);
+}
+
+int64_t run_process(void)
+{
+    int64_t starter;
+    const char *set = getenv(RUN_STARTER);
+    return set && text_parse_int(set, &starter) ? starter : getpid();
 }
 
 /* ---- deleting ---- */
 
+/* Deletes up to DELETED_AT_ONCE rows of the run and, with the last of them, the run. */
+static enum status delete_some(struct store *store, const char *id, bool *all, struct err *err)
+{
+    enum { DELETED_AT_ONCE = 20000 };
+    int64_t left = DELETED_AT_ONCE;
+    char sql[256];
+    enum status status = store_begin(store, err);
+    for (int t = 0; !status && left > 0 && t < TABLE_COUNT; t++) {
+        const char *name = store_tables[t].name, *order = store_tables[t].order;
+        if (t == TABLE_RUNS) continue;
+        snprintf(
+            sql, sizeof sql,
+            "delete from %s where run_id = ?1 and (%s) in (select %s from %s where run_id = ?1 limit ?2)",
+            name, order, order, name);
+        status = store_do(store, err, sql, "si", id, left);
+        left -= sqlite3_changes(store->db);
+    }
+    *all = left > 0;
+    if (!status)
+        status = store_do(store, err,
+                          *all ? "delete from runs where id = ?1"
+                               : "update runs set message = 'deleting it was interrupted: delete it again'"
+                                 " where id = ?1",
+                          "s", id);
+    return store_end(store, status, err);
+}
+
 enum status run_delete(struct store *store, const char *id, struct err *err)
 {
-    char folder[PATH_MAX], sql[80];
+    char folder[PATH_MAX];
+    bool all = false;
     int64_t exists;
     struct run_lock lock;
     enum status status = count_id(store, id, &exists, err);
@@ -327,17 +392,32 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
         return err_set(err, STATUS_CORRUPT, "run %s: an id must not contain '/' (a damaged database?)", id);
     status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
-    status = store_begin(store, err);
-    for (int t = 0; !status && t < TABLE_COUNT; t++) {
-        snprintf(sql, sizeof sql, "delete from %s where %s = ?1", store_tables[t].name,
-                 t == TABLE_RUNS ? "id" : "run_id");
-        status = store_do(store, err, sql, "s", id);
+    while (!status && !all) {
+        double began = clock_monotonic();
+        status = delete_some(store, id, &all, err);
+        if (!status && !all) store_give_way(began);
     }
-    status = store_end(store, status, err);
     if (!status) {
         run_folder(store, id, folder, sizeof folder);
         status = file_remove_tree(folder, err);
     }
+    run_lock_release(&lock);
+    return status;
+}
+
+enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 64], aside[PATH_MAX + 80];
+    struct run_lock lock;
+    if (run_lock_acquire(store, id, &lock, err)) return err->status;
+    run_folder(store, id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%" PRId64, folder, step);
+    snprintf(aside, sizeof aside, "%s.deleted", path); /* such a folder is never used, should this end here */
+    enum status status = STATUS_OK;
+    if (rename(path, aside))
+        status = err_set(err, STATUS_IO, "%s: cannot delete: %s", path, strerror(errno));
+    else
+        status = file_remove_tree(aside, err);
     run_lock_release(&lock);
     return status;
 }

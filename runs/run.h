@@ -69,6 +69,7 @@ struct run_new {
     const char *config;        /* the complete effective configuration as INI text */
     const char *parent_id;     /* of a fork, see struct run_info; NULL: none */
     int64_t parent_step;
+    const char *tags; /* with blanks or commas between; NULL: none */
 };
 
 /* Makes a valid run name from `name`, in a buffer of RUN_NAME_CLEAN_MAX bytes: other characters in a row than
@@ -78,6 +79,10 @@ bool run_name_clean(const char *name, char *buf, size_t size);
 
 /* Whether a run may have this name. */
 enum status run_name_check(const char *name, struct err *err);
+
+/* Changes the name of a run; its id and its folder keep the old one. The name is cleaned first
+ * (run_name_clean); STATUS_USAGE if nothing is left of it, or for "latest". */
+enum status run_rename(struct store *store, const char *id, const char *name, struct err *err);
 
 /* Makes the row and the folder with status `created`; writes the id (YYYYMMDD-HHMMSS-<name>, made unique).
  * STATUS_USAGE for the name "latest", which has another meaning in run_find. */
@@ -123,7 +128,7 @@ void run_param_json(struct json_out *out, const char *name, const char *value);
 /* Writes all settings as one object, with one object per section. */
 void run_params_json(struct json_out *out, const char *name, const struct run_param *params, size_t count);
 
-/* The value of `name` among `count` of run_params_list, or NULL. */
+/* The value of `name` among `count` in the order of run_params_list, or NULL. */
 const char *run_params_get(const struct run_param *params, size_t count, const char *name);
 
 /* Replaces a run's configuration and number of steps, when it is resumed with other settings. The caller must
@@ -138,8 +143,23 @@ void run_folder(struct store *store, const char *id, char *buf, size_t size);
 enum status run_add_inference(struct store *store, const char *id, const struct inference_record *record,
                               struct err *err);
 
-/* Deletes row, history and folder. STATUS_BUSY while a trainer holds the run. */
+/* Records why a run that is about to crash does so: as its message, and as the last event of its newest
+ * segment. For any process of the run, also while its trainer still writes. */
+enum status run_record_loss(struct store *store, const char *id, const char *sentence, struct err *err);
+
+/* The process that a run of this process is recorded with: this one or, among several ranks, the one that has
+ * started them and set this variable of the environment. It takes signals for the run. */
+#define RUN_STARTER "ANNEAL_STARTER"
+int64_t run_process(void);
+
+/* Deletes row, history and folder. STATUS_BUSY while a trainer holds the run. A long history goes in several
+ * transactions, between which others write; a failure leaves the run with the rest, and its message says so.
+ */
 enum status run_delete(struct store *store, const char *id, struct err *err);
+
+/* Deletes the folder of the run's checkpoint at `step`; the rows stay, as those of checkpoints that the
+ * trainer has removed. STATUS_BUSY while a trainer holds the run. */
+enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err);
 
 /* --- liveness: a trainer holds a flock on runs/<id>/lock; the kernel releases it when the trainer ends
  * --- */

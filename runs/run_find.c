@@ -76,7 +76,7 @@ enum status run_list(struct store *store, struct arena *arena, struct run_info *
         struct run_info *info = arena_grow(arena, &runs, used, sizeof *info);
         if (!info) {
             sqlite3_reset(select);
-            return err_set(err, STATUS_NO_MEMORY, "listing runs: not enough memory");
+            return err_no_memory(err, "the list of runs");
         }
         read_run(store, select, info);
         used++;
@@ -99,7 +99,7 @@ enum status run_config(struct store *store, const char *id, char **out, struct e
     const char *config = (const char *)sqlite3_column_text(statement, 0);
     char *copy = strdup(config ? config : "");
     sqlite3_reset(statement);
-    if (!copy) return err_set(err, STATUS_NO_MEMORY, "run %s: not enough memory", id);
+    if (!copy) return err_no_memory(err, "run %s", id);
     *out = copy;
     return STATUS_OK;
 }
@@ -113,8 +113,16 @@ enum status run_params_list(struct store *store, const char *run_id, struct aren
 
 const char *run_params_get(const struct run_param *params, size_t count, const char *name)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(params[i].name, name) == 0) return params[i].value;
+    size_t from = 0, to = count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = strcmp(params[middle].name, name);
+        if (order == 0) return params[middle].value;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
     return NULL;
 }
 
@@ -232,7 +240,7 @@ enum status run_find_all(struct store *store, const char *const *words, size_t c
                          struct run_info **out, struct err *err)
 {
     struct run_info *runs = arena_alloc_array(arena, count + 1, sizeof *runs);
-    if (!runs) return err_set(err, STATUS_NO_MEMORY, "not enough memory for %zu runs", count);
+    if (!runs) return err_no_memory(err, "%zu runs", count);
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < count; i++) {
         status = run_find(store, words[i], &runs[i], err);

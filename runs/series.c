@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runs/run.h"
+#include "runs/slots.h"
 #include "runs/table.h"
 
-enum { ROWS_PER_POINT = 16 /* with more stored rows per point, a coarser level is used */ };
-
-#define LAST_STEP (INT64_C(1) << 60) /* a larger number is not a step */
+enum {
+    ROWS_PER_POINT = 12, /* with more stored rows per point, a coarser level is used */
+    ANCESTORS_MAX = 64,  /* of a fork; the store may hold a circle of them */
+};
 
 struct reader {
     struct store *store;
@@ -25,11 +28,28 @@ struct reader {
 
 /* ---- folding ---- */
 
-/* Appends `point` or merges it into the last one; false when memory is short. */
-static bool fold(struct series *series, const struct series_point *point)
+/* Adds the values of `point` to the moving average and returns it; NaN when it has none. `ema`: see rollup.h;
+ * NaN: not stored. */
+static double average(struct series *series, const struct series_point *point, double ema)
+{
+    int64_t finite = point->count - point->non_finite;
+    if (series->decay <= 0 || finite <= 0) return NAN;
+    double keep = finite == 1 ? series->decay : pow(series->decay, (double)finite);
+    if (isnan(ema)) ema = (1 - keep) * point->mean;
+    if (!isfinite(ema)) return NAN;
+    series->ema = keep * series->ema + ema;
+    series->ema_weight = keep * series->ema_weight + (1 - keep);
+    return series->ema / series->ema_weight;
+}
+
+/* Appends `point` or merges it into the last one; false when memory is short. A point before the range only
+ * counts in the average. */
+static bool fold(struct series *series, const struct series_point *point, double smooth)
 {
     struct series_point *last = series->count ? &series->points[series->count - 1] : NULL;
+    if (point->last_step < series->first_step) return true;
     if (last && last->first_step / series->level == point->first_step / series->level) {
+        if (series->smooth && !isnan(smooth)) series->smooth[series->count - 1] = smooth;
         /* a segment has repeated an evaluation that was already read */
         if (series->level == 1)
             *last = *point;
@@ -37,7 +57,11 @@ static bool fold(struct series *series, const struct series_point *point)
             series_point_merge(last, point);
         return true;
     }
-    if (!list_reserve(&series->points, series->count, 1, &series->capacity, sizeof *point)) return false;
+    if (!list_reserve(&series->points, series->count, 1, &series->capacity, sizeof *point) ||
+        (series->decay > 0 &&
+         !list_reserve(&series->smooth, series->count, 1, &series->smooth_capacity, sizeof smooth)))
+        return false;
+    if (series->smooth) series->smooth[series->count] = smooth;
     series->points[series->count++] = *point;
     return true;
 }
@@ -51,57 +75,99 @@ static void coarsen(struct series *series, size_t most)
         series->count = 0;
         for (size_t i = 0; i < count; i++) {
             struct series_point point = series->points[i];
-            fold(series, &point);
+            fold(series, &point, series->smooth ? series->smooth[i] : NAN);
         }
     }
 }
 
-static enum status no_memory(sqlite3_stmt *select, struct err *err)
+/* Adds a point that was read from `select`, which it ends on failure (NULL: it was computed); `ema`: see
+ * average. */
+static enum status take(struct reader *reader, sqlite3_stmt *select, const struct series_point *point,
+                        double ema)
 {
+    if (fold(reader->series, point, average(reader->series, point, ema))) return STATUS_OK;
     sqlite3_reset(select);
-    return err_set(err, STATUS_NO_MEMORY, "reading a series: not enough memory");
+    return err_no_memory(reader->err, "a series");
 }
 
 /* ---- reading ---- */
 
-/* Evaluations are few: all their values are read, and coarsened afterwards. */
-static bool is_of_evaluations(enum metric metric)
+/* Evaluations and generated texts are few: all their values are read, and coarsened afterwards. */
+static bool are_few(enum metric metric)
 {
-    return metric >= METRIC_VAL_LOSS;
+    return metric == METRIC_VAL_LOSS || metric == METRIC_MEASURE || metric == METRIC_INFERENCE;
+}
+
+/* Writes the SQL that reads steps ?2 to ?3; of a measure, ?4 is its name. */
+static void format_raw(const struct series *series, char *sql, size_t size)
+{
+    enum metric metric = series->metric;
+    bool measure = metric == METRIC_MEASURE;
+    const struct column_info *column = measure ? &store_columns[COLUMN_MEASURES_value]
+                                       : metric == METRIC_INFERENCE
+                                           ? table_column(TABLE_INFERENCE, series->name)
+                                           : metric_column(metric);
+    char from[TABLE_HISTORY_MAX];
+    if (metric == METRIC_INFERENCE)
+        snprintf(sql, size,
+                 "select cast(substr(checkpoint, 6) as integer) as step, %s, 0 from inference"
+                 " where run_id = ?1 and checkpoint glob 'step-[0-9]*' and step between ?2 and ?3"
+                 " order by step, id",
+                 column->name);
+    else /* with the list of segments SQLite can look up each one's steps by number */
+        snprintf(sql, size,
+                 "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
+                 " run_id = ?1) and t.step between ?2 and ?3 %s order by t.segment, t.step",
+                 column->name, column->null,
+                 table_history(measure                     ? TABLE_MEASURES
+                               : metric == METRIC_VAL_LOSS ? TABLE_EVALS
+                                                           : TABLE_STEPS,
+                               from),
+                 measure ? "and t.name = ?4" : "");
 }
 
 /* Reads the rows of steps first..last that count (table.h). */
 static enum status read_raw(struct reader *reader, int64_t first, int64_t last)
 {
-    enum metric metric = reader->series->metric;
-    bool measure = metric == METRIC_MEASURE;
-    const struct column_info *column =
-        measure ? &store_columns[COLUMN_MEASURES_value] : metric_column(metric);
-    char sql[TABLE_HISTORY_MAX + 240], from[TABLE_HISTORY_MAX];
+    char sql[TABLE_HISTORY_MAX + 280];
     sqlite3_stmt *select;
     bool row;
-    /* with the list of segments SQLite can look up each one's steps by number */
-    snprintf(sql, sizeof sql,
-             "select step, %s, nan & %d %s and t.segment in (select segment from segments where"
-             " run_id = ?1) and t.step between ?2 and ?3 %s order by t.segment, t.step",
-             column->name, column->null,
-             table_history(measure                     ? TABLE_MEASURES
-                           : metric == METRIC_VAL_LOSS ? TABLE_EVALS
-                                                       : TABLE_STEPS,
-                           from),
-             measure ? "and t.name = ?4" : "");
+    format_raw(reader->series, sql, sizeof sql);
     enum status status =
-        measure ? store_query(reader->store, &select, reader->err, sql, "siis", reader->run_id, first, last,
-                              reader->series->measure)
-                : store_query(reader->store, &select, reader->err, sql, "sii", reader->run_id, first, last);
+        reader->series->metric == METRIC_MEASURE
+            ? store_query(reader->store, &select, reader->err, sql, "siis", reader->run_id, first, last,
+                          reader->series->name)
+            : store_query(reader->store, &select, reader->err, sql, "sii", reader->run_id, first, last);
     while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
         int64_t step = sqlite3_column_int64(select, 0);
         if (step > reader->series->cursor) reader->series->cursor = step;
         double value = store_column_double(select, 1);
         if (isnan(value) && sqlite3_column_int(select, 2) == 0) continue;
         struct series_point point = series_point_of(step, value);
-        if (!fold(reader->series, &point)) return no_memory(select, reader->err);
+        status = take(reader, select, &point, NAN);
     }
+    return status;
+}
+
+/* The SQL that gives the sums of the series' average. */
+static const char *ema_column(const struct series *series)
+{
+    const char *column = rollup_ema_column(series->decay);
+    return column ? column : "null";
+}
+
+/* Sets *lacking if a bucket was written without them by an older version. */
+static enum status find_lacking(struct reader *reader, int level, int64_t from, int64_t end, bool *lacking)
+{
+    int64_t found = 0;
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "select exists(select 1 from rollup where run_id = ?1 and metric = ?2 and level = ?3 and"
+             " first_step >= ?4 and first_step < ?5 and count > non_finite and %s is null)",
+             ema_column(reader->series));
+    enum status status = store_number(reader->store, &found, 0, reader->err, sql, "ssiii", reader->run_id,
+                                      metric_name(reader->series->metric), rollup_level[level], from, end);
+    *lacking = found != 0;
     return status;
 }
 
@@ -109,24 +175,31 @@ static enum status read_buckets(struct reader *reader, int level, int64_t from, 
 {
     sqlite3_stmt *select;
     bool row;
+    char sql[300];
     int64_t size = rollup_level[level];
-    enum status status =
-        store_query(reader->store, &select, reader->err,
-                    "select first_step, min, max, mean, last, count, non_finite from rollup where"
-                    " run_id = ?1 and metric = ?2 and level = ?3 and first_step >= ?4 and"
-                    " first_step < ?5 order by first_step",
-                    "ssiii", reader->run_id, metric_name(reader->series->metric), size, from, end);
+    snprintf(sql, sizeof sql,
+             "select first_step, min, max, mean, last, count, non_finite, %s from rollup where run_id = ?1"
+             " and metric = ?2 and level = ?3 and first_step >= ?4 and first_step < ?5 order by first_step",
+             ema_column(reader->series));
+    enum status status = store_query(reader->store, &select, reader->err, sql, "ssiii", reader->run_id,
+                                     metric_name(reader->series->metric), size, from, end);
     while (!status && !(status = store_step(reader->store, select, &row, reader->err)) && row) {
         int64_t first = sqlite3_column_int64(select, 0);
         struct series_point point = {first,
                                      first + size - 1,
-                                     store_column_double(select, 1),
-                                     store_column_double(select, 2),
-                                     store_column_double(select, 3),
-                                     store_column_double(select, 4),
+                                     NAN,
+                                     NAN,
+                                     NAN,
+                                     NAN,
                                      sqlite3_column_int64(select, 5),
                                      sqlite3_column_int64(select, 6)};
-        if (!fold(reader->series, &point)) return no_memory(select, reader->err);
+        if (point.count > point.non_finite) { /* else they are NULL */
+            point.min = sqlite3_column_double(select, 1);
+            point.max = sqlite3_column_double(select, 2);
+            point.mean = sqlite3_column_double(select, 3);
+            point.last = sqlite3_column_double(select, 4);
+        }
+        status = take(reader, select, &point, store_column_double(select, 7));
     }
     if (!status && end - 1 > reader->series->cursor) reader->series->cursor = end - 1;
     return status;
@@ -142,21 +215,98 @@ static enum status read_range(struct reader *reader, int level, int64_t first, i
     if (status) return status;
     int64_t from = (first + size - 1) / size * size, bound = (last + 1) / size * size;
     if (bound < end) end = bound;
-    if (from >= end) return read_range(reader, level - 1, first, last);
+    bool lacking = false;
+    if (reader->series->decay > 0 && from < end && end - from <= SERIES_EXACT_STEPS)
+        status = find_lacking(reader, level, from, end, &lacking);
+    if (status) return status;
+    if (lacking || from >= end) return read_range(reader, level - 1, first, last);
     status = read_range(reader, level - 1, first, from - 1);
     if (!status) status = read_buckets(reader, level, from, end);
     if (!status) status = read_range(reader, level - 1, end, last);
     return status;
 }
 
-static enum status read_from(struct reader *reader, int64_t first)
+/* Reads values that are recorded by time or by rank, a slot of steps at a time. */
+static enum status read_slots(struct reader *reader, int64_t first, int64_t last)
 {
     struct series *series = reader->series;
-    int64_t last = series->last_step < 0 ? LAST_STEP : series->last_step;
-    if (is_of_evaluations(series->metric)) return read_raw(reader, first, last);
+    struct slots slots = {reader->store, reader->run_id, series, reader->newest_step, NAN};
+    enum status status = STATUS_OK;
+    if (last > reader->newest_step) last = reader->newest_step;
+    if (last - first > 4 * (int64_t)SERIES_SLOTS * series->level) return STATUS_OK; /* no run is so long */
+    for (int64_t at = first; !status && at <= last;) {
+        struct series_point point = {.first_step = at, .last_step = at | (series->level - 1)};
+        if (point.last_step > last) point.last_step = last;
+        status = slots_read(&slots, &point, reader->err);
+        if (!status && point.count) status = take(reader, NULL, &point, NAN);
+        at = point.last_step + 1;
+    }
+    if (!status && last > series->cursor) series->cursor = last;
+    return status;
+}
+
+/* Finds the run that this one was forked from and the first step of its own; "": it is no fork. */
+static enum status find_parent(struct reader *reader, char parent[RUN_ID_MAX], int64_t *fork_step)
+{
+    sqlite3_stmt *select;
+    bool row;
+    *parent = '\0';
+    enum status status =
+        store_query(reader->store, &select, reader->err,
+                    "select p.id, r.parent_step from runs r join runs p on p.id = r.parent_id where r.id = ?1"
+                    " and r.parent_step > 0",
+                    "s", reader->run_id);
+    if (!status) status = store_step(reader->store, select, &row, reader->err);
+    if (status || !row) return status;
+    store_column_text(select, 0, parent, RUN_ID_MAX);
+    *fork_step = store_column_int(select, 1, 0);
+    sqlite3_reset(select);
+    return STATUS_OK;
+}
+
+/* Reads steps first..last, those of the run's parents first if the series inherits them. */
+static enum status read_steps(struct reader *reader, int level, int64_t first, int64_t last, int parents)
+{
+    struct series *series = reader->series;
+    bool evaluations = are_few(series->metric);
+    char parent[RUN_ID_MAX] = "";
+    int64_t fork_step = 0;
+    if (slots_hold(series->metric)) return read_slots(reader, first, last);
+    enum status status = series->inherits && parents ? find_parent(reader, parent, &fork_step) : STATUS_OK;
+    if (!status && *parent) {
+        struct reader older = *reader;
+        /* steps count from 0, an evaluation has the number of steps done */
+        int64_t end = evaluations ? fork_step : fork_step - 1;
+        older.run_id = parent;
+        if (parents == ANCESTORS_MAX) series->fork_step = fork_step;
+        status = read_steps(&older, level, first, end < last ? end : last, parents - 1);
+    }
+    if (status) return status;
+    return evaluations ? read_raw(reader, first, last) : read_range(reader, level, first, last);
+}
+
+/* The index of the coarsest stored level that is not coarser than the series. */
+static int stored_level(const struct series *series)
+{
     int level = ROLLUP_LEVELS - 1;
     while (level >= 0 && rollup_level[level] > series->level) level--;
-    return read_range(reader, level, first, last);
+    return level;
+}
+
+/* The last step that the series may have. */
+static int64_t end_of(const struct series *series)
+{
+    return series->last_step < 0 ? SERIES_LAST_STEP : series->last_step;
+}
+
+/* Reads the steps before the range that still count in its averages: those left out weigh less than
+ * one part in 10^8 together. */
+static enum status read_lead(struct reader *reader)
+{
+    struct series *series = reader->series;
+    if (series->decay <= 0 || series->first_step == 0 || series->metric >= METRIC_VAL_LOSS) return STATUS_OK;
+    int64_t lead = (int64_t)(20 / (1 - series->decay)), first = series->first_step - lead;
+    return read_steps(reader, 0, first > 0 ? first : 0, series->first_step - 1, ANCESTORS_MAX);
 }
 
 /* ---- choosing the level ---- */
@@ -187,10 +337,12 @@ static void choose_level(struct reader *reader)
     int64_t last = series->last_step, level = 1;
     size_t most = series->max_points;
     series->level = 1;
-    if (is_of_evaluations(series->metric)) return;
+    if (are_few(series->metric)) return;
     if (last < 0 || last > reader->newest_step) last = reader->newest_step;
     int64_t steps = last < series->first_step ? 0 : last - series->first_step + 1;
-    for (int i = 0; i < ROLLUP_LEVELS && (size_t)(steps / level / ROWS_PER_POINT) > most; i++)
+    for (int i = 0; i < ROLLUP_LEVELS && series->metric < METRIC_VAL_LOSS &&
+                    (size_t)(steps / level / ROWS_PER_POINT) > most;
+         i++)
         level = rollup_level[i];
     while (level < (1 << 30) && (size_t)(steps / level) > most) level *= 2;
     series->level = (int)level;
@@ -200,28 +352,48 @@ enum status series_read(struct store *store, const char *run_id, enum metric met
                         int64_t last_step, size_t max_points, struct series *series, struct err *err)
 {
     struct reader reader = {.store = store, .run_id = run_id, .series = series, .err = err};
-    first_step = first_step < 0 ? 0 : first_step > LAST_STEP ? LAST_STEP : first_step;
+    first_step = first_step < 0 ? 0 : first_step > SERIES_LAST_STEP ? SERIES_LAST_STEP : first_step;
+    if (series->decay <= 0) {
+        free(series->smooth);
+        series->smooth = NULL;
+        series->smooth_capacity = 0;
+    }
     *series = (struct series){.points = series->points,
+                              .smooth = series->smooth,
                               .capacity = series->capacity,
+                              .smooth_capacity = series->smooth_capacity,
+                              .decay = series->decay,
+                              .inherits = series->inherits,
                               .metric = metric,
-                              .measure = series->measure,
+                              .name = series->name,
+                              .device = series->device,
                               .level = 1,
                               .first_step = first_step,
-                              .last_step = last_step > LAST_STEP ? LAST_STEP : last_step,
-                              .max_points = max_points ? max_points : 1,
+                              .last_step = last_step > SERIES_LAST_STEP ? SERIES_LAST_STEP : last_step,
+                              .max_points = max_points == 0                                   ? 1
+                                            : slots_hold(metric) && max_points > SERIES_SLOTS ? SERIES_SLOTS
+                                                                                              : max_points,
                               .cursor = first_step - 1};
     enum status status = store_read_begin(store, err);
     if (status) return status;
     status = read_segments(&reader);
+    if (!status && series->inherits && reader.newest_step < 0) { /* a fork without steps of its own yet */
+        char parent[RUN_ID_MAX];
+        int64_t fork_step = 0;
+        status = find_parent(&reader, parent, &fork_step);
+        reader.newest_step = fork_step - 1;
+    }
     if (!status) {
         choose_level(&reader);
-        status = read_from(&reader, series->first_step);
+        status = read_lead(&reader);
     }
+    if (!status)
+        status = read_steps(&reader, stored_level(series), series->first_step, end_of(series), ANCESTORS_MAX);
     series->segment = reader.segment;
     store_read_end(store);
     if (status)
         series->count = 0;
-    else if (is_of_evaluations(metric))
+    else if (are_few(metric))
         coarsen(series, series->max_points);
     return status;
 }
@@ -239,17 +411,29 @@ enum status series_update(struct store *store, const char *run_id, struct series
 {
     struct reader reader = {.store = store, .run_id = run_id, .series = series, .err = err};
     int64_t before = series->cursor;
+    double ema = series->ema, weight = series->ema_weight;
     enum status status = store_read_begin(store, err);
     if (status) return status;
     status = read_segments(&reader);
+    if (!status && reader.first_new >= 0 && series->decay > 0) {
+        store_read_end(store);
+        return series_read(store, run_id, series->metric, series->first_step, series->last_step,
+                           series->max_points, series, err);
+    }
     if (!status && reader.first_new >= 0) {
         drop_replaced(series, reader.first_new);
         series->segment = reader.segment;
     }
-    if (!status) status = read_from(&reader, series->cursor + 1);
+    if (!status && slots_hold(series->metric) && series->count) /* more may have been recorded in its time */
+        series->cursor = series->points[--series->count].first_step - 1;
+    int parents = series->cursor < series->fork_step ? ANCESTORS_MAX : 0;
+    if (!status)
+        status = read_steps(&reader, stored_level(series), series->cursor + 1, end_of(series), parents);
     store_read_end(store);
     if (status) {
         series->cursor = before;
+        series->ema = ema;
+        series->ema_weight = weight;
         return status;
     }
     if (series->count > 2 * series->max_points) coarsen(series, series->max_points);
@@ -259,5 +443,6 @@ enum status series_update(struct store *store, const char *run_id, struct series
 void series_release(struct series *series)
 {
     free(series->points);
+    free(series->smooth);
     *series = (struct series){0};
 }

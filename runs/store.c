@@ -161,25 +161,36 @@ static enum status look_at_mount(struct store *store, struct err *err)
         store->path, store->mount.type);
 }
 
+/* Runs a pragma about the journal; *right: the mode is then the wanted one. */
+static enum status run_mode(struct store *store, const char *pragma, const char *wanted, bool *right,
+                            struct err *err)
+{
+    sqlite3_stmt *mode = NULL;
+    bool row = sqlite3_prepare_v2(store->db, pragma, -1, &mode, NULL) == SQLITE_OK &&
+               sqlite3_step(mode) == SQLITE_ROW;
+    *right = row && strcmp((const char *)sqlite3_column_text(mode, 0), wanted) == 0;
+    enum status status = row ? STATUS_OK : store_error(store, err);
+    sqlite3_finalize(mode);
+    return status;
+}
+
 /* Turns the write-ahead log on, once in a database's life; or off where the file system is shared, and there
  * every handle chooses its rollback journal. One that is truncated instead of removed is found by other
- * hosts: they may remember for a while that a file was not there. */
+ * hosts: they may remember for a while that a file was not there. What is so already waits for no lock. */
 static enum status set_mode(struct store *store, struct err *err)
 {
-    bool shared = store->mount.shared;
-    enum status status = store_lock(store, store->busy_ms, err);
-    if (status) return status;
-    sqlite3_stmt *mode = NULL;
-    const char *pragma = shared ? "pragma journal_mode = truncate" : "pragma journal_mode = wal";
-    if (sqlite3_prepare_v2(store->db, pragma, -1, &mode, NULL) != SQLITE_OK ||
-        sqlite3_step(mode) != SQLITE_ROW)
-        status = store_error(store, err);
-    else if (strcmp((const char *)sqlite3_column_text(mode, 0), shared ? "truncate" : "wal") != 0)
+    bool shared = store->mount.shared, right;
+    const char *wanted = shared ? "truncate" : "wal";
+    enum status status = run_mode(store, "pragma journal_mode", wanted, &right, err);
+    if (status || right) return status;
+    if ((status = store_lock(store, store->busy_ms, err))) return status;
+    status = run_mode(store, shared ? "pragma journal_mode = truncate" : "pragma journal_mode = wal", wanted,
+                      &right, err);
+    if (!status && !right)
         status = err_set(
             err, STATUS_IO,
             "%s: this file system cannot hold a shared database (no %s; set ANNEAL_HOME to a local folder)",
             store->path, shared ? "rollback journal" : "write-ahead log");
-    sqlite3_finalize(mode);
     store_unlock(store);
     if (status == STATUS_BUSY && shared)
         err_set(err, status,
@@ -198,7 +209,7 @@ static enum status open_file(struct store *store, const char *name, int flags, c
                              struct err *err)
 {
     int code = sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, vfs);
-    if (!store->db) return err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", store->path);
+    if (!store->db) return err_no_memory(err, "%s", store->path);
     if (code != SQLITE_OK) return store_error(store, err);
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, store->busy_ms);
@@ -257,13 +268,20 @@ static bool has_log(const struct store *store)
     return read && version == 2;
 }
 
-static enum status set_up_to_read(struct store *store, struct err *err)
+/* FOREIGN: another store; APART: a database of our own in a folder of its own. */
+enum access { TO_WRITE, TO_READ, UNTOUCHED, FOREIGN, APART };
+
+static enum status set_up_to_read(struct store *store, enum access access, struct err *err)
 {
     char uri[3 * PATH_MAX + 32];
     int64_t log = companion_size(store, "-wal"), index = companion_size(store, "-shm"), version;
     bool alone = log > 0 && index < 0;
     enum status status = look_at_mount(store, err);
     if (status) return status;
+    if (!file_exists(store->path) && access == FOREIGN)
+        return err_set(err, STATUS_NOT_FOUND,
+                       "%s: there is no such run database (name the folder that is ANNEAL_HOME there)",
+                       store->path);
     if (!file_exists(store->path))
         return err_set(
             err, STATUS_NOT_FOUND,
@@ -280,7 +298,7 @@ static enum status set_up_to_read(struct store *store, struct err *err)
     }
     if (!status && alone) status = store_exec(store, "pragma locking_mode = exclusive", err);
     if (!status) status = check_version(store, &version, err);
-    if (!status && version < STORE_VERSION)
+    if (!status && version < STORE_VERSION && access != FOREIGN)
         return err_set(err, STATUS_FAILED,
                        "%s: was written by an older anneal and must be updated, but is read-only (open it, "
                        "or a copy of its folder, once with write permission: `%s runs`)",
@@ -317,21 +335,22 @@ enum status store_path(const char *home, char path[PATH_MAX], struct err *err)
     return status ? status : file_format_path(path, PATH_MAX, err, "%s/anneal.db", home ? home : own);
 }
 
-enum access { TO_WRITE, TO_READ, UNTOUCHED };
-
 static enum status open_at(const char *home, enum access access, struct store **out, struct err *err)
 {
     struct store *store = calloc(1, sizeof *store);
-    if (!store) return err_set(err, STATUS_NO_MEMORY, "the run store: not enough memory");
+    if (!store) return err_no_memory(err, "the run store");
     store->lock_fd = -1;
     store->busy_ms = access == UNTOUCHED ? 0 : STORE_BUSY_MS;
     enum status status = home ? file_format_path(store->home, sizeof store->home, err, "%s", home)
                               : file_anneal_home(store->home, sizeof store->home, err);
-    if (!status) status = store_path(store->home, store->path, err);
-    bool as_it_is = access == UNTOUCHED ||
+    if (!status && access >= FOREIGN)
+        status = file_format_path(store->path, sizeof store->path, err, "%s/anneal.db", home);
+    else if (!status)
+        status = store_path(store->home, store->path, err);
+    bool as_it_is = access == UNTOUCHED || access == FOREIGN ||
                     (access == TO_READ && (file_is_read_only(store->home) || file_is_read_only(store->path)));
     if (!status && as_it_is)
-        status = set_up_to_read(store, err);
+        status = set_up_to_read(store, access, err);
     else if (!status)
         status = open_to_write(store, err);
     if (status)
@@ -349,6 +368,23 @@ enum status store_open(const char *home, bool to_read, struct store **out, struc
 enum status store_open_untouched(struct store **out, struct err *err)
 {
     return open_at(NULL, UNTOUCHED, out, err);
+}
+
+void store_hurry(struct store *store, bool hurry)
+{
+    store->hurried = hurry;
+    store->busy_ms = hurry ? STORE_HURRY_MS : STORE_BUSY_MS;
+    sqlite3_busy_timeout(store->db, store->busy_ms);
+}
+
+enum status store_open_apart(const char *home, bool untouched, struct store **out, struct err *err)
+{
+    return open_at(home, untouched ? FOREIGN : APART, out, err);
+}
+
+enum status store_schema_version(struct store *store, int64_t *version, struct err *err)
+{
+    return store_number(store, version, 0, err, "pragma user_version", "");
 }
 
 void store_close(struct store *store)

@@ -27,12 +27,24 @@ enum status store_open(const char *home, bool to_read, struct store **out, struc
  * or waits; if it fails, there is nothing to read now. */
 enum status store_open_untouched(struct store **out, struct err *err);
 
+/* Opens the database below `home`, whatever $ANNEAL_STORE says. `untouched`: for reading, also while a
+ * trainer there writes; nothing in that folder is created, changed or migrated, so the schema may be older.
+ */
+enum status store_open_apart(const char *home, bool untouched, struct store **out, struct err *err);
+
+/* The version of a database's schema, PRAGMA user_version; that of this anneal is STORE_VERSION. */
+enum status store_schema_version(struct store *store, int64_t *version, struct err *err);
+
 /* The path of the database below `home`; NULL: $ANNEAL_HOME. */
 enum status store_path(const char *home, char path[PATH_MAX], struct err *err);
 
 /* The type of the file system, such as "nfs4", where other hosts may use the database at the same time; NULL:
  * it is this host's alone. */
 const char *store_shared(const struct store *store);
+
+/* In a hurry, calls on this handle wait at most a few milliseconds for another process's lock, and return
+ * STATUS_BUSY; writes leave checkpoints to other processes. A screen is in a hurry. */
+void store_hurry(struct store *store, bool hurry);
 
 void store_close(struct store *store); /* NULL is harmless */
 

@@ -193,7 +193,7 @@ enum status table_list(struct store *store, const struct table_request *request,
     if (status) return status;
     while (n < request->limit && !(status = store_step(store, select, &row, err)) && row) {
         if (!read_row(request, select, arena, &rows, n)) {
-            status = err_set(err, STATUS_NO_MEMORY, "reading run %s: not enough memory", request->run_id);
+            status = err_no_memory(err, "reading run %s", request->run_id);
             break;
         }
         n++;

@@ -170,7 +170,7 @@ static enum status apply(struct journal *journal, struct message *message, struc
 static enum status add_notes(struct writer *writer, struct err *err)
 {
     char text[160], since[32];
-    struct event_record event = {writer->journal.steps - 1, clock_wall(), "error", text};
+    struct event_record event = {writer->journal.steps - 1, clock_wall(), "error", text, false};
     enum status status = STATUS_OK;
     if (writer->unreported_lost) {
         snprintf(text, sizeof text, "%llu records were lost: they could not be stored in time",
@@ -321,8 +321,7 @@ static void release(struct writer *writer)
     store_close(writer->store);
     ring_release(&writer->records);
     ring_release(&writer->orders);
-    pthread_mutex_destroy(&writer->mutex);
-    pthread_cond_destroy(&writer->changed);
+    thread_lock_release(&writer->mutex, &writer->changed);
     free(writer);
 }
 
@@ -330,7 +329,7 @@ static enum status start(struct writer *writer, struct err *err)
 {
     const char *run_id = writer->options.run_id;
     if (!ring_init(&writer->records, RING_BYTES) || !ring_init(&writer->orders, ORDERS_BYTES))
-        return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", run_id);
+        return err_no_memory(err, "recording run %s", run_id);
     enum status status = store_open(writer->options.home, false, &writer->store, err);
     if (!status) status = journal_begin(&writer->journal, writer->store, run_id, err);
     if (!status)
@@ -346,15 +345,9 @@ static enum status start(struct writer *writer, struct err *err)
 enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err)
 {
     struct writer *writer = aligned_alloc(_Alignof(struct writer), sizeof *writer);
-    if (!writer)
-        return err_set(err, STATUS_NO_MEMORY, "recording run %s: not enough memory", options->run_id);
+    if (!writer) return err_no_memory(err, "recording run %s", options->run_id);
     *writer = (struct writer){.options = *options, .orders_seen_version = -1};
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&writer->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&writer->mutex, NULL);
+    thread_lock_init(&writer->mutex, &writer->changed);
     enum status status = start(writer, err);
     if (status)
         release(writer);

@@ -4,8 +4,11 @@
 # "N passed, N failed, N skipped". Further arguments select the programs whose path contains one of them. LONG=1 runs the
 # long version of soak and crash tests.
 #
-# A program that leaves a process behind fails.
+# A program that leaves a process behind fails. With RETRY=1 the programs that failed run once more at the end, one at a time:
+# those that pass now are named and count as passed. It is for machines that others keep busy, where a test may wait too short
+# a time for something. More than RETRY_MOST failures are no accident: then none is tried again.
 set -u
+RETRY_MOST=5
 export build=${1:-build}
 shift || true
 export ANNEAL_BINARY="$PWD/$build/anneal"
@@ -14,6 +17,7 @@ export LC_ALL=C.UTF-8
 export ANNEAL_CUDA_PLUGIN=none # the same on every machine; the tests in tests/cuda_sim set their own
 export OMP_WAIT_POLICY=passive # tests do many small steps: spinning threads would only block each other
 export OMP_NUM_THREADS=2       # sums are in the same order on every machine
+unset OPENBLAS_CORETYPE        # runs report a choice that costs speed
 # the tests check how an allocation that is too large is reported, so it must not end them
 export ASAN_OPTIONS=allocator_may_return_null=1
 export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
@@ -49,6 +53,7 @@ program_of() { # $1: path below BUILD/tests, or below tests for a script
 # to $scratch, then prints its name.
 run_one() {
     local name=$1 at=$scratch/${1//\//.} start=${EPOCHREALTIME/./} code left
+    rm -f "$at.left"
     mkdir -p "$at.dir/home"
     # separate from other tests and from the user's runs
     env ANNEAL_TEST_DIR="$at.dir" TMPDIR="$at.dir" ANNEAL_HOME="$at.dir/home" ANNEAL_LEDGER="$at.dir/home" \
@@ -66,7 +71,7 @@ run_one() {
 }
 export -f run_one program_of
 
-# $1: a program that has ended. Adds to passed, failed and skipped, and prints its line.
+# $1: a program that has ended. Adds to passed, failed and skipped, and prints its line. Keeps failures in `again`.
 report_one() {
     local at=$scratch/${1//\//.} code tenths ok skip bad
     read -r code tenths <"$at.result"
@@ -80,11 +85,25 @@ report_one() {
     printf '%-4s %-44s %3d passed %2d failed %2d skipped %6d.%ds\n' "$([ "$bad" -eq 0 ] && echo ok || echo FAIL)" \
         "$1" "$ok" "$bad" "$skip" $((tenths / 10)) $((tenths % 10))
     if [ "$bad" -ne 0 ]; then
+        again+=("$1 $ok $bad $skip")
         echo "---- exit status $code; the end of its output:"
         tail -n 60 "$at.log"
         cat "$at.left" 2>/dev/null
         echo "----"
     fi
+}
+
+# Runs the programs of `again` once more, and counts their second result in place of their first.
+retry() {
+    local one name ok bad skip before first=("${again[@]}")
+    for one in "${first[@]}"; do
+        read -r name ok bad skip <<<"$one"
+        passed=$((passed - ok)) failed=$((failed - bad)) skipped=$((skipped - skip)) before=$failed
+        echo "again, alone: $name"
+        run_one "$name" >/dev/null
+        report_one "$name"
+        [ "$failed" -gt "$before" ] || echo "passed only at the second try: $name"
+    done
 }
 
 matches() { # $1: a program; the rest: words, one of which its path must contain; without words any program matches
@@ -115,13 +134,14 @@ start_order() {
 }
 
 start_order | xargs -r -P "${JOBS:-$(nproc)}" -I{} bash -c 'run_one {}' | {
-    passed=0 failed=0 skipped=0 next=0
+    passed=0 failed=0 skipped=0 next=0 again=()
     while read -r _; do
         while [ $next -lt ${#pool[@]} ] && [ -f "$scratch/${pool[next]//\//.}.result" ]; do report_one "${pool[next++]}"; done
     done
     for name in "${pool[@]:next}"; do # the shell that ran it was killed
         echo "FAIL $name: did not end" && failed=$((failed + 1))
     done
+    [ -z "${RETRY:-}" ] || [ ${#again[@]} -gt $RETRY_MOST ] || retry
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

@@ -239,3 +239,10 @@ enum status file_anneal_home(char *buf, size_t size, struct err *err)
         return err_set(err, STATUS_USAGE, "ANNEAL_HOME: the path is too long");
     return STATUS_OK;
 }
+
+enum status file_in_home(const char *name, char *buf, size_t size, struct err *err)
+{
+    char home[PATH_MAX];
+    enum status status = file_anneal_home(home, sizeof home, err);
+    return status ? status : file_format_path(buf, size, err, "%s/%s", home, name);
+}

@@ -72,5 +72,7 @@ enum status file_of_program(const char *name, char *buf, size_t size, struct err
 /* The folder of anneal's state: $ANNEAL_HOME, else $XDG_DATA_HOME/anneal, else $HOME/.local/share/anneal.
  * Writes an absolute path without a trailing slash; STATUS_FAILED with a remedy if none of them is set. */
 enum status file_anneal_home(char *buf, size_t size, struct err *err);
+/* The path of NAME in it. */
+enum status file_in_home(const char *name, char *buf, size_t size, struct err *err);
 
 #endif

@@ -101,7 +101,7 @@ static enum status take_number(const struct parser *p, const struct option_spec 
     }
     bool too_large = is_whole && !good && *value && !value[strspn(value, "0123456789")];
     if (o->most != 0)
-        snprintf(most, sizeof most, " to %.10g", o->most);
+        snprintf(most, sizeof most, " to %.15g", o->most);
     else if (too_large)
         snprintf(most, sizeof most, " to %" PRId64, INT64_MAX);
     return err_set(p->err, STATUS_USAGE, "--%s %.60s: must be a %snumber from %.10g%s", o->name,

@@ -177,6 +177,7 @@ struct event_record {
     double wall_time;
     const char *level; /* "info", "warning", "error"; borrowed */
     const char *text;  /* one sentence; borrowed */
+    bool diverged;     /* it says that training diverges; not stored */
 };
 
 enum order_verb {

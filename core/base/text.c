@@ -53,6 +53,16 @@ const char *text_nearest(const char *word, const char *const *names, size_t coun
     return nearest;
 }
 
+int text_word_index(const char *words, const char *word, size_t n)
+{
+    for (int index = 0; *words; index++) {
+        size_t length = strcspn(words, " ");
+        if (length == n && memcmp(words, word, n) == 0) return index;
+        words += length + (words[length] == ' ');
+    }
+    return -1;
+}
+
 char *text_format_bytes(uint64_t bytes, char *buf, size_t size)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -465,4 +475,17 @@ char *text_plain_name(const char *text, size_t n, char *buf, size_t size)
     }
     buf[n] = '\0';
     return buf;
+}
+
+bool text_last_line(const char *text, size_t n, char *buf, size_t size)
+{
+    static const char prefix[] = "anneal: ";
+    char line[1024];
+    while (n > 0 && strchr("\r\n", text[n - 1])) n--;
+    size_t from = n;
+    while (from > 0 && text[from - 1] && !strchr("\r\n", text[from - 1])) from--;
+    snprintf(line, sizeof line, "%.*s", (int)(n - from < sizeof line ? n - from : sizeof line), text + from);
+    bool said = strncmp(line, prefix, sizeof prefix - 1) == 0;
+    clean_line(buf, size, said ? line + sizeof prefix - 1 : line);
+    return said;
 }

@@ -14,6 +14,9 @@
  * be worth suggesting (more than a third of the letters differ, in short ones more than one). */
 const char *text_nearest(const char *word, const char *const *names, size_t count);
 
+/* The place, from 0, of a word of n bytes in a text of words with one blank between; -1: it is not there. */
+int text_word_index(const char *words, const char *word, size_t n);
+
 /* "512 B", "3.4 KiB", "1.2 GiB". Returns buf. */
 char *text_format_bytes(uint64_t bytes, char *buf, size_t size);
 
@@ -120,6 +123,10 @@ size_t clean_block(char *out, size_t size, const char *bytes, size_t n);
 char *clean_line(char *out, size_t size, const char *text); /* returns out */
 /* The same for a line of at most 8 KiB, in an array of the enclosing block: for an argument of printf. */
 #define CLEAN_LINE(text) clean_line((char[8192]){0}, 8192, text)
+
+/* Writes the last line of a text that is not empty, as clean_line, without "anneal: " before it: what a
+ * command has said in the end. Returns whether it had these words; "": there is no such line. */
+bool text_last_line(const char *text, size_t n, char *buf, size_t size);
 
 /* The same without a length limit, in `arena`; "?" when memory runs out. */
 const char *clean_block_new(struct arena *arena, const char *text);

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "core/base/file.h"
-#include "core/base/half.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 #include "core/model/safetensors.h"
 #include "datasets/chat_template.h"
+#include "datasets/json_file.h"
 #include "datasets/tokenizer.h"
 
 /* ---- the tokenizer ---- */
@@ -46,8 +46,8 @@ static enum status append_tokens(json_t *list, const struct token_addition *a, i
     return STATUS_OK;
 }
 
-/* The text of the tokenizer.json with the tokens, yours to free; *size is the number of its ids then. */
-static enum status extend_tokenizer(const char *folder, const struct token_addition *a, char **text,
+/* The tokenizer.json with the tokens, released by the caller; *size is the number of its ids then. */
+static enum status extend_tokenizer(const char *folder, const struct token_addition *a, json_t **out,
                                     int *size, int *added, struct err *err)
 {
     char path[CHECKPOINT_PATH];
@@ -59,30 +59,25 @@ static enum status extend_tokenizer(const char *folder, const struct token_addit
     if (status) return status;
     int before = tokenizer_vocab_size(tokenizer);
     tokenizer_close(tokenizer);
-    json_t *json = json_load_file(path, 0, NULL), *list = json_object_get(json, "added_tokens");
-    if (json && !json_is_array(list)) {
+    if ((status = json_file_read(path, 0, out, err))) return status;
+    json_t *list = json_object_get(*out, "added_tokens");
+    if (!json_is_array(list)) {
         list = json_array();
-        json_object_set_new(json, "added_tokens", list);
+        json_object_set_new(*out, "added_tokens", list);
     }
-    status = json ? append_tokens(list, a, before, added, err)
-                  : err_set(err, STATUS_CORRUPT, "%s: is not JSON", path);
+    status = append_tokens(list, a, before, added, err);
     *size = before + *added;
-    if (!status && !(*text = json_dumps(json, JSON_INDENT(2)))) status = err_no_memory(err, "tokenizer.json");
-    json_decref(json);
     return status;
 }
 
 /* ---- the rows ---- */
 
-/* An address in the tensors that are written is the tensor's number + 1 in the upper bits, and the offset. */
-enum { OFFSET_BITS = 48 };
-
 struct growing {
     struct safetensors file;
-    struct safetensor *tensors; /* as they are written, owned */
-    int rows;                   /* more than before */
-    int of;                     /* the tensor whose means are in `means` */
-    float *means;               /* (columns), owned */
+    struct safetensor *tensors;  /* as they are written, owned */
+    int rows;                    /* more than before */
+    const struct safetensor *of; /* the tensor of the file whose means are in `means` */
+    float *means;                /* (columns), owned */
     struct progress_meter *meter;
 };
 
@@ -92,64 +87,36 @@ static bool has_rows_of_tokens(const struct safetensor *t)
            (strcmp(t->name, "model.embed_tokens.weight") == 0 || strcmp(t->name, "lm_head.weight") == 0);
 }
 
-static size_t width_of(const struct safetensor *t)
+static enum status take_means(struct growing *g, const struct safetensor *t, struct err *err)
 {
-    return strcmp(t->dtype, "F32") == 0 ? 4 : 2;
-}
-
-static float number_at(const struct safetensor *t, size_t i)
-{
-    const unsigned char *at = (const unsigned char *)t->data + i * width_of(t);
-    uint16_t narrow;
-    float wide;
-    if (width_of(t) == 4) {
-        memcpy(&wide, at, sizeof wide);
-        return wide;
-    }
-    memcpy(&narrow, at, sizeof narrow);
-    return *t->dtype == 'F' ? float_of_f16(narrow) : float_of_bf16(narrow);
-}
-
-static void put_number(const struct safetensor *t, unsigned char *out, float value)
-{
-    uint16_t narrow = *t->dtype == 'F' ? f16_of_float(value) : bf16_of_float(value);
-    if (width_of(t) == 4)
-        memcpy(out, &value, sizeof value);
-    else
-        memcpy(out, &narrow, sizeof narrow);
-}
-
-static enum status take_means(struct growing *g, int of, struct err *err)
-{
-    const struct safetensor *t = &g->file.tensors[of];
     size_t rows = (size_t)t->shape[0], columns = (size_t)t->shape[1];
-    if (g->of == of && g->means) return STATUS_OK;
+    if (g->of == t && g->means) return STATUS_OK;
     free(g->means);
     double *sums = calloc(columns, sizeof *sums);
     g->means = malloc(columns * sizeof *g->means);
-    g->of = of;
-    if (sums && g->means) {
-        for (size_t i = 0; i < rows * columns; i++) sums[i % columns] += (double)number_at(t, i);
-        for (size_t j = 0; j < columns; j++) g->means[j] = (float)(sums[j] / (double)rows);
+    g->of = t;
+    for (size_t i = 0; sums && g->means && i < rows; i++) {
+        safetensor_read(t, i * columns, columns, g->means);
+        for (size_t j = 0; j < columns; j++) sums[j] += (double)g->means[j];
     }
+    for (size_t j = 0; sums && g->means && j < columns; j++) g->means[j] = (float)(sums[j] / (double)rows);
     free(sums);
     return sums && g->means ? STATUS_OK : err_no_memory(err, "the rows of %s", t->name);
 }
 
-static enum status fetch(void *context, void *host, const void *data, size_t bytes, struct err *err)
+static enum status fetch(void *context, void *host, const struct safetensor *grown, size_t first,
+                         size_t bytes, struct err *err)
 {
     struct growing *g = context;
-    uintptr_t address = (uintptr_t)data;
-    int of = (int)(address >> OFFSET_BITS) - 1;
-    const struct safetensor *t = &g->file.tensors[of];
-    size_t offset = (size_t)(address & (((uintptr_t)1 << OFFSET_BITS) - 1)),
-           old = offset < t->bytes ? t->bytes - offset : 0, width = width_of(t);
+    const struct safetensor *t = &g->file.tensors[grown - g->tensors];
+    size_t old = first < t->bytes ? t->bytes - first : 0, width = safetensor_width(t);
     enum status status = STATUS_OK;
     if (old > bytes) old = bytes;
-    if (old) memcpy(host, (const unsigned char *)t->data + offset, old);
-    if (old < bytes) status = take_means(g, of, err);
+    if (old) memcpy(host, (const unsigned char *)t->data + first, old);
+    if (old < bytes) status = take_means(g, t, err);
     for (size_t at = old; !status && at < bytes; at += width)
-        put_number(t, (unsigned char *)host + at, g->means[(offset + at) / width % (size_t)t->shape[1]]);
+        safetensor_encode(t, &g->means[(first + at) / width % (size_t)t->shape[1]], 1,
+                          (unsigned char *)host + at);
     if (status) return status;
     if (progress_advance(g->meter, bytes)) return STATUS_OK;
     return err_set(err, STATUS_INTERRUPTED, "interrupted while adding tokens");
@@ -181,7 +148,6 @@ static enum status write_grown(void *context, const char *folder, const char *pa
             t->bytes += t->bytes / (size_t)t->shape[0] * (size_t)g.rows;
             t->shape[0] += g.rows;
         }
-        t->data = (const void *)((uintptr_t)(i + 1) << OFFSET_BITS);
         meter.total += t->bytes;
     }
     if (!status) status = safetensors_write(path, g.tensors, g.file.count, fetch, &g, err);
@@ -196,14 +162,11 @@ static enum status write_grown(void *context, const char *folder, const char *pa
 static enum status set_vocab_size(const char *folder, int size, struct err *err)
 {
     char path[CHECKPOINT_PATH];
-    json_t *config = json_load_file(checkpoint_join(path, folder, "config.json"), 0, NULL);
+    json_t *config;
+    enum status status = json_file_read(checkpoint_join(path, folder, "config.json"), 0, &config, err);
+    if (status) return status;
     json_object_set_new(config, "vocab_size", json_integer(size));
-    char *text = config ? json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    enum status status = text ? file_write_atomic(path, text, strlen(text), err)
-                              : err_set(err, STATUS_IO, "%s: cannot be read again", path);
-    free(text);
-    json_decref(config);
-    return status;
+    return json_file_write(path, config, JSON_INDENT(2), err);
 }
 
 static enum status put_template(const char *folder, const struct file_map *chat, struct err *err)
@@ -228,7 +191,8 @@ static enum status open_template(const char *path, struct file_map *out, struct 
 enum status checkpoint_add_tokens(const char *folder, const struct token_addition *addition, const char *to,
                                   const struct progress *progress, struct tokens_added *out, struct err *err)
 {
-    char path[CHECKPOINT_PATH], *tokenizer = NULL;
+    char path[CHECKPOINT_PATH];
+    json_t *tokenizer = NULL;
     struct model_config config;
     struct file_map chat = {0};
     struct writing writing = {.progress = progress};
@@ -241,13 +205,13 @@ enum status checkpoint_add_tokens(const char *folder, const struct token_additio
     out->vocab_size = config.vocab_size + out->rows;
     if (!status) status = checkpoint_export_with(folder, folder, to, write_grown, &writing, &out->bytes, err);
     if (!status) {
-        status =
-            file_write_atomic(checkpoint_join(path, to, "tokenizer.json"), tokenizer, strlen(tokenizer), err);
+        status = json_file_write(checkpoint_join(path, to, "tokenizer.json"), json_incref(tokenizer),
+                                 JSON_INDENT(2), err);
         if (!status) status = set_vocab_size(to, out->vocab_size, err);
         if (!status) status = put_template(to, &chat, err);
         if (status) file_remove_tree(to, NULL);
     }
     file_map_close(&chat);
-    free(tokenizer);
+    json_decref(tokenizer);
     return status;
 }

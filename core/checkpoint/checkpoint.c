@@ -351,9 +351,10 @@ static enum status advance(struct progress_meter *meter, size_t bytes, struct er
     return err_set(err, STATUS_INTERRUPTED, "interrupted while copying the model");
 }
 
-static enum status fetch_counted(void *context, void *host, const void *data, size_t bytes, struct err *err)
+static enum status fetch_counted(void *context, void *host, const struct safetensor *t, size_t at,
+                                 size_t bytes, struct err *err)
 {
-    memcpy(host, data, bytes);
+    memcpy(host, (const unsigned char *)t->data + at, bytes);
     return advance(context, bytes, err);
 }
 

@@ -22,11 +22,11 @@ const char *checkpoint_prefix(int kind)
 /* ---- sources of numbers ---- */
 
 /* A failed device returns NaN, which is never written into a checkpoint. */
-static enum status fetch_from_device(void *context, void *host, const void *data, size_t bytes,
-                                     struct err *err)
+static enum status fetch_from_device(void *context, void *host, const struct safetensor *t, size_t at,
+                                     size_t bytes, struct err *err)
 {
     struct network *net = context;
-    net->backend->mem_download(host, data, bytes, net->stream);
+    net->backend->mem_download(host, (const unsigned char *)t->data + at, bytes, net->stream);
     return net->backend->stream_wait(net->stream, err);
 }
 
@@ -121,14 +121,10 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     char base[17];
     snprintf(base, sizeof base, "%016" PRIx64, model->base.hash);
     const char *note = model->base.hash && first == ADAPTERS_KIND ? base : NULL;
-    enum status status = STATUS_OK;
-    if (!named)
-        status = err_no_memory(err, "writing %s", path);
-    else if (source->ranks > 1)
-        status = safetensors_write_part(path, tensors, ranges, count, note, source->rank == 0, source->fetch,
-                                        source->context, err);
-    else
-        status = safetensors_write_adapter(path, tensors, count, note, source->fetch, source->context, err);
+    enum status status =
+        named ? safetensors_write_part(path, tensors, source->ranks > 1 ? ranges : NULL, count, note,
+                                       source->rank == 0, source->fetch, source->context, err)
+              : err_no_memory(err, "writing %s", path);
     arena_release(&arena);
     return status;
 }

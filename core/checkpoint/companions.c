@@ -8,7 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/model/generation_config.h"
-#include "core/model/hugging_face.h"
+#include "datasets/json_file.h"
 
 const char *const companion_names[COMPANIONS] = {"generation_config.json", "tokenizer_config.json",
                                                  "special_tokens_map.json", "chat_template.jinja",
@@ -76,7 +76,7 @@ enum status companions_add_end(struct companions *companions, uint32_t token, st
     json_t *ends = with_end(named ? config : companions->ids, token);
     json_object_set(config, "eos_token_id", json_array_size(ends) > 1 ? ends : json_array_get(ends, 0));
     json_decref(ends);
-    char *text = hugging_face_text(config);
+    char *text = json_file_text(config, JSON_INDENT(2));
     json_decref(config);
     if (!text) return err_no_memory(err, "generation_config.json");
     enum status status = companions_put(companions, COMPANION_GENERATION_CONFIG, text, strlen(text), err);
@@ -105,20 +105,15 @@ static enum status write_ids(const json_t *ids, const char *folder, struct err *
 {
     char path[PATH_MAX];
     const char *key;
-    json_t *id;
+    json_t *config, *id;
     enum status status = file_format_path(path, sizeof path, err, "%s/config.json", folder);
     if (status) return status;
-    json_t *config = json_load_file(path, 0, NULL);
+    if ((status = json_file_read(path, 0, &config, err))) return status;
     json_object_foreach((json_t *)ids, key, id)
     {
         if (json_is_null(json_object_get(config, key))) json_object_set(config, key, id);
     }
-    char *text = config ? hugging_face_text(config) : NULL;
-    status = text ? file_write_atomic(path, text, strlen(text), err)
-                  : err_set(err, STATUS_IO, "%s: cannot be read again", path);
-    free(text);
-    json_decref(config);
-    return status;
+    return json_file_write(path, config, JSON_INDENT(2), err);
 }
 
 enum status companions_read(const char *folder, const struct tokenizer *tokenizer, struct companions *out,

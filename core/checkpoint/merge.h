@@ -10,10 +10,11 @@
 
 #include "datasets/progress.h"
 
-/* Writes the model in the folder `base` with the adapters in the folder `adapter` merged into its weights to
- * a new or empty folder `to`, as checkpoint_export does. A tokenizer that comes with the adapters goes before
- * that of the base. STATUS_USAGE: the adapters do not fit the base. */
-enum status checkpoint_merge(const char *base, const char *adapter, const char *to,
+/* Writes the model in the folder `base` with the adapters in the folders `adapters` (count of them, at most
+ * ADAPTER_STACK_MAX), added up, merged into its weights to a new or empty folder `to`, as checkpoint_export
+ * does. A tokenizer that comes with the first ones goes before that of the base, and they alone may make a
+ * classifier. STATUS_USAGE: the adapters do not fit the base. */
+enum status checkpoint_merge(const char *base, const char *const *adapters, int count, const char *to,
                              const struct progress *progress, int64_t *bytes, struct err *err);
 
 #endif

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "datasets/json_file.h"
 
 static const char class_name[] = "PreTrainedTokenizerFast";
 
@@ -23,15 +24,9 @@ static const char class_name[] = "PreTrainedTokenizerFast";
  * transformers writes 1e30 in digits for "model_max_length", which no integer holds. */
 static json_t *read_json(const char *folder, const char *name)
 {
-    char path[PATH_MAX];
-    struct file_map map;
-    if (file_format_path(path, sizeof path, NULL, "%s/%s", folder, name) || !file_exists(path)) return NULL;
-    if (file_map_open(path, &map, NULL)) return NULL;
-    json_t *json = json_loadb((const char *)map.data, map.size, JSON_DECODE_INT_AS_REAL, NULL);
-    file_map_close(&map);
-    if (json_is_object(json)) return json;
-    json_decref(json);
-    return NULL;
+    json_t *json;
+    json_file_find(folder, name, JSON_DECODE_INT_AS_REAL, &json, NULL);
+    return json;
 }
 
 /* Makes whole numbers integers again, so that they are written as such. */
@@ -126,15 +121,8 @@ enum status tokenizer_config_settle(const char *folder, struct err *err)
     }
     struct rules rules = {.qwen2 = is_text(config, "model_type", "qwen2")};
     rules.other = rules.qwen2 && !is_of_qwen2(folder);
-    if (!status && object && settle(object, rules)) {
-        json_t *whole = with_integers(object);
-        char *text = json_dumps(whole, JSON_INDENT(2));
-        size_t n = text ? strlen(text) : 0;
-        if (text) text[n++] = '\n'; /* in place of the NUL */
-        status = text ? file_write_atomic(path, text, n, err) : err_no_memory(err, "writing %s", path);
-        free(text);
-        json_decref(whole);
-    }
+    if (!status && object && settle(object, rules))
+        status = json_file_write(path, with_integers(object), JSON_INDENT(2), err);
     json_decref(object);
     json_decref(config);
     return status;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
+#include "datasets/json_file.h"
 
 /* A member of trainer.json. Older files may lack optional ones; a real that is not finite is omitted. */
 static const struct member {
@@ -48,12 +48,9 @@ enum status checkpoint_write_state(const struct train_state *s, const char *path
             failed |= json_object_set_new(json, members[i].name, json_real(*(const double *)field));
     }
     if (*s->machine) failed |= json_object_set_new(json, "computed_with", json_string(s->machine));
-    char *text = failed ? NULL : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    enum status status =
-        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
-    free(text);
+    if (!failed) return json_file_write(path, json, JSON_INDENT(2), err);
     json_decref(json);
-    return status;
+    return err_no_memory(err, "writing %s", path);
 }
 
 static bool read_member(const json_t *json, const struct member *m, struct train_state *s)
@@ -73,11 +70,11 @@ enum status checkpoint_load_state(const char *folder, struct train_state *out, s
 {
     struct train_state s = {.best_saved = INT64_MIN, .stopping = {.best = INFINITY, .reference = NAN}};
     char path[CHECKPOINT_PATH];
-    json_error_t problem;
     const char *bad = NULL;
-    json_t *json =
-        json_load_file(checkpoint_join(path, folder, "trainer.json"), JSON_REJECT_DUPLICATES, &problem);
-    if (!json) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
+    json_t *json;
+    checkpoint_join(path, folder, "trainer.json");
+    enum status status = json_file_read(path, JSON_REJECT_DUPLICATES, &json, err);
+    if (status) return status;
     for (size_t i = 0; !bad && i < sizeof members / sizeof *members; i++)
         if (!read_member(json, &members[i], &s)) bad = members[i].name;
     if (s.lr_factor < 0) bad = "lr_factor";

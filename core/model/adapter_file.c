@@ -15,6 +15,8 @@
 #include "core/base/text.h"
 #include "core/model/adapter.h"
 #include "core/model/hugging_face.h"
+#include "core/model/hugging_face_keys.h"
+#include "datasets/json_file.h"
 
 enum { SAMPLE_BYTES = 4096, PATH_SIZE = PATH_MAX + 64 };
 
@@ -116,12 +118,7 @@ enum status adapter_file_write(const struct model *model, const char *path, stru
         "layers_to_transform", layers_to_transform(model), "modules_to_save", modules_to_save(model),
         "ensure_weight_tying", a->train_embedding && model->head.parts == model->embed, "fan_in_fan_out",
         false, "inference_mode", true, "init_lora_weights", true, "layers_pattern");
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
-    enum status status =
-        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
-    free(text);
-    json_decref(json);
-    return status;
+    return json_file_write(path, json, JSON_INDENT(2) | JSON_SORT_KEYS, err);
 }
 
 /* ---- reading ---- */
@@ -133,60 +130,6 @@ bool adapter_file_exists(const char *folder)
     return file_exists(path);
 }
 
-/* Keys that change what adapters compute, with the only value that anneal computes, as JSON. null and no key
- * are the same as that value. */
-static const struct {
-    const char *key, *only;
-} fixed[] = {
-    {"peft_type", "\"LORA\""},
-    {"bias", "\"none\""},
-    {"lora_bias", "false"},
-    {"use_dora", "false"},
-    {"fan_in_fan_out", "false"},
-    {"use_qalora", "false"},
-    {"rank_pattern", "{}"},
-    {"alpha_pattern", "{}"},
-    {"layer_replication", "[]"},
-    {"target_parameters", "[]"},
-    {"trainable_token_indices", "[]"},
-    {"alora_invocation_tokens", "[]"},
-    {"enable_lora", "[]"}, /* of old versions */
-    {"arrow_config", "{}"},
-    {"use_bdlora", "false"},
-    {"velora_config", "{}"},
-    {"kasa_config", "{}"},
-    {"monteclora_config", "{}"},
-};
-
-/* Keys that the reader understands, or that change nothing in a trained adapter: how the matrices began, what
- * was given to choose the modules, and notes. */
-static const char *const known[] = {"r",
-                                    "lora_alpha",
-                                    "lora_dropout",
-                                    "use_rslora",
-                                    "base_model_name_or_path",
-                                    "target_modules",
-                                    "exclude_modules",
-                                    "layers_to_transform",
-                                    "layers_pattern",
-                                    "modules_to_save",
-                                    "task_type",
-                                    "inference_mode",
-                                    "merge_weights",
-                                    "init_lora_weights",
-                                    "revision",
-                                    "auto_mapping",
-                                    "peft_version",
-                                    "megatron_config",
-                                    "megatron_core",
-                                    "loftq_config",
-                                    "eva_config",
-                                    "corda_config",
-                                    "lora_ga_config",
-                                    "qalora_group_size",
-                                    "runtime_config",
-                                    "ensure_weight_tying"};
-
 /* The methods of init_lora_weights that also change the base's weights: the adapters belong to that model. */
 static bool changes_base(const char *method)
 {
@@ -194,30 +137,6 @@ static bool changes_base(const char *method)
     for (size_t i = 0; method && i < sizeof words / sizeof *words; i++)
         if (strncmp(method, words[i], strlen(words[i])) == 0) return true;
     return false;
-}
-
-static enum status check_key(const char *path, const char *key, const json_t *value, struct err *err)
-{
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        if (strcmp(key, fixed[i].key) != 0) continue;
-        json_t *only = json_loads(fixed[i].only, JSON_DECODE_ANY, NULL);
-        bool empty = (json_is_object(value) && !json_object_size(value)) ||
-                     (json_is_array(value) && !json_array_size(value));
-        bool same = json_is_null(value) || json_equal(value, only) ||
-                    (empty && (json_is_object(only) || json_is_array(only)));
-        json_decref(only);
-        if (same) return STATUS_OK;
-        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-        err_set(err, STATUS_USAGE, "%s: %s is %.80s, only %s is supported", path, key, text ? text : "?",
-                fixed[i].only);
-        free(text);
-        return STATUS_USAGE;
-    }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(key, known[i]) == 0) return STATUS_OK;
-    return err_set(err, STATUS_USAGE,
-                   "%s: %.60s is not a key that anneal knows, so it cannot tell what these adapters compute",
-                   path, key);
 }
 
 /* A number of the file, or `otherwise`; NaN if it is no number. */
@@ -260,24 +179,18 @@ static enum status read_numbers(const char *path, const json_t *json, struct ada
 /* The object in adapter_config.json of a folder, which the caller releases in any case. */
 static enum status open_config(const char *folder, char path[PATH_SIZE], json_t **out, struct err *err)
 {
-    json_error_t problem;
     snprintf(path, PATH_SIZE, "%s/adapter_config.json", folder);
-    *out = json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
-    if (!*out) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    if (json_is_object(*out)) return STATUS_OK;
-    return err_set(err, STATUS_CORRUPT, "%s: is not a JSON object", path);
+    return json_file_read(path, JSON_REJECT_DUPLICATES, out, err);
 }
 
 static enum status read_config(const char *folder, struct adapter_config *out, struct adapter_base *base,
                                struct err *err)
 {
     char path[PATH_SIZE];
-    const char *key, *name;
-    json_t *json, *value;
+    const char *name;
+    json_t *json;
     enum status status = open_config(folder, path, &json, err);
-    if (!status && (value = json_object_get(json, "peft_type"))) /* its keys would not say what it is */
-        status = check_key(path, "peft_type", value, err);
-    json_object_foreach(json, key, value) if (!status) status = check_key(path, key, value, err);
+    if (!status) status = hugging_face_check_adapter_keys(json, path, err);
     if (!status) status = read_numbers(path, json, out, err);
     name = json_string_value(json_object_get(json, "base_model_name_or_path"));
     if (!status && name && strlen(name) >= sizeof base->folder)

@@ -8,26 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-
-/* Opens a JSON object of the folder; *out is NULL if there is no such file. */
-static enum status read_object(const char *folder, const char *name, size_t flags, json_t **out,
-                               struct err *err)
-{
-    char path[PATH_MAX];
-    struct file_map map;
-    json_error_t problem;
-    *out = NULL;
-    enum status status = file_format_path(path, sizeof path, err, "%s/%s", folder, name);
-    if (status || !file_exists(path)) return status;
-    if ((status = file_map_open(path, &map, err))) return status;
-    *out = json_loadb((const char *)map.data, map.size, flags, &problem);
-    file_map_close(&map);
-    if (!*out) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    if (json_is_object(*out)) return STATUS_OK;
-    json_decref(*out);
-    *out = NULL;
-    return err_set(err, STATUS_CORRUPT, "%s: not a JSON object", path);
-}
+#include "datasets/json_file.h"
 
 /* ---- special tokens ---- */
 
@@ -72,7 +53,7 @@ static enum status read_tokens(const char *folder, const char *const files[2], s
     for (int i = 0; !status && i < 2; i++) {
         json_t *json;
         int count;
-        status = read_object(folder, files[i], 0, &json, err);
+        status = json_file_find(folder, files[i], 0, &json, err);
         if (!status && tokens.bos < 0)
             status = read_ids(json, files[i], "bos_token_id", &tokens.bos, 1, &count, err);
         if (!status && tokens.pad < 0)
@@ -105,7 +86,7 @@ enum status special_texts_read(const char *folder, json_t **out, struct err *err
     for (int i = 0; !status && i < 2; i++) {
         json_t *json, *value;
         const char *key;
-        status = read_object(folder, files[i], JSON_DECODE_INT_AS_REAL, &json, err);
+        status = json_file_find(folder, files[i], JSON_DECODE_INT_AS_REAL, &json, err);
         json_object_foreach(json, key, value)
         {
             json_t *content = json_object_get(value, "content"); /* of a token with its properties */
@@ -161,7 +142,7 @@ enum status chat_template_read(const char *folder, char **out, struct err *err)
     if (status) return status;
     if (file_exists(path)) return read_text(path, out, err);
     /* transformers writes 1e30 in digits for "model_max_length": too large for an integer */
-    status = read_object(folder, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, &json, err);
+    status = json_file_find(folder, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, &json, err);
     if (status) return status;
     const char *text = find_template(json_object_get(json, "chat_template"));
     if (text && !(*out = strdup(text))) status = err_no_memory(err, "the chat template of %s", folder);

@@ -231,18 +231,8 @@ static void read_row(const struct entry *e, const struct model_config *c, int ro
             out[i] = (float)(model_rotary_frequency(&plain, i) / model_rotary_frequency(c, i));
         return;
     }
-    const unsigned char *data = e->from->data;
-    size_t first = (size_t)source_row(e, row) * (size_t)e->cols;
-    bool wide = strcmp(e->from->dtype, "F32") == 0, half = strcmp(e->from->dtype, "F16") == 0;
-    for (size_t i = 0; i < (size_t)e->cols; i++) {
-        uint32_t bits;
-        uint16_t narrow;
-        memcpy(&bits, data + (first + i) * (wide ? 4 : 2), wide ? 4 : 2);
-        memcpy(&narrow, data + (first + i) * (wide ? 4 : 2), sizeof narrow);
-        out[i] = wide   ? float_of_bits(le32toh(bits))
-                 : half ? float_of_f16(le16toh(narrow))
-                        : float_of_bf16(le16toh(narrow));
-    }
+    size_t columns = (size_t)e->cols;
+    safetensor_read(e->from, (size_t)source_row(e, row) * columns, columns, out);
 }
 
 static unsigned char *put_u16(unsigned char *to, uint16_t value)

@@ -11,6 +11,7 @@
 #include "core/base/half.h"
 #include "core/model/generation_config.h"
 #include "datasets/bpe.h"
+#include "datasets/json_file.h"
 
 /* llama.cpp's numbers for the kinds of tokens. */
 enum token_kind {
@@ -235,8 +236,8 @@ static enum status put_chat_template(struct gguf_metadata *m, const char *folder
 enum status gguf_put_tokenizer(struct gguf_metadata *m, const char *folder, int vocab_size, struct err *err)
 {
     char path[PATH_MAX];
-    struct file_map map = {0};
     struct tokenizer *tokenizer = NULL;
+    json_t *json = NULL;
     struct special_tokens tokens;
     enum status status = file_format_path(path, sizeof path, err, "%s/tokenizer.json", folder);
     if (!status && !file_exists(path)) { /* "none" is llama.cpp's word for ids alone */
@@ -244,14 +245,11 @@ enum status gguf_put_tokenizer(struct gguf_metadata *m, const char *folder, int 
         return STATUS_OK;
     }
     if (!status) status = special_tokens_read(folder, &tokens, err);
-    if (!status) status = file_map_open(path, &map, err);
-    if (!status) status = tokenizer_parse_json((const char *)map.data, map.size, path, &tokenizer, err);
-    json_t *json = status ? NULL : json_loadb((const char *)map.data, map.size, 0, NULL);
-    if (!status && !json) status = err_no_memory(err, "reading %s", path);
+    if (!status) status = tokenizer_open_json(path, &tokenizer, err);
+    if (!status) status = json_file_read(path, 0, &json, err);
     if (!status) status = put_bpe(m, tokenizer_bpe(tokenizer), json, &tokens, vocab_size, err);
     if (!status) status = put_chat_template(m, folder, err);
     json_decref(json);
     tokenizer_close(tokenizer);
-    file_map_close(&map);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/hugging_face_keys.h"
+#include "datasets/json_file.h"
 
 /* Values of transformers' own classes. A config.json leaves them out where it has the same. */
 static const struct {
@@ -97,18 +98,6 @@ static void write_classes(json_t *json, const struct model_config *c, const stru
     if (classes->pad_token >= 0) json_object_set_new(json, "pad_token_id", json_integer(classes->pad_token));
 }
 
-char *hugging_face_text(const struct json_t *json)
-{
-    for (unsigned digits = 15;; digits++) {
-        char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
-        json_t *again = text && digits < 17 ? json_loads(text, 0, NULL) : NULL;
-        bool exact = digits == 17 || json_equal(json, again);
-        json_decref(again);
-        if (!text || exact) return text;
-        free(text);
-    }
-}
-
 enum status hugging_face_write_config(const struct model_config *c, const struct classes *classes,
                                       const char *path, struct err *err)
 {
@@ -132,12 +121,7 @@ enum status hugging_face_write_config(const struct model_config *c, const struct
         json_object_set_new(json, "o_bias", json_boolean(c->o_bias));
     if (json && (c->sliding_window || kind == MODEL_MISTRAL)) write_window(json, c, kind);
     if (json && c->num_labels) write_classes(json, c, classes);
-    char *text = json ? hugging_face_text(json) : NULL;
-    enum status status =
-        text ? file_write_atomic(path, text, strlen(text), err) : err_no_memory(err, "writing %s", path);
-    free(text);
-    json_decref(json);
-    return status;
+    return json_file_write(path, json, JSON_INDENT(2), err);
 }
 
 /* ---- reading: null is the same as no key ---- */
@@ -439,21 +423,12 @@ static bool is_of_adapters(const char *path)
 
 static enum status open_json(const char *path, json_t **out, struct err *err)
 {
-    struct file_map map;
-    json_error_t problem;
-    enum status status = file_map_open(path, &map, err);
-    if (status == STATUS_NOT_FOUND && is_of_adapters(path))
-        return err_set(err, STATUS_USAGE,
-                       "%s: does not exist, but adapter_config.json does: the folder holds adapters, not the "
-                       "model that they were trained on (name that model)",
-                       path);
-    if (status) return status;
-    *out = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &problem);
-    file_map_close(&map);
-    if (!*out) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", path, problem.line, problem.text);
-    if (json_is_object(*out)) return STATUS_OK;
-    json_decref(*out);
-    return err_set(err, STATUS_CORRUPT, "%s: not a JSON object", path);
+    enum status status = json_file_read(path, JSON_REJECT_DUPLICATES, out, err);
+    if (status != STATUS_NOT_FOUND || !is_of_adapters(path)) return status;
+    return err_set(err, STATUS_USAGE,
+                   "%s: does not exist, but adapter_config.json does: the folder holds adapters, not the "
+                   "model that they were trained on (name that model)",
+                   path);
 }
 
 enum status hugging_face_read_config(const char *path, struct model_config *out, struct err *err)

@@ -29,9 +29,4 @@ enum status imported_model_folder(const char *name, char *folder, size_t size, s
 /* Whether `word` is the name of an imported model; if so, sets `folder`. */
 bool imported_model_find(const char *word, char *folder, size_t size);
 
-/* The text of a config.json: reals have the fewest digits, from 15 to 17, that keep the values of all of
- * them, so that 1e-5 stays 1e-5. The caller frees it; NULL: no memory. */
-struct json_t;
-char *hugging_face_text(const struct json_t *json);
-
 #endif

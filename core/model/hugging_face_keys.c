@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct known_key {
-    unsigned kinds; /* bits 1 << kind */
-    const char *key;
-    const char *only; /* as JSON: the value that changes nothing; NULL: the reader understands every value */
+#include "core/base/text.h"
+
+/* Keys that are treated alike. */
+struct known_keys {
+    unsigned kinds;   /* bits 1 << kind */
+    const char *keys; /* with blanks between */
+    const char *only; /* as JSON: the value that changes nothing; NULL: the reader understands every value, or
+                         none changes anything */
     const char *remedy; /* NULL: the sentence names `only` */
 };
 
@@ -24,147 +28,61 @@ enum {
     ALL = LLAMA | MISTRAL | QWEN
 };
 
-#define READ(kinds, key)                                                                                     \
-    {                                                                                                        \
-        kinds, key, NULL, NULL                                                                               \
-    }
-#define ONLY(kinds, key, value)                                                                              \
-    {                                                                                                        \
-        kinds, key, value, NULL                                                                              \
-    }
-
-static const struct known_key keys[] = {
+static const struct known_keys model_keys[] = {
     /* read by hugging_face.c */
-    READ(ALL, "model_type"),
-    READ(ALL, "vocab_size"),
-    READ(ALL, "hidden_size"),
-    READ(ALL, "intermediate_size"),
-    READ(ALL, "num_hidden_layers"),
-    READ(ALL, "num_attention_heads"),
-    READ(ALL, "num_key_value_heads"),
-    READ(ALL, "head_dim"),
-    READ(ALL, "max_position_embeddings"),
-    READ(ALL, "rms_norm_eps"),
-    READ(ALL, "hidden_act"),
-    READ(ALL, "tie_word_embeddings"),
-    READ(ALL, "rope_theta"),
-    READ(ALL, "rope_scaling"),
-    READ(ALL, "rope_parameters"),
-    READ(ALL, "layer_types"),
-    READ(ALL, "pooling"), /* anneal's own, of classifiers */
-    READ(MISTRAL | QWEN, "sliding_window"),
-    READ(QWEN, "use_sliding_window"),
-    READ(QWEN, "max_window_layers"),
-    READ(LLAMA | QWEN3, "attention_bias"),
-    READ(LLAMA, "mlp_bias"),
-    READ(QWEN3, "o_bias"), /* anneal's own */
+    {ALL,
+     "model_type vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
+     "num_key_value_heads head_dim max_position_embeddings rms_norm_eps hidden_act tie_word_embeddings "
+     "rope_theta rope_scaling rope_parameters layer_types",
+     NULL, NULL},
+    {ALL, "pooling", NULL, NULL}, /* anneal's own, of classifiers */
+    {MISTRAL | QWEN, "sliding_window", NULL, NULL},
+    {QWEN, "use_sliding_window max_window_layers", NULL, NULL},
+    {LLAMA | QWEN3, "attention_bias", NULL, NULL},
+    {LLAMA, "mlp_bias", NULL, NULL},
+    {QWEN3, "o_bias", NULL, NULL}, /* anneal's own */
 
     /* computed at one value only */
-    ONLY(MISTRAL, "attention_bias", "false"),
-    ONLY(QWEN2, "attention_bias", "true"), /* transformers has no such key: a Qwen2 has biases always */
-    ONLY(MISTRAL | QWEN, "mlp_bias", "false"),
-    ONLY(LLAMA | MISTRAL, "use_sliding_window", "false"),
-    ONLY(ALL, "hidden_activation", "\"silu\""),
+    {MISTRAL, "attention_bias", "false", NULL},
+    {QWEN2, "attention_bias", "true", NULL}, /* transformers has no such key: a Qwen2 has biases always */
+    {MISTRAL | QWEN, "mlp_bias", "false", NULL},
+    {LLAMA | MISTRAL, "use_sliding_window", "false", NULL},
+    {ALL, "hidden_activation", "\"silu\"", NULL},
     {ALL, "pretraining_tp", "1", "a larger value only adds in another order: set it to 1"},
-    ONLY(ALL, "partial_rotary_factor", "1"),
-    ONLY(ALL, "rope_interleaved", "false"),
-    ONLY(ALL, "use_mrope", "false"),
-    ONLY(ALL, "logits_scaling", "1"),
-    ONLY(ALL, "logit_scale", "1"),
-    ONLY(ALL, "residual_multiplier", "1"),
-    ONLY(ALL, "embedding_multiplier", "1"),
-    ONLY(ALL, "is_encoder_decoder", "false"),
-    ONLY(ALL, "add_cross_attention", "false"),
-    ONLY(ALL, "tie_encoder_decoder", "false"),
-    ONLY(ALL, "pruned_heads", "{}"),
+    {ALL, "partial_rotary_factor logits_scaling logit_scale residual_multiplier embedding_multiplier", "1",
+     NULL},
+    {ALL, "rope_interleaved use_mrope is_encoder_decoder add_cross_attention tie_encoder_decoder", "false",
+     NULL},
+    {ALL, "pruned_heads", "{}", NULL},
     {ALL, "quantization_config", "null", "save the model in float32, bfloat16 or float16 first"},
     {ALL, "auto_map", "null", "the model brings its own code, which anneal does not run"},
-};
 
-/* Keys that change nothing, whatever their value, for all kinds. */
-static const char *const harmless[] = {
     /* notes, and settings of other programs */
-    "architectures",
-    "transformers_version",
-    "torch_dtype",
-    "dtype",
-    "use_bfloat16",
-    "torchscript",
-    "use_cache",
-    "return_dict",
-    "output_attentions",
-    "output_hidden_states",
-    "is_decoder",
-    "is_llama_config",
-    "keys_to_ignore_at_inference",
-    "chunk_size_feed_forward",
-    "tf_legacy_loss",
-    "attn_implementation",
-    "use_flash_attention",
-    "use_flash_attn",
-    "use_flash_attention_2",
-    "gradient_checkpointing",
-    "transformers.js_config",
-    "unsloth_fixed",
-    "unsloth_version",
-    "max_sequence_length",
-    "model_max_length",
-    "tokenizer_model_max_length",
-    "tokenizer_class",
-    "prefix",
+    {ALL,
+     "architectures transformers_version torch_dtype dtype use_bfloat16 torchscript use_cache return_dict "
+     "output_attentions output_hidden_states is_decoder is_llama_config keys_to_ignore_at_inference "
+     "chunk_size_feed_forward tf_legacy_loss attn_implementation use_flash_attention use_flash_attn "
+     "use_flash_attention_2 gradient_checkpointing transformers.js_config unsloth_fixed unsloth_version "
+     "max_sequence_length model_max_length tokenizer_model_max_length tokenizer_class prefix",
+     NULL, NULL},
     /* how weights were made, and what only training reads */
-    "initializer_range",
-    "attention_dropout",
-    "hidden_dropout",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "classifier_dropout",
-    "dropout",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "neftune_noise_alpha",
+    {ALL,
+     "initializer_range attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob "
+     "classifier_dropout dropout resid_pdrop embd_pdrop attn_pdrop neftune_noise_alpha",
+     NULL, NULL},
     /* special tokens, labels of classes, and settings of text generation */
-    "bos_token_id",
-    "eos_token_id",
-    "pad_token_id",
-    "unk_token_id",
-    "sep_token_id",
-    "cls_token_id",
-    "mask_token_id",
-    "decoder_start_token_id",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "finetuning_task",
-    "task_specific_params",
-    "problem_type",
-    "id2label",
-    "label2id",
-    "num_labels",
-    "max_length",
-    "min_length",
-    "max_new_tokens",
-    "do_sample",
-    "early_stopping",
-    "num_beams",
-    "num_beam_groups",
-    "num_return_sequences",
-    "diversity_penalty",
-    "temperature",
-    "top_k",
-    "top_p",
-    "typical_p",
-    "repetition_penalty",
-    "length_penalty",
-    "no_repeat_ngram_size",
-    "encoder_no_repeat_ngram_size",
-    "bad_words_ids",
-    "output_scores",
-    "return_dict_in_generate",
-    "remove_invalid_values",
-    "exponential_decay_length_penalty",
-    "suppress_tokens",
-    "begin_suppress_tokens",
+    {ALL,
+     "bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id cls_token_id mask_token_id "
+     "decoder_start_token_id forced_bos_token_id forced_eos_token_id finetuning_task task_specific_params "
+     "problem_type id2label label2id num_labels",
+     NULL, NULL},
+    {ALL,
+     "max_length min_length max_new_tokens do_sample early_stopping num_beams num_beam_groups "
+     "num_return_sequences diversity_penalty temperature top_k top_p typical_p repetition_penalty "
+     "length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids output_scores "
+     "return_dict_in_generate remove_invalid_values exponential_decay_length_penalty suppress_tokens "
+     "begin_suppress_tokens",
+     NULL, NULL},
 };
 
 /* Here the bits of `kinds` are those of enum rope_scaling. */
@@ -172,34 +90,55 @@ enum {
     LINEAR = 1 << ROPE_LINEAR,
     LLAMA3 = 1 << ROPE_LLAMA3,
     YARN = 1 << ROPE_YARN,
-    ANY_ROPE = 1 << ROPE_DEFAULT | LINEAR | LLAMA3 | YARN
+    STRETCHED = LINEAR | LLAMA3 | YARN,
+    ANY_ROPE = 1 << ROPE_DEFAULT | STRETCHED
 };
 
-static const struct known_key rope_keys[] = {
-    READ(ANY_ROPE, "rope_type"),
-    READ(ANY_ROPE, "type"),
-    READ(ANY_ROPE, "rope_theta"),
-    ONLY(ANY_ROPE, "partial_rotary_factor", "1"),
-    READ(ANY_ROPE, "finetuned"),
-    READ(LINEAR | LLAMA3 | YARN, "factor"),
-    READ(LINEAR | LLAMA3 | YARN, "original_max_position_embeddings"), /* linear: not used */
-    READ(LLAMA3, "low_freq_factor"),
-    READ(LLAMA3, "high_freq_factor"),
-    READ(YARN, "attention_factor"),
-    READ(YARN, "beta_fast"),
-    READ(YARN, "beta_slow"),
-    READ(YARN, "mscale"),
-    READ(YARN, "mscale_all_dim"),
-    READ(YARN, "truncate"),
+static const struct known_keys rope_keys[] = {
+    {ANY_ROPE, "rope_type type rope_theta finetuned", NULL, NULL},
+    {ANY_ROPE, "partial_rotary_factor", "1", NULL},
+    {STRETCHED, "factor original_max_position_embeddings", NULL, NULL}, /* linear: the second is not used */
+    {LLAMA3, "low_freq_factor high_freq_factor", NULL, NULL},
+    {YARN, "attention_factor beta_fast beta_slow mscale mscale_all_dim truncate", NULL, NULL},
 };
 
-/* 1 and 1.0 are the same number. */
+enum { PEFT = 1 };
+static const struct known_keys adapter_keys[] = {
+    /* read by adapter_file.c */
+    {PEFT,
+     "r lora_alpha lora_dropout use_rslora base_model_name_or_path target_modules layers_to_transform "
+     "modules_to_save ensure_weight_tying init_lora_weights auto_mapping",
+     NULL, NULL},
+
+    /* computed at one value only */
+    {PEFT, "peft_type", "\"LORA\"", NULL},
+    {PEFT, "bias", "\"none\"", NULL},
+    {PEFT, "lora_bias use_dora fan_in_fan_out use_qalora use_bdlora", "false", NULL},
+    {PEFT, "rank_pattern alpha_pattern arrow_config velora_config kasa_config monteclora_config", "{}", NULL},
+    {PEFT, "layer_replication target_parameters trainable_token_indices alora_invocation_tokens", "[]", NULL},
+    {PEFT, "enable_lora", "[]", NULL}, /* of old versions */
+
+    /* how the matrices began, what was given to choose the modules, and notes */
+    {PEFT,
+     "exclude_modules layers_pattern task_type inference_mode merge_weights revision peft_version "
+     "megatron_config megatron_core loftq_config eva_config corda_config lora_ga_config "
+     "qalora_group_size runtime_config",
+     NULL, NULL},
+};
+
+static bool is_empty(const json_t *value)
+{
+    return (json_is_object(value) && !json_object_size(value)) ||
+           (json_is_array(value) && !json_array_size(value));
+}
+
+/* 1 and 1.0 are the same number, and so are an empty object and an empty list. */
 static bool is_value(const json_t *value, const char *text)
 {
     json_t *wanted = json_loads(text, JSON_DECODE_ANY, NULL);
     bool same = json_is_number(wanted)
                     ? json_is_number(value) && json_number_value(value) == json_number_value(wanted)
-                    : wanted && json_equal(value, wanted);
+                    : (is_empty(value) && is_empty(wanted)) || (wanted && json_equal(value, wanted));
     json_decref(wanted);
     return same;
 }
@@ -212,7 +151,7 @@ struct findings {
 };
 
 static void add_finding(struct findings *f, const char *key, const json_t *value,
-                        const struct known_key *known)
+                        const struct known_keys *known)
 {
     char item[sizeof f->text];
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
@@ -231,14 +170,7 @@ static void add_finding(struct findings *f, const char *key, const json_t *value
     }
 }
 
-static bool is_harmless(const char *key)
-{
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (strcmp(harmless[i], key) == 0) return true;
-    return *key == '_';
-}
-
-static enum status check(const json_t *object, const struct known_key *list, size_t count, unsigned kind,
+static enum status check(const json_t *object, const struct known_keys *list, size_t count, unsigned kind,
                          const char *of, const char *path, struct err *err)
 {
     struct findings found = {.used = 0};
@@ -247,10 +179,11 @@ static enum status check(const json_t *object, const struct known_key *list, siz
     json_t *value;
     json_object_foreach((json_t *)object, key, value)
     {
-        const struct known_key *known = NULL;
+        const struct known_keys *known = NULL;
         for (size_t i = 0; !known && i < count; i++)
-            if (list[i].kinds & kind && strcmp(list[i].key, key) == 0) known = &list[i];
-        bool good = known ? !known->only || is_value(value, known->only) : is_harmless(key);
+            if (list[i].kinds & kind && text_word_index(list[i].keys, key, strlen(key)) >= 0)
+                known = &list[i];
+        bool good = known ? !known->only || is_value(value, known->only) : *key == '_';
         if (!good && !json_is_null(value)) add_finding(&found, key, value, known);
     }
     if (!found.used && !found.left_out) return STATUS_OK;
@@ -260,11 +193,13 @@ static enum status check(const json_t *object, const struct known_key *list, siz
                    "compute: %s%s; set a key to null if you know that it changes nothing",
                    path, of, found.text, more);
 }
+#define CHECK(object, list, kind, of, path, err)                                                             \
+    check(object, list, sizeof(list) / sizeof *(list), kind, of, path, err)
 
 enum status hugging_face_check_keys(const json_t *config, enum model_kind kind, const char *path,
                                     struct err *err)
 {
-    return check(config, keys, sizeof keys / sizeof *keys, 1u << kind, "", path, err);
+    return CHECK(config, model_keys, 1u << kind, "", path, err);
 }
 
 enum status hugging_face_check_rope_keys(const json_t *rope, enum rope_scaling scaling, const char *name,
@@ -272,5 +207,14 @@ enum status hugging_face_check_rope_keys(const json_t *rope, enum rope_scaling s
 {
     char of[40];
     snprintf(of, sizeof of, "%.30s ", name);
-    return check(rope, rope_keys, sizeof rope_keys / sizeof *rope_keys, 1u << scaling, of, path, err);
+    return CHECK(rope, rope_keys, 1u << scaling, of, path, err);
+}
+
+/* The keys of another method than LoRA would not say what it is, so that is found first. */
+enum status hugging_face_check_adapter_keys(const json_t *config, const char *path, struct err *err)
+{
+    json_t *type = json_object_get(config, "peft_type"), *alone = json_pack("{s:O*}", "peft_type", type);
+    enum status status = CHECK(alone, adapter_keys, PEFT, "", path, err);
+    json_decref(alone);
+    return status ? status : CHECK(config, adapter_keys, PEFT, "", path, err);
 }

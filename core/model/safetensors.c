@@ -12,6 +12,7 @@
 
 #include "core/base/half.h"
 #include "core/base/text.h"
+#include "datasets/json_file.h"
 
 enum { HEADER_MAX = 100000000, PIECE = 1 << 20 };
 
@@ -169,14 +170,9 @@ static enum status open_shards(struct safetensors *file, const char *folder, jso
 
 static enum status open_index(struct safetensors *file, const char *folder, struct err *err)
 {
-    struct file_map text;
-    json_error_t problem;
-    enum status status = file_map_open(file->path, &text, err);
-    if (status) return status;
-    json_t *index = json_loadb((const char *)text.data, text.size, JSON_REJECT_DUPLICATES, &problem);
-    file_map_close(&text);
-    if (!index) return err_set(err, STATUS_CORRUPT, "%s:%d: %s", file->path, problem.line, problem.text);
-    status = open_shards(file, folder, json_object_get(index, "weight_map"), err);
+    json_t *index;
+    enum status status = json_file_read(file->path, JSON_REJECT_DUPLICATES, &index, err);
+    if (!status) status = open_shards(file, folder, json_object_get(index, "weight_map"), err);
     json_decref(index);
     return status;
 }
@@ -238,149 +234,132 @@ void safetensors_close(struct safetensors *file)
     *file = (struct safetensors){0};
 }
 
-float safetensor_number(const struct safetensor *t, size_t i)
+void safetensor_read(const struct safetensor *t, size_t first, size_t count, float *out)
 {
-    uint16_t narrow;
-    float wide;
-    if (strcmp(t->dtype, "F32") == 0) {
-        memcpy(&wide, (const unsigned char *)t->data + sizeof wide * i, sizeof wide);
-        return wide;
+    size_t width = safetensor_width(t);
+    const unsigned char *from = (const unsigned char *)t->data + first * width;
+    bool half = *t->dtype == 'F';
+    if (width == sizeof *out) {
+        memcpy(out, from, count * width);
+        return;
     }
-    memcpy(&narrow, (const unsigned char *)t->data + sizeof narrow * i, sizeof narrow);
-    return *t->dtype == 'F' ? float_of_f16(narrow) : float_of_bf16(narrow);
+    for (size_t i = 0; i < count; i++) {
+        uint16_t narrow;
+        memcpy(&narrow, from + i * width, width);
+        out[i] = half ? float_of_f16(le16toh(narrow)) : float_of_bf16(le16toh(narrow));
+    }
+}
+
+void safetensor_encode(const struct safetensor *t, const float *from, size_t count, unsigned char *out)
+{
+    size_t width = safetensor_width(t);
+    bool half = *t->dtype == 'F';
+    if (width == sizeof *from) {
+        memcpy(out, from, count * width);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint16_t narrow = htole16(half ? f16_of_float(from[i]) : bf16_of_float(from[i]));
+        memcpy(out + i * width, &narrow, width);
+    }
 }
 
 /* ---- writing ---- */
 
-enum status safetensors_fetch_host(void *context, void *host, const void *data, size_t bytes, struct err *err)
+enum status safetensors_fetch_host(void *context, void *host, const struct safetensor *t, size_t at,
+                                   size_t bytes, struct err *err)
 {
     (void)context;
     (void)err;
-    memcpy(host, data, bytes);
+    memcpy(host, (const unsigned char *)t->data + at, bytes);
     return STATUS_OK;
 }
 
-static json_t *header_of(const struct safetensor *tensors, size_t count, const char *base)
+/* The header, with spaces at its end that align the data to 8 bytes; malloc'd. */
+static char *header_of(const struct safetensor *tensors, size_t count, const char *base)
 {
     json_t *header = json_pack("{s:{s:s, s:s*}}", "__metadata__", "format", "pt", base_key, base);
     size_t offset = 0;
-    for (size_t i = 0; header && i < count; i++) {
+    bool whole = header;
+    for (size_t i = 0; whole && i < count; i++) {
         json_t *shape = json_array();
         for (int d = 0; d < tensors[i].dims; d++)
             json_array_append_new(shape, json_integer(tensors[i].shape[d]));
         json_t *entry =
             json_pack("{s:s, s:o, s:[I,I]}", "dtype", tensors[i].dtype, "shape", shape, "data_offsets",
                       (json_int_t)offset, (json_int_t)(offset + tensors[i].bytes));
-        if (!entry || json_object_set_new(header, tensors[i].name, entry) != 0) {
-            json_decref(header);
-            header = NULL;
-        }
+        whole = entry && json_object_set_new(header, tensors[i].name, entry) == 0;
         offset += tensors[i].bytes;
     }
-    return header;
+    char *text = whole ? json_dumps(header, JSON_COMPACT) : NULL;
+    size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
+    char *grown = text ? realloc(text, padded + 1) : NULL;
+    if (grown) memset(grown + length, ' ', padded - length), grown[padded] = '\0';
+    if (!grown) free(text);
+    json_decref(header);
+    return grown;
 }
 
-static enum status write_data(int fd, const void *data, size_t bytes, safetensors_fetch *fetch, void *context,
-                              unsigned char *piece, const char *path, struct err *err)
+/* A file that is being written. */
+struct writing {
+    int fd;
+    const char *path;
+    unsigned char *piece; /* (PIECE) */
+    safetensors_fetch *fetch;
+    void *context;
+};
+
+static enum status write_data(const struct writing *w, const struct safetensor *t, size_t bytes,
+                              struct err *err)
 {
     enum status status = STATUS_OK;
     for (size_t at = 0; !status && at < bytes; at += PIECE) {
         size_t n = bytes - at < PIECE ? bytes - at : PIECE;
-        status = fetch(context, piece, (const unsigned char *)data + at, n, err);
-        if (!status) status = file_write_all(fd, piece, n, path, err);
+        status = w->fetch(w->context, w->piece, t, at, n, err);
+        if (!status) status = file_write_all(w->fd, w->piece, n, w->path, err);
     }
     return status;
 }
 
-/* Spaces align the data to 8 bytes. */
-static size_t padded_length(const char *header)
+static enum status write_tensors(const struct writing *w, const char *header,
+                                 const struct safetensor *tensors, const struct byte_range *ranges,
+                                 size_t count, bool first, struct err *err)
 {
-    return (strlen(header) + 7) / 8 * 8;
-}
-
-static enum status write_header(int fd, const char *path, const char *header, struct err *err)
-{
-    size_t length = strlen(header), padded = padded_length(header);
-    uint64_t prefix = htole64(padded);
-    enum status status = file_write_all(fd, &prefix, sizeof prefix, path, err);
-    if (!status) status = file_write_all(fd, header, length, path, err);
-    return status ? status : file_write_all(fd, "       ", padded - length, path, err);
-}
-
-static enum status write_file(int fd, const char *path, const char *header, const struct safetensor *tensors,
-                              size_t count, safetensors_fetch *fetch, void *context, struct err *err)
-{
-    unsigned char *piece = malloc(PIECE);
-    enum status status = piece ? write_header(fd, path, header, err) : err_no_memory(err, "writing %s", path);
-    for (size_t i = 0; !status && i < count; i++)
-        status = write_data(fd, tensors[i].data, tensors[i].bytes, fetch, context, piece, path, err);
-    free(piece);
-    return status;
-}
-
-static enum status write_part(int fd, const char *path, const char *header, const struct safetensor *tensors,
-                              const struct byte_range *ranges, size_t count, bool first,
-                              safetensors_fetch *fetch, void *context, struct err *err)
-{
-    size_t at = sizeof(uint64_t) + padded_length(header);
-    unsigned char *piece = malloc(PIECE);
-    enum status status = piece ? STATUS_OK : err_no_memory(err, "writing %s", path);
-    if (!status && first) status = write_header(fd, path, header, err);
+    uint64_t length = strlen(header), prefix = htole64(length);
+    size_t at = sizeof prefix + length;
+    enum status status = STATUS_OK;
+    if (first) status = file_write_all(w->fd, &prefix, sizeof prefix, w->path, err);
+    if (first && !status) status = file_write_all(w->fd, header, length, w->path, err);
     for (size_t i = 0; !status && i < count; at += tensors[i++].bytes) {
-        size_t bytes = ranges[i].to - ranges[i].from;
-        if (!bytes) continue;
-        if (lseek(fd, (off_t)(at + ranges[i].from), SEEK_SET) < 0)
-            status = err_set(err, STATUS_IO, "%s: cannot write: %s", path, strerror(errno));
-        else
-            status = write_data(fd, tensors[i].data, bytes, fetch, context, piece, path, err);
+        size_t bytes = ranges ? ranges[i].to - ranges[i].from : tensors[i].bytes;
+        if (ranges && bytes && lseek(w->fd, (off_t)(at + ranges[i].from), SEEK_SET) < 0)
+            return err_set(err, STATUS_IO, "%s: cannot write: %s", w->path, strerror(errno));
+        status = write_data(w, &tensors[i], bytes, err);
     }
-    free(piece);
     return status;
-}
-
-static char *header_text(const struct safetensor *tensors, size_t count, const char *base)
-{
-    json_t *header = header_of(tensors, count, base);
-    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
-    json_decref(header);
-    return text;
-}
-
-enum status safetensors_write_adapter(const char *path, const struct safetensor *tensors, size_t count,
-                                      const char *base, safetensors_fetch *fetch, void *context,
-                                      struct err *err)
-{
-    char *text = header_text(tensors, count, base);
-    if (!text) return err_no_memory(err, "writing %s", path);
-    struct file_out out;
-    enum status status = file_out_open(&out, path, err);
-    if (!status) {
-        status = write_file(fileno(out.stream), path, text, tensors, count, fetch, context, err);
-        status = file_out_close(&out, status, 0, err);
-    }
-    free(text);
-    return status;
-}
-
-enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
-                              safetensors_fetch *fetch, void *context, struct err *err)
-{
-    return safetensors_write_adapter(path, tensors, count, NULL, fetch, context, err);
 }
 
 enum status safetensors_write_part(const char *path, const struct safetensor *tensors,
                                    const struct byte_range *ranges, size_t count, const char *base,
                                    bool first, safetensors_fetch *fetch, void *context, struct err *err)
 {
-    char *text = header_text(tensors, count, base);
-    if (!text) return err_no_memory(err, "writing %s", path);
+    char *header = header_of(tensors, count, base);
+    struct writing w = {.path = path, .piece = malloc(PIECE), .fetch = fetch, .context = context};
     struct file_out out;
-    enum status status = file_out_join(&out, path, err);
+    enum status status = header && w.piece ? STATUS_OK : err_no_memory(err, "writing %s", path);
+    if (!status) status = ranges ? file_out_join(&out, path, err) : file_out_open(&out, path, err);
     if (!status) {
-        status =
-            write_part(fileno(out.stream), path, text, tensors, ranges, count, first, fetch, context, err);
+        w.fd = fileno(out.stream);
+        status = write_tensors(&w, header, tensors, ranges, count, first, err);
         status = file_out_close(&out, status, 0, err);
     }
-    free(text);
+    free(w.piece);
+    free(header);
     return status;
+}
+
+enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
+                              safetensors_fetch *fetch, void *context, struct err *err)
+{
+    return safetensors_write_part(path, tensors, NULL, count, NULL, true, fetch, context, err);
 }

@@ -39,7 +39,7 @@ struct safetensors {
     } * shards;
     struct safetensor *tensors; /* shard by shard, in the order of their data */
     size_t shard_count, count;
-    const char *base; /* of an adapter's file that anneal wrote: see safetensors_write_adapter; NULL: none */
+    const char *base;   /* of an adapter's file that anneal wrote: see safetensors_write_part; NULL: none */
     struct arena arena; /* owns names and shards */
 };
 
@@ -56,29 +56,34 @@ static inline const struct safetensor *safetensors_find(const struct safetensors
     return NULL;
 }
 
-/* Element i of a tensor in host memory that is F32, F16 or BF16. */
-float safetensor_number(const struct safetensor *tensor, size_t i);
+/* Bytes of an element of a tensor that is F32, F16 or BF16. */
+static inline size_t safetensor_width(const struct safetensor *tensor)
+{
+    return strcmp(tensor->dtype, "F32") == 0 ? 4 : 2;
+}
+/* `count` elements of such a tensor in host memory, from `first` on. */
+void safetensor_read(const struct safetensor *tensor, size_t first, size_t count, float *out);
+/* Numbers in the type of the tensor, rounded to the nearest. */
+void safetensor_encode(const struct safetensor *tensor, const float *from, size_t count, unsigned char *out);
 
-/* Copies `bytes` of a tensor's data, wherever it lives, to host memory. */
-typedef enum status safetensors_fetch(void *context, void *host, const void *data, size_t bytes,
-                                      struct err *err);
+/* Copies `bytes` of a tensor that is written, from byte `at` of its data on, to host memory. `tensor` points
+ * into the list that was passed on. */
+typedef enum status safetensors_fetch(void *context, void *host, const struct safetensor *tensor, size_t at,
+                                      size_t bytes, struct err *err);
 /* The fetch function for data in host memory. */
-enum status safetensors_fetch_host(void *context, void *host, const void *data, size_t bytes,
-                                   struct err *err);
+enum status safetensors_fetch_host(void *context, void *host, const struct safetensor *tensor, size_t at,
+                                   size_t bytes, struct err *err);
 
 /* Writes the tensors (data, bytes, dtype, shape given) in order; atomic. `fetch` reads their data in pieces
  * of 1 MiB, so that no second copy of device memory is needed. __metadata__ is {"format":"pt"}. */
 enum status safetensors_write(const char *path, const struct safetensor *tensors, size_t count,
                               safetensors_fetch *fetch, void *context, struct err *err);
 
-/* The same with a note in __metadata__, "base_model_xxh64": what the adapters in the file belong to. */
-enum status safetensors_write_adapter(const char *path, const struct safetensor *tensors, size_t count,
-                                      const char *base, safetensors_fetch *fetch, void *context,
-                                      struct err *err);
-
-/* Writes a part of such a file, which several processes write together: of each tensor the bytes [from, to)
- * of its range, which are at `data`; the one with `first` also writes the header. The file is whole when all
- * have returned, in any order; until then it must not be opened, and after a failure it is to be removed. */
+/* The same with a note in __metadata__, "base_model_xxh64", unless `base` is NULL: what adapters in the file
+ * belong to. With `ranges`, it writes a part of such a file, which several processes write together: of each
+ * tensor the bytes [from, to) of its range, which are at `data`; the one with `first` also writes the header.
+ * The file is whole when all have returned, in any order; until then it must not be opened, and after a
+ * failure it is to be removed. */
 struct byte_range {
     size_t from, to;
 };

@@ -49,16 +49,10 @@ enum buffer plan_alias(const struct plan *plan, enum buffer buffer)
     return buffer;
 }
 
-/* Vectors of any kernel are aligned at the beginning of a slice. */
-enum { SLICE_UNIT = 64 };
-
 struct slice plan_slice(const struct plan_input *in, int rank)
 {
-    size_t all = in->model->elements, slices = in->ranks > 1 ? (size_t)in->ranks : 1;
-    size_t each = (all + slices - 1) / slices, begin, end;
-    if (slices > 1) each = (each + SLICE_UNIT - 1) / SLICE_UNIT * SLICE_UNIT;
-    begin = (size_t)rank * each;
-    end = begin + each;
+    size_t all = in->model->elements, each = slice_elements(all, in->ranks), begin = (size_t)rank * each,
+           end = begin + each;
     return (struct slice){begin < all ? begin : all, end < all ? end : all};
 }
 

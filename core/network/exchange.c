@@ -2,10 +2,17 @@
 #include "core/network/exchange.h"
 
 #include <limits.h>
+#include <math.h>
 
 #include "core/base/clock.h"
 
 enum { PART_LEAST = 1 << 18 }; /* elements */
+
+/* GPUs need no room for what others send. */
+static size_t piece_of(const struct network *net)
+{
+    return net->backend && net->backend->queues ? EXCHANGE_PIECE_GPU : plan_piece(&net->plan->input);
+}
 
 static bool has_slices(const struct network *net)
 {
@@ -24,6 +31,9 @@ enum status exchange_open(struct network *net, const struct world *world, bool o
     struct exchange *x = &net->exchange;
     enum status status = STATUS_OK;
     net->world = x->world = world;
+    for (int i = 0; !status && i < 2 && be->queues && world->size > 1; i++)
+        status = be->event_open(net->device, &x->sums[i], err);
+    if (status) return status;
     if (!has_slices(net) || !overlap || !world->beside) return STATUS_OK;
     x->world = world->beside;
     status = be->stream_beside(net->device, net->plan->input.precision, &x->stream, err);
@@ -38,6 +48,8 @@ void exchange_close(struct network *net)
     struct exchange *x = &net->exchange;
     for (int i = 0; i < EXCHANGE_PARTS; i++)
         if (x->arrived[i]) net->backend->event_close(x->arrived[i]);
+    for (int i = 0; i < 2; i++)
+        if (x->sums[i]) net->backend->event_close(x->sums[i]);
     if (x->turn) net->backend->event_close(x->turn);
     if (x->stream) net->backend->stream_close(x->stream);
     *x = (struct exchange){0};
@@ -59,42 +71,52 @@ static void wait_for(struct network *net, struct event *event)
     net->exchange.waited += clock_monotonic() - start;
 }
 
-/* A run of trainable parameters, all matrices or all vectors, that lie behind each other: elements [begin,
- * end). The vectors of all layers lie together, apart from the matrices (core/model/model.c). */
+/* A run of trainable parameters that lie behind each other: elements [begin, end). The vectors of all layers
+ * lie together, apart from the matrices (core/model/model.c). */
 struct run {
     size_t begin, end;
 };
 
-/* The next run below parameter *i, of parameters whose places are in [from, to). False: there is none. */
-static bool run_below(const struct model *model, size_t *i, bool vectors, int from, int to, struct run *run)
+/* Parameters whose places are in [from, to), all matrices or all vectors. */
+struct choice {
+    bool vectors;
+    int from, to;
+};
+
+/* The next run of chosen parameters from *i on, `step` 1, or below *i, `step` -1. False: there is none. */
+static bool next_run(const struct model *model, size_t *i, int step, struct choice choice, struct run *run)
 {
     bool in = false;
-    for (; *i > 0; --*i) {
-        const struct param *p = &model->params[*i - 1];
-        bool belongs = !p->frozen && (p->cols == 0) == vectors && p->place >= from && p->place < to;
+    for (; step > 0 ? *i < model->param_count : *i > 0; *i += (size_t)step) {
+        const struct param *p = &model->params[step > 0 ? *i : *i - 1];
+        bool belongs =
+            !p->frozen && (p->cols == 0) == choice.vectors && p->place >= choice.from && p->place < choice.to;
         if (in && !belongs) break;
         if (!belongs) continue;
-        if (!in) run->end = p->offset + p->count;
-        run->begin = p->offset;
+        if (!in || step < 0) run->begin = p->offset;
+        if (!in || step > 0) run->end = p->offset + p->count;
         in = true;
     }
     return in;
 }
 
-/* The next run from parameter *i on, at all places. */
-static bool run_above(const struct model *model, size_t *i, bool vectors, struct run *run)
+/* Exchanges a run piece by piece: its gradients, or its weights for computing. */
+static void travel(struct network *net, struct run run, bool gradients)
 {
-    bool in = false;
-    for (; *i < model->param_count; ++*i) {
-        const struct param *p = &model->params[*i];
-        bool belongs = !p->frozen && (p->cols == 0) == vectors;
-        if (in && !belongs) break;
-        if (!belongs) continue;
-        if (!in) run->begin = p->offset;
-        run->end = p->offset + p->count;
-        in = true;
+    struct exchange *x = &net->exchange;
+    const struct plan_input *in = &net->plan->input;
+    size_t piece = piece_of(net), slice = plan_slice(in, 0).end;
+    bool beside = overlaps(net);
+    const struct backend *be = beside ? net->backend : net->table;
+    struct stream *stream = beside ? x->stream : net->calls;
+    for (size_t at = run.begin, n; at < run.end; at += n) {
+        n = run.end - at < piece ? run.end - at : piece;
+        if (gradients)
+            be->reduce_slices(net->gradients + at, network_at(net, BUFFER_RECEIVED, 0), n, at, slice,
+                              in->ranks, x->world, stream);
+        else
+            be->gather_slices(network_compute_weights(net, at), n, at, slice, x->world, stream);
     }
-    return in;
 }
 
 /* ---- gradients ---- */
@@ -105,29 +127,14 @@ void exchange_begin(struct network *net)
     net->exchange.last = false;
 }
 
-static void send(struct network *net, struct run run)
-{
-    struct exchange *x = &net->exchange;
-    const struct plan_input *in = &net->plan->input;
-    size_t piece = plan_piece(in), slice = plan_slice(in, 0).end;
-    void *received = network_at(net, BUFFER_RECEIVED, 0);
-    bool beside = overlaps(net);
-    const struct backend *be = beside ? net->backend : net->table;
-    for (size_t end = run.end, n; end > run.begin; end -= n) {
-        n = end - run.begin < piece ? end - run.begin : piece;
-        be->reduce_slices(net->gradients + (end - n), received, n, end - n, slice, in->ranks, x->world,
-                          beside ? x->stream : net->calls);
-    }
-}
-
 /* Sends what is used from `place` on and has not been sent. */
 static void send_from(struct network *net, bool vectors, int place)
 {
     struct run run;
-    int sent = vectors ? INT_MAX : net->exchange.final;
+    struct choice rest = {vectors, place, vectors ? INT_MAX : net->exchange.final};
     if (overlaps(net)) take_turn(net);
-    for (size_t i = net->model->param_count; run_below(net->model, &i, vectors, place, sent, &run);)
-        send(net, run);
+    for (size_t i = net->model->param_count; next_run(net->model, &i, -1, rest, &run);)
+        travel(net, run, true);
     if (!vectors) net->exchange.final = place;
 }
 
@@ -136,10 +143,10 @@ static bool is_worth_it(const struct network *net, int place)
 {
     size_t count = 0;
     struct run run;
-    for (size_t i = net->model->param_count;
-         run_below(net->model, &i, false, place, net->exchange.final, &run);)
+    struct choice rest = {false, place, net->exchange.final};
+    for (size_t i = net->model->param_count; next_run(net->model, &i, -1, rest, &run);)
         count += run.end - run.begin;
-    return count >= plan_piece(&net->plan->input);
+    return count >= piece_of(net);
 }
 
 /* Also in a step that is observed, and in one that is recorded for the plan: other ranks may not observe it,
@@ -162,6 +169,23 @@ void exchange_finish(struct network *net)
     wait_for(net, x->turn);
 }
 
+void exchange_sums_begin(struct network *net)
+{
+    if (net->exchange.sums[0]) net->backend->event_record(net->exchange.sums[0], net->stream);
+}
+
+void exchange_sums_end(struct network *net)
+{
+    if (net->exchange.sums[1]) net->backend->event_record(net->exchange.sums[1], net->stream);
+}
+
+void exchange_measure(struct network *net)
+{
+    struct exchange *x = &net->exchange;
+    double ms = x->sums[0] ? net->backend->event_elapsed(x->sums[0], x->sums[1]) : 0;
+    if (isfinite(ms)) x->waited += ms * 1e-3;
+}
+
 /* ---- weights ---- */
 
 /* Where a part of the weights ends. Of a small model the last parts are empty: each part takes a while,
@@ -171,20 +195,6 @@ static size_t part_end(const struct network *net, int part)
     size_t all = net->model->elements, each = all / EXCHANGE_PARTS + 1;
     if (each < PART_LEAST) each = PART_LEAST;
     return each * (size_t)(part + 1) < all ? each * (size_t)(part + 1) : all;
-}
-
-static void receive(struct network *net, struct run run)
-{
-    struct exchange *x = &net->exchange;
-    const struct plan_input *in = &net->plan->input;
-    size_t piece = plan_piece(in), slice = plan_slice(in, 0).end;
-    bool beside = overlaps(net);
-    const struct backend *be = beside ? net->backend : net->table;
-    for (size_t at = run.begin, n; at < run.end; at += n) {
-        n = run.end - at < piece ? run.end - at : piece;
-        be->gather_slices(network_compute_weights(net, at), n, at, slice, x->world,
-                          beside ? x->stream : net->calls);
-    }
 }
 
 /* This part has been queued. */
@@ -202,12 +212,14 @@ void exchange_weights(struct network *net)
     int part = 0;
     if (!has_slices(net)) return;
     if (beside) take_turn(net);
-    for (size_t i = 0; run_above(model, &i, true, &run);) receive(net, run); /* the first layer needs some */
-    for (size_t i = 0; run_above(model, &i, false, &run);)
+    /* the first layer needs some vectors */
+    for (size_t i = 0; next_run(model, &i, 1, (struct choice){true, INT_MIN, INT_MAX}, &run);)
+        travel(net, run, false);
+    for (size_t i = 0; next_run(model, &i, 1, (struct choice){false, INT_MIN, INT_MAX}, &run);)
         for (size_t end; run.begin < run.end; run.begin = end) {
             while (part_end(net, part) <= run.begin) mark(net, part++);
             end = part_end(net, part) < run.end ? part_end(net, part) : run.end;
-            receive(net, (struct run){run.begin, end});
+            travel(net, (struct run){run.begin, end}, false);
         }
     while (part < EXCHANGE_PARTS) mark(net, part++);
     x->parts_ahead = beside ? EXCHANGE_PARTS : 0;

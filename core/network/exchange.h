@@ -12,6 +12,10 @@
 
 #include "core/network/network.h"
 
+/* Elements that GPUs exchange at a time, 32 MiB of gradients: NVLink takes about 0.1 ms for them, many times
+ * as long as the hops of a ring, and a billion parameters still have a hundred pieces to hide. */
+enum { EXCHANGE_PIECE_GPU = 1 << 23 };
+
 /* Joins the ranks of a world, which outlives the network. */
 enum status exchange_open(struct network *network, const struct world *world, bool overlap, struct err *err);
 void exchange_close(struct network *network); /* waits for what is under way; harmless on a zeroed struct */
@@ -25,6 +29,12 @@ void exchange_final(struct network *network, int place);
 
 /* Before the update: sends the rest of the gradients and waits for their sums. */
 void exchange_finish(struct network *network);
+
+/* Around the wait for the sums of a step, and once the step is done: adds to exchange.waited what a device
+ * that queues its work has waited there, which no clock of the host shows. */
+void exchange_sums_begin(struct network *network);
+void exchange_sums_end(struct network *network);
+void exchange_measure(struct network *network);
 
 /* After the update: sends the weights for computing of this rank's slice, and queues those of the others. */
 void exchange_weights(struct network *network);

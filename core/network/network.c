@@ -141,16 +141,10 @@ enum status network_store_parameter(struct network *net, const struct param *p, 
                                     const void *stored, size_t count, struct err *err)
 {
     const struct backend *be = net->backend;
-    size_t width = element_bytes(p->element), at = p->offset + first;
-    struct slice held = plan_held(&net->plan->input),
-                 part = slice_common(held, (struct slice){at, at + count});
-    if (p->frozen)
-        be->mem_upload((unsigned char *)net->frozen + p->offset + first * width, stored, count * width,
-                       net->stream);
-    else
-        be->mem_upload((float *)network_at(net, BUFFER_WEIGHTS, 0) + (part.begin - held.begin),
-                       (const float *)stored + (part.begin - at), slice_count(part) * sizeof(float),
-                       net->stream);
+    size_t width = element_bytes(p->element);
+    void *to = p->frozen ? (unsigned char *)net->frozen + p->offset + first * width
+                         : (unsigned char *)(network_all_weights(net) + p->offset + first);
+    be->mem_upload(to, stored, count * width, net->stream);
     return be->stream_wait(net->stream, err);
 }
 
@@ -181,11 +175,19 @@ enum status network_write_parameter(struct network *net, const struct param *p, 
     return network_store_parameter(net, p, first, values, count, err);
 }
 
+float *network_all_weights(struct network *net)
+{
+    bool whole = slice_count(plan_held(&net->plan->input)) == net->model->elements;
+    return whole ? network_at(net, BUFFER_WEIGHTS, 0) : net->gradients;
+}
+
 void network_weights_written(struct network *net)
 {
-    if (slice_count(net->owned))
-        net->backend->cast(network_compute_weights(net, net->owned.begin), net->weights,
-                           slice_count(net->owned), net->stream);
+    float *all = network_all_weights(net), *own = all + net->owned.begin;
+    if (own != net->weights)
+        net->backend->mem_copy(net->weights, own, slice_count(net->owned) * sizeof *own, net->stream);
+    if (net->model->elements)
+        net->backend->cast(network_compute_weights(net, 0), all, net->model->elements, net->stream);
 }
 
 void network_weigh_classes(struct network *net, const float *weights)

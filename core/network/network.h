@@ -47,6 +47,7 @@ struct exchange {
     bool last;     /* the micro-batch is the last of its step: its gradients are sent as they become final */
     int final;     /* gradients of matrices that are used from this place on are sent */
     double waited; /* seconds that the network has waited for what is exchanged beside it */
+    struct event *sums[2]; /* owned: before and after the wait for a step's sums; NULL: no device waits */
     int parts_ahead; /* of the weights, that no pass has waited for: from EXCHANGE_PARTS - parts_ahead on */
 };
 
@@ -115,6 +116,8 @@ void network_observe(struct network *network, struct observer *observer);
 
 /* The name of this call in a profile, static text; NULL: profiles leave it out. */
 const char *network_label(const struct network *network, const struct operation_call *call);
+/* Whether ranks exchange memory in it. */
+bool network_is_collective(enum operation operation);
 
 /* Sets the part of a step that comes next. */
 static inline void network_enter(struct network *network, enum phase phase, int layer)
@@ -142,7 +145,11 @@ enum status network_store_parameter(struct network *network, const struct param 
 /* Fresh weights, see model_initialise_param; of a model with a base only of the adapters. Waits. */
 enum status network_initialise(struct network *network, uint64_t seed, struct err *err);
 
-/* Call after writing parameters: updates the weights for computing. With slices in bf16 all ranks call it. */
+/* The fp32 values of all trainable parameters, from their writing until the first step. A rank with slices in
+ * bf16, which keeps its own slice alone, has them where later the gradients are. */
+float *network_all_weights(struct network *network);
+
+/* Call after writing parameters: updates this rank's weights, and those for computing. */
 void network_weights_written(struct network *network);
 
 /* ---- a training step on data in device memory: queues work, never waits ---- */

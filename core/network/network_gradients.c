@@ -16,12 +16,14 @@ void network_gradient_squares(struct network *net)
     struct step_result *result = network_at(net, BUFFER_RESULT, 0);
     int ranks = net->plan->input.ranks;
     network_enter(net, PHASE_OPTIMIZER, -1);
+    exchange_sums_begin(net);
     if (net->plan->input.shard)
         exchange_finish(net);
     else if (ranks > 1)
         net->table->all_reduce(net->gradients, network_at(net, BUFFER_SCRATCH, 0), net->model->elements,
                                ranks, net->world, net->calls);
     if (ranks > 1) net->table->all_reduce_value(&result->loss_sum, net->world, net->calls);
+    exchange_sums_end(net);
     net->table->sum_of_squares(&result->squares, net->gradients + net->slice.begin, slice_count(net->slice),
                                network_at(net, BUFFER_SCRATCH, 0), net->calls);
     if (ranks > 1) net->table->all_reduce_value(&result->squares, net->world, net->calls);

@@ -31,6 +31,12 @@ void network_observe(struct network *net, struct observer *observer)
     observer->precision = net->plan->input.precision;
 }
 
+bool network_is_collective(enum operation operation)
+{
+    return operation == OPERATION_all_reduce || operation == OPERATION_all_reduce_value ||
+           operation == OPERATION_reduce_slices || operation == OPERATION_gather_slices;
+}
+
 const char *network_label(const struct network *net, const struct operation_call *call)
 {
 #define PRODUCTS(name)                                                                                       \

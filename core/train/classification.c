@@ -19,15 +19,14 @@
 
 /* The rows of a part. */
 struct rows {
+    const struct classification *of;
     const struct labelled_example *texts; /* of the part */
     uint32_t *lengths;                    /* of the texts, owned */
     struct packing packing;
-    int32_t *batch; /* (3,B,T) inputs, labels, positions; owned */
 };
 
 struct classification {
-    const struct config *config;
-    const struct corpus *corpus;
+    struct task_data base;
     struct labelled data;
     int classes;
     int *number;    /* (label_count): the class of each label of the data, owned */
@@ -105,7 +104,7 @@ static enum status settle_classes(struct classification *m, struct config *c, st
 static enum status settle_metric(struct classification *m, struct err *err)
 {
     static const char *const scores[] = {[F1] = "f1.", [PRECISION] = "precision.", [RECALL] = "recall."};
-    const char *metric = m->config->eval.metric;
+    const char *metric = m->base.config->eval.metric;
     char name[CONFIG_TEXT_MAX], known[160] = "";
     size_t prefix = 0, used = 0;
     m->followed = -1;
@@ -177,7 +176,7 @@ static enum status read_weight(struct classification *m, char *item, bool *given
 
 static enum status settle_weights(struct classification *m, struct err *err)
 {
-    const char *words = m->config->classifier.weights;
+    const char *words = m->base.config->classifier.weights;
     for (int k = 0; k < m->classes; k++) m->weights[k] = 1;
     if (!*words || strcmp(words, "none") == 0) return STATUS_OK;
     if (strcmp(words, "balanced") == 0) {
@@ -200,34 +199,73 @@ static enum status settle_weights(struct classification *m, struct err *err)
 
 /* ---- rows ---- */
 
+/* The sum of their labels' weights. */
+static double weigh_rows(const void *context, uint64_t cursor, uint64_t count)
+{
+    const struct rows *rows = context;
+    const struct classification *m = rows->of;
+    double sum = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t texts[PACKING_WINDOW];
+        int n = packing_row(&rows->packing, cursor + i, texts);
+        for (int k = 0; k < n; k++) sum += m->weights[m->number[rows->texts[texts[k]].label]];
+    }
+    return sum;
+}
+
+/* Fills each row with its texts one after the other, then tokens that nothing depends on. */
+static void fill_rows(const void *context, uint64_t cursor, int B, int32_t *inputs, int32_t *labels,
+                      int32_t *positions)
+{
+    const struct rows *rows = context;
+    const struct classification *m = rows->of;
+    uint64_t texts[PACKING_WINDOW];
+    int T = rows->packing.T;
+    for (int b = 0; b < B; b++, inputs += T, labels += T, positions += T) {
+        int at = 0, count = packing_row(&rows->packing, cursor + (uint64_t)b, texts);
+        for (int t = 0; t < T; t++) labels[t] = LABEL_IGNORED;
+        for (int k = 0; k < count; k++) {
+            const struct labelled_example *e = &rows->texts[texts[k]];
+            for (int t = 0; t < e->count; t++, at++) {
+                inputs[at] = (int32_t)m->data.ids.ids[e->first + (size_t)t];
+                positions[at] = t;
+            }
+            labels[at - 1] = m->number[e->label];
+        }
+        for (int t = 0; at < T; at++, t++) inputs[at] = 0, positions[at] = t;
+    }
+}
+
 static enum status open_rows(struct classification *m, enum task_part part, struct err *err)
 {
-    const struct config *c = m->config;
+    const struct config *c = m->base.config;
     struct rows *rows = &m->rows[part];
     size_t from = part == TASK_TRAINING ? 0 : m->data.training,
            count = part == TASK_TRAINING ? m->data.training : m->data.example_count - from;
-    size_t N = (size_t)c->train.batch_size * (size_t)c->train.seq_len;
+    rows->of = m;
     rows->texts = m->data.examples + from;
-    rows->batch = malloc(3 * N * sizeof *rows->batch);
     rows->lengths = malloc(count * sizeof *rows->lengths + 1);
-    if (!rows->batch || !rows->lengths) return err_no_memory(err, "batches of %zu tokens", N);
+    if (!rows->lengths) return err_no_memory(err, "%zu texts", count);
     for (size_t i = 0; i < count; i++) rows->lengths[i] = (uint32_t)rows->texts[i].count;
     if (!count) return STATUS_OK;
     /* validation: the first batches must be a sample of all labels and lengths, whatever the file's order */
-    return packing_open(rows->lengths, count, (int)c->train.seq_len, (uint64_t)c->train.seed,
-                        part == TASK_TRAINING ? c->data.shuffle : SHUFFLE_RANDOM, &rows->packing, err);
+    enum status status =
+        packing_open(rows->lengths, count, (int)c->train.seq_len, (uint64_t)c->train.seed,
+                     part == TASK_TRAINING ? c->data.shuffle : SHUFFLE_RANDOM, &rows->packing, err);
+    if (!status) m->base.sources[part] = packing_source(&rows->packing, rows, fill_rows, weigh_rows);
+    return status;
 }
 
 /* ---- opening ---- */
 
-static void cl_close(void *data)
+static void cl_close(struct task_data *data)
 {
-    struct classification *m = data;
+    struct classification *m = (struct classification *)data;
     if (!m) return;
+    task_close_batches(data);
     for (int part = 0; part < 2; part++) {
         packing_close(&m->rows[part].packing);
         free(m->rows[part].lengths);
-        free(m->rows[part].batch);
     }
     classifier_close(&m->classifier);
     free(m->number);
@@ -238,12 +276,12 @@ static void cl_close(void *data)
 }
 
 static enum status cl_open(struct config *c, const struct corpus *corpus, const struct progress *progress,
-                           void **out, struct err *err)
+                           struct task_data **out, struct err *err)
 {
     struct classification *m = calloc(1, sizeof *m);
     if (!m) return err_no_memory(err, "the labelled texts");
-    m->config = c;
-    m->corpus = corpus;
+    m->base.config = c;
+    m->base.corpus = corpus;
     bool evaluates = !*c->data.train;
     struct labelled_wish wish = {.text_column = c->data.text_column,
                                  .label_column = c->data.label_column,
@@ -264,109 +302,43 @@ static enum status cl_open(struct config *c, const struct corpus *corpus, const 
     if (!status) status = settle_metric(m, err);
     for (int part = 0; !status && part < 2; part++) status = open_rows(m, (enum task_part)part, err);
     if (status) {
-        cl_close(m);
+        cl_close(&m->base);
         return status;
     }
     m->pad_token = pad_token_of(c, corpus->tokenizer);
-    *out = m;
+    *out = &m->base;
     return STATUS_OK;
 }
 
-static enum status cl_describe(const void *data, struct model *model, struct err *err)
+static enum status cl_describe(const struct task_data *data, struct model *model, struct err *err)
 {
-    const struct classification *m = data;
+    const struct classification *m = (const struct classification *)data;
     struct classes classes = {(const char **)m->names, m->pad_token};
     return model_set_classes(model, &classes, err);
 }
 
-static enum status cl_start(void *data, struct network *network, struct err *err)
+static enum status cl_start(struct task_data *data, struct network *network, struct err *err)
 {
-    struct classification *m = data;
+    struct classification *m = (struct classification *)data;
     network_weigh_classes(network, m->weights);
-    return classifier_open(&m->classifier, network, err);
+    enum status status = classifier_open(&m->classifier, network, err);
+    return status ? status : task_start_batches(data, network, err);
 }
 
-static struct corpus_mark cl_mark(const void *data)
+static struct corpus_mark cl_mark(const struct task_data *data)
 {
-    const struct classification *m = data;
+    const struct classification *m = (const struct classification *)data;
     return (struct corpus_mark){.tokens = m->data.ids.count,
                                 .checksum = m->data.checksum,
-                                .tokenizer = tokenizer_checksum(m->corpus->tokenizer),
-                                .learned = m->corpus->learned};
-}
-
-/* ---- batches ---- */
-
-static uint64_t cl_examples(const void *data, enum task_part part)
-{
-    return ((const struct classification *)data)->rows[part].packing.rows;
-}
-
-static double cl_labels(const void *data, enum task_part part, uint64_t cursor, uint64_t examples)
-{
-    const struct classification *m = data;
-    const struct rows *rows = &m->rows[part];
-    double sum = 0;
-    for (uint64_t i = 0; i < examples; i++) {
-        uint64_t texts[PACKING_WINDOW];
-        int count = packing_row(&rows->packing, cursor + i, texts);
-        for (int k = 0; k < count; k++) sum += m->weights[m->number[rows->texts[texts[k]].label]];
-    }
-    return sum;
-}
-
-/* Fills one row: its texts one after the other, then tokens that nothing depends on. */
-static void fill_row(const struct classification *m, const struct rows *rows, uint64_t row, int T,
-                     int32_t *inputs, int32_t *labels, int32_t *positions)
-{
-    uint64_t texts[PACKING_WINDOW];
-    int at = 0, count = packing_row(&rows->packing, row, texts);
-    for (int t = 0; t < T; t++) labels[t] = LABEL_IGNORED;
-    for (int k = 0; k < count; k++) {
-        const struct labelled_example *e = &rows->texts[texts[k]];
-        for (int t = 0; t < e->count; t++, at++) {
-            inputs[at] = (int32_t)m->data.ids.ids[e->first + (size_t)t];
-            positions[at] = t;
-        }
-        labels[at - 1] = m->number[e->label];
-    }
-    for (int t = 0; at < T; at++, t++) inputs[at] = 0, positions[at] = t;
-}
-
-static struct batch_view cl_batch(void *data, enum task_part part, uint64_t cursor, int count)
-{
-    struct classification *m = data;
-    struct rows *rows = &m->rows[part];
-    int T = (int)m->config->train.seq_len;
-    size_t N = (size_t)count * (size_t)T;
-    struct batch_view batch = {.inputs = rows->batch,
-                               .labels = rows->batch + N,
-                               .positions = rows->batch + 2 * N,
-                               .B = count,
-                               .T = T};
-    for (int b = 0; b < count; b++) {
-        int32_t *inputs = rows->batch + (size_t)b * (size_t)T;
-        fill_row(m, rows, cursor + (uint64_t)b, T, inputs, inputs + N, inputs + 2 * N);
-    }
-    return batch;
-}
-
-static double cl_span(const void *data)
-{
-    return ((const struct classification *)data)->rows[TASK_TRAINING].packing.span;
-}
-
-static double cl_waited(const void *data)
-{
-    (void)data;
-    return 0; /* the texts are in memory */
+                                .tokenizer = tokenizer_checksum(m->base.corpus->tokenizer),
+                                .learned = m->base.corpus->learned};
 }
 
 /* ---- evaluations ---- */
 
-static void cl_begin(void *data)
+static void cl_begin(struct task_data *data)
 {
-    struct classification *m = data;
+    struct classification *m = (struct classification *)data;
     m->loss = m->weight = 0;
     memset(m->counts, 0, (size_t)m->classes * (size_t)m->classes * sizeof *m->counts);
 }
@@ -384,17 +356,17 @@ static void judge_text(void *context, int row, const float *logits)
     m->counts[(size_t)target * (size_t)m->classes + (size_t)best]++;
 }
 
-static void cl_judge(void *data, struct network *network, struct batch_view batch)
+static void cl_judge(struct task_data *data, struct network *network, struct batch_view batch)
 {
-    struct classification *m = data;
+    struct classification *m = (struct classification *)data;
     (void)network; /* the classifier has it */
     m->targets = batch.labels;
     classifier_run(&m->classifier, batch, judge_text, m);
 }
 
-static void cl_join(void *data, const struct world *world)
+static void cl_join(struct task_data *data, const struct world *world)
 {
-    struct classification *m = data;
+    struct classification *m = (struct classification *)data;
     size_t cells = (size_t)m->classes * (size_t)m->classes;
     world_sum(world, &m->loss, 1);
     world_sum(world, &m->weight, 1);
@@ -407,9 +379,9 @@ static void cl_join(void *data, const struct world *world)
     }
 }
 
-static struct measures cl_measure(const void *data)
+static struct measures cl_measure(const struct task_data *data)
 {
-    const struct classification *m = data;
+    const struct classification *m = (const struct classification *)data;
     struct confusion confusion = {m->classes, m->counts, (const char *const *)m->names};
     struct class_scores macro = confusion_macro(&confusion), of = {0};
     if (m->followed >= 0) of = confusion_scores(&confusion, m->followed);
@@ -419,9 +391,9 @@ static struct measures cl_measure(const void *data)
                                   {"macro_f1", macro.f1},
                                   {"macro_precision", macro.precision},
                                   {"macro_recall", macro.recall},
-                                  {m->config->eval.metric, m->score == F1          ? of.f1
-                                                           : m->score == PRECISION ? of.precision
-                                                                                   : of.recall}},
+                                  {m->base.config->eval.metric, m->score == F1          ? of.f1
+                                                                : m->score == PRECISION ? of.precision
+                                                                                        : of.recall}},
                            .confusion = confusion};
     if (isfinite(m->loss)) return out;
     out.confusion.classes = 0; /* logits without meaning give no answer */
@@ -429,7 +401,7 @@ static struct measures cl_measure(const void *data)
     return out;
 }
 
-static double cl_guess(const void *data)
+static double cl_guess(const struct task_data *data)
 {
     return log(((const struct classification *)data)->classes);
 }
@@ -453,7 +425,7 @@ static void list_labels(FILE *out, const struct labelled *data, size_t texts)
 static size_t count_evaluated(const struct classification *m)
 {
     const struct packing *packing = &m->rows[TASK_VALIDATION].packing;
-    uint64_t most = (uint64_t)(m->config->eval.batches * m->config->train.batch_size);
+    uint64_t most = (uint64_t)(m->base.config->eval.batches * m->base.config->train.batch_size);
     uint64_t texts[PACKING_WINDOW];
     size_t count = 0;
     for (uint64_t row = 0; row < packing->rows && (!most || row < most); row++)
@@ -461,9 +433,9 @@ static size_t count_evaluated(const struct classification *m)
     return count;
 }
 
-static void cl_note(const void *data, char *buf, size_t size)
+static void cl_note(const struct task_data *data, char *buf, size_t size)
 {
-    const struct classification *m = data;
+    const struct classification *m = (const struct classification *)data;
     const struct labelled_report *r = &m->data.report;
     FILE *out = fmemopen(buf, size, "w");
     *buf = '\0';
@@ -478,10 +450,10 @@ static void cl_note(const void *data, char *buf, size_t size)
                 all - training);
     size_t evaluated = count_evaluated(m);
     if (evaluated < all - training) fprintf(out, " (%zu of them in an evaluation: eval.batches)", evaluated);
-    if (training == all && m->config->data.val_fraction > 0) fprintf(out, ", as no label has two");
+    if (training == all && m->base.config->data.val_fraction > 0) fprintf(out, ", as no label has two");
     if (r->truncated)
         fprintf(out, "; %" PRIu64 " longer than %" PRId64 " tokens %s cut, the longest has %" PRIu64,
-                r->truncated, m->config->train.seq_len, r->truncated == 1 ? "is" : "are", r->longest);
+                r->truncated, m->base.config->train.seq_len, r->truncated == 1 ? "is" : "are", r->longest);
     if (r->empty)
         fprintf(out, "; %" PRIu64 " empty, the first in line %" PRIu64 ", left out", r->empty, r->empty_line);
     if (r->conflicts)
@@ -494,17 +466,11 @@ static void cl_note(const void *data, char *buf, size_t size)
 
 const struct task *classification(void)
 {
-    static const struct task task = {.name = "classification",
-                                     .open = cl_open,
+    static const struct task task = {.open = cl_open,
                                      .close = cl_close,
                                      .describe = cl_describe,
                                      .start = cl_start,
                                      .mark = cl_mark,
-                                     .examples = cl_examples,
-                                     .labels = cl_labels,
-                                     .batch = cl_batch,
-                                     .span = cl_span,
-                                     .waited = cl_waited,
                                      .begin = cl_begin,
                                      .judge = cl_judge,
                                      .join = cl_join,

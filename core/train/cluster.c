@@ -42,19 +42,13 @@ void cluster_plan_input(const struct cluster *cluster, struct plan_input *input)
 
 /* ---- computing ---- */
 
-static bool is_between_ranks(enum operation operation)
-{
-    return operation == OPERATION_all_reduce || operation == OPERATION_all_reduce_value ||
-           operation == OPERATION_reduce_slices || operation == OPERATION_gather_slices;
-}
-
 static void note(void *context, const struct operation_call *call)
 {
     struct walk *w = context;
     const struct pass_place *where = &w->network->where;
     double seconds = roofline_seconds(&w->cluster->rates, call);
     bool backward = where->phase != PHASE_FORWARD;
-    if (is_between_ranks(call->operation)) return; /* see `collect` */
+    if (network_is_collective(call->operation)) return; /* see `collect` */
     if (where->phase == PHASE_OPTIMIZER) {
         w->update += seconds;
         return;
@@ -155,7 +149,7 @@ static void add_up(struct walk *w, const struct plan *plan, struct cluster_step 
             reduce(w, sizeof(float), step) + gather(w, (double)precision_bytes(in->precision), step);
     else /* each gradient makes both ways */
         reduce(w, 2 * sizeof(float), step);
-    if (!in->shard || !w->config->world.overlap)
+    if (!in->shard || w->config->world.overlap == OVERLAP_OFF)
         step->waiting = step->communication; /* one after the other */
     step->seconds = step->computing + step->waiting;
 }

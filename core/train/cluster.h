@@ -17,6 +17,7 @@
 #define ANNEAL_CORE_TRAIN_CLUSTER_H
 
 #include "core/model/config.h"
+#include "core/network/exchange.h"
 #include "core/network/plan.h"
 #include "kernels/device/roofline.h"
 
@@ -28,7 +29,7 @@
 #define CLUSTER_NETWORK_DELAY 10e-6
 /* Parts of a model are exchanged together until they have so many bytes, as a small message is mostly delay.
  */
-#define CLUSTER_BUCKET ((double)((size_t)32 << 20))
+#define CLUSTER_BUCKET ((double)(EXCHANGE_PIECE_GPU * sizeof(float)))
 /* Memory of a GPU that is not the plan's: context, libraries, NCCL's buffers. */
 #define CLUSTER_OVERHEAD ((size_t)1536 << 20)
 

@@ -3,11 +3,10 @@
 
 #include <string.h>
 
-enum status feed_open(struct feed *f, struct network *network, const struct task *task, void *data,
-                      struct err *err)
+enum status feed_open(struct feed *f, struct network *network, struct task_data *data, struct err *err)
 {
     const struct backend *be = network->backend;
-    *f = (struct feed){.network = network, .task = task, .data = data};
+    *f = (struct feed){.network = network, .data = data};
     enum status status = be->stream_open(network->device, network->plan->input.precision, &f->stream, err);
     f->host = network_at(network, BUFFER_HOST_BATCHES, 0);
     for (int i = 0; !status && i < network->plan->host_batch_count; i++)
@@ -36,7 +35,7 @@ int feed_take(struct feed *f, uint64_t cursor, int rows)
     size_t n = (size_t)in->B * (size_t)in->T;
     int32_t *host = f->host + (size_t)slot * (size_t)parts * n; /* (parts,B,T) */
     f->next = (slot + 1) % f->network->plan->host_batch_count;
-    struct batch_view batch = f->task->batch(f->data, TASK_TRAINING, cursor, in->B);
+    struct batch_view batch = task_batch(f->data, TASK_TRAINING, cursor, in->B);
     const int32_t *arrays[] = {batch.inputs, batch.labels, batch.positions};
     /* the network's stream reports a failure: it is the same device */
     be->event_wait(f->arrived[slot], f->stream, NULL);

@@ -15,9 +15,8 @@
 #include "core/train/task.h"
 
 struct feed {
-    struct network *network; /* borrowed */
-    const struct task *task; /* borrowed, like its data */
-    void *data;
+    struct network *network;                      /* borrowed */
+    struct task_data *data;                       /* borrowed */
     struct stream *stream;                        /* owned, for the copies */
     struct event *arrived[PLAN_HOST_BATCHES_MAX]; /* owned, by slot of the page-locked memory */
     struct event *consumed[2];                    /* owned, by the network's slot */
@@ -26,8 +25,7 @@ struct feed {
 };
 
 /* For batches (B,T) of the network's plan. On failure feed_close is still harmless. */
-enum status feed_open(struct feed *feed, struct network *network, const struct task *task, void *data,
-                      struct err *err);
+enum status feed_open(struct feed *feed, struct network *network, struct task_data *data, struct err *err);
 /* Call before the network is closed; harmless on a zeroed struct. */
 void feed_close(struct feed *feed);
 

@@ -34,6 +34,7 @@ static void report(struct health *h, int64_t step, const char *level, const char
     struct health_event *event = &h->events[h->event_count++];
     event->step = step;
     event->level = level;
+    event->diverged = false;
     TEXT_FORMAT(event->text, format);
 }
 
@@ -146,6 +147,7 @@ static void judge_divergence(struct health *h, const struct step_record *s)
            "step %" PRId64 ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
            "%.4g (lower train.learning_rate, raise train.warmup_steps, or set train.max_grad_norm)",
            s->step, s->loss, h->first_loss, h->guess);
+    h->events[h->event_count - 1].diverged = true;
 }
 
 /* Groups [from, from + n) of the ring, oldest first. */

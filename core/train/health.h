@@ -48,6 +48,7 @@ struct health_event {
     int64_t step;      /* where the incident began */
     const char *level; /* "warning" or "error"; static */
     char text[320];    /* what, how much, since when, and what to do */
+    bool diverged;     /* it says that training diverges */
 };
 
 /* Set `limits` and `guess` of a zeroed struct; everything else except the events is private. */

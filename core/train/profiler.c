@@ -17,6 +17,7 @@ struct profiler {
     int phase;                /* of the open named range, which contains an operation's; -1: none */
     struct event **marks;     /* (capacity + 1) */
     struct span *spans;       /* (capacity) */
+    double *waits; /* (capacity + 1) seconds waited for other ranks until each mark; NULL: one rank */
     int count, capacity;
     struct profile_record *rows;        /* (row_capacity + 1): the last for unattributed time */
     int row_count, row_capacity, found; /* found: the last row found */
@@ -33,7 +34,9 @@ enum status profiler_open(const struct profiler_options *options, struct profile
     p->marks = calloc((size_t)p->capacity + 1, sizeof *p->marks);
     p->spans = calloc((size_t)p->capacity, sizeof *p->spans);
     p->rows = calloc((size_t)p->row_capacity + 1, sizeof *p->rows);
-    if (!p->marks || !p->spans || !p->rows)
+    if (options->world && options->world->size > 1)
+        p->waits = calloc((size_t)p->capacity + 1, sizeof *p->waits);
+    if (!p->marks || !p->spans || !p->rows || (options->world && options->world->size > 1 && !p->waits))
         status =
             err_no_memory(err, "a profile of %d operations (turn it off: profile.every = 0)", p->capacity);
     for (int i = 0; !status && i <= p->capacity; i++)
@@ -53,6 +56,7 @@ void profiler_close(struct profiler *p)
         p->options.backend->event_close(p->marks[i]);
     free(p->marks);
     free(p->spans);
+    free(p->waits);
     free(p->rows);
     free(p);
 }
@@ -76,6 +80,15 @@ static void end_ranges(struct profiler *p, int next)
     if (p->phase != next) p->options.backend->range_pop();
 }
 
+/* In a profiled step a collective is exchanged by this thread, in whichever of the two worlds. */
+static void set_mark(struct profiler *p)
+{
+    const struct world *world = p->options.world;
+    p->options.backend->event_record(p->marks[p->count], p->stream);
+    if (p->waits)
+        p->waits[p->count] = world_waited(world) + (world->beside ? world_waited(world->beside) : 0);
+}
+
 void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *op, int64_t bytes,
                    int64_t flops)
 {
@@ -84,7 +97,7 @@ void profiler_mark(struct profiler *p, enum phase phase, int layer, const char *
     if (p->phase != (int)phase) p->options.backend->range_push(phase_name(phase));
     p->options.backend->range_push(op);
     p->phase = (int)phase;
-    p->options.backend->event_record(p->marks[p->count], p->stream);
+    set_mark(p);
     if (p->count == p->capacity)
         p->full = true;
     else
@@ -110,7 +123,9 @@ static void note(void *context, const struct operation_call *call)
     struct profiler *p = context;
     const char *label = network_label(p->network, call);
     struct pass_place where = p->network->where;
-    if (label) profiler_mark(p, where.phase, where.layer, label, call->bytes, flops_of(p, call));
+    if (!label) return;
+    profiler_mark(p, where.phase, where.layer, label, call->bytes, flops_of(p, call));
+    if (!p->full) p->spans[p->count - 1].collective = network_is_collective(call->operation);
 }
 
 struct profiler *profiler_begin(struct profiler *p, int64_t step, struct stream *stream,
@@ -139,7 +154,7 @@ void profiler_end(struct profiler *p)
     p->phase = -1;
     if (p->network) network_observe(p->network, NULL);
     p->network = NULL;
-    if (!p->full) p->options.backend->event_record(p->marks[p->count], p->stream);
+    if (!p->full) set_mark(p);
 }
 
 /* ---- reading ---- */
@@ -170,8 +185,21 @@ static bool read_times(struct profiler *p)
         p->spans[i].start_us = at;
         p->spans[i].time_us = p->options.backend->event_elapsed(p->marks[i], p->marks[i + 1]) * 1e3;
         if (isnan(p->spans[i].time_us)) return false;
+        if (p->waits && p->spans[i].collective) p->spans[i].wait_us = (p->waits[i + 1] - p->waits[i]) * 1e6;
         at += p->spans[i].time_us;
     }
+    return true;
+}
+
+/* Adds to the row of a span; false: there is no room for it. */
+static bool add(struct profiler *p, const struct span *span, double time_us)
+{
+    struct profile_record *row = row_of(p, span);
+    if (!row) return false;
+    row->calls++;
+    row->time_us += time_us;
+    row->bytes += span->bytes;
+    row->flops += span->flops;
     return true;
 }
 
@@ -185,12 +213,9 @@ const struct profile_record *profiler_collect(struct profiler *p, int64_t step, 
     double left = step_us;
     for (int i = 0; i < p->count; i++) {
         const struct span *span = &p->spans[i];
-        struct profile_record *row = row_of(p, span);
-        if (!row) continue;
-        row->calls++;
-        row->time_us += span->time_us;
-        row->bytes += span->bytes;
-        row->flops += span->flops;
+        struct span wait = {.phase = span->phase, .layer = -1, .op = PROFILE_WAIT};
+        bool waited = span->wait_us > 0 && add(p, &wait, span->wait_us);
+        add(p, span, span->time_us - (waited ? span->wait_us : 0));
     }
     for (int i = 0; i < p->row_count; i++) left -= p->rows[i].time_us;
     p->rows[p->row_count] = (struct profile_record){.step = step,

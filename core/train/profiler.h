@@ -11,6 +11,7 @@
 
 #include "core/base/record.h"
 #include "core/network/network.h"
+#include "kernels/device/world.h"
 
 /* The maximum of marks per step; time beyond them is unattributed. */
 enum { PROFILER_MARKS_MAX = 1 << 18 };
@@ -24,7 +25,13 @@ struct span {
     double time_us;  /* until the next span's start */
     int64_t bytes;   /* least memory traffic, computed from the shapes */
     int64_t flops;   /* two for a multiply-add */
+    bool collective; /* ranks exchange memory in it */
+    double wait_us;  /* of a collective: how much of time_us it waited for other ranks; 0 on a GPU */
 };
+
+/* The row of a phase in which a rank on a CPU waited for others; the rows of its collectives have the rest.
+ */
+#define PROFILE_WAIT "wait for other ranks"
 
 struct profiler;
 
@@ -35,6 +42,7 @@ struct profiler_options {
     int64_t warmup_steps;          /* first steps that are not profiled */
     int64_t marks;                 /* maximum per step, at most PROFILER_MARKS_MAX */
     int64_t rows;                  /* maximum of different (phase, layer, op); more are unattributed */
+    const struct world *world;     /* borrowed; NULL: one process */
     double
         span; /* the length of the sequences, whatever the rows: what attention computes; 0: that of rows */
 };

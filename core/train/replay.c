@@ -29,6 +29,8 @@ enum status replay_open(struct replay *r, struct network *network, const struct 
     const struct backend *be = network->backend;
     /* on a synchronous device, queueing takes as long as the work */
     if (mode == REPLAY_AUTO && !be->queues) mode = REPLAY_OFF;
+    /* those of several ranks wait for another stream, which exchanges gradients and weights */
+    if (network->world->size > 1) mode = REPLAY_OFF;
     *r = (struct replay){.network = network,
                          .optimizer = optimizer,
                          .mode = mode,

@@ -9,23 +9,25 @@
 #include "core/base/file.h"
 #include "core/base/json_out.h"
 
-enum { PROCESS_STEP = 1, PROCESS_DEVICE = 2 };
+enum process { PROCESS_STEP = 1, PROCESS_DEVICE = 2 }; /* of rank 0; each next rank has the next two */
 
 struct trace {
     int64_t step;
-    FILE *out; /* into text */
+    int rank;
+    int64_t shift; /* nanoseconds, added to all times */
+    FILE *out;     /* into text */
     char *text;
-    size_t size;
-    int stream; /* of the last activity; -1: none */
+    size_t size, head; /* head: bytes before the first event */
+    int stream;        /* of the last activity; -1: none */
     struct json_out json;
 };
 
 /* what: "process_name" or "thread_name" */
-static void put_name(struct trace *t, const char *what, int process, int thread, const char *name)
+static void put_name(struct trace *t, const char *what, enum process process, int thread, const char *name)
 {
     struct json_out *j = &t->json;
     json_out_open(j, NULL, '{', JSON_OUT_COMPACT);
-    JSON_MEMBERS(j, "name", what, "ph", "M", "pid", process, "tid", thread);
+    JSON_MEMBERS(j, "name", what, "ph", "M", "pid", (int)process + 2 * t->rank, "tid", thread);
     json_out_open(j, "args", '{', JSON_OUT_COMPACT);
     json_out_text(j, "name", name);
     json_out_close(j);
@@ -47,24 +49,27 @@ static void put_rate(struct json_out *event, const char *name, int64_t count, in
 }
 
 /* A complete event, but for its arguments: the caller may add them, and ends it with json_out_close. */
-static void open_event(struct trace *t, const char *name, const char *category, int process, int thread,
-                       int64_t start, int64_t end)
+static void open_event(struct trace *t, const char *name, const char *category, enum process process,
+                       int thread, int64_t start, int64_t end)
 {
     struct json_out *j = &t->json;
     json_out_open(j, NULL, '{', JSON_OUT_COMPACT);
-    JSON_MEMBERS(j, "name", name, "ph", "X", "pid", process, "tid", thread, "cat", category);
-    put_time(j, "ts", start);
+    JSON_MEMBERS(j, "name", name, "ph", "X", "pid", (int)process + 2 * t->rank, "tid", thread, "cat",
+                 category);
+    put_time(j, "ts", start + t->shift);
     put_time(j, "dur", end - start);
 }
 
 /* Work that took this long; flops below 0: not counted. */
-static void put_work(struct json_out *event, int64_t bytes, int64_t flops, int64_t nanoseconds)
+static void put_work(struct json_out *event, int64_t bytes, int64_t flops, int64_t nanoseconds,
+                     double wait_us)
 {
     json_out_open(event, "args", '{', JSON_OUT_COMPACT);
     json_out_int(event, "bytes", bytes);
     if (flops >= 0) json_out_int(event, "flops", flops);
     put_rate(event, "GB/s", bytes, nanoseconds);
     put_rate(event, "GFLOP/s", flops, nanoseconds);
+    if (wait_us > 0) json_out_real(event, "waits for other ranks, us", wait_us);
     json_out_close(event);
 }
 
@@ -127,8 +132,10 @@ static void put_layer(struct trace *t, const struct span *spans, int first, int 
         put_group(t, name, "layer", start_of(&spans[first]), end_of(&spans[end - 1]));
     for (int i = first; i < end; i++) {
         int64_t from = start_of(&spans[i]), to = end_of(&spans[i]);
-        open_event(t, spans[i].op, "operation", PROCESS_STEP, 1, from, to);
-        if (spans[i].bytes >= 0) put_work(&t->json, spans[i].bytes, spans[i].flops, to - from);
+        open_event(t, spans[i].op, spans[i].collective ? "collective" : "operation", PROCESS_STEP, 1, from,
+                   to);
+        if (spans[i].bytes >= 0)
+            put_work(&t->json, spans[i].bytes, spans[i].flops, to - from, spans[i].wait_us);
         json_out_close(&t->json);
     }
 }
@@ -151,25 +158,49 @@ void trace_spans(struct trace *t, double step_us, const struct span *spans, int 
     }
 }
 
-enum status trace_open(int64_t step, const char *device, struct trace **out, struct err *err)
+static void name_processes(struct trace *t, const struct trace_origin *of)
+{
+    char step[160] = "anneal", device[200];
+    if (of->host) snprintf(step, sizeof step, "rank %d on %s", of->rank, of->host);
+    snprintf(device, sizeof device, "%s%s%s", of->host ? step : "", of->host ? ": " : "", of->device);
+    put_name(t, "process_name", PROCESS_STEP, 1, step);
+    put_name(t, "thread_name", PROCESS_STEP, 1, "step");
+    put_name(t, "process_name", PROCESS_DEVICE, 1, device);
+}
+
+enum status trace_open(const struct trace_origin *origin, struct trace **out, struct err *err)
 {
     struct trace *t = calloc(1, sizeof *t);
     if (t) t->out = open_memstream(&t->text, &t->size);
     if (!t || !t->out) {
         free(t);
-        return err_no_memory(err, "the trace of step %" PRId64, step);
+        return err_no_memory(err, "the trace of step %" PRId64, origin->step);
     }
-    t->step = step;
+    t->step = origin->step;
+    t->rank = origin->rank;
+    t->shift = llround(origin->at * 1e9);
     t->stream = -1;
     json_out_begin(&t->json, t->out);
     json_out_open(&t->json, NULL, '{', JSON_OUT_COMPACT);
     json_out_text(&t->json, "displayTimeUnit", "ms");
     json_out_open(&t->json, "traceEvents", '[', JSON_OUT_LINES);
-    put_name(t, "process_name", PROCESS_STEP, 1, "anneal");
-    put_name(t, "thread_name", PROCESS_STEP, 1, "step");
-    put_name(t, "process_name", PROCESS_DEVICE, 1, device);
+    fflush(t->out);
+    t->head = t->size;
+    name_processes(t, origin);
     *out = t;
     return STATUS_OK;
+}
+
+const char *trace_text(struct trace *t, size_t *size)
+{
+    fflush(t->out);
+    *size = t->size - t->head;
+    return t->text + t->head;
+}
+
+void trace_add(struct trace *t, const char *text)
+{
+    json_out_raw(&t->json, NULL, text);
 }
 
 void trace_activity(void *trace, const struct activity *a)
@@ -186,7 +217,7 @@ void trace_activity(void *trace, const struct activity *a)
     }
     open_event(t, a->name, kernel ? "kernel" : "copy", PROCESS_DEVICE, a->stream, start, end);
     if (!kernel)
-        put_work(&t->json, a->bytes, -1, end - start);
+        put_work(&t->json, a->bytes, -1, end - start, 0);
     else if (a->launch.grid[0] > 0)
         put_launch(&t->json, &a->launch, &a->occupancy);
     json_out_close(&t->json);

@@ -115,26 +115,22 @@ static enum status open_tasks(struct trainer *t, int *cache_length, struct err *
     if (t->tasks.count && !trainer_format(t)->writes_text)
         return err_set(err, STATUS_USAGE,
                        "eval.tasks: only a language model answers questions (data.format)");
-    if (t->tasks.count && !t->task->examples(t->data, TASK_VALIDATION))
+    if (t->tasks.count && !task_examples(t->data, TASK_VALIDATION))
         return err_set(err, STATUS_USAGE,
                        "eval.tasks: needs evaluations, so data.val or a data.val_fraction above 0");
     if (*cache_length < t->tasks.longest) *cache_length = t->tasks.longest;
     return STATUS_OK;
 }
 
-static const struct task *task_of(enum data_format format)
+/* Describes the machine, as far as the last digits of the results depend on it. */
+/* CPU ranks of one host would copy with the cores that compute. */
+static bool overlaps(const struct trainer *t)
 {
-    switch (format) {
-    case FORMAT_INSTRUCTIONS:
-        return instruction_tuning();
-    case FORMAT_LABELS:
-        return classification();
-    default:
-        return language_modelling();
-    }
+    enum world_overlap wish = t->setup.config->world.overlap;
+    bool apart = t->setup.backend->queues || t->world->local_size < t->world->size;
+    return wish == OVERLAP_AUTO ? apart : wish == OVERLAP_ON;
 }
 
-/* Describes the machine, as far as the last digits of the results depend on it. */
 static void name_machine(struct trainer *t)
 {
     int ranks = t->world->size;
@@ -150,7 +146,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return err_no_memory(err, "a trainer");
     t->setup = *setup;
-    t->task = task_of(c->data.format);
+    t->task = c->data.format == FORMAT_LABELS ? classification() : language_modelling();
     t->world = setup->world ? setup->world : world_of_one();
     const char *weights = c->lora.rank ? c->model.from : setup->weights;
     if (t->world->rank > 0) weights = NULL; /* it takes those of rank 0 */
@@ -180,13 +176,13 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                          c->lora.rank);
     if (!status) status = t->task->open(c, setup->corpus, setup->progress, &t->data, err);
     if (!status) t->state.corpus = t->task->mark(t->data);
-    if (!status) t->span = t->task->span(t->data);
+    if (!status) t->span = t->data->sources[TASK_TRAINING].span;
     if (!status) status = model_init(&t->model, &c->model.sizes, err);
     if (!status) status = t->task->describe(t->data, &t->model, err);
     if (!status) status = trainable_choose(&t->model, c, computed, t->device.mixes_elements, err);
     t->health.limits = c->health;
     if (!status) t->health.guess = t->task->guess(t->data);
-    if (!status) status = config_settle_steps(c, t->task->examples(t->data, TASK_TRAINING), err);
+    if (!status) status = config_settle_steps(c, task_examples(t->data, TASK_TRAINING), err);
     t->schedule = schedule_of(c);
     struct plan_input input = plan_input_of(c, &t->model, setup->backend, setup->device);
     plan_input_share(&input, c, t->world->rank, t->world->size);
@@ -202,7 +198,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) overhead_keep(setup->warm_folder, &t->device, overhead_measure(&t->device));
     if (!status) trainer_report_used(t); /* memory of the device's libraries */
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
-    if (!status) status = exchange_open(&t->network, t->world, c->world.overlap, err);
+    if (!status) status = exchange_open(&t->network, t->world, overlaps(t), err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
     if (!status) status = take_companions(t, weights, err);
     if (!status && (!weights || c->lora.rank || t->model.config.num_labels)) /* which a base may lack */
@@ -319,5 +315,5 @@ void trainer_note(const struct trainer *t, char *buf, size_t size)
 
 uint64_t trainer_sequences(const struct trainer *t, enum task_part part)
 {
-    return t->task->examples(t->data, part);
+    return task_examples(t->data, part);
 }

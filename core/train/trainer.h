@@ -31,6 +31,7 @@ struct train_observer {
     /* Called before this much device memory is allocated; a failure makes trainer_open fail. */
     enum status (*reserve)(void *context, int64_t bytes, struct err *err);
     void (*step)(void *context, const struct step_record *record);
+    void (*evaluating)(void *context); /* an evaluation begins, which may take long; `eval` ends it */
     void (*eval)(void *context, const struct eval_record *record, const struct measures *measures);
     void (*stopping)(void *context, const struct stopping_record *record);
     void (*sample)(void *context, const struct sample_record *record);
@@ -58,6 +59,9 @@ struct train_observer {
     enum status (*owns)(void *context, struct err *err);
 };
 
+/* Notes nothing, reserves nothing, and lets the trainer go on. */
+extern const struct train_observer train_observer_silent;
+
 enum train_outcome {
     TRAIN_FINISHED, /* all steps are done */
     TRAIN_EARLY_STOPPED,
@@ -83,6 +87,7 @@ struct train_setup {
     struct allocator_listener full;  /* receives the table of allocations when the device is full, while it
                                         opens or  when a step fails for that */
     bool another_device;             /* may take over if this one fails */
+    int64_t until; /* steps after which the run is stopped, to be resumed later; 0: train.total_steps */
     bool check_allocations; /* a later step than the first that allocates memory ends the run: trainer_step.c
                              */
     struct train_observer observer;

@@ -40,12 +40,14 @@ struct flight {
 struct told {
     struct facts facts;
     struct pace pace;
+    double now;  /* by its clock_monotonic */
+    bool traced; /* it has traced a step, and not given the trace away */
 };
 
 struct trainer {
     struct train_setup setup;
     const struct task *task;
-    void *data; /* the task's */
+    struct task_data *data;
     const struct world *world;
     struct device_info device;
     struct model model;
@@ -77,8 +79,11 @@ struct trainer {
     int64_t heap_allocations, device_allocations; /* before the current step */
     bool trace_ordered, tracing;                  /* an order wants the next step; a step is being traced */
     int64_t trace_order;                          /* the id of that order, which is not answered yet */
-    struct trace *trace;                          /* NULL: there was no memory */
-    struct err trace_problem;                     /* why the trace is incomplete; status ok: it is complete */
+    struct step_record traced;                    /* of several ranks: the step whose trace they join next */
+    bool joins_traces;                            /* there is such a step */
+    double common_time;  /* the begin of the clock of all ranks' traces, by this rank's clock_monotonic */
+    struct trace *trace; /* NULL: there was no memory */
+    struct err trace_problem; /* why the trace is incomplete; status ok: it is complete */
     struct feed feed;
     struct replay replay;
     double span;                         /* of the task: for FLOPs */
@@ -101,7 +106,7 @@ struct trainer {
 
     /* ---- run ---- */
     struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
-    struct told *told;  /* (ranks) the newest of each rank; owned; NULL in a world of one */
+    struct told *told;  /* (ranks) the newest report of each rank; owned. NULL: there is one rank */
     struct pace pace;   /* this rank's; in a world of one only the memory */
     struct paces paces; /* of all ranks */
     double step_began, waited_before; /* of several ranks: of the step that is not in `pace` yet; 0: none */
@@ -162,6 +167,8 @@ enum status trainer_check_metric(const struct trainer *trainer, struct err *err)
 
 /* Answers the order for a trace, of step `step`; harmless without one. */
 void trainer_answer_trace(struct trainer *trainer, int64_t step, const char *result);
+/* Of several ranks, which all call it when they know that all have traced the step: writes their trace. */
+void trainer_join_traces(struct trainer *trainer);
 enum status trainer_open_steps(struct trainer *trainer, struct err *err);
 void trainer_close_steps(struct trainer *trainer); /* harmless on a zeroed struct */
 /* Whether the last queued step takes the last example of an epoch: depends on the position alone, so that a

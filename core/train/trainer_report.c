@@ -16,9 +16,9 @@ enum { TAGS_MAX = 64 };
 
 /* ---- events ---- */
 
-static void report_event(struct trainer *t, int64_t step, const char *level, const char *text)
+static void report_event(struct trainer *t, int64_t step, const char *level, const char *text, bool diverged)
 {
-    struct event_record record = {step, clock_wall(), level, text};
+    struct event_record record = {step, clock_wall(), level, text, diverged};
     t->setup.observer.event(t->setup.observer.context, &record);
 }
 
@@ -26,7 +26,7 @@ void trainer_event(struct trainer *t, const char *level, const char *format, ...
 {
     char text[400];
     TEXT_FORMAT(text, format);
-    report_event(t, t->state.step, level, text);
+    report_event(t, t->state.step, level, text, false);
 }
 
 enum status trainer_device_status(struct trainer *t, struct err *err)
@@ -82,13 +82,13 @@ static void report_health(struct trainer *t, bool not_finite)
 {
     const struct health *h = &t->health;
     for (int i = 0; i < h->event_count; i++)
-        report_event(t, h->events[i].step, h->events[i].level, h->events[i].text);
+        report_event(t, h->events[i].step, h->events[i].level, h->events[i].text, h->events[i].diverged);
     if (not_finite && h->limits.on_nan == ON_NAN_STOP) t->not_finite = true;
 }
 
 void trainer_judge_step(struct trainer *t, const struct step_record *record)
 {
-    double waited = t->task->waited(t->data);
+    double waited = task_waited(t->data);
     health_judge(&t->health, record, waited - t->waited);
     t->waited = waited;
     report_health(t, t->health.not_finite);
@@ -183,13 +183,13 @@ enum status trainer_check_metric(const struct trainer *t, struct err *err)
 static struct measures measure(struct trainer *t)
 {
     const struct config *c = t->setup.config;
-    uint64_t all = t->task->examples(t->data, TASK_VALIDATION),
+    uint64_t all = task_examples(t->data, TASK_VALIDATION),
              most = (uint64_t)(c->eval.batches * c->train.batch_size), B = (uint64_t)t->plan.input.B;
     struct world_part part = world_divide(most && most < all ? most : all, t->world->rank, t->world->size);
     t->task->begin(t->data);
     for (uint64_t b; part.count; part.first += b, part.count -= b) {
         b = part.count < B ? part.count : B;
-        t->task->judge(t->data, &t->network, t->task->batch(t->data, TASK_VALIDATION, part.first, (int)b));
+        t->task->judge(t->data, &t->network, task_batch(t->data, TASK_VALIDATION, part.first, (int)b));
     }
     t->task->join(t->data, t->world);
     return t->task->measure(t->data);
@@ -221,7 +221,8 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     struct train_observer *o = &t->setup.observer;
     struct eval_record record = {.step = t->state.step, .tokens = t->state.tokens};
     double start = clock_monotonic();
-    if (!t->task->examples(t->data, TASK_VALIDATION)) return false;
+    if (!task_examples(t->data, TASK_VALIDATION)) return false;
+    o->evaluating(o->context);
     struct measures measures = measure(t);
     if (t->world->rank == 0) answer_tasks(t, &measures);
     double judged_by =

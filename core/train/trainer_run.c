@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/network/exchange.h"
 #include "core/train/trainer_parts.h"
 
 enum { STEPS_BETWEEN_REPORTS = 100 }; /* of memory */
@@ -33,8 +34,9 @@ static void begin_pace(struct trainer *t)
 /* A step ends when all ranks have agreed on what follows it. */
 static void end_pace(struct trainer *t, double now)
 {
-    double waiting = waited(t) - t->waited_before;
     if (t->step_began == 0) return;
+    exchange_measure(&t->network);
+    double waiting = waited(t) - t->waited_before;
     t->pace.steps++;
     t->pace.waiting += waiting;
     t->pace.computing += now - t->step_began - waiting;
@@ -43,11 +45,11 @@ static void end_pace(struct trainer *t, double now)
 }
 
 /* Reports every rank; false: there was no step since the last report. */
-static bool report_ranks(struct trainer *t, double now)
+static bool report_ranks(struct trainer *t)
 {
     struct train_observer *o = &t->setup.observer;
     if (t->told[0].pace.steps == t->paces.of[0].reported.steps) return false;
-    t->ranks_reported = now;
+    t->ranks_reported = clock_monotonic();
     for (int r = 0; r < t->world->size; r++) {
         struct rank_record record = paces_report(&t->paces, r, &t->told[r].pace);
         record.step = t->state.step;
@@ -72,16 +74,22 @@ static void name_slow_rank(struct trainer *t)
 static void agree(struct trainer *t)
 {
     struct facts *f = &t->facts;
-    t->told[t->world->rank] = (struct told){*f, t->pace};
+    bool traced = t->joins_traces;
+    t->told[t->world->rank] = (struct told){*f, t->pace, clock_monotonic(), traced};
     world_gather(t->world, t->told, sizeof *t->told);
     *f = t->told[0].facts;
     for (int r = 1; r < t->world->size; r++) {
         if (!f->failure) f->failure = t->told[r].facts.failure;
         f->leave |= t->told[r].facts.leave;
+        traced = traced && t->told[r].traced;
     }
     double now = clock_monotonic();
+    /* ranks of one host have one clock; on another host this moment is about the same */
+    bool same_clock = strcmp(t->world->hosts[t->world->rank], t->world->hosts[0]) == 0;
+    t->common_time = same_clock ? t->told[0].now : now;
+    if (traced && t->told[0].traced) trainer_join_traces(t);
     end_pace(t, now);
-    if (t->world->rank == 0 && now - t->ranks_reported >= SECONDS_BETWEEN_RANKS && report_ranks(t, now))
+    if (t->world->rank == 0 && now - t->ranks_reported >= SECONDS_BETWEEN_RANKS && report_ranks(t))
         name_slow_rank(t);
 }
 
@@ -104,7 +112,7 @@ static const struct facts *gather(struct trainer *t, enum status failure)
     f->not_finite = t->not_finite;
     f->doubtful = trainer_weights_are_in_doubt(t);
     f->saved = t->saved_step == t->state.step;
-    f->evaluated = evaluated || !t->task->examples(t->data, TASK_VALIDATION);
+    f->evaluated = evaluated || !task_examples(t->data, TASK_VALIDATION);
     f->cleared = evaluated && isfinite(t->evaluated_loss);
     f->patience_used_up = patience_is_used_up(t);
     f->failure = failure;
@@ -129,7 +137,8 @@ static enum status ask(struct trainer *t, struct err *err)
     t->facts.ordered = o->next_order(o->context, trainer_queued(t), &t->facts.order);
     if (t->facts.ordered) return STATUS_OK; /* one at a time */
     t->facts.asked = true;
-    if (o->leave(o->context)) t->facts.leave = true;
+    bool far_enough = t->setup.until > 0 && trainer_queued(t) >= t->setup.until;
+    if (far_enough || o->leave(o->context)) t->facts.leave = true;
     return STATUS_OK;
 }
 
@@ -150,7 +159,7 @@ static bool carry_out_order(struct trainer *t, const struct order *order, char *
         break;
     case ORDER_EVAL:
         if (t->evaluated_step != t->state.step && trainer_evaluate(t, true)) t->facts.due |= DUE_BEST;
-        if (t->task->examples(t->data, TASK_VALIDATION))
+        if (task_examples(t->data, TASK_VALIDATION))
             snprintf(result, size, "validation loss %s", TEXT_LOSS(t->evaluated_loss));
         else
             snprintf(result, size, "there are no validation tokens (data.val_fraction = 0)");
@@ -313,11 +322,11 @@ static enum status check_likeness(struct trainer *t, struct err *err)
 }
 
 /* Device memory of rank 0 goes to all ranks, through the staging memory. */
-static void share_buffer(struct trainer *t, enum buffer buffer)
+static void share_memory(struct trainer *t, void *shared, size_t bytes)
 {
     struct network *net = &t->network;
-    char *staging = network_at(net, BUFFER_STAGING, 0), *memory = network_at(net, buffer, 0);
-    size_t most = t->plan.bytes[BUFFER_STAGING], bytes = t->plan.bytes[buffer];
+    char *staging = network_at(net, BUFFER_STAGING, 0), *memory = shared;
+    size_t most = t->plan.bytes[BUFFER_STAGING];
     for (size_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < most ? bytes - at : most;
         net->backend->mem_download(staging, memory + at, n, net->stream);
@@ -330,19 +339,14 @@ static void share_buffer(struct trainer *t, enum buffer buffer)
 static void hand_over(struct trainer *t, int rank)
 {
     struct network *net = &t->network;
-    struct world_piece send[WORLD_RANKS_MAX] = {0}, receive[WORLD_RANKS_MAX] = {0};
     char *staging = network_at(net, BUFFER_STAGING, 0);
     size_t most = t->plan.bytes[BUFFER_STAGING], bytes = t->plan.bytes[BUFFER_MOMENT1];
     for (int i = 0; i < t->plan.input.moments; i++)
         for (size_t at = 0, n; at < bytes; at += n) {
             char *memory = (char *)network_moment(net, i) + at;
             n = bytes - at < most ? bytes - at : most;
-            if (t->world->rank == 0) {
-                net->backend->mem_download(staging, memory, n, net->stream);
-                send[rank] = (struct world_piece){staging, n};
-            }
-            if (t->world->rank == rank) receive[0] = (struct world_piece){staging, n};
-            t->world->exchange(t->world, send, receive);
+            if (t->world->rank == 0) net->backend->mem_download(staging, memory, n, net->stream);
+            world_send(t->world, 0, rank, staging, n);
             if (t->world->rank == rank) net->backend->mem_upload(memory, staging, n, net->stream);
         }
 }
@@ -366,18 +370,20 @@ static enum status take_slices(struct trainer *t, struct err *err)
  */
 static enum status take_state_of_rank_0(struct trainer *t, struct err *err)
 {
-    static const enum buffer buffers[] = {BUFFER_WEIGHTS, BUFFER_FROZEN, BUFFER_MOMENT1, BUFFER_MOMENT2};
+    static const enum buffer buffers[] = {BUFFER_FROZEN, BUFFER_MOMENT1, BUFFER_MOMENT2};
+    struct network *net = &t->network;
     bool slices = t->plan.input.shard;
     enum status status = check_likeness(t, err);
     if (!status && slices) status = take_slices(t, err);
     if (status) return status;
+    share_memory(t, network_all_weights(net), t->model.elements * sizeof(float));
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (!slices || buffers[i] == BUFFER_WEIGHTS || buffers[i] == BUFFER_FROZEN)
-            share_buffer(t, buffers[i]);
+        if (!slices || buffers[i] == BUFFER_FROZEN)
+            share_memory(t, network_at(net, buffers[i], 0), t->plan.bytes[buffers[i]]);
     world_share(t->world, &t->state, sizeof t->state);
-    network_weights_written(&t->network);
-    optimizer_resume(&t->network, t->state.updates);
-    return t->setup.backend->stream_wait(t->network.stream, err);
+    network_weights_written(net);
+    optimizer_resume(net, t->state.updates);
+    return t->setup.backend->stream_wait(net->stream, err);
 }
 
 /* ---- the end ---- */
@@ -451,7 +457,6 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     t->facts.total = t->setup.config->train.total_steps;
     t->facts.another_device = t->setup.another_device;
     snprintf(t->pace.device, sizeof t->pace.device, "%.15s", t->device.short_name);
-    t->ranks_reported = clock_monotonic();
     if (t->state.step == 0) t->facts.due = decide_due(t->setup.config, 0, false);
     trainer_report_memory(t);
     if (t->world->size > 1) status = take_state_of_rank_0(t, err);
@@ -462,7 +467,7 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     t->resting = false; /* a paused run that ends does not continue first */
     if (!status) status = finish(t, &decision, err);
     if (status || t->world->size > 1) decision = decide(gather(t, status));
-    if (t->world->size > 1 && t->world->rank == 0) report_ranks(t, t->ranks_reported);
+    if (t->world->size > 1 && t->world->rank == 0) report_ranks(t);
     if (t->facts.failure) status = world_agree(t->world, status, err);
     *outcome = decision.outcome;
     if (status == STATUS_NO_MEMORY) allocator_report(t->network.allocator, &t->setup.full);

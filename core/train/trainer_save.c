@@ -176,17 +176,13 @@ static void gather_slices(struct trainer *t, enum buffer snapshot, const float *
     float *copy = network_at(net, snapshot, 0), *staging = network_at(net, BUFFER_STAGING, 0);
     size_t most = t->plan.bytes[BUFFER_STAGING] / sizeof *staging;
     for (int r = 1; r < world->size; r++) {
-        struct world_piece send[WORLD_RANKS_MAX] = {0}, receive[WORLD_RANKS_MAX] = {0};
         struct slice slice = plan_slice(&t->plan.input, r);
         for (size_t at = slice.begin, n; at < slice.end; at += n) {
             n = slice.end - at < most ? slice.end - at : most;
             const size_t bytes = n * sizeof *copy;
-            if (world->rank == r) {
+            if (world->rank == r)
                 net->backend->mem_download(staging, mine + (at - slice.begin), bytes, net->stream);
-                send[0] = (struct world_piece){staging, bytes};
-            }
-            if (world->rank == 0) receive[r] = (struct world_piece){copy + at, bytes};
-            world->exchange(world, send, receive);
+            world_send(world, r, 0, world->rank == 0 ? copy + at : staging, bytes);
         }
     }
 }

@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,10 +23,12 @@
 #include "core/base/file.h"
 #include "core/base/heap.h"
 
+enum { TRACE_BYTES_MAX = 1 << 30 }; /* of one rank, on its way to rank 0 */
+
 static bool trace_is_due(const struct trainer *t, int64_t step)
 {
     int64_t configured = t->setup.config->profile.trace_step;
-    return t->world->rank == 0 && (t->trace_ordered || (configured > 0 && configured == step));
+    return t->trace_ordered || (configured > 0 && configured == step);
 }
 
 /* ---- allocations ---- */
@@ -66,6 +69,7 @@ static enum status open_profiler(struct trainer *t, struct err *err)
                                        .warmup_steps = c->profile.warmup_steps,
                                        .marks = calls[0] * t->plan.input.micro_batches + calls[1],
                                        .rows = calls[0] + calls[1],
+                                       .world = t->world,
                                        .span = t->plan.input.packed ? t->span : 0};
     return profiler_open(&options, &t->profiler, err);
 }
@@ -95,8 +99,13 @@ static void begin_trace(struct trainer *t, int64_t step)
     t->tracing = true;
     *problem = (struct err){0};
     if (!t->profiler) open_profiler(t, problem);
-    if (!trace_open(step, t->device.name, &t->trace, problem))
-        t->setup.backend->activity_begin(t->setup.device, problem);
+    bool several = t->world->size > 1;
+    struct trace_origin origin = {.step = step,
+                                  .device = t->device.name,
+                                  .host = several ? t->world->hosts[t->world->rank] : NULL,
+                                  .rank = t->world->rank,
+                                  .at = several ? clock_monotonic() - t->common_time : 0};
+    if (!trace_open(&origin, &t->trace, problem)) t->setup.backend->activity_begin(t->setup.device, problem);
 }
 
 static void end_trace(struct trainer *t)
@@ -143,7 +152,8 @@ static void report_trace(struct trainer *t, const struct step_record *step)
         snprintf(result, sizeof result, "written to traces/%s%s%s", name, lacking ? "; " : "",
                  t->trace_problem.text);
     snprintf(text, sizeof text, "trace of step %" PRId64 ": %s", step->step, result);
-    struct event_record event = {step->step, step->wall_time, failed || lacking ? "warning" : "info", text};
+    struct event_record event = {step->step, step->wall_time, failed || lacking ? "warning" : "info", text,
+                                 false};
     t->setup.observer.event(t->setup.observer.context, &event);
     trainer_answer_trace(t, step->step, result);
     t->tracing = false;
@@ -166,7 +176,54 @@ static void watch_report(struct trainer *t, const struct step_record *step)
     if (!t->tracing) return;
     const struct span *span = count > 0 ? profiler_spans(t->profiler, &spans) : NULL;
     if (t->trace) trace_spans(t->trace, step_us, span, spans);
-    report_trace(t, step);
+    if (t->world->size > 1) {
+        t->traced = *step;
+        t->joins_traces = true;
+    } else {
+        report_trace(t, step);
+    }
+}
+
+/* Rank 0 gets the text of each other rank, one after the other. */
+static void gather_traces(struct trainer *t, uint64_t sizes[])
+{
+    const struct world *world = t->world;
+    struct world_piece send[WORLD_RANKS_MAX] = {0}, receive[WORLD_RANKS_MAX] = {0};
+    size_t most = 0, size = 0;
+    for (int r = 1; r < world->size; r++) most = sizes[r] > most ? sizes[r] : most;
+    char *text = world->rank ? NULL : malloc(most + 1);
+    bool room = text != NULL;
+    world_share(world, &room, sizeof room);
+    for (int r = 1; room && r < world->size; r++) {
+        send[0] = (struct world_piece){0};
+        receive[r] = (struct world_piece){text, world->rank ? 0 : sizes[r]};
+        if (world->rank == r && sizes[r])
+            send[0] = (struct world_piece){(void *)(uintptr_t)trace_text(t->trace, &size), sizes[r]};
+        world->exchange(world, send, receive);
+        receive[r].bytes = 0;
+        if (world->rank || !sizes[r]) continue;
+        text[sizes[r]] = '\0';
+        if (t->trace) trace_add(t->trace, text);
+    }
+    free(text);
+}
+
+void trainer_join_traces(struct trainer *t)
+{
+    uint64_t sizes[WORLD_RANKS_MAX] = {0};
+    size_t size = 0;
+    if (t->trace) trace_text(t->trace, &size);
+    sizes[t->world->rank] = size < TRACE_BYTES_MAX ? size : 0; /* a rank without a trace sends nothing */
+    world_gather(t->world, sizes, sizeof *sizes);
+    gather_traces(t, sizes);
+    t->joins_traces = false;
+    if (t->world->rank == 0) {
+        report_trace(t, &t->traced);
+        return;
+    }
+    if (t->trace) trace_close(t->trace, NULL, NULL);
+    t->trace = NULL;
+    t->tracing = t->trace_ordered = false;
 }
 
 /* ---- the steps ---- */
@@ -176,7 +233,7 @@ enum status trainer_open_steps(struct trainer *t, struct err *err)
     const struct config *c = t->setup.config;
     const struct backend *be = t->setup.backend;
     enum status status = open_watch(t, err);
-    if (!status) status = feed_open(&t->feed, &t->network, t->task, t->data, err);
+    if (!status) status = feed_open(&t->feed, &t->network, t->data, err);
     if (!status)
         status =
             replay_open(&t->replay, &t->network, &t->optimizer, c->train.graph, (float)c->train.dropout, err);
@@ -205,17 +262,17 @@ static uint64_t rows_of_step(const struct trainer *t)
 bool trainer_ends_epoch(const struct trainer *t)
 {
     uint64_t taken = rows_of_step(t), cursor = t->state.cursor;
-    uint64_t epoch = t->task->examples(t->data, TASK_TRAINING);
+    uint64_t epoch = task_examples(t->data, TASK_TRAINING);
     if (t->in_flight) cursor = t->flights[(trainer_queued(t) - 1) % PLAN_FLIGHTS].cursor;
     return cursor / epoch != (cursor - taken) / epoch;
 }
 
 /* Whether the next step waits for this one: by configuration, if a step is measured or traced alone, if both
- * are profiled (there is one set of marks), and if a skipped update ends the run or may end it, so that no
- * step follows the last. */
+ * are profiled (there is one set of marks), if a skipped update ends the run or may end it, so that no
+ * step follows the last, and with several ranks, which have to know the same when they decide. */
 static bool in_lockstep(const struct trainer *t)
 {
-    return !t->setup.config->train.async || t->state.skipped_in_a_row > 0 ||
+    return t->world->size > 1 || !t->setup.config->train.async || t->state.skipped_in_a_row > 0 ||
            t->health.limits.on_nan == ON_NAN_STOP || watch_waits(t, trainer_queued(t)) ||
            replay_measures(&t->replay);
 }
@@ -256,7 +313,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     uint64_t rows = rows_of_step(t);
     struct world_part part = world_divide(rows, t->world->rank, t->world->size);
     /* of the whole step, however many micro-batches and ranks; if no label counts, there is no gradient */
-    f->labels = t->task->labels(t->data, TASK_TRAINING, f->cursor, rows);
+    f->labels = task_labels(t->data, TASK_TRAINING, f->cursor, rows);
     if (f->labels <= 0) f->labels = 1;
     const struct plan_input *in = &t->plan.input;
     int64_t batch_bytes = 2 * plan_batch_parts(in) * (int64_t)sizeof(int32_t) * in->B *
@@ -295,7 +352,7 @@ static void report(struct trainer *t)
     t->state.updates = result->clip.updates;
     t->state.skipped_in_a_row = result->clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
     t->finite_steps += t->state.skipped_in_a_row == 0 && isfinite(record.loss);
-    record.epoch = (double)t->state.cursor / (double)t->task->examples(t->data, TASK_TRAINING);
+    record.epoch = (double)t->state.cursor / (double)task_examples(t->data, TASK_TRAINING);
     record.tokens = t->state.tokens;
     record.wall_time = clock_wall();
     record.step_ms = seconds * 1e3;

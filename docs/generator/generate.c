@@ -106,13 +106,18 @@ static void write_usage(struct writer *w, const struct command *command)
     writer_text(w, text);
 }
 
-/* Each word of a label is a key of its own: "?, F1". */
+/* Each word of a label is a key of its own, and the command follows: "?, F1, :help". */
 static void write_key_label(struct writer *w, const struct key *key)
 {
-    char label[80];
+    char label[120], name[COMMAND_NAME_MAX];
     const char *blank = strchr(key->label, ' ');
     int first = (int)strcspn(key->label, " ");
-    snprintf(label, sizeof label, "%.*s%s%s", first, key->label, blank ? ", " : "", blank ? blank + 1 : "");
+    if (key_is_mouse(key->code)) {
+        writer_item(w, key->label, key->help);
+        return;
+    }
+    snprintf(label, sizeof label, "%.*s%s%s%s:%s", first, key->label, blank ? ", " : "",
+             blank ? blank + 1 : "", *key->label ? ", " : "", command_name(key->action, name));
     writer_item(w, label, key->help);
 }
 
@@ -380,6 +385,7 @@ static void write_columns(struct writer *w)
 #define WORD(symbol, column, since, words, unknown, sql, help) write_column(w, #column, sql, csv ? "yes" : "no", help);
 #define HIDDEN(symbol, column, since, null, sql, help) write_column(w, #column, sql, "no", help);
 #define OWN(symbol, column, since, sql, help) write_column(w, #column, sql, "no", help);
+#define LOOSE(symbol, column, since, sql, help) write_column(w, #column, sql, "yes", help);
 #include "runs/columns.def"
     /* clang-format on */
 }

@@ -4,8 +4,8 @@
     tmux capture-pane -e -p | docs/images/ansi_to_svg.py dark > run-dark.svg
 
 Braille, blocks and lines are drawn as shapes, so that charts look the same whatever fonts the reader has; everything else
-is text, stretched to its cells. `light` has a white background, on which pale colours are darkened until they can be read,
-as terminals do that enforce a minimum contrast. Only what the workbench uses is understood: 256 colours, bold, reverse.
+is text, stretched to its cells. Colours are those of xterm's palette, on a dark or on a white background. Only what the
+workbench uses is understood: 256 colours, bold, reverse.
 """
 import re
 import sys
@@ -30,21 +30,8 @@ def xterm(index):
     return CUBE[index // 36], CUBE[index // 6 % 6], CUBE[index % 6]
 
 
-def luminance(rgb):
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def colour(index, theme):
-    if index is None:
-        return THEMES[theme][1]
-    rgb = xterm(index)
-    if theme == "light":
-        if index >= 232:  # greys are meant to stand back: turn them round
-            rgb = tuple(min(255 - v + 20, 190) for v in rgb)
-        while index < 232 and 1.05 / (luminance(rgb) + 0.05) < 4.5:
-            rgb = tuple(int(v * 0.95) for v in rgb)
-    return "#%02x%02x%02x" % rgb
+    return THEMES[theme][1] if index is None else "#%02x%02x%02x" % xterm(index)
 
 
 def cells(text):

@@ -207,13 +207,18 @@ struct activity {
     struct occupancy occupancy;
 };
 
-/* The parameters of a slot, from its operands in operations.def: two macros that call each other walk the
- * list of operands. */
+/* The parameters of a slot, from its operands in operations.def, and the same as arguments of a call: two
+ * macros that call each other walk the list of operands. */
 #define PARAMETERS(operands)         OPERANDS_END(PARAMETER_A operands)
 #define OPERANDS_END(...)            OPERANDS_ENDED(__VA_ARGS__)
 #define OPERANDS_ENDED(...)          __VA_ARGS__##_END
 #define PARAMETER_A(kind, name, ...) PARAMETER_##kind(name##_, __VA_ARGS__) PARAMETER_B
 #define PARAMETER_B(kind, name, ...) PARAMETER_##kind(name##_, __VA_ARGS__) PARAMETER_A
+#define ARGUMENTS(operands)          OPERANDS_END(ARGUMENT_A operands)
+#define ARGUMENT_A(kind, name, ...)  name##_, ARGUMENT_B
+#define ARGUMENT_B(kind, name, ...)  name##_, ARGUMENT_A
+#define ARGUMENT_A_END
+#define ARGUMENT_B_END
 #define PARAMETER_A_END
 #define PARAMETER_B_END
 #define PARAMETER_READ(name, type, ...)    const type *name,
@@ -240,6 +245,11 @@ struct backend {
      * memory; the rest is left to the end of the process. */
     void (*device_close)(struct device *device);
     void (*device_describe)(struct device *device, struct device_info *out);
+    /* From now on the collectives exchange with the devices of the world's other ranks, which all call this
+     * together; the world outlives the device. All succeed or all fail. STATUS_NOT_FOUND: a library is
+     * missing. After success a failure of one of its streams ends all ranks (world_also_watch), which would
+     * wait for it. A CPU needs no preparation. */
+    enum status (*device_join)(struct device *device, const struct world *world, struct err *err);
     enum status (*mem_alloc)(struct device *device, size_t bytes, void **out,
                              struct err *err); /* 256-aligned */
     void (*mem_free)(struct device *device, void *memory);
@@ -337,7 +347,7 @@ struct backend {
 /* All function slots except operations: SLOT(name) for each, in order. */
 /* clang-format off */
 #define BACKEND_SLOTS(SLOT)                                                                               \
-    SLOT(device_open) SLOT(device_close) SLOT(device_describe)                                            \
+    SLOT(device_open) SLOT(device_close) SLOT(device_describe) SLOT(device_join)                          \
     SLOT(mem_alloc) SLOT(mem_free)                                                                        \
     SLOT(pool_alloc) SLOT(pool_free) SLOT(pool_reserved) SLOT(pool_trim) SLOT(pool_unit)                  \
     SLOT(host_alloc) SLOT(host_free) SLOT(allocations)                                                    \

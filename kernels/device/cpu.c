@@ -5,6 +5,8 @@
 #include <cblas.h>
 #include <errno.h>
 #include <omp.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,10 @@
 #include "core/base/text.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/device/worker.h"
+
+#ifdef KERNELS_BESIDE_BF16
+extern const struct backend cpu_table_bf16;
+#endif
 
 #if defined(__AVX512F__)
 #define ISA_LABEL "AVX-512"
@@ -27,6 +33,17 @@
 #else
 #define ISA_LABEL "generic"
 #endif
+
+/* Whether the processor multiplies in bf16. The operations for it are compiled for processors that do. */
+static bool has_bf16(void)
+{
+#ifdef KERNELS_BESIDE_BF16
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
 
 static enum status device_open(int index, int threads, struct device **out, struct err *err)
 {
@@ -190,14 +207,38 @@ static size_t pool_unit(struct device *device)
     return 1;
 }
 
+/* A thread of a product in bf16 keeps up to 1.1 MiB of it on its stack (kernels/bf16_product.c). */
+static bool stacks_hold_bf16(const struct device *device)
+{
+    bool enough = true;
+#pragma omp parallel num_threads(device->threads) reduction(&& : enough)
+    {
+        pthread_attr_t attributes;
+        size_t bytes = 0;
+        if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+            pthread_attr_getstacksize(&attributes, &bytes);
+            pthread_attr_destroy(&attributes);
+        }
+        enough = bytes >= (size_t)3 << 19;
+    }
+    return enough;
+}
+
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
-    if (precision != PRECISION_FP32)
-        return err_set(err, STATUS_USAGE, "cpu: computes in fp32, not in %s", precision_name(precision));
+    if (precision != PRECISION_FP32 && !(precision == PRECISION_BF16 && has_bf16()))
+        return err_set(err, STATUS_USAGE, "cpu: computes in fp32%s, not in %s%s",
+                       has_bf16() ? " and bf16" : "", precision_name(precision),
+                       precision == PRECISION_BF16 ? ", which needs AVX512-BF16" : "");
+    if (precision == PRECISION_BF16 && !stacks_hold_bf16(device))
+        return err_set(
+            err, STATUS_USAGE,
+            "cpu: bf16 needs 1.5 MiB of stack for each thread (raise `ulimit -s` and OMP_STACKSIZE, "
+            "or unset it; fp32 needs less)");
     struct stream *stream = malloc(sizeof *stream);
     if (stream == NULL) return err_no_memory(err, "a stream's handle");
-    *stream = (struct stream){.threads = device->threads};
+    *stream = (struct stream){.threads = device->threads, .precision = precision};
     *out = stream;
     return STATUS_OK;
 }
@@ -313,6 +354,7 @@ NOTHING(range_pop, void)
 NOTHING(gemm_lend, struct stream *stream, void *workspace, size_t bytes)
 
 #define SUCCESS(slot, ...) static enum status slot(__VA_ARGS__) { return STATUS_OK; }
+SUCCESS(device_join, struct device *device, const struct world *world, struct err *err)
 SUCCESS(stream_check, struct stream *stream, struct err *err)
 SUCCESS(activity_begin, struct device *device, struct err *err)
 SUCCESS(activity_end, struct device *device, void (*each)(void *context, const struct activity *activity),
@@ -326,11 +368,28 @@ FREES(event_close, event)
 FREES(graph_close, graph)
 /* clang-format on */
 
+/* ---- the table ---- */
+
 extern const struct backend cpu_table;
+
+#ifdef KERNELS_BESIDE_BF16 /* streams in bf16 have their operations from another table */
+#define SLOT_OF(name) name##_in_either
+#define OPERATION(name, label, operands_, flops)                                                             \
+    static void name##_in_either(PARAMETERS(operands_) struct stream *stream)                                \
+    {                                                                                                        \
+        if (stream->precision == PRECISION_BF16)                                                             \
+            cpu_table_bf16.name(ARGUMENTS(operands_) stream);                                                \
+        else                                                                                                 \
+            name(ARGUMENTS(operands_) stream);                                                               \
+    }
+#include "kernels/operations.def"
+#else
+#define SLOT_OF(name) name
+#endif
 
 const struct backend cpu_table = {.name = "cpu",
 #define SLOT(name) .name = name,
                                   BACKEND_SLOTS(SLOT)
-#define OPERATION(name, ...) .name = name,
+#define OPERATION(name, ...) .name = SLOT_OF(name),
 #include "kernels/operations.def"
 };

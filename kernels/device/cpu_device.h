@@ -24,6 +24,7 @@ struct worker;
  * stream_beside are carried out later, by its thread. */
 struct stream {
     int threads;
+    enum precision precision;
     struct worker *worker; /* NULL: none */
 };
 

@@ -139,6 +139,7 @@ static enum status find_device(int *index, struct cuda_device_report *out, struc
 void device_close(struct device *device)
 {
     if (device == NULL) return;
+    peers_close(device);
     gemm_cache_close(device);
     if (device->blas != NULL && !device->lost) cublasLtDestroy(device->blas);
     free(device);
@@ -248,6 +249,7 @@ void stream_decline(struct stream *stream, const char *at, const char *why, bool
     stream->fault_at = at;
     stream->full = full;
     snprintf(stream->fault, sizeof stream->fault, "%s", why);
+    peers_failed(stream->device, at, why);
 }
 
 void stream_fault(struct stream *stream, const char *at, const char *why)
@@ -306,6 +308,7 @@ void stream_forget(struct stream *stream)
     stream->full = false;
     stream->device->lost = false;
     stream->device->why[0] = '\0';
+    peers_forget(stream->device);
 }
 
 enum status stream_wait(struct stream *stream, struct err *err)
@@ -317,6 +320,7 @@ enum status stream_wait(struct stream *stream, struct err *err)
 enum status stream_check(struct stream *stream, struct err *err)
 {
     if (stream_usable(stream)) return STATUS_OK;
+    peers_await_end(stream->device);
     return err_set(err, stream->full ? STATUS_NO_MEMORY : STATUS_DEVICE, "cuda: %s failed: %s",
                    stream->fault_at, stream->fault);
 }
@@ -340,4 +344,5 @@ const struct cuda_plugin cuda_plugin = {
     .inspect_device = inspect_device,
     .find_device = find_device,
     .find_cupti = activity_find,
+    .find_nccl = peers_find,
 };

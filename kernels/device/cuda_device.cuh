@@ -25,6 +25,7 @@ extern "C" {
 }
 
 struct gemm_cache; /* gemm.cu */
+struct peers;      /* cuda_peers.cu */
 
 struct device {
     int index;
@@ -33,6 +34,7 @@ struct device {
     cublasLtHandle_t blas;
     struct gemm_cache *gemm; /* prepared matrix products, for all streams; one thread at a time */
     cudaMemPool_t pool;
+    struct peers *peers; /* the devices of other ranks; NULL: it has not joined a world */
     int64_t allocations; /* so far, by all threads: see allocations() */
     bool lost;           /* has failed permanently: no call may touch it */
     char why[160];       /* CUDA's first error; "": unknown */
@@ -59,6 +61,7 @@ BACKEND_SLOTS(SLOT)
 #include "kernels/operations.def"
 
 enum status activity_find(struct err *err); /* cuda_plugin's find_cupti */
+enum status peers_find(struct err *err);    /* its find_nccl */
 enum status pool_open(struct device *device, struct err *err);
 /* Fills err for a failed call of CUDA; the device is lost, unless it only had no memory. */
 enum status device_refused(struct device *device, const char *what, cudaError_t error, struct err *err);
@@ -90,6 +93,21 @@ static inline void stream_called(struct stream *stream, const char *at, cudaErro
 {
     if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
 }
+
+/* What is exchanged with other ranks' devices between _begin and _end is one piece of the stream's work. All
+ * ranks make the same exchanges in the same order. Without effect before device_join. `type`: of
+ * kernels/device/nccl.h. */
+void peers_begin(struct stream *stream);
+void peers_end(struct stream *stream);
+/* `sums`: on rank `owner`, x (n) becomes Σ of all ranks' x; elsewhere it stays. Else x everywhere becomes that
+ * of rank `owner`. */
+void peers_exchange(void *x, size_t n, int type, bool sums, int owner, struct stream *stream);
+void peers_close(struct device *device);
+/* A stream has failed. The others would wait for this rank, so the watching thread ends all ranks, and
+ * _await_end does not return; unless that failure is forgotten at once. */
+void peers_failed(struct device *device, const char *at, const char *why);
+void peers_forget(struct device *device);
+void peers_await_end(const struct device *device);
 
 enum status gemm_cache_open(struct device *device, struct err *err);
 void gemm_cache_close(struct device *device);

@@ -35,6 +35,8 @@ struct cuda_plugin {
     /* STATUS_NOT_FOUND: without CUPTI, the trace of a step has operations, but no kernels and copies. Loads
      * the library. */
     enum status (*find_cupti)(struct err *err);
+    /* STATUS_NOT_FOUND: without NCCL several ranks cannot train on GPUs. Loads the library. */
+    enum status (*find_nccl)(struct err *err);
 };
 
 /* Opens the plugin; it stays open until the process ends. STATUS_NOT_FOUND: there is none. */

@@ -75,12 +75,6 @@ static int64_t capped(wide flops)
     const wide name = (wide)name##_;                                                                         \
     call.counts[call.count_count++] = (int64_t)name;
 
-#define ARGUMENTS(operands)         OPERANDS_END(ARGUMENT_A operands)
-#define ARGUMENT_A(kind, name, ...) name##_, ARGUMENT_B
-#define ARGUMENT_B(kind, name, ...) name##_, ARGUMENT_A
-#define ARGUMENT_A_END
-#define ARGUMENT_B_END
-
 #define OPERATION(slot, name, operands_, work)                                                               \
     static void slot(PARAMETERS(operands_) struct stream *stream)                                            \
     {                                                                                                        \

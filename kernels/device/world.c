@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,6 +62,8 @@ static enum status open_plugin(const struct mpi_plugin **out, struct err *err)
 struct opened {
     struct world world; /* first: callers have its address */
     const struct mpi_plugin *plugin;
+    struct world_watched watched;
+    bool watches;
 };
 
 enum status world_open(const struct world **out, struct err *err)
@@ -79,6 +82,8 @@ enum status world_open(const struct world **out, struct err *err)
         free(opened);
         return err_set(err, STATUS_FAILED, "MPI: %s", failure);
     }
+    pthread_mutex_init(&opened->watched.lock, NULL);
+    opened->world.watched = &opened->watched;
     *out = &opened->world;
     if (launched && opened->world.size != launched)
         return err_set(
@@ -91,9 +96,20 @@ enum status world_open(const struct world **out, struct err *err)
 
 void world_watch(const struct world *world, double seconds, world_lost *lost, void *context)
 {
-    if (world->size == 1) return;
     struct opened *opened = (struct opened *)world;
+    if (world->size == 1 || opened->watches) return;
+    opened->watches = true;
     opened->plugin->watch(&opened->world, seconds, lost, context);
+}
+
+void world_also_watch(const struct world *world, world_failure *failure, void *context)
+{
+    struct world_watched *w = world->watched;
+    if (!w) return;
+    pthread_mutex_lock(&w->lock);
+    w->failure = failure;
+    w->context = context;
+    pthread_mutex_unlock(&w->lock);
 }
 
 void world_close(const struct world *world)
@@ -124,6 +140,14 @@ static void share_from(const struct world *world, int root, void *memory, size_t
         send[r] = (struct world_piece){memory, world->rank == root ? bytes : 0};
         receive[r] = (struct world_piece){memory, r == root ? bytes : 0};
     }
+    world->exchange(world, send, receive);
+}
+
+void world_send(const struct world *world, int from, int to, void *memory, size_t bytes)
+{
+    struct world_piece send[WORLD_RANKS_MAX] = {0}, receive[WORLD_RANKS_MAX] = {0}, piece = {memory, bytes};
+    if (world->rank == from) send[to] = piece;
+    if (world->rank == to) receive[from] = piece;
     world->exchange(world, send, receive);
 }
 

@@ -3,7 +3,8 @@
  *
  * All ranks call the functions below in the same order, with the same sizes; a call returns when this rank's
  * part is done. Nothing is allocated after world_open. Sums are added in the order of ranks, so that all
- * ranks get the same bits, from run to run. Sums over device memory are operations (kernels/operations.def).
+ * ranks get the same bits, from run to run. Sums over device memory are operations (kernels/operations.def),
+ * which do not use these functions on GPUs.
  *
  * A world of several ranks is opened by the plugin anneal_mpi.so, so the program itself links no MPI: it is
  * $ANNEAL_MPI_PLUGIN (a file), else anneal_mpi.so in the executable's folder, else in ../lib/anneal of that
@@ -11,6 +12,7 @@
 #ifndef ANNEAL_KERNELS_DEVICE_WORLD_H
 #define ANNEAL_KERNELS_DEVICE_WORLD_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +31,15 @@ struct world_meter {
     uint64_t waited; /* nanoseconds until the others' parts were there and its own were gone */
 };
 
+/* NULL, or why this rank cannot go on; the sentence stays valid. */
+typedef const char *world_failure(void *context);
+
+struct world_watched {
+    pthread_mutex_t lock;
+    world_failure *failure; /* NULL: nothing */
+    void *context;
+};
+
 struct world {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this host */
@@ -41,8 +52,9 @@ struct world {
     const struct world *beside; /* the same ranks, for another thread: what it exchanges does not mix with the
                                  * rest, and it leaves the core to others while it waits. NULL: one
                                  * rank, or an MPI that only one thread may use */
-    struct world_meter *meter;  /* of this world alone, without what is beside it; NULL in a world of one */
-    void *context;              /* of the plugin */
+    struct world_watched *watched; /* see world_also_watch; NULL: nothing is watched */
+    struct world_meter *meter; /* of this world alone, without what is beside it; NULL in a world of one */
+    void *context;             /* of the plugin */
 };
 
 const struct world *world_of_one(void);
@@ -58,9 +70,20 @@ void world_close(const struct world *world); /* NULL is harmless */
 
 /* From now on this rank watches another one, and is watched. If a rank dies, or gives no sign of life for so
  * many seconds, one of the others calls `lost`, in a thread of its own and with a sentence that names rank
- * and host; then the processes of all ranks end. All ranks call it, once. */
+ * and host; then the processes of all ranks end. All ranks call it; again it has no effect. */
 typedef void world_lost(void *context, const char *sentence);
 void world_watch(const struct world *world, double seconds, world_lost *lost, void *context);
+
+/* Watches something of this rank, too: asks about ten times a second, in the watching thread. Once there is a
+ * failure all ranks end, as if this one were lost. One at a time; failure NULL ends it, and then nobody asks
+ * any more. */
+void world_also_watch(const struct world *world, world_failure *failure, void *context);
+
+/* For exchanges outside of MPI. */
+static inline void world_count_sent(const struct world *world, uint64_t bytes)
+{
+    if (world->meter) __atomic_fetch_add(&world->meter->sent, bytes, __ATOMIC_RELAXED);
+}
 
 /* Bytes that this rank has sent, with those of the other thread, and seconds that this thread has waited in
  * exchanges; 0 in a world of one. */
@@ -78,6 +101,9 @@ static inline struct world_part world_divide(uint64_t total, int rank, int size)
     struct world_part part = {first, total / n * (r + 1) + total % n * (r + 1) / n - first};
     return part;
 }
+
+/* Rank `to`, which is another one, gets the bytes (below 2 GiB) of rank `from`. */
+void world_send(const struct world *world, int from, int to, void *memory, size_t bytes);
 
 /* Every rank gets the bytes of rank 0. */
 void world_share(const struct world *world, void *memory, size_t bytes);

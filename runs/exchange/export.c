@@ -166,6 +166,15 @@ static bool is_metric(enum store_table table, const struct column_info *column)
            (table == TABLE_STEPS || strcmp(column->name, "tokens") != 0);
 }
 
+/* Whether `name` is among the words of `names`. */
+static bool is_chosen(const char *names, const char *name)
+{
+    size_t n = strlen(name);
+    for (; names && *names; names += strcspn(names, ","), names += *names == ',')
+        if (strcspn(names, ",") == n && strncmp(names, name, n) == 0) return true;
+    return !names;
+}
+
 /* The metrics that the run may have: columns, then measures by name. */
 static enum status list_metrics(struct store *store, const char *run_id, struct metric_choice choice,
                                 struct arena *arena, struct metric_list *out, struct err *err)
@@ -240,9 +249,9 @@ static enum status write_metric(struct store *store, sqlite3_stmt *select, const
     return status;
 }
 
-/* Writes all metrics of a run to the long table. */
+/* Writes the metrics of a run to the long table; *any becomes true if there is a value. */
 static enum status write_long(struct store *store, const char *run_id, struct metric_choice choice,
-                              struct csv_out *csv, struct err *err)
+                              struct csv_out *csv, bool *any, struct err *err)
 {
     struct arena arena = {0};
     struct metric_list metrics = {0};
@@ -251,9 +260,11 @@ static enum status write_long(struct store *store, const char *run_id, struct me
     if (!status) status = list_metrics(store, run_id, choice, &arena, &metrics, err);
     for (size_t m = 0; !status && !csv->error && m < metrics.count; m++) {
         sqlite3_stmt *select;
-        bool row;
+        bool row = false;
+        if (!is_chosen(choice.names, metrics.of[m].name)) continue;
         status = select_metric(store, run_id, &metrics.of[m], &select, &row, err);
         if (!status && row) status = write_metric(store, select, &metrics.of[m], run_id, csv, err);
+        *any = *any || row;
     }
     arena_release(&arena);
     return status;
@@ -267,12 +278,41 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
     struct csv_out csv = {.file = file.stream};
+    bool any = false;
     write_header(&csv, header, 5);
     status = store_read_begin(store, err);
     for (size_t i = 0; !status && i < run_count; i++)
-        status = write_long(store, run_ids[i], choice, &csv, err);
+        status = write_long(store, run_ids[i], choice, &csv, &any, err);
     store_read_end(store);
+    if (!status && choice.names && !any)
+        status = err_set(err, STATUS_NOT_FOUND, "%.80s: no value is recorded under this name", choice.names);
     return file_out_close(&file, status, csv.error, err);
+}
+
+enum status export_curves(const struct export_curve *curves, size_t count, const char *path, struct err *err)
+{
+    static const char *const header[] = {"curve", "first_step", "last_step", "mean",
+                                         "min",   "max",        "last",      "smoothed"};
+    struct file_out file;
+    enum status status = file_out_open(&file, path, err);
+    if (status) return status;
+    struct csv_out csv = {.file = file.stream};
+    write_header(&csv, header, 8);
+    for (size_t c = 0; c < count; c++)
+        for (size_t i = 0; i < curves[c].count && !csv.error; i++) {
+            const struct series_point *point = &curves[c].points[i];
+            const double values[] = {point->mean, point->min, point->max, point->last};
+            csv_text(&csv, curves[c].name);
+            csv_int(&csv, point->first_step);
+            csv_int(&csv, point->last_step);
+            for (int v = 0; v < 4; v++) csv_double(&csv, values[v]);
+            if (curves[c].smooth)
+                csv_double(&csv, curves[c].smooth[i]);
+            else
+                csv_text(&csv, NULL);
+            csv_end_record(&csv);
+        }
+    return file_out_close(&file, STATUS_OK, csv.error, err);
 }
 
 /* A name must not lead out of the folder, nor change a terminal that shows it. */

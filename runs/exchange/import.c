@@ -2,6 +2,7 @@
  * their rows. */
 #include "runs/exchange/import.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -11,18 +12,36 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/exchange/import_stage.h"
+#include "runs/exchange/record_file.h"
 #include "runs/journal.h"
 #include "runs/run.h"
 #include "runs/table.h"
 
-/* Skips a byte order mark. Returns whether the first line is one of llm.c's log: "s:0 …". */
+/* Skips a byte order mark. Returns whether the first line is one of llm.c's log, "s:0 …"; leaves the stream
+ * at its beginning. */
 static bool is_llmc(FILE *file)
 {
     int c = getc(file);
     if (c == 0xEF && (c = getc(file)) == 0xBB && (c = getc(file)) == 0xBF) c = getc(file);
     if (c != EOF) ungetc(c, file);
-    return c == 's';
+    long begin = ftell(file);
+    char word[4] = "";
+    bool llmc = fgets(word, sizeof word, file) && strncmp(word, "s:", 2) == 0 &&
+                ((word[2] >= '0' && word[2] <= '9') || word[2] == '-');
+    return fseek(file, begin, SEEK_SET) == 0 && llmc;
+}
+
+static enum status read_records(struct import *import, struct record_file *file)
+{
+    enum status status =
+        file->form == RECORDS_WANDB ? import_read_wandb(import, file) : import_read_events(import, file);
+    if (!status && file->cut)
+        snprintf(import->remark, sizeof import->remark,
+                 "%.120s: ends within a record, which was left out (its program was killed, or still writes)",
+                 file->path);
+    return status;
 }
 
 static enum status read_file(struct import *import, const char *path)
@@ -30,14 +49,16 @@ static enum status read_file(struct import *import, const char *path)
     struct err *err = import->err;
     import->path = path;
     import->line = 1;
-    if (file_is_folder(path))
-        return err_set(err, STATUS_USAGE, "%s: is a folder (name the files in it: %s%s*.csv)", path, path,
-                       path[strlen(path) - 1] == '/' ? "" : "/");
+    struct record_file records;
+    enum status status = record_file_open(&records, path, err);
+    if (!status && records.form != RECORDS_NONE) status = read_records(import, &records);
+    bool done = status || records.form != RECORDS_NONE;
+    record_file_close(&records);
+    if (done) return status;
     FILE *file = fopen(path, "re");
     if (!file)
         return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot open: %s", path,
                        strerror(errno));
-    enum status status;
     if (is_llmc(file)) {
         status = import_set_kind(import, IMPORT_LLMC);
         if (!status) status = import_read_llmc(import, file);
@@ -48,12 +69,39 @@ static enum status read_file(struct import *import, const char *path)
     return status;
 }
 
+/* Names that other programs give to what they log. */
+static int is_log(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, "events.out.tfevents.", 20) == 0 || text_ends_with(entry->d_name, ".wandb");
+}
+
+/* Reads a file, or in a folder those that TensorBoard or wandb has written, the oldest first. */
+static enum status read_path(struct import *import, const char *path)
+{
+    char file[PATH_MAX];
+    struct dirent **logs = NULL;
+    if (!file_is_folder(path)) return read_file(import, path);
+    int count = scandir(path, &logs, is_log, versionsort);
+    enum status status = STATUS_OK;
+    for (int i = 0; i < count; i++) {
+        if (!status)
+            status = file_format_path(file, sizeof file, import->err, "%s/%s", path, logs[i]->d_name);
+        if (!status) status = read_file(import, file);
+        free(logs[i]);
+    }
+    free(logs);
+    import->path = path;
+    if (count > 0) return status;
+    return err_set(import->err, STATUS_USAGE, "%s: is a folder (name the files in it: %s%s*.csv)", path, path,
+                   path[strlen(path) - 1] == '/' ? "" : "/");
+}
+
 /* Names a run after the file's folder if no file names it: "logs/main.log" gives "logs". */
 static void name_after(const char *path, char *buf, size_t size)
 {
     char whole[PATH_MAX];
     if (!realpath(path, whole)) snprintf(whole, sizeof whole, "%s", path);
-    snprintf(buf, size, "%s", basename(dirname(whole)));
+    snprintf(buf, size, "%s", basename(file_is_folder(whole) ? whole : dirname(whole)));
 }
 
 /* ---- from the rows to a run: the values that a trainer would have stored are computed from them ---- */
@@ -61,25 +109,109 @@ static void name_after(const char *path, char *buf, size_t size)
 /* The last second of the year 9999: a larger number is not a time. */
 #define TIME_MAX 253402300799.0
 
+enum { ROWS_AT_ONCE = 1000, STEPS_AT_ONCE = 20000 };
+
 /* Copies the staged rows of a table to the run. */
-static enum status copy_table(struct import *import, enum store_table which, const char *id)
+static enum status copy_table(struct import *import, enum store_table which)
 {
-    const struct table_info *table = &store_tables[which];
-    char sql[300];
-    snprintf(sql, sizeof sql, "update temp.stage_%s set run_id = ?1", table->name);
-    enum status status = store_do(import->store, import->err, sql, "s", id);
-    snprintf(sql, sizeof sql, "insert into main.%s select * from temp.stage_%s order by %s", table->name,
-             table->name, table->keyed ? table->order : "rowid");
-    return status ? status : store_do(import->store, import->err, sql, "");
+    const char *table = store_tables[which].name;
+    char sql[300], last[100];
+    int64_t end;
+    snprintf(last, sizeof last, "select max(rowid) from temp.stage_%s", table);
+    enum status status = store_number(import->store, &end, 0, import->err, last, "");
+    snprintf(
+        sql, sizeof sql,
+        "insert into main.%s select * from temp.stage_%s where rowid > ?1 and rowid <= ?2 order by rowid",
+        table, table);
+    for (int64_t from = 0; !status && from < end; from += ROWS_AT_ONCE) {
+        if (from) status = import_next_turn(&import->turns);
+        if (!status) status = store_do(import->store, import->err, sql, "ii", from, from + ROWS_AT_ONCE);
+    }
+    return status;
 }
 
-/* Makes one row per segment that any table names. In a run without steps a segment begins with its first
- * evaluation, so that the evaluations are shown. */
+/* Writes the run's id into the staged rows, which needs no lock. */
+static enum status name_staged(struct import *import, const char *id)
+{
+    char sql[100];
+    enum status status = STATUS_OK;
+    for (int t = 0; !status && t < TABLE_COUNT; t++) {
+        snprintf(sql, sizeof sql, "update temp.stage_%s set run_id = ?1", store_tables[t].name);
+        if (import->staged[t] && t != TABLE_RUNS) status = store_do(import->store, import->err, sql, "s", id);
+    }
+    return status;
+}
+
+/* Summarises the steps, some buckets at a time. */
+static enum status make_rollups(struct import *import, const char *id)
+{
+    const int64_t bucket = rollup_level[ROLLUP_LEVELS - 1];
+    struct rollup rollup;
+    enum status status = STATUS_OK;
+    for (int64_t end = 0, next; !status && end < INT64_MAX; end = next) {
+        next = INT64_MAX;
+        status = store_number(import->store, &next, INT64_MAX, import->err,
+                              "select step from steps where run_id = ?1 and step >= ?2 order by step limit 1"
+                              " offset ?3",
+                              "sii", id, end, (int64_t)STEPS_AT_ONCE);
+        if (next < INT64_MAX) next = next / bucket * bucket;
+        if (next <= end) next = end + bucket; /* steps that several segments repeat */
+        if (!status && end) status = import_next_turn(&import->turns);
+        if (!status) status = rollup_begin(&rollup, import->store, id, next, import->err);
+    }
+    return status;
+}
+
+/* The length of a key's section, all before its last dot: those of param_group.NAME have a dot, keys have
+ * none. */
+static size_t section_length(const struct run_param *param)
+{
+    return (size_t)(strrchr(param->name, '.') - param->name);
+}
+
+/* By section, then by name. */
+static int compare_params(const void *a, const void *b)
+{
+    const struct run_param *x = a, *y = b;
+    size_t n = section_length(x), m = section_length(y);
+    int order = memcmp(x->name, y->name, n < m ? n : m);
+    return order ? order : n != m ? (n < m ? -1 : 1) : strcmp(x->name + n, y->name + n);
+}
+
+/* Makes the INI text of the configuration from its keys. */
+static enum status restore_config(struct import *import, const char *id)
+{
+    struct arena arena = {0};
+    struct run_param *params;
+    size_t count, size, last = 0;
+    char *text = NULL;
+    enum status status = run_params_list(import->store, id, &arena, &params, &count, import->err);
+    FILE *out = status ? NULL : open_memstream(&text, &size);
+    if (out && count) qsort(params, count, sizeof *params, compare_params);
+    for (size_t i = 0; out && i < count; i++) {
+        const char *name = params[i].name;
+        size_t n = section_length(&params[i]);
+        if (n != last || memcmp(name, params[i - 1].name, n) != 0)
+            fprintf(out, "%s[%.*s]\n", i ? "\n" : "", (int)n, name);
+        fprintf(out, "%s = %s\n", name + n + 1, params[i].value);
+        last = n;
+    }
+    if (!status && (!out || fclose(out) != 0)) status = err_no_memory(import->err, "a configuration");
+    if (!status)
+        status =
+            store_do(import->store, import->err, "update runs set config = ?2 where id = ?1", "ss", id, text);
+    free(text);
+    arena_release(&arena);
+    return status;
+}
+
+/* Makes one row per segment that any table names, unless a table of segments was imported. In a run without
+ * steps a segment begins with its first evaluation, so that the evaluations are shown. */
 static enum status make_segments(struct import *import, const char *id, double now)
 {
     return store_do(
         import->store, import->err,
-        "insert into segments(run_id, segment, first_step, started_at, ended_at, status)"
+        "insert or ignore into segments(run_id, segment, first_step, started_at, ended_at, status)"
         " select ?1, segment, case when (select max(step) from steps where run_id = ?1) is null"
         "  then max(0, min(eval) - 1) else min(step) end,"
         "  ifnull(min(began), ?2), ifnull(max(ended), ?2), 'finished' from"
@@ -120,24 +252,45 @@ static enum status update_row(struct import *import, const char *id, const char 
 
 static enum status fill_run(struct import *import, const char *id, const char *message, double now)
 {
-    struct rollup rollup;
     enum status status = STATUS_OK;
     for (int t = 0; !status && t < TABLE_COUNT; t++)
-        if (import->staged[t] && t != TABLE_RUNS) status = copy_table(import, (enum store_table)t, id);
+        if (import->staged[t] && t != TABLE_RUNS) status = copy_table(import, (enum store_table)t);
+    if (!status && import->staged[TABLE_PARAMS]) status = restore_config(import, id);
+    if (!status)
+        status = store_do(
+            import->store, import->err,
+            "update runs set note = ifnull((select note from temp.stage_runs), '') where id = ?1", "s", id);
     if (!status) status = make_segments(import, id, now);
-    if (!status) status = rollup_begin(&rollup, import->store, id, INT64_MAX, import->err);
+    if (!status) status = make_rollups(import, id);
+    if (!status) status = import_next_turn(&import->turns);
     return status ? status : update_row(import, id, message, now);
 }
 
-/* Whether this is YYYYMMDD-HHMMSS-name with a name that run_create would not change. */
-static bool is_id(const char *text)
+/* Names the run by its staged row or else by `fallback`: with -2, -3, … where a run has the name, as commands
+ * would then find the import by it. */
+static enum status choose_name(struct import *import, const char *fallback, struct import_outcome *made)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    for (int i = 0; i < 16; i++)
-        if (i == 8 || i == 15 ? text[i] != '-' : text[i] < '0' || text[i] > '9') return false;
-    size_t n = strlen(text + 16);
-    return n > 0 && n < RUN_NAME_MAX - 8 && text[16] != '.' && text[16] != '-' &&
-           strspn(text + 16, plain) == n && strcmp(text + 16, "latest") != 0;
+    char stem[RUN_NAME_CLEAN_MAX];
+    sqlite3_stmt *select;
+    bool row;
+    int64_t others = 1;
+    enum status status =
+        store_query(import->store, &select, import->err, "select name from temp.stage_runs", "");
+    if (!status) status = store_step(import->store, select, &row, import->err);
+    if (status) return status;
+    const char *recorded = row ? (const char *)sqlite3_column_text(select, 0) : NULL;
+    run_name_clean(recorded ? recorded : fallback, stem, sizeof stem);
+    sqlite3_reset(select);
+    strcpy(made->name, stem);
+    for (int n = 2; !status && others; n++) {
+        status = store_number(import->store, &others, 0, import->err,
+                              "select count(*) from runs where name = ?1", "s", made->name);
+        if (status || !others) break;
+        strcpy(made->wanted, stem);
+        snprintf(made->name, sizeof made->name, "%.*s-%d", (int)utf8_cut(stem, RUN_NAME_CLEAN_MAX - 12), stem,
+                 n);
+    }
+    return status;
 }
 
 /* Describes the staged rows: the numbers of rows, the recorded start of the history (*start is unchanged if
@@ -151,9 +304,11 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
         "select (select count(*) from temp.stage_steps), (select count(*) from temp.stage_evals),"
         " coalesce((select t from (select wall_time - ifnull(step_ms, 0) / 1e3 as t from temp.stage_steps"
         "   where wall_time is not null order by segment, step limit 1) where t between 0 and ?1),"
-        "  (select min(wall_time) as t from temp.stage_evals having t between 0 and ?1)),"
-        " name, device, precision, parameters,"
-        " case when frozen_parameters between 0 and parameters then frozen_parameters end"
+        "  (select min(wall_time) as t from temp.stage_evals having t between 0 and ?1),"
+        "  (select created_at from temp.stage_runs where created_at between 1 and ?1)),"
+        " device, precision, parameters,"
+        " case when frozen_parameters between 0 and parameters then frozen_parameters end,"
+        " parent_id, parent_step, (select count(*) from temp.stage_measures)"
         " from (select 1) left join temp.stage_runs",
         "d", TIME_MAX);
     if (!status) status = store_step(import->store, *select, &row, import->err);
@@ -161,38 +316,49 @@ static enum status look_at_staged(struct import *import, struct import_outcome *
     made->steps = sqlite3_column_int64(*select, 0);
     made->evals = sqlite3_column_int64(*select, 1);
     if (sqlite3_column_type(*select, 2) != SQLITE_NULL) *start = sqlite3_column_double(*select, 2);
-    run->name = (const char *)sqlite3_column_text(*select, 3);
-    run->device = (const char *)sqlite3_column_text(*select, 4);
-    run->precision = (const char *)sqlite3_column_text(*select, 5);
-    run->parameters = store_column_int(*select, 6, -1);
-    run->frozen_parameters = store_column_int(*select, 7, 0);
-    if (made->steps + made->evals) return STATUS_OK;
+    run->device = (const char *)sqlite3_column_text(*select, 3);
+    run->precision = (const char *)sqlite3_column_text(*select, 4);
+    run->parameters = store_column_int(*select, 5, -1);
+    run->frozen_parameters = store_column_int(*select, 6, 0);
+    run->parent_id = (const char *)sqlite3_column_text(*select, 7);
+    run->parent_step = store_column_int(*select, 8, 0);
+    if (run->parent_id && !import_is_id(run->parent_id)) run->parent_id = NULL;
+    if (made->steps + made->evals + sqlite3_column_int64(*select, 9)) return STATUS_OK;
     sqlite3_reset(*select);
     return err_set(import->err, STATUS_CORRUPT, "%s: contains neither steps nor evaluations", import->path);
 }
 
-/* One transaction, so that the whole run is stored or nothing. */
+/* Stores the run. On failure nothing is left; only a process that is killed leaves a run, which is marked. */
 static enum status make_run(struct import *import, const char *name, const char *fallback,
                             const char *message, struct import_outcome *out)
 {
     struct import_outcome made = {0};
     struct run_new run = {.config = ""};
+    struct run_lock lock = {-1};
+    char incomplete[280];
     sqlite3_stmt *staged;
     double now = clock_wall(), start = now;
-    enum status status = look_at_staged(import, &made, &start, &run, &staged);
+    snprintf(incomplete, sizeof incomplete, "incomplete: %s (import the same files again)", message);
+    /* before `staged` is open: with what is read here it would hold on to a state of the database that may be
+     * old when the run is written, and such a write fails at once */
+    enum status status = import_remove_incomplete(&import->turns, incomplete);
+    bool keep = !name && import_is_id(import->run);
+    if (!status && !name) status = choose_name(import, keep ? import->run + 16 : fallback, &made);
+    if (!status) status = look_at_staged(import, &made, &start, &run, &staged);
     if (status) return status;
-    bool keep = !name && is_id(import->run);
-    if (name)
-        run.name = name;
-    else if (!run.name)
-        run.name = keep ? import->run + 16 : fallback;
-    status = run_begin(import->store, &run, start, keep ? import->run : NULL, made.id, import->err);
+    run.name = name ? name : made.name;
+    status =
+        import_begin_run(&import->turns, &run, start, keep ? import->run : NULL, incomplete, made.id, &lock);
     sqlite3_reset(staged);
     if (status) return status;
-    status = fill_run(import, made.id, message, now);
+    status = name_staged(import, made.id);
+    if (!status) status = import_first_turn(&import->turns);
+    if (!status) status = fill_run(import, made.id, message, now);
     if (!status) status = store_commit(import->store, import->err);
+    store_rollback(import->store);
+    run_lock_release(&lock);
     if (status)
-        run_abandon(import->store, made.id);
+        (void)run_delete(import->store, made.id, NULL);
     else
         *out = made;
     return status;
@@ -204,7 +370,7 @@ static enum status make_run(struct import *import, const char *name, const char 
  * yet. */
 static enum status begin(struct import *import)
 {
-    static const enum store_table always[] = {TABLE_STEPS, TABLE_EVALS, TABLE_RUNS};
+    static const enum store_table always[] = {TABLE_STEPS, TABLE_EVALS, TABLE_MEASURES, TABLE_RUNS};
     enum status status = store_exec(import->store, "pragma temp_store = file; begin", import->err);
     for (size_t i = 0; !status && i < sizeof always / sizeof *always; i++)
         status = import_stage(import, always[i]);
@@ -228,9 +394,10 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
 {
     struct err own;
     struct import import = {.store = store, .err = err ? err : &own};
+    import.turns = (struct import_turns){store, import.err, 0};
     char message[200], fallback[RUN_NAME_MAX];
     enum status status = begin(&import);
-    for (size_t i = 0; !status && i < count; i++) status = read_file(&import, paths[i]);
+    for (size_t i = 0; !status && i < count; i++) status = read_path(&import, paths[i]);
     if (!status) status = store_exec(store, "commit", import.err);
     if (!status) {
         name_after(paths[0], fallback, sizeof fallback);
@@ -240,6 +407,7 @@ enum status import_files(struct store *store, const char *const *paths, size_t c
                      count > 2 ? "s" : "");
         status = make_run(&import, name, fallback, message, out);
     }
+    if (!status) memcpy(out->remark, import.remark, sizeof out->remark);
     end(&import);
     return status;
 }

@@ -3,13 +3,20 @@
  *   our own CSV             any of the tables (export.h) of one run, recognised by the header; several files
  *   TensorBoard's scalars   `Wall time,Step,Value`, one metric per file, named by the file: loss.csv,
  *                           run-1-tag-val_loss.csv; a later record of a step wins
+ *   TensorBoard's event files  (events.out.tfevents.…): their scalars; names as above, and other names become
+ *                           measures of the evaluations
+ *   wandb's offline runs (run-ID.wandb): the history as TensorBoard's scalars, the configuration as keys
+ *                           wandb.…, values of the summary that the history lacks as measures at the end
  *   llm.c's main.log        lines `s:STEP trl:LOSS lr:LR norm:NORM`, `s:STEP tel:LOSS`, `s:STEP eval:ACC`
  *                           (kept as an event); a step that goes back begins a new segment: a resume
  *
- * Always: the run appears whole, with status `finished` and its rollups, or not at all. Values that a file
- * does not contain are absent, not zero. Exporting an imported table gives the same bytes again, except for
- * the run's id if that was in use; of the table `runs` only name, device, precision and parameters are
- * imported, the rest is computed from the history. */
+ * Always: the run has the status `finished` and its rollups when it is whole. A long history is stored in
+ * many transactions, in which its status is `created`; a killed import leaves it marked in `message`, and the
+ * next import of the same files replaces it. After a failure nothing is left. Values that a file does not
+ * contain are absent, not zero. Exporting an imported table gives the same bytes again, except for the run's
+ * id if that was in use; of the table `runs` only name, device, precision, parameters, note and parent are
+ * imported, the rest is computed from the history. The table `params` restores the configuration,
+ * `checkpoints` is a list without the files. */
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_H
 
@@ -20,12 +27,16 @@
 
 struct import_outcome {
     char id[RUN_ID_MAX];
-    int64_t steps, evals; /* rows stored */
+    char name[RUN_NAME_CLEAN_MAX], wanted[RUN_NAME_CLEAN_MAX]; /* its name, and that which another run has;
+                                                                  "": was given, none */
+    int64_t steps, evals;                                      /* rows stored */
+    char remark[200]; /* about something that was left out; "": nothing */
 };
 
 /* Makes one run from all the files, which must be of one kind. `name` NULL: the name of the run or folder
- * they come from. An own CSV without `name` keeps the id of its run if that is free. STATUS_CORRUPT: bad
- * content, with file and line. STATUS_USAGE: files of several runs or kinds. */
+ * they come from, with -2, -3, … if a run has that name. An own CSV without `name` keeps the id of its run if
+ * that is free. STATUS_CORRUPT: bad content, with file and line. STATUS_USAGE: files of several runs or
+ * kinds. */
 enum status import_files(struct store *store, const char *const *paths, size_t count, const char *name,
                          struct import_outcome *out, struct err *err);
 

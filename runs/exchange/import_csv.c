@@ -2,13 +2,12 @@
  * bound to the statement as it is parsed; a record is stored when it ends. The first error ends the
  * reading. */
 #include <csv.h>
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "runs/exchange/import_stage.h"
+#include "runs/exchange/import_scalars.h"
 
 enum { CHUNK_BYTES = 1 << 16, FIELD_MAX = 1 << 24, HEADER_MAX = 64, NAME_MAX_BYTES = 48 };
 
@@ -25,49 +24,28 @@ struct reader {
 
 /* ---- TensorBoard: the file's name is the metric ---- */
 
-/* A metric and its names in other programs, in the spelling of metric_word. */
-static const char *const aliases[][4] = {
-    {"loss", "train_loss", "training_loss", "loss_train"},
-    {"lr", "learning_rate", "train_lr", "train_learning_rate"},
-    {"grad_norm", "gradient_norm", "train_grad_norm"},
-    {"epoch", "train_epoch"},
-    {"tokens_per_sec", "tokens_per_second", "throughput"},
-    {"val_loss", "eval_loss", "validation_loss", "loss_val"},
-    {"perplexity", "ppl", "train_perplexity"},
-    {"val_perplexity", "eval_perplexity", "validation_perplexity"},
-};
-
 /* "runs/run-7-tag-Val%2FLoss.csv" gives "val_2floss", "x/loss.csv" "loss": the part after TensorBoard's
- * "-tag-" in lower case, with '_' for all other characters than letters and digits. */
+ * "-tag-". */
 static void metric_word(const char *path, char *buf, size_t size)
 {
+    char name[256];
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
     for (const char *tag; (tag = strstr(base, "-tag-"));) base = tag + 5;
-    size_t length = strlen(base), n = 0;
-    if (length > 4 && strcasecmp(base + length - 4, ".csv") == 0) length -= 4;
-    for (size_t i = 0; i < length && n + 1 < size; i++)
-        if (isalnum((unsigned char)base[i]))
-            buf[n++] = (char)tolower((unsigned char)base[i]);
-        else if (n && buf[n - 1] != '_')
-            buf[n++] = '_';
-    while (n && buf[n - 1] == '_') n--;
-    buf[n] = '\0';
+    snprintf(name, sizeof name, "%s", base);
+    size_t length = strlen(name);
+    if (length > 4 && strcasecmp(name + length - 4, ".csv") == 0) name[length - 4] = '\0';
+    scalar_word(name, buf, size);
 }
 
 /* Sets the columns of the fields: wall time, step and the metric, then the segment, which is 1. */
 static enum status begin_scalars(struct reader *r)
 {
     char word[NAME_MAX_BYTES];
-    const struct column_info *metric = NULL;
-    enum store_table table = TABLE_STEPS;
+    enum store_table table;
     metric_word(r->import->path, word, sizeof word);
-    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
-        for (int k = 1; k < 4 && aliases[i][k]; k++)
-            if (strcmp(word, aliases[i][k]) == 0) snprintf(word, sizeof word, "%s", aliases[i][0]);
-    if (!(metric = table_column(table, word))) metric = table_column(table = TABLE_EVALS, word);
-    if (!metric || !metric->csv || !metric->field || strcmp(word, "step") == 0 ||
-        strcmp(word, "wall_time") == 0)
+    const struct column_info *metric = scalar_column(word, &table);
+    if (!metric)
         return err_set(
             r->import->err, STATUS_USAGE,
             "%s: TensorBoard's scalars, but the file's name is not a known metric: \"%s\" "

@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "runs/annotation.h"
 
 /* A larger number is a damaged value, not a step. The limit also keeps arithmetic on steps from
  * overflowing. */
 #define STEP_MAX    INT64_C(1000000000000000)
 #define SEGMENT_MAX INT64_C(1000000)
+
+enum { KEY_MAX = 120 };
 
 enum status import_bad(struct import *import, const char *format, ...)
 {
@@ -21,7 +24,8 @@ enum status import_bad(struct import *import, const char *format, ...)
 
 enum status import_set_kind(struct import *import, enum import_kind kind)
 {
-    if (import->kind != IMPORT_NOTHING && (import->kind != kind || kind == IMPORT_LLMC))
+    if (import->kind != IMPORT_NOTHING &&
+        (import->kind != kind || kind == IMPORT_LLMC || kind == IMPORT_WANDB))
         return err_set(import->err, STATUS_USAGE,
                        "%s: is of another kind than the file before it, or is a second log (import files of "
                        "one kind at a time, logs one by one)",
@@ -47,6 +51,19 @@ enum status import_stage(struct import *import, enum store_table which)
     return status;
 }
 
+/* Writes what happens to an earlier row with the same key: its value is replaced, and its wall time if the
+ * later one has any. */
+static void write_replacement(const struct import_rows *rows, char *sql, size_t size)
+{
+    const char *value = rows->value->name;
+    int n = snprintf(sql, size, "(%s) do update set %s = excluded.%s", store_tables[rows->table].order, value,
+                     value);
+    if (table_column(rows->table, "wall_time"))
+        n += snprintf(sql + n, size - (size_t)n, ", wall_time = ifnull(excluded.wall_time, wall_time)");
+    if (table_column(rows->table, "nan"))
+        snprintf(sql + n, size - (size_t)n, ", nan = (nan & ~%d) | excluded.nan", rows->value->null);
+}
+
 enum status import_rows_begin(struct import_rows *rows)
 {
     char sql[1400];
@@ -58,14 +75,69 @@ enum status import_rows_begin(struct import_rows *rows)
     n += snprintf(sql + n, sizeof sql - (size_t)n, "%s) values(", nan ? ", nan" : "");
     for (int i = 0; i < rows->count + nan; i++)
         n += snprintf(sql + n, sizeof sql - (size_t)n, "%s?%d", i ? ", " : "", i + 1);
+    n += snprintf(sql + n, sizeof sql - (size_t)n, ") on conflict");
     if (!rows->value)
-        snprintf(sql + n, sizeof sql - (size_t)n, ") on conflict do nothing");
+        snprintf(sql + n, sizeof sql - (size_t)n, " do nothing");
     else
-        snprintf(sql + n, sizeof sql - (size_t)n,
-                 ") on conflict(segment, step) do update set %s = excluded.%s,"
-                 " wall_time = ifnull(excluded.wall_time, wall_time), nan = (nan & ~%d) | excluded.nan",
-                 rows->value->name, rows->value->name, rows->value->null);
+        write_replacement(rows, sql + n, sizeof sql - (size_t)n);
     return status ? status : store_prepare(rows->import->store, sql, &rows->insert, rows->import->err);
+}
+
+/* "train.learning_rate": two or more words, joined by dots. */
+static bool is_key(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    size_t n = strlen(text);
+    return n < KEY_MAX && strspn(text, plain) == n && strchr(text, '.') && !strstr(text, "..") &&
+           text[0] != '.' && text[n - 1] != '.';
+}
+
+static bool has_control(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7F) return true;
+    return false;
+}
+
+bool import_is_id(const char *text)
+{
+    char name[RUN_NAME_CLEAN_MAX];
+    for (int i = 0; i < 16; i++)
+        if (i == 8 || i == 15 ? text[i] != '-' : text[i] < '0' || text[i] > '9') return false;
+    return run_name_clean(text + 16, name, sizeof name) && strcmp(text + 16, name) == 0 &&
+           strcmp(name, "latest") != 0;
+}
+
+bool import_stays_inside(const char *path)
+{
+    for (const char *part = path; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || !part[2])) return false;
+    }
+    return *path && *path != '/';
+}
+
+/* Refuses a text that would mean something else where it is used: in the text of the configuration, in the
+ * list of tags, as a path. */
+static enum status check_text(struct import *import, const struct column_info *column, const char *text)
+{
+    struct err why;
+    switch (column - store_columns) {
+    case COLUMN_PARAMS_name:
+        if (is_key(text)) return STATUS_OK;
+        return import_bad(import, "name: \"%.80s\" is not a key of a configuration", CLEAN_LINE(text));
+    case COLUMN_PARAMS_value:
+    case COLUMN_RUNS_note:
+        if (!has_control(text)) return STATUS_OK;
+        return import_bad(import, "%s: has a control character, but must be one line", column->name);
+    case COLUMN_TAGS_tag:
+        return tag_check(text, &why) ? import_bad(import, "tag: %s", why.text) : STATUS_OK;
+    case COLUMN_CHECKPOINTS_path:
+        if (!has_control(text) && import_stays_inside(text)) return STATUS_OK;
+        return import_bad(import, "path: \"%.80s\" leads out of the run's folder", CLEAN_LINE(text));
+    default:
+        return STATUS_OK;
+    }
 }
 
 static enum status check_word(struct import *import, const struct column_info *column, const char *text)
@@ -87,7 +159,8 @@ static enum status read_integer(struct import *import, const struct column_info 
             return import_bad(import, "%s: is not a whole number: \"%.40s\"", column->name, text);
         *out = (int64_t)real;
     }
-    if (strcmp(column->name, "step") == 0 && (*out < 0 || *out > STEP_MAX))
+    int64_t least = column == &store_columns[COLUMN_EVENTS_step] ? -1 : 0; /* an event may have no step */
+    if (strcmp(column->name, "step") == 0 && (*out < least || *out > STEP_MAX))
         return import_bad(import, "step: %lld is out of range", (long long)*out);
     if (strcmp(column->name, "segment") == 0 && (*out < 1 || *out > SEGMENT_MAX))
         return import_bad(import, "segment: %lld is not in 1 to %lld", (long long)*out,
@@ -115,7 +188,8 @@ enum status import_rows_field(struct import_rows *rows, int i, const char *text)
         if (isnan(real)) rows->nan |= column->null;
     } else {
         sqlite3_bind_text(rows->insert, i + 1, text, -1, SQLITE_TRANSIENT);
-        return check_word(rows->import, column, text);
+        enum status status = check_word(rows->import, column, text);
+        return status ? status : check_text(rows->import, column, text);
     }
     return STATUS_OK;
 }

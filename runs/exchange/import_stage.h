@@ -1,6 +1,6 @@
 /* Private to runs/: an import in progress. Readers put rows into temporary tables, which are outside the
- * database and block no other process; when all files are read, import.c makes the run from them in one
- * transaction. */
+ * database and block no other process; when all files are read, import.c makes the run from them in short
+ * transactions. */
 #ifndef ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 #define ANNEAL_RUNS_EXCHANGE_IMPORT_STAGE_H
 
@@ -9,17 +9,22 @@
 
 #include "runs/database.h"
 #include "runs/exchange/import.h"
+#include "runs/exchange/import_turns.h"
 
-enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC };
+enum import_kind { IMPORT_NOTHING, IMPORT_CSV, IMPORT_TENSORBOARD, IMPORT_LLMC, IMPORT_WANDB };
+
+struct record_file;
 
 struct import {
     struct store *store;
     enum import_kind kind;
-    const char *path;         /* the file being read */
-    int64_t line;             /* the line of the record being read, from 1 */
-    bool staged[TABLE_COUNT]; /* the temporary table temp.stage_NAME exists */
-    char run[RUN_ID_MAX];     /* the run's id in one of our CSV files; "": none yet */
-    char run_path[128];       /* the file with that id, for messages */
+    const char *path;          /* the file being read */
+    int64_t line;              /* the line, or the number of the record, being read, from 1 */
+    bool staged[TABLE_COUNT];  /* the temporary table temp.stage_NAME exists */
+    char run[RUN_ID_MAX];      /* the run's id in one of our CSV files; "": none yet */
+    char run_path[128];        /* the file with that id, for messages */
+    char remark[200];          /* about something left out; "": all was read */
+    struct import_turns turns; /* the transactions that store the run */
     struct err *err;
 };
 
@@ -40,7 +45,7 @@ struct import_rows {
     const struct column_info *columns[COLUMNS_MAX]; /* in the order of the fields */
     int count;
     const struct column_info *value; /* NULL: a second row with the same key is refused; else it replaces this
-                                        value, and the wall time if it has one */
+                                        value, and the wall time if the row has one */
     sqlite3_stmt *insert;
     int nan; /* bits of the row being read */
 };
@@ -52,8 +57,16 @@ enum status import_rows_field(struct import_rows *rows, int i, const char *text)
 /* Ends a row. */
 enum status import_rows_store(struct import_rows *rows);
 
+/* Whether this is YYYYMMDD-HHMMSS-name with a name that run_create would not change. */
+bool import_is_id(const char *text);
+
+/* Whether a relative path stays in its folder. */
+bool import_stays_inside(const char *path);
+
 /* The readers. The stream is at the start of the file, or after its byte order mark. */
 enum status import_read_csv(struct import *import, FILE *file);
 enum status import_read_llmc(struct import *import, FILE *file);
+enum status import_read_events(struct import *import, struct record_file *file);
+enum status import_read_wandb(struct import *import, struct record_file *file);
 
 #endif

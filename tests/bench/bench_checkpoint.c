@@ -32,12 +32,6 @@ struct watch {
     int saves;
 };
 
-static enum status on_reserve(void *context, int64_t bytes, struct err *err)
-{
-    (void)context, (void)bytes, (void)err;
-    return STATUS_OK;
-}
-
 static bool on_leave(void *context)
 {
     struct watch *w = context;
@@ -52,83 +46,20 @@ static void on_checkpoint(void *context, const struct checkpoint_record *record)
     w->saves++;
 }
 
-static void on_step(void *context, const struct step_record *record)
-{
-    (void)context, (void)record;
-}
-static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
-{
-    (void)context, (void)record, (void)measures;
-}
-static void on_stopping(void *context, const struct stopping_record *record)
-{
-    (void)context, (void)record;
-}
-static void on_sample(void *context, const struct sample_record *record)
-{
-    (void)context, (void)record;
-}
-static void on_memory(void *context, const struct memory_record *record)
-{
-    (void)context, (void)record;
-}
-static void on_used(void *context, int64_t bytes)
-{
-    (void)context, (void)bytes;
-}
-static void on_profile(void *context, const struct profile_record *record)
-{
-    (void)context, (void)record;
-}
 static void on_event(void *context, const struct event_record *record)
 {
     (void)context;
     printf("  %s: %s\n", record->level, record->text);
 }
-static void on_moment(void *context)
-{
-    (void)context;
-}
-static void on_paused(void *context, bool paused)
-{
-    (void)context, (void)paused;
-}
-static bool on_next_order(void *context, int64_t step, struct order *out)
-{
-    (void)context, (void)step, (void)out;
-    return false;
-}
-static void on_order_done(void *context, int64_t id, int64_t step, const char *result)
-{
-    (void)context, (void)id, (void)step, (void)result;
-}
-
-static enum status on_owns(void *context, struct err *err)
-{
-    (void)context, (void)err;
-    return STATUS_OK;
-}
 
 static struct train_observer watching(struct watch *w)
 {
-    return (struct train_observer){.context = w,
-                                   .reserve = on_reserve,
-                                   .step = on_step,
-                                   .eval = on_eval,
-                                   .stopping = on_stopping,
-                                   .sample = on_sample,
-                                   .saving = on_moment,
-                                   .safe = on_moment,
-                                   .checkpoint = on_checkpoint,
-                                   .memory = on_memory,
-                                   .used = on_used,
-                                   .profile = on_profile,
-                                   .event = on_event,
-                                   .paused = on_paused,
-                                   .next_order = on_next_order,
-                                   .order_done = on_order_done,
-                                   .leave = on_leave,
-                                   .owns = on_owns};
+    struct train_observer observer = train_observer_silent;
+    observer.context = w;
+    observer.checkpoint = on_checkpoint;
+    observer.event = on_event;
+    observer.leave = on_leave;
+    return observer;
 }
 
 /* ---- a run ---- */

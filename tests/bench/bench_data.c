@@ -71,7 +71,7 @@ static void run_open(struct bench *bench)
 {
     struct err err;
     corpus_close(&bench->corpus);
-    stop_on(corpus_open("kjv", "bpe:2048", bench->cache, NULL, &bench->corpus, &err), &err);
+    stop_on(corpus_open("kjv", "bpe:2048", NULL, bench->cache, NULL, &bench->corpus, &err), &err);
 }
 
 static void run_batches(struct bench *bench)

@@ -1,8 +1,7 @@
 /* Every operation at the shapes of preset tiny (vocabulary 32,000, C 256, 4 heads of 64, F 512, 16 sequences
  * of 256 tokens), timed alone: median milliseconds, and achieved GB/s compared with a copy, or GFLOP/s
- * compared with a 2048³ SGEMM, measured in the same run. One line per operation. `bench_kernels WORD` runs
- * only operations that contain WORD. */
-#include <cblas.h>
+ * compared with a 2048³ product, measured in the same run. One line per operation. `bench_kernels WORD` runs
+ * only operations that contain WORD; `bench_kernels bf16 [WORD]` measures in bf16 where the CPU can. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +23,7 @@ struct bench {
     const struct backend *k;
     struct device *device;
     struct stream *stream;
+    enum element element;
     const char *only;
     double copy_rate, gemm_rate;                     /* bytes/s, FLOP/s */
     float *x, *y, *z, *w, *big, *big2, *big3, *big4; /* (N,3C) thrice, (V,C), and four of the largest */
@@ -34,6 +34,7 @@ struct bench {
     struct clip_state clip;
 };
 
+/* Each half of a float is a number in bf16 in [-1, 1), so that either element type finds numbers. */
 static float *floats(struct bench *b, size_t n, uint32_t seed)
 {
     struct err err;
@@ -46,6 +47,10 @@ static float *floats(struct bench *b, size_t n, uint32_t seed)
     for (size_t i = 0; i < n; i++) {
         seed = seed * 1664525u + 1013904223u;
         x[i] = (float)(int32_t)seed * (1.0f / 2147483648.0f);
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits = (bits & 0xffff0000u) | bits >> 16;
+        memcpy(&x[i], &bits, sizeof bits);
     }
     return x;
 }
@@ -81,15 +86,24 @@ static void copy_body(struct bench *b)
     for (size_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-static void sgemm_body(struct bench *b)
+/* Sums of weights' gradients (accumulate) are fp32. */
+static void product(struct bench *b, float *out, const float *x, const float *y, int m, int n, int k,
+                    bool transpose_x, bool transpose_y, bool accumulate)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 2048, 2048, 2048, 1.0f, b->big, 2048, b->big2,
-                2048, 0.0f, b->big3, 2048);
+    b->k->gemm(matrix_view(out, accumulate ? ELEMENT_FP32 : b->element, n),
+               matrix_view(x, b->element, transpose_x ? m : k),
+               matrix_view(y, b->element, transpose_y ? k : n), m, n, k, transpose_x, transpose_y, accumulate,
+               1, b->stream);
+}
+
+static void large_product_body(struct bench *b)
+{
+    product(b, b->big3, b->big, b->big2, 2048, 2048, 2048, false, false, false);
 }
 
 static void embedding_forward_body(struct bench *b)
 {
-    b->k->embedding_forward(b->y, b->tokens, matrix_view(b->w, ELEMENT_FP32, C), N, V, C, b->stream);
+    b->k->embedding_forward(b->y, b->tokens, matrix_view(b->w, b->element, C), N, V, C, b->stream);
 }
 static void embedding_backward_body(struct bench *b)
 {
@@ -199,13 +213,6 @@ static void swiglu_backward_body(struct bench *b)
 {
     b->k->swiglu_backward(b->big2, b->y, b->big, N, F, b->stream);
 }
-static void product(struct bench *b, float *out, const float *x, const float *y, int m, int n, int k,
-                    bool transpose_x, bool transpose_y, bool accumulate)
-{
-    b->k->gemm(matrix_view(out, ELEMENT_FP32, n), matrix_view(x, ELEMENT_FP32, transpose_x ? m : k),
-               matrix_view(y, ELEMENT_FP32, transpose_y ? k : n), m, n, k, transpose_x, transpose_y,
-               accumulate, 1, b->stream);
-}
 static void gemm_qkv_body(struct bench *b)
 {
     product(b, b->z, b->x, b->w, N, QKV, C, false, true, false);
@@ -263,7 +270,7 @@ static void cross_entropy_fused_body(struct bench *b)
 }
 static void linear_cross_entropy_body(struct bench *b)
 {
-    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, matrix_view(b->w, ELEMENT_FP32, C), b->tokens,
+    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, matrix_view(b->w, b->element, C), b->tokens,
                          NULL, &(struct step_control){.loss_scale = 1.0f / N}, CHUNK, b->big, N, C, V,
                          PRECISION_FP32, b->stream);
 }
@@ -299,8 +306,8 @@ static void report(struct bench *b, const char *name, void (*body)(struct bench 
     if (b->only != NULL && strstr(name, b->only) == NULL) return;
     double seconds = measure(b, body);
     if (flops > 0)
-        printf("%-28s %9.3f ms %8.1f GFLOP/s %5.0f %% of SGEMM\n", name, 1e3 * seconds, flops / seconds / 1e9,
-               100 * flops / seconds / b->gemm_rate);
+        printf("%-28s %9.3f ms %8.1f GFLOP/s %5.0f %% of product\n", name, 1e3 * seconds,
+               flops / seconds / 1e9, 100 * flops / seconds / b->gemm_rate);
     else
         printf("%-28s %9.3f ms %8.1f GB/s    %5.0f %% of copy\n", name, 1e3 * seconds, bytes / seconds / 1e9,
                100 * bytes / seconds / b->copy_rate);
@@ -309,12 +316,15 @@ static void report(struct bench *b, const char *name, void (*body)(struct bench 
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.k = cpu_backend(), .only = argc > 1 ? argv[1] : NULL};
+    bool narrow = argc > 1 && strcmp(argv[1], "bf16") == 0;
+    enum precision precision = narrow ? PRECISION_BF16 : PRECISION_FP32;
+    struct bench b = {
+        .k = cpu_backend(), .element = precision_element(precision), .only = argv[argc > 1 ? 1 + narrow : 1]};
     struct err err;
     struct device_info info;
     const char *threads = getenv("OMP_NUM_THREADS");
     if (b.k->device_open(DEVICE_FIRST, threads != NULL ? atoi(threads) : 0, &b.device, &err) != STATUS_OK ||
-        b.k->stream_open(b.device, PRECISION_FP32, &b.stream, &err) != STATUS_OK) {
+        b.k->stream_open(b.device, precision, &b.stream, &err) != STATUS_OK) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         return 1;
     }
@@ -332,15 +342,14 @@ int main(int argc, char **argv)
     packed_positions(b.positions, B / 4, 4 * T, PACKED);
     for (int i = 0; i < N; i++) b.tokens[i] = (int32_t)((uint32_t)i * 2654435761u % V);
 
-    openblas_set_num_threads(omp_get_num_procs());
-    b.gemm_rate = 2.0 * 2048 * 2048 * 2048 / measure(&b, sgemm_body);
-    openblas_set_num_threads(1);
+    b.gemm_rate = 2.0 * 2048 * 2048 * 2048 / measure(&b, large_product_body);
     b.copy_rate = 8.0 * PARAMETERS / measure(&b, copy_body);
-    printf("%s; OpenBLAS core %s\n", info.name, openblas_get_corename());
-    printf("%-28s              %8.1f GFLOP/s\n%-28s              %8.1f GB/s\n", "SGEMM 2048^3",
+    printf("%s; %s; %s\n", info.name, info.computes, precision_name(precision));
+    printf("%-28s              %8.1f GFLOP/s\n%-28s              %8.1f GB/s\n", "product 2048^3",
            b.gemm_rate / 1e9, "copy of 43 MB", b.copy_rate / 1e9);
 
-    double row = 4.0 * N * C; /* bytes of (N,C) */
+    double E = (double)element_bytes(b.element);
+    double row = E * N * C; /* bytes of (N,C) */
     double attention = 4.0 * HS * NH * N * (T + 1) / 2, attention_long = 4.0 * HS * NH * N * (4 * T + 1) / 2;
     report(&b, "embedding_forward", embedding_forward_body, 0, 2 * row);
     report(&b, "embedding_backward", embedding_backward_body, 0, 3 * row);
@@ -361,14 +370,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < N; i++) pairs += b.positions[i] + 1;
     report(&b, "attention_forward_T1024_packed", attention_forward_packed_body, 4.0 * HS * NH * pairs, 0);
     report(&b, "attention_backward_T1024_packed", attention_backward_packed_body, 10.0 * HS * NH * pairs, 0);
-    double cache = 2.0 * 4 * CACHED * NH * HS; /* bytes of a sequence's keys and values */
+    double cache = 2.0 * E * CACHED * NH * HS; /* bytes of a sequence's keys and values */
     report(&b, "attention_cached", decode_one_body, 0, cache);
     report(&b, "attention_cached_16", decode_all_body, 0, B * cache);
     report(&b, "attention_cached_16_group_4", decode_group_body, 0, B * cache);
     report(&b, "attention_cached_16_window", decode_window_body, 0, B * cache * WINDOW / CACHED);
     report(&b, "attention_cached_prompt", prompt_body, 4.0 * HS * NH * (1.5 * CHUNK * CHUNK), 0);
-    report(&b, "swiglu_forward", swiglu_forward_body, 0, 3.0 * 4 * N * F);
-    report(&b, "swiglu_backward", swiglu_backward_body, 0, 5.0 * 4 * N * F);
+    report(&b, "swiglu_forward", swiglu_forward_body, 0, 3.0 * E * N * F);
+    report(&b, "swiglu_backward", swiglu_backward_body, 0, 5.0 * E * N * F);
     report(&b, "gemm_qkv", gemm_qkv_body, 2.0 * N * QKV * C, 0);
     report(&b, "gemm_gate_up", gemm_gate_up_body, 2.0 * N * 2 * F * C, 0);
     report(&b, "gemm_dx", gemm_dx_body, 2.0 * N * 2 * F * C, 0);
@@ -380,8 +389,8 @@ int main(int argc, char **argv)
     report(&b, "bias_backward", bias_backward_body, 0, 3 * row);
     report(&b, "add", add_body, 0, 3 * row);
     report(&b, "dropout", dropout_body, 0, 2 * row);
-    report(&b, "cross_entropy_forward", cross_entropy_forward_body, 0, 4.0 * CHUNK * V);
-    report(&b, "cross_entropy_fused", cross_entropy_fused_body, 0, 8.0 * CHUNK * V);
+    report(&b, "cross_entropy_forward", cross_entropy_forward_body, 0, E * CHUNK * V);
+    report(&b, "cross_entropy_fused", cross_entropy_fused_body, 0, 2 * E * CHUNK * V);
     report(&b, "linear_cross_entropy", linear_cross_entropy_body, 6.0 * N * V * C, 0);
     report(&b, "grad_norm", grad_norm_body, 0, 4.0 * PARAMETERS);
     report(&b, "adamw_step", adamw_body, 0, 28.0 * PARAMETERS);

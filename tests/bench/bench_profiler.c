@@ -64,7 +64,7 @@ static void desk_open(struct desk *d, const struct bench *b)
     network_weights_written(&d->network);
     check(optimizer_lay_ranges(&d->optimizer, &d->network, NULL, 0.1, &err), &err);
     int64_t rows = d->plan.step_calls[0] + d->plan.step_calls[1];
-    struct profiler_options options = {d->backend, d->device, 1, 0, rows, rows, 0};
+    struct profiler_options options = {d->backend, d->device, 1, 0, rows, rows, NULL, 0};
     check(profiler_open(&options, &d->profiler, &err), &err);
     d->tokens = malloc(((size_t)b->B * (size_t)b->T + 1) * sizeof *d->tokens);
     if (!d->tokens) exit(1);

@@ -4,28 +4,38 @@
  *   show     the same frame through curses into /dev/null, every cell new, and one that did not change
  *   follow   what one commit of a living run costs: asking, reading, drawing, showing only what changed
  *   idle     a tick in which nothing changed
- *   smooth   the key that smooths a run of 200,000 steps, until the next frame
+ *   long     opening a run of 200,000 steps, and of ANNEAL_BENCH_STEPS (default 10000000), with what the
+ *            system holds of the database in memory and without; keys that smooth and zoom it, with a frame
+ *   load     the loss of 20 runs of 50,000 steps
+ *   compare  20 runs of 100,000 steps, each by itself and in 2 groups of 10: until the first frame, for each
+ *            axis, with a target, and what one commit of a living one costs
  *   list     1,000 runs with 200 steps and 80 keys of the configuration each: the first frame, a frame, a key
  *            of a filter until the next frame, and what a commit costs
+ *
  * Median and 95th percentile of repeated runs. */
+#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "runs/database.h"
+#include "runs/journal.h"
 #include "runs/run.h"
 #include "runs/writer.h"
 #include "tests/runs/flush.h"
+#include "tui/command/view_config.h"
 #include "tui/view/screen.h"
 #include "tui/view/workbench.h"
 
-enum { STEPS = 50000, W = 200, H = 60, REPEATS = 200 };
+enum { STEPS = 50000, LONGEST = 10000000, W = 200, H = 60, REPEATS = 200 };
 
 static void must(enum status status, const struct err *err)
 {
@@ -47,26 +57,52 @@ static void report(const char *what, double *seconds, int count)
            seconds[count * 95 / 100] * 1e3);
 }
 
-static void write_step(struct writer *writer, int64_t step)
+static struct step_record step_of(int64_t step)
 {
     double x = (double)step;
-    struct step_record record = {.step = step,
-                                 .epoch = x * 1e-3,
-                                 .tokens = (step + 1) * 4096,
-                                 .wall_time = 1.7e9 + x * 0.05,
-                                 .step_ms = 50 + fmod(x * 0.37, 5),
-                                 .loss = 2 + 6 * exp(-x / 3000) + fmod(x * 0.618, 0.2),
-                                 .lr = 3e-4,
-                                 .grad_norm = 0.5 + fmod(x * 0.414, 0.5),
-                                 .clip_scale = 1,
-                                 .tokens_per_sec = 80000 + fmod(x * 77, 3000),
-                                 .mfu = 0.4};
+    return (struct step_record){.step = step,
+                                .epoch = x * 1e-3,
+                                .tokens = (step + 1) * 4096,
+                                .wall_time = 1.7e9 + x * 0.05,
+                                .step_ms = 50 + fmod(x * 0.37, 5),
+                                .loss = 2 + 6 * exp(-x / 3000) + fmod(x * 0.618, 0.2),
+                                .lr = 3e-4,
+                                .grad_norm = 0.5 + fmod(x * 0.414, 0.5),
+                                .clip_scale = 1,
+                                .tokens_per_sec = 80000 + fmod(x * 77, 3000),
+                                .mfu = 0.4};
+}
+
+static void write_step(struct writer *writer, int64_t step)
+{
+    struct step_record record = step_of(step);
     writer_step(writer, &record);
     if (step % 500 == 0) {
         struct eval_record eval = {step, record.tokens, record.wall_time, record.loss + 0.1, exp(record.loss),
                                    400};
         writer_eval(writer, &eval);
     }
+}
+
+/* Opens the workbench anew until its first frame; returns the seconds. */
+static double time_opening(struct workbench **workbench, const struct workbench_options *options,
+                           struct grid *grid)
+{
+    struct err err = {0};
+    workbench_close(*workbench);
+    double start = clock_monotonic();
+    must(workbench_open(options, workbench, &err), &err);
+    workbench_draw(*workbench, grid);
+    return clock_monotonic() - start;
+}
+
+/* Presses a key and draws the next frame; returns the seconds. */
+static double time_key(struct workbench *workbench, uint32_t code, struct grid *grid)
+{
+    double start = clock_monotonic();
+    workbench_key(workbench, code);
+    workbench_draw(workbench, grid);
+    return clock_monotonic() - start;
 }
 
 static void draw_views(struct workbench *workbench, struct grid *grid, const char *name)
@@ -127,6 +163,7 @@ static void bench_screen(struct workbench *workbench, struct grid *grid, struct 
     report("show 200x60, nothing new", seconds, REPEATS);
     report("follow: one commit of a living run", follow, REPEATS / 4);
     report("idle: a tick with nothing new", idle, REPEATS);
+    printf("tui idle, ten ticks a second            %9.4f %% of a core\n", idle[REPEATS / 2] * 10 * 100);
 }
 
 /* 1,000 runs, one in three with tags. */
@@ -170,22 +207,13 @@ static void bench_list(struct grid *grid)
     double first[11], pressed[KEYS], commits[20];
     if (!mkdtemp(home)) return;
     fill_list(home);
-    for (int i = 0; i < 11; i++) {
-        workbench_close(workbench);
-        double start = clock_monotonic();
-        must(workbench_open(&options, &workbench, &err), &err);
-        workbench_draw(workbench, grid);
-        first[i] = clock_monotonic() - start;
-    }
+    for (int i = 0; i < 11; i++) first[i] = time_opening(&workbench, &options, grid);
     report("open 1,000 runs, first frame", first, 11);
     draw_views(workbench, grid, "list of 1,000");
+    for (int i = 0; i < 10; i++) first[i] = time_key(workbench, 'f', grid); /* one row, then 1,000 again */
+    report("fold 1,000 runs, or unfold them", first, 10);
     workbench_key(workbench, '/');
-    for (int i = 0; i < KEYS; i++) {
-        double start = clock_monotonic();
-        workbench_key(workbench, (unsigned char)filter[i]);
-        workbench_draw(workbench, grid);
-        pressed[i] = clock_monotonic() - start;
-    }
+    for (int i = 0; i < KEYS; i++) pressed[i] = time_key(workbench, (unsigned char)filter[i], grid);
     report("a key of a filter over 1,000 runs", pressed, KEYS);
     must(store_open(home, false, &other, &err), &err);
     for (int i = 0; i < 20; i++) {
@@ -203,41 +231,217 @@ static void bench_list(struct grid *grid)
     must(file_remove_tree(home, &err), &err);
 }
 
-/* Smooths a run of 200,000 steps: 0.9, 0.99, none, and again. */
-static void bench_smoothing(struct grid *grid)
+/* A run that has ended, with all metrics of its steps and samples of a GPU. */
+static void fill_ended(const char *home, const char *name, int64_t steps, char id[RUN_ID_MAX])
 {
-    enum { LONG = 200000 };
-    char home[] = "/tmp/anneal-bench-smooth-XXXXXX", id[RUN_ID_MAX];
+    struct err err = {0};
+    struct store *store;
+    struct journal journal;
+    must(store_open(home, false, &store, &err), &err);
+    struct run_new new = {.name = name, .device = "cpu", .precision = "fp32", .total_steps = steps};
+    new.config = "[train]\nbatch_size = 16\n";
+    must(run_create(store, &new, id, &err), &err);
+    must(store_exec(store, "pragma synchronous = off", &err), &err);
+    must(journal_begin(&journal, store, id, &err), &err);
+    for (int64_t s = 0; s < steps;) {
+        must(store_begin(store, &err), &err);
+        for (int64_t end = s + 100000 < steps ? s + 100000 : steps; s < end; s++) {
+            struct step_record record = step_of(s);
+            must(journal_add(&journal, TABLE_STEPS, &record, &err), &err);
+        }
+        must(store_commit(store, &err), &err);
+    }
+    must(store_exec(store,
+                    "insert into gpu_samples(run_id, wall_time, gpu, utilization_pct, power_w) select run_id,"
+                    " wall_time - 0.01, 0, 90, 300 from steps where step % 20 = 0 and run_id ="
+                    " (select id from runs order by created_at desc limit 1)",
+                    &err),
+         &err);
+    must(journal_end(&journal, RUN_FINISHED, "", &err), &err);
+    store_settle(store);
+    store_close(store);
+}
+
+/* Makes the system forget what it holds of the database in memory, as after a night. */
+static void forget_pages(const char *home)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/anneal.db", home);
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || fsync(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)) perror(path);
+    if (fd >= 0) close(fd);
+}
+
+/* Opens a run, from memory and from the disk, and smooths its loss with each factor, not at all, and again.
+ */
+static void bench_long(struct grid *grid, int64_t steps)
+{
+    enum { OPENS = 11, ZOOMS = 15 };
+    char home[] = "/tmp/anneal-bench-long-XXXXXX", id[RUN_ID_MAX], what[64];
+    struct err err = {0};
+    struct workbench *workbench = NULL;
+    double opened[2][OPENS], smoothed[ROLLUP_DECAYS * OPENS], zoomed[2 * ZOOMS];
+    if (!mkdtemp(home)) return;
+    fill_ended(home, "long", steps, id);
+    struct workbench_options options = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
+    for (int i = 0; i < 2 * OPENS; i++) {
+        if (i >= OPENS) forget_pages(home);
+        opened[i / OPENS][i % OPENS] = time_opening(&workbench, &options, grid);
+    }
+    snprintf(what, sizeof what, "open %s steps, first frame", TEXT_COUNT(steps));
+    report(what, opened[0], OPENS);
+    report("the same, from the disk", opened[1], OPENS);
+    for (int i = 0; i < ROLLUP_DECAYS * OPENS; i++) {
+        if (i % ROLLUP_DECAYS == 0 && i) workbench_key(workbench, 'm'); /* none */
+        smoothed[i] = time_key(workbench, 'm', grid);
+    }
+    snprintf(what, sizeof what, "smooth %s steps, next frame", TEXT_COUNT(steps));
+    report(what, smoothed, ROLLUP_DECAYS * OPENS);
+    for (int i = 0; i < 2 * ZOOMS; i++) zoomed[i] = time_key(workbench, i < ZOOMS ? '+' : '-', grid);
+    snprintf(what, sizeof what, "zoom %s steps, next frame", TEXT_COUNT(steps));
+    report(what, zoomed, 2 * ZOOMS);
+    workbench_close(workbench);
+    must(file_remove_tree(home, &err), &err);
+}
+
+/* Reads the loss of 20 runs of 50,000 steps, as the comparison of runs does. */
+static void bench_many(void)
+{
+    enum { RUNS = 20, TIMES = 11 };
+    char home[] = "/tmp/anneal-bench-many-XXXXXX", id[RUNS][RUN_ID_MAX], name[16];
+    struct err err = {0};
+    struct store *store;
+    double seconds[TIMES];
+    if (!mkdtemp(home)) return;
+    for (int r = 0; r < RUNS; r++) {
+        snprintf(name, sizeof name, "run-%d", r);
+        fill_ended(home, name, STEPS, id[r]);
+    }
+    must(store_open(home, true, &store, &err), &err);
+    for (int i = 0; i < TIMES; i++) {
+        struct series series[RUNS] = {{0}};
+        double start = clock_monotonic();
+        for (int r = 0; r < RUNS; r++)
+            must(series_read(store, id[r], METRIC_LOSS, 0, -1, 1024, &series[r], &err), &err);
+        seconds[i] = clock_monotonic() - start;
+        for (int r = 0; r < RUNS; r++) series_release(&series[r]);
+    }
+    report("load 20 x 50k steps", seconds, TIMES);
+    store_close(store);
+    must(file_remove_tree(home, &err), &err);
+}
+
+/* Runs that differ in the seed, and half of them in the learning rate, too. */
+static void fill_compared(const char *home, int64_t steps, int runs)
+{
     struct err err = {0};
     struct store *store;
     struct writer *writer;
-    struct workbench *workbench;
-    double seconds[2 * 11];
-    if (!mkdtemp(home)) return;
+    char id[RUN_ID_MAX], name[32];
     must(store_open(home, false, &store, &err), &err);
-    struct run_new new = {.name = "smooth", .device = "cpu", .precision = "fp32", .total_steps = LONG};
-    new.config = "[train]\nbatch_size = 16\n";
-    must(run_create(store, &new, id, &err), &err);
+    for (int r = 0; r < runs; r++) {
+        snprintf(name, sizeof name, "run-%02d", r);
+        struct run_new new = {.name = name, .device = "cpu", .precision = "fp32", .total_steps = steps};
+        new.config = "[train]\nbatch_size = 16\n";
+        must(run_create(store, &new, id, &err), &err);
+        struct writer_options writing = {.home = home, .run_id = id};
+        must(writer_open(&writing, &writer, &err), &err);
+        for (int64_t step = 0; step < steps; step++) {
+            write_step(writer, step);
+            if (step % 1024 == 1023) must(writer_flush(writer, 60, &err), &err);
+        }
+        must(writer_close(writer, RUN_FINISHED, "", &err), &err);
+    }
+    must(store_begin(store, &err), &err);
+    must(store_exec(store,
+                    "insert into params select id, 'train.seed', name from runs;"
+                    "insert into params select id, 'train.learning_rate', name < 'run-10' from runs",
+                    &err),
+         &err);
+    must(store_commit(store, &err), &err);
     store_close(store);
-    struct writer_options writing = {.home = home, .run_id = id};
-    must(writer_open(&writing, &writer, &err), &err);
-    for (int64_t step = 0; step < LONG; step++) {
-        write_step(writer, step);
-        if (step % 256 == 255) must(writer_flush(writer, 60, &err), &err);
+}
+
+/* Opens the comparison of all runs of the list. */
+static void bench_opening(struct workbench *workbench, struct grid *grid, const char *what)
+{
+    double seconds[11];
+    for (int i = 0; i < 11; i++) {
+        seconds[i] = time_key(workbench, 'C', grid);
+        workbench_key(workbench, 'q');
     }
-    must(writer_close(writer, RUN_FINISHED, "", &err), &err);
-    struct workbench_options options = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
+    report(what, seconds, 11);
+}
+
+static void bench_comparing(struct grid *grid)
+{
+    enum { LONG = 100000, RUNS = 20, AXES = 5 };
+    char home[] = "/tmp/anneal-bench-compare-XXXXXX";
+    struct err err = {0};
+    double axes[AXES], target[1], commits[20];
+    struct workbench_options options = {.home = home, .list = &runs_view};
+    struct workbench *workbench;
+    struct store *other;
+    if (!mkdtemp(home)) return;
+    fill_compared(home, LONG, RUNS);
     must(workbench_open(&options, &workbench, &err), &err);
-    for (int i = 0; i < 2 * 11; i++) {
-        if (i % 2 == 0 && i) workbench_key(workbench, 'm'); /* none */
-        double start = clock_monotonic();
-        workbench_key(workbench, 'm');
+    workbench_key(workbench, 'a');
+    bench_opening(workbench, grid, "compare 10 runs of 100k steps");
+    workbench_key(workbench, 'f');
+    bench_opening(workbench, grid, "compare 20 of them in 2 groups");
+    workbench_key(workbench, 'C');
+    for (int i = 0; i < AXES; i++) axes[i] = time_key(workbench, 'x', grid);
+    report("another axis, next frame", axes, AXES);
+    draw_views(workbench, grid, "comparison");
+    double start = clock_monotonic();
+    for (const char *typed = "t2.5\r"; *typed; typed++) workbench_key(workbench, (unsigned char)*typed);
+    workbench_draw(workbench, grid);
+    target[0] = clock_monotonic() - start;
+    report("a target, next frame", target, 1);
+    workbench_key(workbench, 't');
+    workbench_key(workbench, K_CTRL('u'));
+    workbench_key(workbench, '\r');
+    must(store_open(home, false, &other, &err), &err);
+    for (int i = 0; i < 20; i++) {
+        must(store_exec(other, "update runs set steps = steps + 1 where name = 'run-01'", &err), &err);
+        start = clock_monotonic();
+        workbench_tick(workbench, clock_wall());
         workbench_draw(workbench, grid);
-        seconds[i] = clock_monotonic() - start;
+        commits[i] = clock_monotonic() - start;
     }
-    report("smooth 200k steps, next frame", seconds, 2 * 11);
+    report("follow: a commit, comparison", commits, 20);
+    store_close(other);
     workbench_close(workbench);
     must(file_remove_tree(home, &err), &err);
+}
+
+/* A key in a field of the form of a new run, whose preview is made anew, and the next frame. The memory is
+ * estimated by another process, which no key starts. */
+static void bench_form(const char *home, struct grid *grid)
+{
+    static const struct form_field fields[] = {{"model.hidden_dim", "width", "256", "", NULL},
+                                               {"model.num_layers", "layers", "6", "", NULL}};
+    static const struct {
+        const char *width, *layers, *what;
+    } models[] = {{"256", "12", "a key in the form, next frame"},
+                  {"4096", "1022", "the same, 1,022 layers of 4,096"}};
+    enum { KEYS = 100 };
+    double pressed[KEYS];
+    struct err err = {0};
+    struct workbench_options options = {
+        .home = home, .list = &runs_view, .run = &run_view, .fields = fields, .field_count = 2};
+    options.preview = form_preview_make;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct workbench *workbench;
+        must(workbench_open(&options, &workbench, &err), &err);
+        workbench_key(workbench, 'n');
+        for (const char *at = models[m].width; *at; at++) workbench_key(workbench, (unsigned char)*at);
+        workbench_key(workbench, K_TAB);
+        for (const char *at = models[m].layers; *at; at++) workbench_key(workbench, (unsigned char)*at);
+        for (int i = 0; i < KEYS; i++) pressed[i] = time_key(workbench, i % 2 ? '2' : K_BACKSPACE, grid);
+        report(models[m].what, pressed, KEYS);
+        workbench_close(workbench);
+    }
 }
 
 int main(void)
@@ -269,25 +473,26 @@ int main(void)
     struct workbench_options options = {.home = home, .list = &runs_view, .run = &run_view, .run_id = id};
     struct workbench *workbench = NULL;
     must(grid_resize(&grid, W, H, &err), &err);
-    for (int i = 0; i < 11; i++) {
-        workbench_close(workbench);
-        double start = clock_monotonic();
-        must(workbench_open(&options, &workbench, &err), &err);
-        workbench_draw(workbench, &grid);
-        open_seconds[i] = clock_monotonic() - start;
-    }
+    for (int i = 0; i < 11; i++) open_seconds[i] = time_opening(&workbench, &options, &grid);
     report("open 50k steps, first frame", open_seconds, 11);
     draw_views(workbench, &grid, "run");
     workbench_key(workbench, 'm');
     draw_views(workbench, &grid, "run, smoothed,");
-    workbench_key(workbench, 'm');
-    workbench_key(workbench, 'm');
+    for (int d = 0; d < ROLLUP_DECAYS; d++) workbench_key(workbench, 'm'); /* not any more */
     bench_screen(workbench, &grid, writer);
     workbench_key(workbench, 'q');
     draw_views(workbench, &grid, "list");
     workbench_close(workbench);
-    bench_smoothing(&grid);
+    const char *steps = getenv("ANNEAL_BENCH_STEPS");
+    bench_long(&grid, 200000);
+    bench_long(&grid, steps ? atoll(steps) : LONGEST);
+    bench_many();
+    bench_comparing(&grid);
     bench_list(&grid);
+    bench_form(home, &grid);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("tui most memory of all of the above %.1f MiB\n", (double)usage.ru_maxrss / 1024);
     grid_release(&grid);
     must(writer_close(writer, RUN_FINISHED, "", &err), &err);
     run_lock_release(&lock);

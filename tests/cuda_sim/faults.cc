@@ -24,6 +24,8 @@ enum sim_machine now;
 cudaError_t sticky = cudaSuccess; /* the error of the failed device */
 bool returned;                    /* a call has returned it */
 cudaError_t refusal;              /* of the last launch: not sticky, returned once */
+int gpu_count = 1, faulty = -1;   /* faulty: only this one has the script's fault; -1: any */
+int used;                         /* GPU of this process */
 
 /* A failed device keeps its memory until the process ends; here, until the next machine is set. */
 void reset(enum sim_machine machine)
@@ -69,12 +71,14 @@ struct environment {
             fprintf(stderr, "ANNEAL_SIM_MACHINE=%s: no such machine\n", words);
             abort();
         }
+        const char *gpus = getenv("ANNEAL_SIM_GPUS");
+        if (gpus != NULL && sscanf(gpus, "%d:%d", &gpu_count, &faulty) < 1) abort();
     }
 } environment;
 
 bool due(enum kind kind)
 {
-    return script.kind == kind && ++script.seen == script.at;
+    return script.kind == kind && (faulty < 0 || faulty == used) && ++script.seen == script.at;
 }
 
 } // namespace
@@ -84,6 +88,16 @@ namespace sim {
 enum sim_machine machine()
 {
     return now;
+}
+
+int gpus()
+{
+    return gpu_count;
+}
+
+void use_gpu(int device)
+{
+    used = device;
 }
 
 bool faulted(const char *caller)
@@ -147,6 +161,11 @@ bool allocation_fails()
 extern "C" void sim_set_machine(enum sim_machine machine)
 {
     reset(machine);
+}
+
+extern "C" void sim_set_gpus(int count)
+{
+    gpu_count = count;
 }
 
 extern "C" void sim_set_fault(const char *words)

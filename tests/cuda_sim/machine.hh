@@ -25,6 +25,8 @@ void streams_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
+int gpus(); /* of a good machine */
+void use_gpu(int device);
 /* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the
  * pretended CUPTI of it, see cupti.cc. */
 enum work { KERNEL, UPLOAD, DOWNLOAD, COPY, FILL };

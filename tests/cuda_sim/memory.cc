@@ -182,7 +182,7 @@ cudaError_t cudaGetDeviceCount(int *count)
     enum sim_machine now = sim::machine();
     if (now == SIM_MACHINE_NO_DRIVER || now == SIM_MACHINE_OLD_DRIVER) return cudaErrorInsufficientDriver;
     if (now == SIM_MACHINE_NO_DEVICE) return cudaErrorNoDevice;
-    *count = now == SIM_MACHINE_MIXED ? 2 : 1;
+    *count = now == SIM_MACHINE_MIXED ? 2 : sim::gpus();
     return cudaSuccess;
 }
 
@@ -211,12 +211,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     *value = attribute == cudaDevAttrClockRate ? 1000000 : 0; /* kHz; there is no screen */
-    return device <= 1 ? cudaSuccess : cudaErrorInvalidValue;
+    int count;
+    return cudaGetDeviceCount(&count) == cudaSuccess && device < count ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
     cudaDeviceProp properties;
+    sim::use_gpu(device);
     return fault_or(cudaGetDeviceProperties(&properties, device));
 }
 

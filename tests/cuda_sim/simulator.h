@@ -9,6 +9,7 @@
 #define ANNEAL_TESTS_CUDA_SIM_SIMULATOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -53,6 +54,16 @@ void sim_set_machine(enum sim_machine machine);
  * old_device, full, launch_fault, mixed, no_cupti. */
 void sim_set_fault(const char *words);
 
+/* How many devices a good machine has. */
+void sim_set_gpus(int count);
+
+/* $ANNEAL_SIM_GPUS=N[:I] gives a good machine N devices, and the faults above only to a process that uses
+ * device I. NCCL has a stand-in, stand_in/nccl.cc; here it queues its work, which may touch device memory: a
+ * finding unless [memory, memory + bytes) is some. */
+struct sim_stream;
+void sim_queue_exchange(struct sim_stream *stream, const char *name, void *memory, size_t bytes,
+                        void (*run)(void *), void *context);
+
 /* Kernels launched, and bytes of device memory in use. */
 uint64_t sim_launches(void);
 uint64_t sim_device_bytes(void);
@@ -71,7 +82,8 @@ long sim_graphs(void);
 uint64_t sim_graph_launches(void);
 
 /* Sets whether queued work runs as late as the runtime allows (see streams.cc) or at once (the default).
- * $ANNEAL_SIM_STREAMS=late sets the former at the start. */
+ * $ANNEAL_SIM_STREAMS=late sets the former at the start; =exchanges_first does, too, but for work that ranks
+ * exchange, which runs as early as events allow. */
 void sim_set_late(bool late);
 
 /* Sets whether cudaFree waits for queued work, as the runtime does (the default). If not, queued work that

@@ -43,6 +43,7 @@ struct mark {
 };
 
 bool late_now;
+bool exchanges_first; /* with late streams: as soon as what they wait for has run, instead of late */
 uint64_t graph_launches, waits;
 auto &pinned = *new std::map<const unsigned char *, size_t>;
 
@@ -91,7 +92,8 @@ struct environment {
     environment()
     {
         const char *words = getenv("ANNEAL_SIM_STREAMS");
-        late_now = words != NULL && strcmp(words, "late") == 0;
+        exchanges_first = words != NULL && strcmp(words, "exchanges_first") == 0;
+        late_now = exchanges_first || (words != NULL && strcmp(words, "late") == 0);
     }
 } environment;
 
@@ -240,6 +242,31 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     of(stream)->queue->items.push_back({[] {}, event->last->of, event->last->count});
     of(stream)->queue->queued++;
     return cudaSuccess;
+}
+
+/* ---- exchanges with other processes ---- */
+
+/* The order of exchanges is that in which they are queued, on whatever streams. */
+extern "C" __attribute__((visibility("default"))) void sim_queue_exchange(cudaStream_t stream,
+                                                                          const char *name, void *memory,
+                                                                          size_t bytes, void (*run)(void *),
+                                                                          void *context)
+{
+    static std::shared_ptr<line> last;
+    static uint64_t last_count;
+    sim_stream *s = of(stream);
+    sim::memory_expect(memory, bytes, name);
+    if (late_now && last != NULL) s->queue->items.push_back({[] {}, last, last_count}), s->queue->queued++;
+    sim::queue(stream, [=] {
+        if (sim::device_failed()) return;
+        sim::work_done(sim::KERNEL, name, bytes, (double)((bytes + 4095) / 4096));
+        sim::memory_open(true);
+        run(context);
+        sim::memory_open(false);
+    });
+    last = s->queue;
+    last_count = s->queue->queued;
+    if (exchanges_first) sim::drain(stream);
 }
 
 /* ---- page-locked memory ---- */

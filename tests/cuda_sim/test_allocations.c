@@ -1,16 +1,11 @@
 /* `--check-allocations` on a GPU: steps on the GPU allocate nothing either, whether streams run at once or
  * late, and a step that allocates is reported. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "core/base/heap.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 #include "tests/counted.h"
 #include "tests/cuda_sim/simulated_plugin.h"
@@ -175,23 +170,16 @@ static void the_step_after_a_trace_is_watched_again(void **state)
 /* The binary itself, which opens the plugin. */
 static void a_whole_run_on_a_gpu_passes(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     need_counting();
-    stage_open(&s, "allocations");
     simulated_plugin_use("good");
-    struct process *p = process_run(0, "train", s.config, "--device=cuda", "--check-allocations",
-                                    "--train.total_steps=12", "--progress=none", NULL);
-    process_close(p);
-    p = process_run(0, "train", s.config, "--device=cuda", "--check-allocations", "--train.total_steps=12",
-                    "--profile.trace_step=3", "--progress=none", NULL);
-    process_close(p);
-    char *traces = stage_query(&s, "select count(*) from events where text like 'trace of step 3: written%'");
-    assert_string_equal(traces, "1");
-    free(traces);
-    char *steps = stage_query(&s, "select distinct steps from runs");
+    process_run(0, "train", s->config, "--device=cuda", "--check-allocations", "--train.total_steps=12",
+                "--progress=none", NULL);
+    process_run(0, "train", s->config, "--device=cuda", "--check-allocations", "--train.total_steps=12",
+                "--profile.trace_step=3", "--progress=none", NULL);
+    stage_expect(s, "select count(*) from events where text like 'trace of step 3: written%'", "1");
+    char *steps = stage_query(s, "select distinct steps from runs");
     assert_string_equal(steps, "12");
-    free(steps);
 }
 
 int main(int argc, char **argv)
@@ -204,7 +192,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_traced_step_may_use_the_heap_alone),
         cmocka_unit_test(a_trace_that_is_ordered_passes),
         cmocka_unit_test(the_step_after_a_trace_is_watched_again),
-        cmocka_unit_test_teardown(a_whole_run_on_a_gpu_passes, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_whole_run_on_a_gpu_passes, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,33 +1,27 @@
 /* The real binary with the simulator as its CUDA plugin: --device, the messages when no GPU can be used, and
  * `anneal devices`. */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <jansson.h>
 
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulated_plugin.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
 /* Three steps of one small layer. */
 #define TRAIN                                                                                                \
-    "train", s.config, "--train.total_steps=3", "--train.warmup_steps=1", "--model.hidden_dim=16",           \
+    "train", s->config, "--train.total_steps=3", "--train.warmup_steps=1", "--model.hidden_dim=16",          \
         "--train.seq_len=8"
 
 static void training_on_the_device_is_recorded_as_such(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "cuda");
+    struct stage *s = *state;
     simulated_plugin_use("good");
     for (int i = 0; i < 2; i++) { /* auto uses a GPU if there is one */
         process_run(0, TRAIN, "--device", i ? "auto" : "cuda", "--progress=none", NULL);
@@ -35,14 +29,13 @@ static void training_on_the_device_is_recorded_as_such(void **state)
         assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:0");
         assert_string_equal(stage_text(json_array_get(runs, 0), "status"), "finished");
         assert_string_equal(stage_text(json_array_get(runs, 0), "precision"), "bf16"); /* its best */
-        json_decref(runs);
     }
 }
 
 static void expect_sentence(const char *machine, const char *sentence)
 {
-    struct stage s;
-    stage_open(&s, machine);
+    struct stage place, *s = &place;
+    stage_open(s, machine);
     simulated_plugin_use(machine);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), sentence);
     assert_int_equal(stage_count_runs(), 0);
@@ -52,13 +45,10 @@ static void expect_sentence(const char *machine, const char *sentence)
     assert_int_equal(stage_count_lines(lines, "event"), 1);
     const char *text = stage_text(stage_find_line(lines, "event", 0), "text");
     if (!strstr(text, "training on the CPU: ") || !strstr(text, sentence)) fail_msg("event: %s", text);
-    json_decref(lines);
     json_t *runs = stage_runs();
     assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cpu");
-    json_decref(runs);
     char *devices = process_output("devices", NULL);
     if (!strstr(devices, "cannot be used: ") || !strstr(devices, sentence)) fail_msg("devices: %s", devices);
-    free(devices);
 }
 
 static void a_missing_driver_is_one_sentence(void **state)
@@ -89,9 +79,7 @@ static void a_device_too_old_is_one_sentence(void **state)
 
 static void a_missing_plugin_is_named(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "missing");
+    struct stage *s = *state;
     setenv("ANNEAL_CUDA_PLUGIN", "/nowhere/anneal_cuda.so", 1);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
                             "the CUDA plugin /nowhere/anneal_cuda.so is missing");
@@ -99,10 +87,8 @@ static void a_missing_plugin_is_named(void **state)
 
 static void a_plugin_that_is_none_is_refused(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "none");
-    setenv("ANNEAL_CUDA_PLUGIN", s.config, 1);
+    struct stage *s = *state;
+    setenv("ANNEAL_CUDA_PLUGIN", s->config, 1);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
                             "the CUDA plugin cannot be loaded");
     setenv("ANNEAL_CUDA_PLUGIN", "/lib/x86_64-linux-gnu/libm.so.6", 1);
@@ -113,9 +99,7 @@ static void a_plugin_that_is_none_is_refused(void **state)
 
 static void a_device_without_room_ends_the_run_with_numbers(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "full");
+    struct stage *s = *state;
     simulated_plugin_use("full");
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL), "MiB");
     assert_int_equal(stage_count_runs(), 0);
@@ -124,9 +108,7 @@ static void a_device_without_room_ends_the_run_with_numbers(void **state)
 /* In fp32, as the first kernel then belongs to the first step; in bf16 the weights are cast before it. */
 static void a_kernel_fault_leaves_a_failed_run_and_a_sentence(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "fault");
+    struct stage *s = *state;
     simulated_plugin_use("fault_at:1:embedding_gather");
     process_expect_sentence(
         process_run(1, TRAIN, "--device", "cuda", "--progress=none", NULL),
@@ -148,7 +130,6 @@ static void devices_lists_what_there_is(void **state)
     assert_null(strstr(devices, "cannot be used"));
     assert_null(strstr(devices, "--device cuda:N"));
     assert_non_null(strstr(devices, "\nCUPTI    found: "));
-    free(devices);
 }
 
 static void devices_says_what_traces_lack_without_cupti(void **state)
@@ -158,35 +139,27 @@ static void devices_says_what_traces_lack_without_cupti(void **state)
     char *devices = process_output("devices", NULL);
     assert_non_null(strstr(devices, "\nCUPTI    libcupti.so.13 not found (install CUPTI"));
     assert_null(strstr(devices, "found: "));
-    free(devices);
 }
 
 /* At full width, though on few tokens. */
 static void the_default_preset_trains_on_the_device(void **state)
 {
-    (void)state;
-    struct stage s;
-    char corpus[700];
-    stage_open(&s, "preset");
+    struct stage *s = *state;
     simulated_plugin_use("good");
-    snprintf(corpus, sizeof corpus, "--data.train=%s", s.corpus);
-    process_close(process_run(0, "train", corpus, "--data.tokenizer=bytes", "--model.vocab_size=2048",
-                              "--train.batch_size=1", "--train.seq_len=8", "--train.total_steps=1",
-                              "--eval.batches=1", "--sample.max_tokens=2", "--device=cuda", "--progress=none",
-                              NULL));
+    char *corpus = kept_format("--data.train=%s", s->corpus);
+    process_run(0, "train", corpus, "--data.tokenizer=bytes", "--model.vocab_size=2048",
+                "--train.batch_size=1", "--train.seq_len=8", "--train.total_steps=1", "--eval.batches=1",
+                "--sample.max_tokens=2", "--device=cuda", "--progress=none", NULL);
     json_t *runs = stage_runs();
     assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:0");
     assert_string_equal(stage_text(json_array_get(runs, 0), "status"), "finished");
     double loss = stage_real(json_array_get(runs, 0), "final_loss");
     assert_true(loss > 7 && loss < 8.5); /* ln 2048 is 7.6 */
-    json_decref(runs);
 }
 
 static void the_first_device_that_can_be_used_is_taken(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "mixed");
+    struct stage *s = *state;
     simulated_plugin_use("mixed");
     char *devices = process_output("devices", NULL);
     if (!strstr(devices, "cuda:0   CUDA simulator, 1.0 GiB, compute capability 7.0") ||
@@ -194,24 +167,19 @@ static void the_first_device_that_can_be_used_is_taken(void **state)
         !strstr(devices, "cuda:1   CUDA simulator, 1.0 GiB (1.0 GiB free), compute capability 9.0") ||
         !strstr(devices, "training takes cuda:1 (--device cuda:N chooses another)"))
         fail_msg("devices: %s", devices);
-    free(devices);
     process_run(0, TRAIN, "--device", "cuda", "--progress=none", NULL);
     json_t *runs = stage_runs();
     assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:1");
-    json_decref(runs);
 }
 
 /* cuda:N selects device N, even if others could be used. */
 static void a_device_is_chosen_by_its_number(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "numbered");
+    struct stage *s = *state;
     simulated_plugin_use("mixed");
     process_run(0, TRAIN, "--device", "cuda:1", "--progress=none", NULL);
     json_t *runs = stage_runs();
     assert_string_equal(stage_text(json_array_get(runs, 0), "device"), "cuda:1");
-    json_decref(runs);
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda:0", "--progress=none", NULL),
                             "--device cuda:0: cuda: CUDA simulator has compute capability 7.0");
     process_expect_sentence(process_run(1, TRAIN, "--device", "cuda:2", "--progress=none", NULL),
@@ -235,14 +203,12 @@ static int count_files(const char *folder, const char *part)
 /* The choices are stored in the data folder; those that a damaged file lacks are measured again. */
 static void the_chosen_algorithms_are_kept_between_runs(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct stat before, after;
-    char folder[4096], path[8192];
-    stage_open(&s, "kept");
+    char path[8192];
     simulated_plugin_use("good");
-    snprintf(folder, sizeof folder, "%s/cuda", getenv("ANNEAL_HOME"));
-    process_close(process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL));
+    char *folder = kept_format("%s/cuda", getenv("ANNEAL_HOME"));
+    process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL);
     assert_int_equal(count_files(folder, "gemm3-CUDA-simulator-9.0-1-130100"), 1);
     snprintf(path, sizeof path, "%s/gemm3-CUDA-simulator-9.0-1-130100", folder);
     assert_int_equal(stat(path, &before), 0);
@@ -256,21 +222,21 @@ static void the_chosen_algorithms_are_kept_between_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(training_on_the_device_is_recorded_as_such, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(training_on_the_device_is_recorded_as_such, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_missing_driver_is_one_sentence, simulated_plugin_forget),
         cmocka_unit_test_teardown(an_old_driver_is_one_sentence, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_driver_without_a_device_is_one_sentence, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_device_too_old_is_one_sentence, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_missing_plugin_is_named, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_plugin_that_is_none_is_refused, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_device_without_room_ends_the_run_with_numbers, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_kernel_fault_leaves_a_failed_run_and_a_sentence, simulated_plugin_forget),
-        cmocka_unit_test_teardown(the_default_preset_trains_on_the_device, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_missing_plugin_is_named, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_plugin_that_is_none_is_refused, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_device_without_room_ends_the_run_with_numbers, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_kernel_fault_leaves_a_failed_run_and_a_sentence, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(the_default_preset_trains_on_the_device, simulated_plugin_forget),
         cmocka_unit_test_teardown(devices_lists_what_there_is, simulated_plugin_forget),
         cmocka_unit_test_teardown(devices_says_what_traces_lack_without_cupti, simulated_plugin_forget),
-        cmocka_unit_test_teardown(the_first_device_that_can_be_used_is_taken, simulated_plugin_forget),
-        cmocka_unit_test_teardown(a_device_is_chosen_by_its_number, simulated_plugin_forget),
-        cmocka_unit_test_teardown(the_chosen_algorithms_are_kept_between_runs, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(the_first_device_that_can_be_used_is_taken, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_device_is_chosen_by_its_number, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(the_chosen_algorithms_are_kept_between_runs, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,14 +18,13 @@ extern const struct cuda_plugin cuda_plugin;
 
 enum { B = 3, T = 4, BATCHES = 40, TOKENS = 31, BATCH = 3 * B * T };
 
-static struct batch_view take(void *batches, enum task_part part, uint64_t cursor, int count)
+/* The batches of a split, with their inputs as positions. */
+static void fill(const void *split, uint64_t cursor, int count, int32_t *inputs, int32_t *targets,
+                 int32_t *positions)
 {
-    struct prefetched taken = prefetch_take(batches, cursor, count);
-    (void)part;
-    return (struct batch_view){taken.inputs, taken.targets, taken.inputs, count, T}; /* any third array */
+    split_batch(split, cursor, count, inputs, targets);
+    memcpy(positions, inputs, sizeof *inputs * (size_t)count * T);
 }
-
-static const struct task task = {.batch = take};
 
 /* Queues BATCHES batches from `first` on without waiting, and compares the device's copies with split_batch.
  * Fails if one differs, or returns how many do. */
@@ -52,14 +51,18 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     struct network network;
     struct feed feed;
     struct split train, validation;
-    struct prefetch *batches;
+    struct task_data data = {0};
     for (uint32_t i = 0; i < TOKENS; i++) tokens[i] = i;
     struct token_file file = {.tokens = tokens, .count = TOKENS};
     struct corpus corpus = {.files = &file, .file_count = 1, .tokens = TOKENS};
     assert_int_equal(split_corpus(&corpus, VAL_TAIL, 0, T, 5, SHUFFLE_RANDOM, &train, &validation, &err),
                      STATUS_OK);
     assert_true(train.sequences % B != 0); /* epochs end in the midst of batches */
-    assert_int_equal(prefetch_open(split_source(&train), B, async, &batches, &err), STATUS_OK);
+    data.sources[TASK_TRAINING] = split_source(&train);
+    data.sources[TASK_TRAINING].packed = true;
+    data.sources[TASK_TRAINING].fill = fill;
+    assert_int_equal(
+        prefetch_open(data.sources[TASK_TRAINING], B, async, &data.prefetch[TASK_TRAINING], &err), STATUS_OK);
     assert_int_equal(backend->device_open(DEVICE_FIRST, 0, &device, &err), STATUS_OK);
     assert_int_equal(model_init(&model, &config, &err), STATUS_OK);
     struct plan_input input = {
@@ -67,7 +70,7 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     assert_int_equal(plan_init(&plan, &input, &err), STATUS_OK);
     assert_int_equal(network_open(&network, backend, device, &model, &plan, &err), STATUS_OK);
     assert_int_equal(backend->mem_alloc(device, sizeof *found * BATCHES * BATCH, &saved, &err), STATUS_OK);
-    assert_int_equal(feed_open(&feed, &network, &task, batches, &err), STATUS_OK);
+    assert_int_equal(feed_open(&feed, &network, &data, &err), STATUS_OK);
     for (int i = 0; i < BATCHES; i++) {
         int place = feed_take(&feed, first + (uint64_t)i * B, B);
         backend->mem_copy((int32_t *)saved + i * BATCH, network_batch(&network, place), sizeof *found * BATCH,
@@ -86,7 +89,7 @@ static int wrong_batches(const struct backend *backend, int micro_batches, bool 
     backend->device_close(device);
     plan_release(&plan);
     model_release(&model);
-    prefetch_close(batches);
+    task_close_batches(&data);
     split_release(&train);
     split_release(&validation);
     free(found);

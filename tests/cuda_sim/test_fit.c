@@ -1,22 +1,18 @@
 /* Whether a run fits into a GPU that others use: with memory already reserved, with processes in the queue,
  * and with the page-locked memory that the run needs on its host. */
-#include <setjmp.h>
+#include <jansson.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <jansson.h>
 
 #include "core/memory/fit.h"
 #include "kernels/device/cuda_plugin.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/cuda_sim/simulator.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/recommended.h"
 #include "tests/tui/command/stage.h"
@@ -46,10 +42,9 @@ static void gpu_info(struct device_info *info)
 static void open_stage(struct stage *s, const char *name)
 {
     struct device_info gpu;
-    char folder[700];
     gpu_info(&gpu);
     stage_open(s, name);
-    snprintf(folder, sizeof folder, "%s/cuda", s->home);
+    char *folder = kept_format("%s/cuda", s->home);
     overhead_keep(folder, &gpu, CONTEXT);
     simulated_plugin_use("good");
 }
@@ -64,11 +59,8 @@ static struct process *start_holder(const struct stage *s)
 
 static json_t *fit_of(const struct stage *s)
 {
-    json_error_t problem;
-    char *text = process_output("estimate", s->config, SMALL, "--fit", "--json", NULL);
-    json_t *json = json_loads(text, 0, &problem), *fit = json_incref(json_object_get(json, "fit"));
-    json_decref(json);
-    free(text);
+    json_t *json = stage_json(process_output("estimate", s->config, SMALL, "--fit", "--json", NULL)),
+           *fit = json_incref(json_object_get(json, "fit"));
     return fit;
 }
 
@@ -95,9 +87,6 @@ static void what_fits_next_to_a_run_on_the_gpu_starts_there(void **state)
     assert_int_equal(recommended_run(length, "--train.total_steps=1 --progress=none"), 0);
     assert_int_equal(recommended_run(batch, "--model.vocab_size=100000 --dry-run"),
                      1); /* it is really full */
-    free(batch);
-    free(length);
-    free(text);
     json_decref(alone);
     json_decref(beside);
     process_close(holder);
@@ -108,23 +97,20 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
 {
     (void)state;
     struct stage s;
-    char words[160];
     open_stage(&s, "queue");
-    process_close(process_run(0, "train", s.config, "--device=cuda", "--train.total_steps=1",
-                              "--name=trained", "--progress=none", NULL));
+    process_run(0, "train", s.config, "--device=cuda", "--train.total_steps=1", "--name=trained",
+                "--progress=none", NULL);
     struct process *holder = start_holder(&s);
     struct process *waiting = process_start("train", s.config, SMALL, "--model.vocab_size=200000",
                                             "--name=patient", "--wait", "--progress=none", NULL);
     process_wait_text(waiting, "anneal: waiting: cuda:0: ");
     char *devices = NULL;
     do { /* it reports the wait before it is in the queue */
-        free(devices);
         devices = process_output("devices", NULL);
     } while (!strstr(devices, " requested by "));
-    snprintf(words, sizeof words, " requested by patient (starting), process %d, for ",
-             (int)process_pid(waiting));
+    char *words =
+        kept_format(" requested by patient (starting), process %d, for ", (int)process_pid(waiting));
     if (!strstr(devices, words) || !strstr(devices, ", no. 1 in the queue")) fail_msg("%s", devices);
-    free(devices);
     json_t *fit = fit_of(&s);
     assert_int_equal(json_array_size(json_object_get(fit, "waiting")), 1);
     assert_true(stage_int(fit, "waiting_bytes") > 100 * MIB);
@@ -132,7 +118,7 @@ static void who_waits_for_the_gpu_is_seen_and_comes_first(void **state)
     json_decref(fit);
     process_expect_sentence(process_run(1, "train", s.config, SMALL, "--progress=none", NULL),
                             "cuda:0: patient (starting) (process ");
-    process_close(process_run(0, "generate", "trained", "--device=cuda", "--max-tokens=1", NULL));
+    process_run(0, "generate", "trained", "--device=cuda", "--max-tokens=1", NULL);
     process_close(waiting);
     process_close(holder);
 }

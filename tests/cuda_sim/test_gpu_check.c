@@ -1,19 +1,24 @@
 /* The parts of gpu-check that compute numbers, on the simulated device, so
  * that this code has run at least once before it reaches a GPU. */
+#include <dlfcn.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
+#include "core/base/file.h"
 #include "kernels/device/cuda_plugin.h"
 #include "tests/cuda_sim/simulator.h"
 #include "tests/gpu/activity.h"
 #include "tests/gpu/decoding.h"
 #include "tests/gpu/op_speed.h"
+#include "tests/gpu/ranks.h"
 #include "tests/gpu/training.h"
 
 extern const struct cuda_plugin cuda_plugin;
@@ -227,6 +232,28 @@ static void every_way_of_queueing_computes_the_same(void **state)
     assert_int_equal(sim_graphs(), 0);
 }
 
+static void gpus_exchange_in_a_world_of_two_and_of_one(void **state)
+{
+    (void)state;
+    struct ranks_sight sight = {0};
+    struct err err = {0};
+    char path[PATH_MAX];
+    /* under its name from now on: a sanitizer's dlopen ignores where this program asks to look */
+    assert_int_equal(file_of_program("stand_in/libnccl.so.2", path, sizeof path, &err), STATUS_OK);
+    assert_non_null(dlopen(path, RTLD_NOW));
+    for (int gpus = 1; gpus <= 3; gpus++) {
+        sim_set_gpus(gpus);
+        if (ranks_look(&cuda_plugin, 70001, &sight, &err)) fail_msg("%s", err.text);
+        assert_int_equal(sight.ranks, gpus > 1 ? 2 : 1);
+        assert_true(sight.exact);
+        assert_true(sight.milliseconds > 0);
+    }
+    setenv("ANNEAL_SIM_NCCL", "old", 1);
+    assert_int_equal(ranks_look(&cuda_plugin, 70001, &sight, &err), STATUS_NOT_FOUND);
+    unsetenv("ANNEAL_SIM_NCCL");
+    sim_set_gpus(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_text_has_the_cpus_logits_and_another_one_has_not),
         cmocka_unit_test(a_presets_steps_are_timed),
         cmocka_unit_test(every_way_of_queueing_computes_the_same),
+        cmocka_unit_test(gpus_exchange_in_a_world_of_two_and_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

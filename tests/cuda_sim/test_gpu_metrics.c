@@ -1,17 +1,12 @@
 /* The metrics that a run on a GPU records and shows: the real binary, the simulator as the GPU, and a
  * stand-in for NVIDIA's management library. */
-#include <setjmp.h>
+#include <jansson.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <jansson.h>
 
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulated_plugin.h"
 #include "tests/kernels/stand_in/nvml_stand_in.h"
 #include "tests/tui/command/process.h"
@@ -42,47 +37,38 @@ static void assert_shows(const char *text, const char *wanted)
 
 static void a_run_records_its_gpu_and_who_holds_memory_of_it(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "recorded");
+    struct stage *s = *state;
     simulated_plugin_use("good");
     use_stand_in("own");
-    process_close(process_run(0, "train", s.config, "--model.hidden_dim=16", "--train.total_steps=2",
-                              "--device=cuda", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--model.hidden_dim=16", "--train.total_steps=2", "--device=cuda",
+                "--progress=none", NULL);
     char *text = process_output("show", "latest", NULL);
     assert_shows(text, "\nDevice, as last measured\n");
     assert_shows(text, "\nutilization_pct    97\n");
     assert_shows(text, "\nload_1m  ");
     assert_shows(text, "\nProcesses that hold its memory\n");
-    free(text);
     text = process_output("show", "latest", "--json", NULL);
-    json_t *shown = json_loads(text, 0, NULL), *device = json_object_get(shown, "device_sample");
+    json_t *shown = stage_json(text), *device = json_object_get(shown, "device_sample");
     assert_int_equal(stage_int(device, "gpu"), 2);
     assert_int_equal(stage_int(device, "process_bytes"), 40 << 20);
     assert_int_equal(json_array_size(json_object_get(device, "processes")),
                      3); /* it, a larger one, a screen's */
-    json_decref(shown);
-    free(text);
     text = process_output("export", "latest", "--table", "gpu", NULL);
     assert_shows(text, ",sm_clock_mhz,process_bytes,throttle,load_1m");
     assert_shows(text, ",64,1980,41943040,\"\",");
-    free(text);
-    text = stage_query(&s, "select count(*), sum(bytes) >> 20, max(name <> '') from gpu_processes"
-                           " where wall_time = (select processes_at from gpu_samples limit 1)");
+    text = stage_query(s, "select count(*), sum(bytes) >> 20, max(name <> '') from gpu_processes"
+                          " where wall_time = (select processes_at from gpu_samples limit 1)");
     assert_string_equal(text, "3|7408|1"); /* 7 GiB, 200 and 40 MiB; its own process has a name */
-    free(text);
 }
 
 static void devices_reports_who_holds_memory_by_run_or_by_number(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char pid[16], line[96];
-    stage_open(&s, "holders");
     simulated_plugin_use("good");
     use_stand_in("own");
     struct process *run =
-        process_start("train", s.config, "--model.hidden_dim=16", "--train.total_steps=1000000",
+        process_start("train", s->config, "--model.hidden_dim=16", "--train.total_steps=1000000",
                       "--device=cuda", "--name=wide", "--progress=json", NULL);
     process_wait_lines(run, 3);
     snprintf(pid, sizeof pid, "%d", (int)process_pid(run));
@@ -95,7 +81,6 @@ static void devices_reports_who_holds_memory_by_run_or_by_number(void **state)
     assert_shows(text, "         7.0 GiB held by process 500000\n"); /* it has no name here */
     assert_shows(text, "host load ");
     assert_true(strstr(text, "7.0 GiB held") < strstr(text, "40.0 MiB held"));
-    free(text);
     process_signal(run, SIGTERM);
     process_expect(0, run);
 }
@@ -103,42 +88,34 @@ static void devices_reports_who_holds_memory_by_run_or_by_number(void **state)
 /* A real library does not have the simulator's GPU either. */
 static void a_run_without_nvml_records_its_host(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "host");
+    struct stage *s = *state;
     simulated_plugin_use("good");
-    process_close(
-        process_run(0, "train", s.config, "--train.total_steps=2", "--device=cuda", "--progress=none", NULL));
-    char *text =
-        stage_query(&s, "select count(*) > 0, min(gpu), count(utilization_pct), count(process_bytes),"
-                        " min(load_1m) >= 0 from gpu_samples");
-    assert_string_equal(text, "1|0|0|0|1");
-    free(text);
-    text = process_output("show", "latest", NULL);
+    process_run(0, "train", s->config, "--train.total_steps=2", "--device=cuda", "--progress=none", NULL);
+    stage_expect(s,
+                 "select count(*) > 0, min(gpu), count(utilization_pct), count(process_bytes),"
+                 " min(load_1m) >= 0 from gpu_samples",
+                 "1|0|0|0|1");
+    char *text = process_output("show", "latest", NULL);
     assert_shows(text, "\nDevice, as last measured\n");
     if (strstr(text, "utilization_pct")) fail_msg("%s", text);
-    free(text);
 }
 
 static void devices_says_why_nobody_can_tell(void **state)
 {
     (void)state;
-    struct stage s;
-    stage_open(&s, "untold");
     simulated_plugin_use("good");
     char *text = process_output("devices", NULL);
     if (strstr(text, "libnvidia-ml.so.1 not found") == NULL) { /* a machine with a driver */
         assert_shows(text, "no GPU metrics: NVML ");
     }
-    free(text);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_run_records_its_gpu_and_who_holds_memory_of_it, forget),
-        cmocka_unit_test_teardown(devices_reports_who_holds_memory_by_run_or_by_number, forget),
-        cmocka_unit_test_teardown(a_run_without_nvml_records_its_host, forget),
+        STAGE_TEST_TEARDOWN(a_run_records_its_gpu_and_who_holds_memory_of_it, forget),
+        STAGE_TEST_TEARDOWN(devices_reports_who_holds_memory_by_run_or_by_number, forget),
+        STAGE_TEST_TEARDOWN(a_run_without_nvml_records_its_host, forget),
         cmocka_unit_test_teardown(devices_says_why_nobody_can_tell, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void events_of_the_stream_time_an_operation_exactly(void **state)
     if (be->device_open(DEVICE_FIRST, 0, &device, &err)) fail_msg("%s", err.text);
     if (be->stream_open(device, PRECISION_FP32, &stream, &err)) fail_msg("%s", err.text);
     if (be->mem_alloc(device, 65536, &memory, &err)) fail_msg("%s", err.text);
-    struct profiler_options options = {be, device, 1, 0, 10, 10, 0};
+    struct profiler_options options = {be, device, 1, 0, 10, 10, NULL, 0};
     long events = sim_events();
     if (profiler_open(&options, &profiler, &err)) fail_msg("%s", err.text);
     assert_int_equal(sim_events(), events + 11);

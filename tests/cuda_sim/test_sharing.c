@@ -1,20 +1,16 @@
 /* Several runs on one GPU of little memory: the second is refused or waits, and the first one's memory is
  * listed; the allocator that a run uses changes none of its numbers. */
-#include <setjmp.h>
+#include <jansson.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <jansson.h>
 
 #include "core/base/clock.h"
 #include "core/model/config.h"
+#include "tests/cmocka.h"
 #include "tests/cuda_sim/simulated_plugin.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tui/session/memory_share.h"
@@ -29,28 +25,25 @@
 
 static void a_run_that_does_not_fit_next_to_another_is_refused_or_waits(void **state)
 {
-    (void)state;
-    struct stage s;
-    char holder[64];
-    stage_open(&s, "sharing");
+    struct stage *s = *state;
     simulated_plugin_use("good");
-    struct process *first = process_start("train", s.config, LARGE, "--train.total_steps=1000000",
+    struct process *first = process_start("train", s->config, LARGE, "--train.total_steps=1000000",
                                           "--name=first", "--progress=json", NULL);
     process_wait_lines(first, 3); /* it trains */
 
     struct process *refused =
-        process_run(1, "train", s.config, LARGE, "--name=second", "--progress=none", NULL);
+        process_run(1, "train", s->config, LARGE, "--name=second", "--progress=none", NULL);
     process_expect_sentence(refused, "cuda:0: ");
     process_expect_sentence(refused, "-first ");
     process_expect_sentence(refused, "(--wait waits for them)");
 
     struct process *devices = process_run(0, "devices", NULL);
-    snprintf(holder, sizeof holder, "-first, process %d, ", (int)process_pid(first));
+    char *holder = kept_format("-first, process %d, ", (int)process_pid(first));
     if (!strstr(process_stdout(devices), " reserved by ") || !strstr(process_stdout(devices), holder))
         fail_msg("no holder: %s", process_stdout(devices));
     if (!strstr(process_stdout(devices), " in use\n")) fail_msg("no use: %s", process_stdout(devices));
 
-    struct process *waiting = process_start("train", s.config, LARGE, "--name=third", "--wait",
+    struct process *waiting = process_start("train", s->config, LARGE, "--name=third", "--wait",
                                             "--train.total_steps=1", "--progress=none", NULL);
     process_wait_text(waiting, "anneal: waiting: cuda:0: ");
     /* it enters the queue right after it has reported that it waits */
@@ -69,47 +62,42 @@ static void a_run_that_does_not_fit_next_to_another_is_refused_or_waits(void **s
 
 static void ctrl_c_ends_the_waiting(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "impatient");
+    struct stage *s = *state;
     simulated_plugin_use("good");
-    struct process *first = process_start("train", s.config, LARGE, "--train.total_steps=1000000",
+    struct process *first = process_start("train", s->config, LARGE, "--train.total_steps=1000000",
                                           "--name=first", "--progress=json", NULL);
     process_wait_lines(first, 3);
-    struct process *waiting = process_start("train", s.config, LARGE, "--wait", "--progress=none", NULL);
+    struct process *waiting = process_start("train", s->config, LARGE, "--wait", "--progress=none", NULL);
     process_wait_text(waiting, "anneal: waiting: ");
     process_signal(waiting, SIGINT);
     process_expect(130, waiting);
     assert_int_equal(stage_count_runs(), 1);
     process_signal(first, SIGKILL); /* its reservation no longer counts */
     process_wait_exit(first);
-    process_close(process_run(0, "train", s.config, LARGE, "--train.total_steps=1", "--progress=none", NULL));
+    process_run(0, "train", s->config, LARGE, "--train.total_steps=1", "--progress=none", NULL);
 }
 
 static void memory_from_any_allocator_gives_the_same_losses(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const kinds[] = {"basic", "pool", "arena", "caching"}, *const devices[] = {"cpu",
                                                                                                   "cuda"};
-    struct stage s;
-    stage_open(&s, "allocators");
     simulated_plugin_use("good");
     for (int d = 0; d < 2; d++) {
         struct history first, other;
         for (int k = 0; k < 4; k++) {
-            char name[32], key[64], device[32];
-            snprintf(name, sizeof name, "--name=%s-%s", devices[d], kinds[k]);
-            snprintf(key, sizeof key, "--memory.allocator=%s", kinds[k]);
-            snprintf(device, sizeof device, "--device=%s", devices[d]);
-            process_close(process_run(0, "train", s.config, "--model.hidden_dim=16", "--train.seq_len=8",
-                                      "--train.total_steps=5", device, key, name, "--progress=none", NULL));
-            history_read(name + strlen("--name="), k ? &other : &first);
-            if (!k) continue;
-            history_expect_equal(&first, &other);
-            history_release(&other);
+            char *name = kept_format("--name=%s-%s", devices[d], kinds[k]);
+            char *key = kept_format("--memory.allocator=%s", kinds[k]);
+            char *device = kept_format("--device=%s", devices[d]);
+            process_run(0, "train", s->config, "--model.hidden_dim=16", "--train.seq_len=8",
+                        "--train.total_steps=5", device, key, name, "--progress=none", NULL);
+            if (k)
+                other = history_of(name + strlen("--name="));
+            else
+                first = history_of(name + strlen("--name="));
+            if (k) history_expect_equal(&first, &other);
         }
         assert_int_equal(first.count, 5);
-        history_release(&first);
     }
 }
 
@@ -117,30 +105,24 @@ static void memory_from_any_allocator_gives_the_same_losses(void **state)
  * differs. */
 static void recomputed_activations_change_no_loss(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct history saved, recomputed;
-    stage_open(&s, "recompute");
     simulated_plugin_use("good");
     for (int i = 0; i < 2; i++)
-        process_close(
-            process_run(0, "train", s.config, "--model.hidden_dim=16", "--model.num_layers=3",
-                        "--train.seq_len=8", "--train.total_steps=4", "--train.dropout=0.1", "--device=cuda",
-                        i ? "--name=recomputed" : "--name=saved",
-                        i ? "--checkpoint.activation_interval=1" : "--checkpoint.activation_interval=0",
-                        "--progress=none", NULL));
-    history_read("saved", &saved);
-    history_read("recomputed", &recomputed);
+        process_run(0, "train", s->config, "--model.hidden_dim=16", "--model.num_layers=3",
+                    "--train.seq_len=8", "--train.total_steps=4", "--train.dropout=0.1", "--device=cuda",
+                    i ? "--name=recomputed" : "--name=saved",
+                    i ? "--checkpoint.activation_interval=1" : "--checkpoint.activation_interval=0",
+                    "--progress=none", NULL);
+    saved = history_of("saved");
+    recomputed = history_of("recomputed");
     assert_int_equal(saved.count, 4);
     history_expect_equal(&saved, &recomputed);
-    history_release(&saved);
-    history_release(&recomputed);
-    char *smaller = stage_query(
-        &s, "select (select max(live_bytes) from memory where category = 'activations' and run_id like"
-            " '%recomputed') < (select max(live_bytes) from memory where category = 'activations' and"
-            " run_id like '%saved')");
-    assert_string_equal(smaller, "1");
-    free(smaller);
+    stage_expect(s,
+                 "select (select max(live_bytes) from memory where category = 'activations' and run_id like"
+                 " '%recomputed') < (select max(live_bytes) from memory where category = 'activations' and"
+                 " run_id like '%saved')",
+                 "1");
 }
 
 /* The layers and the rest add up to the plan without activation checkpointing; every other choice needs less.
@@ -186,7 +168,6 @@ static void expect_what_was_allocated(const struct stage *s, const json_t *estim
         long long planned = json_integer_value(bytes);
         snprintf(expected, sizeof expected, "%lld|%lld|%lld", planned, planned, planned);
         if (strcmp(row, expected) != 0) fail_msg("%s: %s: %s instead of %s", word, name, row, expected);
-        free(row);
     }
 }
 
@@ -206,44 +187,34 @@ static void expect_total_without_the_host(const json_t *estimate)
 
 static void the_estimate_for_the_gpu_is_what_is_allocated_there(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const words[] = {"--train.precision=fp32",       "--train.precision=tf32",
                                         "--train.precision=bf16",       "--memory.allocator=basic",
                                         "--memory.allocator=pool",      "--memory.allocator=caching",
                                         "--train.accumulation_steps=2", "--checkpoint.contents=weights"};
-    struct stage s;
-    json_error_t problem;
-    stage_open(&s, "estimate");
     simulated_plugin_use("good");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        process_close(process_run(0, "train", s.config, "--model.hidden_dim=16", "--train.total_steps=1",
-                                  "--eval.every=0", "--sample.every=0", "--device=cuda", words[i],
-                                  "--progress=none", NULL));
-        char *text = process_output("estimate", s.config, "--model.hidden_dim=16", "--device=cuda", words[i],
-                                    "--json", NULL);
-        json_t *estimate = json_loads(text, 0, &problem);
-        expect_what_was_allocated(&s, estimate, words[i]);
+        process_run(0, "train", s->config, "--model.hidden_dim=16", "--train.total_steps=1", "--eval.every=0",
+                    "--sample.every=0", "--device=cuda", words[i], "--progress=none", NULL);
+        json_t *estimate = stage_json(process_output("estimate", s->config, "--model.hidden_dim=16",
+                                                     "--device=cuda", words[i], "--json", NULL));
+        expect_what_was_allocated(s, estimate, words[i]);
         expect_total_without_the_host(estimate);
         expect_layers_add_up(estimate);
-        json_decref(estimate);
-        free(text);
     }
 }
 
 /* A short run leaves one sample at its end. */
 static void a_run_leaves_device_metrics(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "metrics");
-    process_close(process_run(0, "train", s.config, "--train.total_steps=2", "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--train.total_steps=2", "--progress=none", NULL);
     char *row = stage_query(
-        &s,
+        s,
         "select count(*) > 0, min(gpu), min(process_bytes) > 1000000, max(memory_used_bytes) <"
         " max(memory_total_bytes), max(process_bytes) > (select sum(live_bytes) from memory where step = 2)"
         " from gpu_samples"); /* the process holds more than the memory for training */
     assert_string_equal(row, "1|-1|1|1|1");
-    free(row);
 }
 
 /* A given share applies to every device; "auto" leaves more free on devices that other programs use. */
@@ -271,15 +242,14 @@ static void the_share_that_stays_free_follows_the_kind_of_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_run_that_does_not_fit_next_to_another_is_refused_or_waits,
-                                  simulated_plugin_forget),
-        cmocka_unit_test_teardown(ctrl_c_ends_the_waiting, simulated_plugin_forget),
-        cmocka_unit_test_teardown(memory_from_any_allocator_gives_the_same_losses, simulated_plugin_forget),
-        cmocka_unit_test_teardown(recomputed_activations_change_no_loss, simulated_plugin_forget),
-        cmocka_unit_test_teardown(the_estimate_for_the_gpu_is_what_is_allocated_there,
-                                  simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_run_that_does_not_fit_next_to_another_is_refused_or_waits,
+                            simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(ctrl_c_ends_the_waiting, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(memory_from_any_allocator_gives_the_same_losses, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(recomputed_activations_change_no_loss, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(the_estimate_for_the_gpu_is_what_is_allocated_there, simulated_plugin_forget),
         cmocka_unit_test(the_share_that_stays_free_follows_the_kind_of_device),
-        cmocka_unit_test_teardown(a_run_leaves_device_metrics, simulated_plugin_forget),
+        STAGE_TEST_TEARDOWN(a_run_leaves_device_metrics, simulated_plugin_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

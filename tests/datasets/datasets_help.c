@@ -1,16 +1,9 @@
 /* See datasets_help.h. */
 #include "tests/datasets/datasets_help.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs these headers before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <limits.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
 

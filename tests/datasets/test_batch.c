@@ -1,16 +1,9 @@
 /* Batches: shuffles are permutations and the same on every machine; training never reads the validation
  * tail. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <stdbool.h>
 
 #include "datasets/batch.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 static const uint64_t sizes[] = {1,   2,   3,   4,   5,    7,    8,    13,   16,   31,    64,    97,
@@ -34,9 +27,8 @@ static void assert_permutation(uint64_t n, uint64_t seed, uint64_t epoch, enum s
     free(seen);
 }
 
-static void every_shuffle_visits_every_sequence_once(void **state)
+TEST_CASE(every_shuffle_visits_every_sequence_once)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int shuffle = SHUFFLE_STRIDE; shuffle <= SHUFFLE_NONE; shuffle++) {
             assert_permutation(sizes[i], 1337, 0, (enum shuffle)shuffle);
@@ -56,9 +48,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void huge_splits_do_not_overflow(void **state)
+TEST_CASE(huge_splits_do_not_overflow)
 {
-    (void)state;
     static const uint64_t huge[] = {(1ull << 32) - 1, 1ull << 32,      (1ull << 32) + 15, 1000000000039ull,
                                     1ull << 63,       UINT64_MAX - 58, UINT64_MAX};
     enum { SAMPLES = 3000 };
@@ -78,9 +69,8 @@ static void huge_splits_do_not_overflow(void **state)
     free(places);
 }
 
-static void the_order_is_the_same_on_every_machine(void **state)
+TEST_CASE(the_order_is_the_same_on_every_machine)
 {
-    (void)state;
     static const uint64_t stride[] = {31, 648, 265, 882, 499, 116, 733, 350},
                           random[] = {180, 491, 406, 215, 423, 772, 472, 601};
     struct split split = split_of(1000, 1337, SHUFFLE_STRIDE);
@@ -91,17 +81,15 @@ static void the_order_is_the_same_on_every_machine(void **state)
     for (uint64_t i = 0; i < 8; i++) assert_int_equal(split_permute(&split, 2, i), i);
 }
 
-static void the_stride_is_near_the_golden_section(void **state)
+TEST_CASE(the_stride_is_near_the_golden_section)
 {
-    (void)state;
     struct split split = split_of(100000, 5, SHUFFLE_STRIDE);
     uint64_t stride = (split_permute(&split, 0, 1) + 100000 - split_permute(&split, 0, 0)) % 100000;
     assert_int_equal(stride, 61803); /* 100000/φ = 61803.4, and 61803 is coprime to 100000 */
 }
 
-static void seed_and_epoch_change_the_order(void **state)
+TEST_CASE(seed_and_epoch_change_the_order)
 {
-    (void)state;
     for (int shuffle = SHUFFLE_STRIDE; shuffle <= SHUFFLE_RANDOM; shuffle++) {
         struct split a = split_of(10007, 1, (enum shuffle)shuffle),
                      b = split_of(10007, 2, (enum shuffle)shuffle);
@@ -137,9 +125,8 @@ static void release(struct split *train, struct split *validation)
     split_release(validation);
 }
 
-static void a_sequence_is_cut_where_the_contract_says(void **state)
+TEST_CASE(a_sequence_is_cut_where_the_contract_says)
 {
-    (void)state;
     uint32_t *tokens = numbers(101);
     struct split train, validation;
     struct err err = {0};
@@ -160,9 +147,8 @@ static void a_sequence_is_cut_where_the_contract_says(void **state)
     free(tokens);
 }
 
-static void an_epoch_trains_on_every_sequence_and_a_batch_may_span_two(void **state)
+TEST_CASE(an_epoch_trains_on_every_sequence_and_a_batch_may_span_two)
 {
-    (void)state;
     uint32_t *tokens = numbers(1000);
     struct split train, validation;
     struct err err = {0};
@@ -185,9 +171,8 @@ static void an_epoch_trains_on_every_sequence_and_a_batch_may_span_two(void **st
     free(tokens);
 }
 
-static void training_never_sees_the_validation_tail(void **state)
+TEST_CASE(training_never_sees_the_validation_tail)
 {
-    (void)state;
     for (uint64_t count = 50; count < 400; count += 37)
         for (int T = 1; T < 12; T += 3) {
             uint32_t *tokens = numbers(count);
@@ -211,9 +196,8 @@ static void training_never_sees_the_validation_tail(void **state)
         }
 }
 
-static void a_corpus_that_is_too_short_is_an_error_with_both_numbers(void **state)
+TEST_CASE(a_corpus_that_is_too_short_is_an_error_with_both_numbers)
 {
-    (void)state;
     uint32_t tokens[20] = {0};
     struct split train = {.seed = 77}, validation;
     struct err err = {0};
@@ -236,9 +220,8 @@ static void a_corpus_that_is_too_short_is_an_error_with_both_numbers(void **stat
 }
 
 /* For both widths: an ignored label is -100 in the batch and not counted; inputs are unchanged. */
-static void padding_does_not_count_as_a_label(void **state)
+TEST_CASE(padding_does_not_count_as_a_label)
 {
-    (void)state;
     enum { N = 61, T = 10, PAD = 3 };
     uint32_t wide[N];
     uint16_t narrow[N];

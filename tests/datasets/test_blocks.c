@@ -1,17 +1,10 @@
 /* data.val_split = blocks: validation sequences evenly spread over a corpus of one file or several, and no
  * token in both splits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <stdbool.h>
 
 #include "datasets/batch.h"
 #include "datasets/prefetch.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 enum { MOST = 3000, FILES = 5, T_MOST = 16 };
@@ -73,9 +66,8 @@ static void read_epoch(struct numbered *n, const struct split *split, unsigned c
     free(begun);
 }
 
-static void no_token_is_in_both_splits_and_none_is_lost(void **state)
+TEST_CASE(no_token_is_in_both_splits_and_none_is_lost)
 {
-    (void)state;
     static const double fractions[] = {0.01, 0.1, 0.25, 0.34, 0.5, 0.66, 0.9};
     static const uint64_t several[][FILES] = {
         {1000, 0, 7, 2999, 64}, {50, 51, 52, 53, 54}, {3000, 3000, 3000, 3000, 3000}};
@@ -127,9 +119,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /* For the whole split, and for the part that an evaluation of a few batches reads. */
-static void validation_is_evenly_spread_whatever_the_seed_and_the_shuffle(void **state)
+TEST_CASE(validation_is_evenly_spread_whatever_the_seed_and_the_shuffle)
 {
-    (void)state;
     enum { T = 10, COUNT = MOST };
     struct numbered *n = numbered_new((const uint64_t[]){COUNT}, 1);
     int32_t first[3][30], inputs[T], targets[T];
@@ -157,9 +148,8 @@ static void validation_is_evenly_spread_whatever_the_seed_and_the_shuffle(void *
 }
 
 /* A corpus of many small files also gets its share, although no single file has enough sequences for one. */
-static void a_share_smaller_than_a_sequence_is_carried_to_the_next_file(void **state)
+TEST_CASE(a_share_smaller_than_a_sequence_is_carried_to_the_next_file)
 {
-    (void)state;
     enum { T = 4, N = 250 };
     static uint32_t ids[4 * T + 1];
     struct token_file *files = calloc(N, sizeof *files);
@@ -175,9 +165,8 @@ static void a_share_smaller_than_a_sequence_is_carried_to_the_next_file(void **s
     free(files);
 }
 
-static void a_corpus_too_short_for_blocks_is_an_error_with_the_numbers(void **state)
+TEST_CASE(a_corpus_too_short_for_blocks_is_an_error_with_the_numbers)
 {
-    (void)state;
     enum { T = 10 };
     struct split train = {.seed = 77}, held;
     struct err err = {0};
@@ -212,9 +201,8 @@ static void a_corpus_too_short_for_blocks_is_an_error_with_the_numbers(void **st
 }
 
 /* Labels are counted for the batches that are read, and a batch cut ahead is the same batch. */
-static void padding_and_prefetch_agree_with_what_is_read(void **state)
+TEST_CASE(padding_and_prefetch_agree_with_what_is_read)
 {
-    (void)state;
     enum { T = 6, B = 3 };
     struct numbered *n = numbered_new((const uint64_t[]){2000, 900}, 2);
     for (int i = 0; i < FILES * MOST; i++) n->wide[i] = n->narrow[i] = (uint16_t)(i * i % 11);
@@ -246,9 +234,8 @@ static void padding_and_prefetch_agree_with_what_is_read(void **state)
 }
 
 /* Places are computed, not listed: ten trillion tokens need no more memory, and no product overflows. */
-static void a_huge_corpus_is_cut_without_a_table(void **state)
+TEST_CASE(a_huge_corpus_is_cut_without_a_table)
 {
-    (void)state;
     enum { T = 2048 };
     uint64_t count = 10000000000000u;
     struct token_file file = {.tokens = (const uint32_t *)(uintptr_t)4096, .count = count};

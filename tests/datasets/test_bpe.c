@@ -1,16 +1,7 @@
 /* Encoding with merges: neighbours merge in the order of the ranks, leftmost first; compared with the
  * definition. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "datasets/bpe.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 enum { BYTES = 256, MERGES_MAX = 40, TEXT_MAX = 300 };
@@ -92,9 +83,8 @@ static void expect_ids(const struct tokenizer *tokenizer, const char *text, size
 
 /* "a b" waits for its turn when "b c" has taken the b; "bc d" comes before "a bc", though that is the further
  * left. */
-static void a_merge_whose_neighbour_has_changed_waits_for_its_new_rank(void **state)
+TEST_CASE(a_merge_whose_neighbour_has_changed_waits_for_its_new_rank)
 {
-    (void)state;
     static struct vocabulary v;
     begin(&v);
     assert_true(add_merge(&v, 'b', 'c') && add_merge(&v, 'a', 'b'));
@@ -107,9 +97,8 @@ static void a_merge_whose_neighbour_has_changed_waits_for_its_new_rank(void **st
 
 /* Few letters and many merges, so that most merges take a neighbour from another; long and short pieces, two
  * of a length side by side, so that a cache of ids that confuses the two is detected. */
-static void any_merges_give_what_the_definition_gives(void **state)
+TEST_CASE(any_merges_give_what_the_definition_gives)
 {
-    (void)state;
     static struct vocabulary v;
     uint64_t noise = 7;
     for (int round = 0; round < 300; round++) {
@@ -138,9 +127,8 @@ static void any_merges_give_what_the_definition_gives(void **state)
 }
 
 /* A vocabulary of the 256 bytes in another order is not the kind `bytes`. */
-static void bytes_may_have_any_ids(void **state)
+TEST_CASE(bytes_may_have_any_ids)
 {
-    (void)state;
     static struct vocabulary v;
     begin(&v);
     v.text['a'][0] = 'b', v.text['b'][0] = 'a';

@@ -1,18 +1,10 @@
 /* Learning a BPE: the merges equal those of the definition and of Hugging Face's trainer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "datasets/bpe.h"
 #include "datasets/bpe_train.h"
 #include "datasets/pretokenizer.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 static struct tokenizer *learn(const char *text, size_t n, int vocab_size)
@@ -32,9 +24,8 @@ static const struct bpe *spec_of(const struct tokenizer *tokenizer)
     return tokenizer_bpe(tokenizer);
 }
 
-static void learns_the_merges_that_hugging_face_learns(void **state)
+TEST_CASE(learns_the_merges_that_hugging_face_learns)
 {
-    (void)state;
     size_t n;
     struct err err = {0};
     char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
@@ -101,9 +92,8 @@ static void naive_merge(struct naive *naive, uint32_t left, uint32_t right, uint
     naive->count = to;
 }
 
-static void learns_what_the_definition_says(void **state)
+TEST_CASE(learns_what_the_definition_says)
 {
-    (void)state;
     static const char *const pattern = PRETOKENIZER_GPT2;
     enum { TEXT = 1200, VOCAB = 300 };
     char text[TEXT];
@@ -142,9 +132,8 @@ static void learns_what_the_definition_says(void **state)
     }
 }
 
-static void counting_in_parts_is_counting_at_once(void **state)
+TEST_CASE(counting_in_parts_is_counting_at_once)
 {
-    (void)state;
     size_t n;
     struct bpe_trainer *trainer = NULL;
     struct tokenizer *parts = NULL;
@@ -166,9 +155,8 @@ static void counting_in_parts_is_counting_at_once(void **state)
     free(text);
 }
 
-static void a_short_text_gives_a_smaller_vocabulary(void **state)
+TEST_CASE(a_short_text_gives_a_smaller_vocabulary)
 {
-    (void)state;
     struct tokenizer *tokenizer = learn("aaaa aaaa", 9, 5000);
     assert_int_equal(tokenizer_vocab_size(tokenizer), 256 + 3); /* aa, aaaa, " aaaa" */
     assert_round_trip(tokenizer, "aaaaa bb", 8);
@@ -179,9 +167,8 @@ static void a_short_text_gives_a_smaller_vocabulary(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void any_bytes_can_be_learned_from(void **state)
+TEST_CASE(any_bytes_can_be_learned_from)
 {
-    (void)state;
     char text[3000];
     for (uint64_t seed = 0; seed < 40; seed++) {
         size_t n = noise_fill(seed, text, sizeof text);
@@ -191,9 +178,8 @@ static void any_bytes_can_be_learned_from(void **state)
     }
 }
 
-static void what_is_learned_makes_text_shorter(void **state)
+TEST_CASE(what_is_learned_makes_text_shorter)
 {
-    (void)state;
     size_t n;
     char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     size_t before = n + 1;
@@ -212,9 +198,8 @@ static void what_is_learned_makes_text_shorter(void **state)
     free(text);
 }
 
-static void sizes_out_of_range_are_refused(void **state)
+TEST_CASE(sizes_out_of_range_are_refused)
 {
-    (void)state;
     static const int sizes[] = {0, -1, 255, 1000001, INT32_MAX, INT32_MIN};
     struct bpe_trainer *trainer = NULL;
     struct err err = {0};
@@ -240,9 +225,8 @@ static bool lose_patience(void *context, const char *what, const char *unit, uin
     return patience->left-- > 0;
 }
 
-static void learning_can_be_interrupted_at_every_report(void **state)
+TEST_CASE(learning_can_be_interrupted_at_every_report)
 {
-    (void)state;
     size_t n;
     char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     struct patience patience = {.left = 1 << 20};

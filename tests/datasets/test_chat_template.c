@@ -1,18 +1,10 @@
 /* Chat templates render as in jinja2 (tests/fixtures/chat_template), or are refused by name; no template can
  * do harm. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "datasets/chat_template.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 /* Parses and renders; the text is to be freed, NULL after an error. */
@@ -34,9 +26,8 @@ static json_t *load_cases(void)
     return document;
 }
 
-static void templates_render_as_in_jinja2(void **state)
+TEST_CASE(templates_render_as_in_jinja2)
 {
-    (void)state;
     json_t *document = load_cases(), *item, *templates = json_object_get(document, "templates");
     size_t index, wrong = 0;
     json_array_foreach(json_object_get(document, "cases"), index, item)
@@ -63,9 +54,8 @@ static void templates_render_as_in_jinja2(void **state)
     json_decref(document);
 }
 
-static void what_is_not_supported_is_named_with_its_line(void **state)
+TEST_CASE(what_is_not_supported_is_named_with_its_line)
 {
-    (void)state;
     static const struct {
         const char *source, *words;
     } cases[] = {
@@ -120,9 +110,8 @@ static char *repeated(const char *head, const char *part, size_t count, const ch
     return text;
 }
 
-static void what_grows_without_end_is_stopped(void **state)
+TEST_CASE(what_grows_without_end_is_stopped)
 {
-    (void)state;
     enum { MANY = 50000 };
     static const struct {
         const char *head, *part, *tail, *words;
@@ -169,9 +158,8 @@ static void what_grows_without_end_is_stopped(void **state)
 
 /* Pieces are cut out, doubled, swapped, and bytes changed: each result renders or is refused with a sentence.
  */
-static void damaged_templates_do_no_harm(void **state)
+TEST_CASE(damaged_templates_do_no_harm)
 {
-    (void)state;
     json_t *document = load_cases(), *source;
     json_t *variables = json_object_get(json_object_get(document, "variables"), "system and turns");
     static const char bytes[] = "{}%#-+|.,:'\"\\()[]~=<> \n019azN\xc3";
@@ -206,9 +194,8 @@ static void damaged_templates_do_no_harm(void **state)
     json_decref(document);
 }
 
-static void texts_may_hold_nuls_and_any_letters(void **state)
+TEST_CASE(texts_may_hold_nuls_and_any_letters)
 {
-    (void)state;
     static const char content[] = "a\0b\u2003\U0001F600";
     json_t *variables = json_pack("{s: o}", "x", json_stringn(content, sizeof content - 1));
     struct err err = {0};
@@ -223,9 +210,8 @@ static void texts_may_hold_nuls_and_any_letters(void **state)
     json_decref(variables);
 }
 
-static void the_date_of_today_is_formatted(void **state)
+TEST_CASE(the_date_of_today_is_formatted)
 {
-    (void)state;
     struct err err = {0};
     size_t n = 0;
     const char *source = "{{ strftime_now('%Y-%m-%d') | length }}{{ strftime_now('%Y') | int > 2000 }}";

@@ -1,15 +1,6 @@
 /* From the configuration to tokens: which corpora are prepared, cached, found again and refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +9,7 @@
 #include "datasets/batch.h"
 #include "datasets/corpus.h"
 #include "datasets/preparation.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 #define SAMPLE TOKENIZER_FIXTURES "sample.txt"
@@ -37,7 +29,7 @@ static void assert_refused(const char *train, const char *tokenizer, const char 
 {
     struct corpus corpus = {0};
     struct err err = {0};
-    enum status status = corpus_open(train, tokenizer, cache, NULL, &corpus, &err);
+    enum status status = corpus_open(train, tokenizer, NULL, cache, NULL, &corpus, &err);
     if (status != wanted || !strstr(err.text, words))
         fail_msg("%s with %s: status %d, not %d, or not \"%s\": %s", train, tokenizer, status, wanted, words,
                  err.text);
@@ -60,9 +52,8 @@ static bool watch(void *context, const char *what, const char *unit, uint64_t do
     return watcher->left-- > 0;
 }
 
-static void a_text_is_prepared_once_and_then_found(void **state)
+TEST_CASE(a_text_is_prepared_once_and_then_found)
 {
-    (void)state;
     static const char *const tokenizers[] = {"bytes", "bpe:300", TOKENIZER_FIXTURES "llama_style.json"};
     const char *cache = scratch_path("cache_once");
     size_t n;
@@ -73,14 +64,14 @@ static void a_text_is_prepared_once_and_then_found(void **state)
                         again = {.report = watch, .context = &second};
         struct corpus corpus = {0};
         struct err err = {0};
-        assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &progress, &corpus, &err), &err);
+        assert_ok(corpus_open(SAMPLE, tokenizers[i], NULL, cache, &progress, &corpus, &err), &err);
         assert_text(&corpus, text, n);
         assert_string_equal(corpus.files[corpus.described].tokenizer, tokenizers[i]);
         assert_int_equal(corpus.vocab_size, tokenizer_vocab_size(corpus.tokenizer));
         assert_true(first.encodings > 0);
         uint64_t count = corpus.tokens, checksum = tokenizer_checksum(corpus.tokenizer);
         corpus_close(&corpus);
-        assert_ok(corpus_open(SAMPLE, tokenizers[i], cache, &again, &corpus, &err), &err);
+        assert_ok(corpus_open(SAMPLE, tokenizers[i], NULL, cache, &again, &corpus, &err), &err);
         assert_int_equal(second.encodings, 0);
         assert_int_equal(corpus.tokens, count);
         assert_int_equal(tokenizer_checksum(corpus.tokenizer), checksum);
@@ -113,9 +104,8 @@ static bool follow(void *context, const char *what, const char *unit, uint64_t d
     return true;
 }
 
-static void every_phase_ends_with_its_total(void **state)
+TEST_CASE(every_phase_ends_with_its_total)
 {
-    (void)state;
     static const struct {
         const char *tokenizer;
         int phases;
@@ -130,16 +120,15 @@ static void every_phase_ends_with_its_total(void **state)
         struct phases phases = {0};
         struct progress progress = {.report = follow, .context = &phases};
         struct corpus corpus;
-        assert_ok(corpus_open(folder, cases[i].tokenizer, cache, &progress, &corpus, &err), &err);
+        assert_ok(corpus_open(folder, cases[i].tokenizer, NULL, cache, &progress, &corpus, &err), &err);
         corpus_close(&corpus);
         assert_int_equal(phases.ended, cases[i].phases);
         assert_int_equal(phases.done, phases.total);
     }
 }
 
-static void a_changed_text_is_prepared_again(void **state)
+TEST_CASE(a_changed_text_is_prepared_again)
 {
-    (void)state;
     const char *cache = scratch_path("cache_changed"), *path = scratch_path("changing.txt");
     struct corpus corpus = {0};
     struct err err = {0};
@@ -147,7 +136,7 @@ static void a_changed_text_is_prepared_again(void **state)
         char text[] = "one text";
         text[0] = (char)('a' + i % 2);
         scratch_write(path, text, sizeof text - 1);
-        assert_ok(corpus_open(path, "bytes", cache, NULL, &corpus, &err), &err);
+        assert_ok(corpus_open(path, "bytes", NULL, cache, NULL, &corpus, &err), &err);
         assert_text(&corpus, text, sizeof text - 1);
         corpus_close(&corpus);
     }
@@ -162,9 +151,8 @@ static void copy_file(const char *from, const char *to)
     free(bytes);
 }
 
-static void a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_old_one(void **state)
+TEST_CASE(a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_old_one)
 {
-    (void)state;
     static const char *const versions[] = {"ours.json", "gpt2_style.json", "ours.json"};
     const char *cache = scratch_path("cache_tokenizer"), *path = scratch_path("changing.json");
     for (int i = 0; i < 3; i++) {
@@ -179,7 +167,7 @@ static void a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_ol
         copy_file(fixture, path);
         assert_ok(tokenizer_open_json(fixture, &tokenizer, &err), &err);
         assert_ok(tokenizer_encode(tokenizer, text, n, &expected, &err), &err);
-        assert_ok(corpus_open(SAMPLE, path, cache, NULL, &corpus, &err), &err);
+        assert_ok(corpus_open(SAMPLE, path, NULL, cache, NULL, &corpus, &err), &err);
         assert_int_equal(corpus.tokens, expected.count);
         assert_memory_equal(corpus.files[0].tokens, expected.ids, n < 100 ? n : 100);
         assert_int_equal(tokenizer_checksum(corpus.tokenizer), tokenizer_checksum(tokenizer));
@@ -191,9 +179,8 @@ static void a_tokenizer_changed_at_its_path_is_never_served_the_tokens_of_the_ol
     assert_int_equal(scratch_entries(cache), 2); /* the third is the first again */
 }
 
-static void a_damaged_cache_is_made_anew(void **state)
+TEST_CASE(a_damaged_cache_is_made_anew)
 {
-    (void)state;
     const char *cache = scratch_path("cache_damaged"), *path = scratch_path("damaged.txt");
     static const char *const files[] = {"corpus.tok", "corpus.tok.json", "tokenizer.json"};
     struct err err = {0};
@@ -201,7 +188,7 @@ static void a_damaged_cache_is_made_anew(void **state)
     for (int i = 0; i < 6; i++) {
         struct corpus corpus = {0};
         char victim[8192];
-        assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
+        assert_ok(corpus_open(path, "bpe:258", NULL, cache, NULL, &corpus, &err), &err);
         assert_text(&corpus, "hello hello hello", 17);
         char *slash = strrchr(corpus.files[0].path, '/');
         snprintf(victim, sizeof victim, "%.*s/%s", (int)(slash - corpus.files[0].path), corpus.files[0].path,
@@ -213,7 +200,7 @@ static void a_damaged_cache_is_made_anew(void **state)
             assert_int_equal(unlink(victim), 0);
     }
     struct corpus corpus = {0};
-    assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
+    assert_ok(corpus_open(path, "bpe:258", NULL, cache, NULL, &corpus, &err), &err);
     /* an id beyond the vocabulary, for which the model would read beyond its table; and one that is only
      * another letter */
     static const uint32_t wrong[] = {999, 'J'};
@@ -224,16 +211,15 @@ static void a_damaged_cache_is_made_anew(void **state)
         assert_int_equal(fwrite(&wrong[i], sizeof wrong[i], 1, file), 1);
         fclose(file);
         corpus_close(&corpus);
-        assert_ok(corpus_open(path, "bpe:258", cache, NULL, &corpus, &err), &err);
+        assert_ok(corpus_open(path, "bpe:258", NULL, cache, NULL, &corpus, &err), &err);
         assert_text(&corpus, "hello hello hello", 17);
     }
     corpus_close(&corpus);
     assert_int_equal(scratch_entries(cache), 1);
 }
 
-static void a_folder_is_read_in_sorted_order(void **state)
+TEST_CASE(a_folder_is_read_in_sorted_order)
 {
-    (void)state;
     const char *cache = scratch_path("cache_folder");
     struct corpus corpus = {0};
     struct err err = {0};
@@ -248,7 +234,7 @@ static void a_folder_is_read_in_sorted_order(void **state)
     scratch_write(scratch_path("books/.hidden"), "9", 1);
     assert_int_equal(symlink("..", scratch_path("books/b/loop")), 0);
     assert_int_equal(symlink("nowhere", scratch_path("books/dangling")), 0);
-    assert_ok(corpus_open(scratch_path("books"), "bytes", cache, NULL, &corpus, &err), &err);
+    assert_ok(corpus_open(scratch_path("books"), "bytes", NULL, cache, NULL, &corpus, &err), &err);
     assert_text(&corpus,
                 "01\xFF"
                 "2345",
@@ -256,9 +242,8 @@ static void a_folder_is_read_in_sorted_order(void **state)
     corpus_close(&corpus);
 }
 
-static void what_a_killed_preparation_left_is_swept_a_living_ones_is_not(void **state)
+TEST_CASE(what_a_killed_preparation_left_is_swept_a_living_ones_is_not)
 {
-    (void)state;
     static const char key[] = "0123456789abcdef0123456789abcdef";
     const char *cache = scratch_path("cache_swept");
     char left[5000], foreign[5000], text[5000], fresh[5000], inside[5100];
@@ -282,7 +267,7 @@ static void what_a_killed_preparation_left_is_swept_a_living_ones_is_not(void **
         int fd = open(cache, O_RDONLY | O_DIRECTORY); /* as a maker does */
         if (living) assert_int_equal(flock(fd, LOCK_SH), 0);
         scratch_write(scratch_path("swept.txt"), living ? "some words" : "some other", 10);
-        assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+        assert_ok(corpus_open(scratch_path("swept.txt"), "bytes", NULL, cache, NULL, &corpus, &err), &err);
         corpus_close(&corpus);
         close(fd);
         assert_int_equal(file_exists(left), living);
@@ -301,14 +286,13 @@ static bool open_another(void *context, const char *what, const char *unit, uint
     (void)unit;
     if (strcmp(what, "encoding") != 0 || done == total) return true;
     scratch_write(scratch_path("another.txt"), &done, sizeof done);
-    assert_ok(corpus_open(scratch_path("another.txt"), "bytes", cache, NULL, &corpus, &err), &err);
+    assert_ok(corpus_open(scratch_path("another.txt"), "bytes", NULL, cache, NULL, &corpus, &err), &err);
     corpus_close(&corpus);
     return true;
 }
 
-static void a_preparation_at_work_is_not_swept_by_another(void **state)
+TEST_CASE(a_preparation_at_work_is_not_swept_by_another)
 {
-    (void)state;
     const char *cache = scratch_path("cache_shared");
     struct progress progress = {.report = open_another, .context = (void *)cache};
     struct corpus corpus;
@@ -318,16 +302,15 @@ static void a_preparation_at_work_is_not_swept_by_another(void **state)
     scratch_write(scratch_path("shared_b.txt"), text, n);
     char value[3 * 4096];
     snprintf(value, sizeof value, "%s,%s", SAMPLE, scratch_path("shared_b.txt"));
-    assert_ok(corpus_open(value, "bytes", cache, &progress, &corpus, &err), &err);
+    assert_ok(corpus_open(value, "bytes", NULL, cache, &progress, &corpus, &err), &err);
     assert_int_equal(corpus.tokens, 2 * n);
     corpus_close(&corpus);
     assert_true(scratch_entries(cache) > 1);
     free(text);
 }
 
-static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
+TEST_CASE(an_interruption_anywhere_leaves_nothing_half_written)
 {
-    (void)state;
     const char *cache = scratch_path("cache_interrupted");
     enum status status = STATUS_INTERRUPTED;
     int left = 0;
@@ -336,7 +319,7 @@ static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
         struct progress progress = {.report = watch, .context = &watcher};
         struct corpus corpus = {0};
         struct err err = {0};
-        status = corpus_open(SAMPLE, "bpe:300", cache, &progress, &corpus, &err);
+        status = corpus_open(SAMPLE, "bpe:300", NULL, cache, &progress, &corpus, &err);
         assert_int_equal(scratch_entries(cache), status == STATUS_OK);
         if (status) {
             assert_int_equal(status, STATUS_INTERRUPTED);
@@ -348,9 +331,8 @@ static void an_interruption_anywhere_leaves_nothing_half_written(void **state)
     assert_true(left > 5);
 }
 
-static void bad_inputs_are_refused_in_words(void **state)
+TEST_CASE(bad_inputs_are_refused_in_words)
 {
-    (void)state;
     const char *cache = scratch_path("cache_bad"), *empty = scratch_path("empty.txt");
     struct err err = {0};
     scratch_write(empty, "", 0);
@@ -373,9 +355,8 @@ static void bad_inputs_are_refused_in_words(void **state)
     assert_int_equal(scratch_entries(cache), 0);
 }
 
-static void a_folder_without_permission_is_refused(void **state)
+TEST_CASE(a_folder_without_permission_is_refused)
 {
-    (void)state;
     const char *locked = scratch_path("locked");
     struct err err = {0};
     bool root = geteuid() == 0; /* who may read everything */
@@ -387,9 +368,8 @@ static void a_folder_without_permission_is_refused(void **state)
     assert_int_equal(chmod(locked, 0700), 0);
 }
 
-static void a_token_file_brings_its_tokenizer(void **state)
+TEST_CASE(a_token_file_brings_its_tokenizer)
 {
-    (void)state;
     static const char *const words[] = {"bytes", "bpe:270", TOKENIZER_FIXTURES "digits_style.json"};
     const char *path = scratch_path("own.tok"), *cache = scratch_path("cache_own");
     const char *const inputs[] = {SAMPLE, SAMPLE};
@@ -405,14 +385,14 @@ static void a_token_file_brings_its_tokenizer(void **state)
         assert_int_equal(summary.files, 2);
         assert_int_equal(summary.text_bytes, 2 * n);
         assert_true(file_exists(summary.tokenizer_path));
-        assert_ok(corpus_open(path, "bpe:9999", cache, NULL, &corpus, &err), &err);
+        assert_ok(corpus_open(path, "bpe:9999", NULL, cache, NULL, &corpus, &err), &err);
         assert_int_equal(summary.tokens, corpus.tokens);
         assert_int_equal(summary.vocab_size, corpus.vocab_size);
         assert_string_equal(corpus.files[corpus.described].tokenizer, words[i]);
         assert_string_equal(corpus.files[0].path, path);
         assert_text(&corpus, twice, 2 * n);
         corpus_close(&corpus);
-        assert_ok(corpus_open(path, summary.tokenizer_path, cache, NULL, &corpus, &err), &err);
+        assert_ok(corpus_open(path, summary.tokenizer_path, NULL, cache, NULL, &corpus, &err), &err);
         corpus_close(&corpus);
         if (i) assert_refused(path, "bytes", cache, STATUS_USAGE, "another tokenizer");
         assert_refused(path, TOKENIZER_FIXTURES "ours.json", cache, STATUS_USAGE, "another tokenizer");
@@ -421,30 +401,28 @@ static void a_token_file_brings_its_tokenizer(void **state)
     free(twice);
 }
 
-static void a_token_file_without_its_tokenizer_still_opens(void **state)
+TEST_CASE(a_token_file_without_its_tokenizer_still_opens)
 {
-    (void)state;
     const char *path = scratch_path("bare.tok"), *cache = scratch_path("cache_bare"), *input = SAMPLE;
     struct corpus corpus = {0};
     struct corpus_summary summary;
     struct err err = {0};
     assert_ok(corpus_prepare(&input, 1, "bpe:280", cache, path, NULL, &summary, &err), &err);
     assert_int_equal(unlink(summary.tokenizer_path), 0);
-    assert_ok(corpus_open(path, "bpe:2048", cache, NULL, &corpus, &err), &err);
+    assert_ok(corpus_open(path, "bpe:2048", NULL, cache, NULL, &corpus, &err), &err);
     assert_null(corpus.tokenizer);
     assert_int_equal(corpus.vocab_size, 280); /* the sidecar knows */
     corpus_close(&corpus);
     assert_int_equal(unlink(scratch_path("bare.tok.json")), 0);
-    assert_ok(corpus_open(path, "bpe:2048", cache, NULL, &corpus, &err), &err);
+    assert_ok(corpus_open(path, "bpe:2048", NULL, cache, NULL, &corpus, &err), &err);
     assert_null(corpus.tokenizer);
     assert_int_equal(corpus.vocab_size, corpus.files[0].bound);
     corpus_close(&corpus);
     assert_refused(path, "bytes", cache, STATUS_CORRUPT, "the vocabulary has 256");
 }
 
-static void preparing_writes_three_files_or_none(void **state)
+TEST_CASE(preparing_writes_three_files_or_none)
 {
-    (void)state;
     const char *folder = scratch_path("out"), *path = scratch_path("out/x.tok"),
                *cache = scratch_path("cache_out");
     const char *const inputs[] = {SAMPLE, scratch_path("absent/input")};
@@ -470,15 +448,14 @@ static void preparing_writes_three_files_or_none(void **state)
     assert_int_equal(scratch_entries(folder), 3);
 }
 
-static void a_corpus_shorter_than_a_sequence_is_found_out_by_the_split(void **state)
+TEST_CASE(a_corpus_shorter_than_a_sequence_is_found_out_by_the_split)
 {
-    (void)state;
     const char *path = scratch_path("short.txt");
     struct corpus corpus = {0};
     struct split train, validation;
     struct err err = {0};
     scratch_write(path, "short", 5);
-    assert_ok(corpus_open(path, "bytes", scratch_path("cache_short"), NULL, &corpus, &err), &err);
+    assert_ok(corpus_open(path, "bytes", NULL, scratch_path("cache_short"), NULL, &corpus, &err), &err);
     assert_int_equal(split_corpus(&corpus, VAL_TAIL, 0.1, 256, 0, SHUFFLE_STRIDE, &train, &validation, &err),
                      STATUS_USAGE);
     assert_non_null(strstr(err.text, "too short"));

@@ -2,17 +2,10 @@
  * held out.
  *
  * */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <stdbool.h>
 
 #include "datasets/batch.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 enum { FILES = 7, T = 5, BORDER = 1000 };
@@ -80,9 +73,8 @@ static void count_epoch(const struct split *split, uint64_t epoch, int B, unsign
     free(targets);
 }
 
-static void an_epoch_has_every_sequence_of_every_file_once(void **state)
+TEST_CASE(an_epoch_has_every_sequence_of_every_file_once)
 {
-    (void)state;
     struct files *f = files_new();
     unsigned char *seen = malloc(FILES * BORDER);
     assert_non_null(seen);
@@ -110,9 +102,8 @@ static void an_epoch_has_every_sequence_of_every_file_once(void **state)
     free(f);
 }
 
-static void the_tail_is_held_out_over_files_and_never_trained_on(void **state)
+TEST_CASE(the_tail_is_held_out_over_files_and_never_trained_on)
 {
-    (void)state;
     struct files *f = files_new();
     unsigned char *seen = malloc(FILES * BORDER), *held = malloc(FILES * BORDER);
     assert_non_null(seen);
@@ -149,9 +140,8 @@ static void the_tail_is_held_out_over_files_and_never_trained_on(void **state)
     free(f);
 }
 
-static void one_file_is_cut_as_its_tokens_alone(void **state)
+TEST_CASE(one_file_is_cut_as_its_tokens_alone)
 {
-    (void)state;
     struct files *f = files_new();
     int32_t inputs[2][8 * T], targets[2][8 * T];
     for (int k = 1; k < FILES; k += 5) { /* 137 tokens of 16 bits, 61 of 32 */
@@ -177,9 +167,8 @@ static void one_file_is_cut_as_its_tokens_alone(void **state)
     free(f);
 }
 
-static void validation_data_of_its_own_leaves_all_to_training(void **state)
+TEST_CASE(validation_data_of_its_own_leaves_all_to_training)
 {
-    (void)state;
     struct files *f = files_new();
     struct corpus other = corpus_of(&f->file[6], 1), corpus = corpus_of(f->file, 2);
     struct split train, validation;
@@ -202,9 +191,8 @@ static void validation_data_of_its_own_leaves_all_to_training(void **state)
     free(f);
 }
 
-static void files_that_are_each_too_short_say_so(void **state)
+TEST_CASE(files_that_are_each_too_short_say_so)
 {
-    (void)state;
     struct files *f = files_new();
     struct split train, validation;
     struct err err = {0};
@@ -222,9 +210,8 @@ static void files_that_are_each_too_short_say_so(void **state)
     free(f);
 }
 
-static void announcing_is_only_a_hint(void **state)
+TEST_CASE(announcing_is_only_a_hint)
 {
-    (void)state;
     struct files *f = files_new();
     struct split train, validation;
     struct err err = {0};

@@ -1,14 +1,5 @@
 /* Values of data.train: lists, patterns and folders of token files, and the corpus they make together. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -16,6 +7,7 @@
 #include "datasets/corpus.h"
 #include "datasets/inputs.h"
 #include "datasets/preparation.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 #define SAMPLE TOKENIZER_FIXTURES "sample.txt"
@@ -59,9 +51,8 @@ static const char *value_of(const char *format, const char *folder)
     return to;
 }
 
-static void words_mean_what_they_look_like(void **state)
+TEST_CASE(words_mean_what_they_look_like)
 {
-    (void)state;
     const char *folder = shards();
     struct err err = {0};
     assert_string_equal(listed(value_of("%s/b.bin", folder)), "b.bin");
@@ -88,9 +79,8 @@ static void words_mean_what_they_look_like(void **state)
 }
 
 /* A form checks the path while it is typed, first "/": no folder is searched and no file opened. */
-static void peeking_looks_at_names_alone(void **state)
+TEST_CASE(peeking_looks_at_names_alone)
 {
-    (void)state;
     struct inputs inputs = {0};
     const char *folder = shards();
     assert_int_equal(inputs_peek(folder, &inputs), STATUS_OK); /* a.tok b.bin, and not deep/c.bin */
@@ -115,9 +105,8 @@ static void assert_refused(const char *value, enum status wanted, const char *wo
     assert_int_equal(out.count, 99); /* untouched */
 }
 
-static void what_cannot_be_meant_is_refused(void **state)
+TEST_CASE(what_cannot_be_meant_is_refused)
 {
-    (void)state;
     const char *folder = shards(), *note = scratch_path("shards/deep/notes.txt");
     static char name[PATH_MAX + 20];
     memset(name, 'x', sizeof name - 1);
@@ -136,9 +125,8 @@ static void what_cannot_be_meant_is_refused(void **state)
 }
 
 /* Firmware, the weights of a program: many kinds of files have names in .bin. */
-static void among_texts_a_binary_bin_without_a_header_is_skipped(void **state)
+TEST_CASE(among_texts_a_binary_bin_without_a_header_is_skipped)
 {
-    (void)state;
     struct inputs inputs;
     struct err err = {0};
     const char *folder = scratch_path("mixed"), *firmware = scratch_path("mixed/firmware.bin");
@@ -165,9 +153,8 @@ static void among_texts_a_binary_bin_without_a_header_is_skipped(void **state)
     assert_ok(file_remove_tree(folder, &err), &err);
 }
 
-static void a_list_means_the_same_from_any_folder(void **state)
+TEST_CASE(a_list_means_the_same_from_any_folder)
 {
-    (void)state;
     char here[PATH_MAX], wanted[4 * PATH_MAX], value[4 * PATH_MAX] = "a.tok, deep/*.bin,/x.tok,none,kjv";
     const char *folder = shards();
     assert_non_null(getcwd(here, sizeof here));
@@ -193,12 +180,11 @@ static void a_list_means_the_same_from_any_folder(void **state)
 static void open_corpus(const char *value, const char *tokenizer, struct corpus *out)
 {
     struct err err = {0};
-    assert_ok(corpus_open(value, tokenizer, scratch_path("cache"), NULL, out, &err), &err);
+    assert_ok(corpus_open(value, tokenizer, NULL, scratch_path("cache"), NULL, out, &err), &err);
 }
 
-static void several_files_are_one_corpus(void **state)
+TEST_CASE(several_files_are_one_corpus)
 {
-    (void)state;
     struct corpus corpus;
     struct corpus_place place;
     struct split train, validation;
@@ -222,9 +208,8 @@ static void several_files_are_one_corpus(void **state)
     corpus_close(&corpus);
 }
 
-static void a_single_shard_is_a_corpus_too(void **state)
+TEST_CASE(a_single_shard_is_a_corpus_too)
 {
-    (void)state;
     struct corpus corpus;
     open_corpus(value_of("%s/b.bin", shards()), "bytes",
                 &corpus); /* the tokenizer that the user knows it has */
@@ -237,9 +222,8 @@ static void a_single_shard_is_a_corpus_too(void **state)
     corpus_close(&corpus);
 }
 
-static void files_of_one_tokenizer_are_mixed_and_of_two_are_not(void **state)
+TEST_CASE(files_of_one_tokenizer_are_mixed_and_of_two_are_not)
 {
-    (void)state;
     const char *one = scratch_path("one.tok"), *two = scratch_path("two.tok"), *cache = scratch_path("cache"),
                *input = SAMPLE, *last = scratch_path("zz.tok");
     struct corpus_summary summary;
@@ -257,29 +241,27 @@ static void files_of_one_tokenizer_are_mixed_and_of_two_are_not(void **state)
     assert_string_equal(corpus.files[0].path, last);
     corpus_close(&corpus);
     assert_ok(corpus_prepare(&input, 1, "bpe:301", cache, two, NULL, &summary, &err), &err);
-    assert_int_equal(corpus_open(value, "bpe:2048", cache, NULL, &corpus, &err), STATUS_USAGE);
+    assert_int_equal(corpus_open(value, "bpe:2048", NULL, cache, NULL, &corpus, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "two.tok: was prepared with another tokenizer (bpe:301) than"));
     scratch_tok(last, (uint32_t[]){1, 300}, 2);
     assert_ok(corpus_prepare(&input, 1, "bpe:300", cache, two, NULL, &summary, &err), &err);
-    assert_int_equal(corpus_open(value, "bpe:2048", cache, NULL, &corpus, &err), STATUS_CORRUPT);
+    assert_int_equal(corpus_open(value, "bpe:2048", NULL, cache, NULL, &corpus, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "zz.tok: token 1 has the id 300, but the vocabulary has 300"));
 }
 
-static void a_damaged_file_among_good_ones_is_named(void **state)
+TEST_CASE(a_damaged_file_among_good_ones_is_named)
 {
-    (void)state;
     const char *folder = shards();
     struct corpus corpus = {0};
     struct err err = {0};
     scratch_shard(scratch_path("shards/deep/c.bin"), SHARD_32, 7, 6, ids, 5);
-    assert_int_equal(corpus_open(folder, "bpe:2048", "", NULL, &corpus, &err), STATUS_CORRUPT);
+    assert_int_equal(corpus_open(folder, "bpe:2048", NULL, "", NULL, &corpus, &err), STATUS_CORRUPT);
     assert_non_null(strstr(err.text, "deep/c.bin: is truncated"));
     assert_null(corpus.files);
 }
 
-static void several_texts_are_read_as_one(void **state)
+TEST_CASE(several_texts_are_read_as_one)
 {
-    (void)state;
     const char *a = scratch_path("a.txt"), *b = scratch_path("b.txt");
     struct corpus corpus;
     scratch_write(a, "hello ", 6);
@@ -292,9 +274,8 @@ static void several_texts_are_read_as_one(void **state)
     corpus_close(&corpus);
 }
 
-static void the_mark_is_of_all_files(void **state)
+TEST_CASE(the_mark_is_of_all_files)
 {
-    (void)state;
     const char *folder = shards();
     static const char *const changed[] = {"shards/a.tok", "shards/b.bin", "shards/deep/c.bin"};
     struct corpus corpus;
@@ -342,9 +323,8 @@ static void the_mark_is_of_all_files(void **state)
 
 /* ---- validation data of its own ---- */
 
-static void validation_text_speaks_the_tokenizer_of_training(void **state)
+TEST_CASE(validation_text_speaks_the_tokenizer_of_training)
 {
-    (void)state;
     const char *cache = scratch_path("cache"), *text = scratch_path("val.txt");
     struct corpus corpus;
     struct err err = {0};
@@ -367,9 +347,8 @@ static void validation_text_speaks_the_tokenizer_of_training(void **state)
     }
 }
 
-static void validation_tokens_must_fit_the_corpus(void **state)
+TEST_CASE(validation_tokens_must_fit_the_corpus)
 {
-    (void)state;
     const char *folder = shards(), *cache = scratch_path("cache"), *val = scratch_path("val.tok"),
                *input = SAMPLE;
     struct corpus_summary summary;

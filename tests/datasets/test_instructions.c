@@ -1,18 +1,10 @@
 /* Conversations become the tokens that transformers makes of them, and the answers are those between its
  * marks. Fixtures: tests/fixtures/instructions/make_instructions.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
-#include <stdio.h>
 
 #include "datasets/examples.h"
 #include "datasets/instructions.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 #define FIXTURES "tests/fixtures/instructions/"
@@ -80,9 +72,8 @@ static void assert_list(const char *what, const char *line, const struct token_l
     if (got->count != json_array_size(want)) fail_msg("%s: %zu %ss", line, got->count, what);
 }
 
-static void answers_are_those_that_transformers_marks(void **state)
+TEST_CASE(answers_are_those_that_transformers_marks)
 {
-    (void)state;
     json_t *all = load(FIXTURES "cases.json"), *one;
     size_t i, last_tokens = 0;
     json_array_foreach(json_object_get(all, "cases"), i, one)
@@ -110,9 +101,8 @@ static void answers_are_those_that_transformers_marks(void **state)
 }
 
 /* The complaint about models that never stop: their answers were learned without their end. */
-static void the_token_that_ends_a_turn_is_learned(void **state)
+TEST_CASE(the_token_that_ends_a_turn_is_learned)
 {
-    (void)state;
     struct seen seen;
     struct err err = {0};
     const uint32_t end = 440; /* <|end|> */
@@ -134,9 +124,30 @@ static void the_token_that_ends_a_turn_is_learned(void **state)
     release(&seen);
 }
 
-static void an_answer_without_weight_is_not_learned(void **state)
+/* As in GLM-4: nothing follows the last answer, and the next question's token an earlier one. */
+TEST_CASE(the_token_that_begins_the_next_turn_ends_an_answer_also_the_last_one)
 {
-    (void)state;
+    struct seen seen;
+    struct err err = {0};
+    const uint32_t end = 440; /* <|end|> */
+    size_t learned = 0;
+    const char *glm = "{% for m in messages %}{{ '<|end|>' if m.role == 'user' else '<|pad|>' }}\n"
+                      "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|pad|>\n{% endif %}";
+    assert_ok(read_text(glm, NULL, "tokenizer/qwen_style",
+                        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                        "\"content\": \"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": "
+                        "\"assistant\", \"content\": \"d\"}]}\n",
+                        &seen, &err),
+              &err);
+    for (size_t i = 0; i < seen.mask.count; i++) learned += seen.mask.ids[i];
+    assert_int_equal(learned, 4); /* "b", "d", and what ends each */
+    assert_int_equal(seen.tokens.ids[seen.tokens.count - 1], end);
+    assert_true(seen.mask.ids[seen.mask.count - 1]);
+    release(&seen);
+}
+
+TEST_CASE(an_answer_without_weight_is_not_learned)
+{
     struct seen seen;
     struct err err = {0};
     size_t learned = 0;
@@ -153,9 +164,8 @@ static void an_answer_without_weight_is_not_learned(void **state)
 }
 
 /* Where the template leaves earlier answers out, each answer is learned in the text that asks for it. */
-static void answers_become_examples_where_the_template_changes_earlier_turns(void **state)
+TEST_CASE(answers_become_examples_where_the_template_changes_earlier_turns)
 {
-    (void)state;
     struct seen seen;
     struct err err = {0};
     const char *last_turn = "{% for m in messages[-3:] %}<|pad|>{{ m.role }}\n{{ m.content }}<|end|>\n"
@@ -193,9 +203,8 @@ static void expect_problem(const char *template, const char *line, const char *p
     release(&seen);
 }
 
-static void bad_lines_are_named(void **state)
+TEST_CASE(bad_lines_are_named)
 {
-    (void)state;
     static const char *const problems[][2] = {
         {"{\"messages\": [", "column"},
         {"[1]", "is not a JSON object"},
@@ -216,9 +225,8 @@ static void bad_lines_are_named(void **state)
                    "{\"prompt\": \"z\", \"completion\": \"b\"}", "no z");
 }
 
-static void a_template_that_ends_no_answer_is_refused(void **state)
+TEST_CASE(a_template_that_ends_no_answer_is_refused)
 {
-    (void)state;
     struct seen seen;
     struct err err = {0};
     assert_int_equal(read_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", NULL,
@@ -230,9 +238,8 @@ static void a_template_that_ends_no_answer_is_refused(void **state)
 }
 
 /* What a user types stays text. */
-static void a_special_token_in_a_question_stays_text(void **state)
+TEST_CASE(a_special_token_in_a_question_stays_text)
 {
-    (void)state;
     struct seen seen;
     struct err err = {0};
     size_t ends = 0;
@@ -249,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_that_transformers_marks),
         cmocka_unit_test(the_token_that_ends_a_turn_is_learned),
+        cmocka_unit_test(the_token_that_begins_the_next_turn_ends_an_answer_also_the_last_one),
         cmocka_unit_test(an_answer_without_weight_is_not_learned),
         cmocka_unit_test(answers_become_examples_where_the_template_changes_earlier_turns),
         cmocka_unit_test(bad_lines_are_named),

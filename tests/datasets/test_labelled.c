@@ -1,17 +1,8 @@
 /* Labelled texts: rows of CSV and JSONL, labels in sorted order, the split, and what is wrong with a file, by
  * its line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "datasets/labelled.h"
 #include "datasets/labelled_file.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 static struct labelled_wish wish = {
@@ -52,9 +43,8 @@ static void expect_labels(const char *name, const char *text, const char *labels
     labelled_release(&data);
 }
 
-static void csv_and_jsonl_give_the_same_labels_sorted(void **state)
+TEST_CASE(csv_and_jsonl_give_the_same_labels_sorted)
 {
-    (void)state;
     expect_labels("a.csv", "text,label\none,spam\ntwo,ham\nthree,\"a, b\"\n", "a, b|ham|spam");
     expect_labels("b.csv", "\xEF\xBB\xBFlabel,id,text\r\nx,1,\"two\nlines, \"\"quoted\"\"\"\r\n\r\ny,2,z\r\n",
                   "x|y");
@@ -86,9 +76,8 @@ static void expect_refused(const char *name, const char *text, size_t n, const c
 }
 #define REFUSED(name, text, says, too) expect_refused(name, text, sizeof(text) - 1, NULL, says, too)
 
-static void a_bad_file_is_refused_with_its_line(void **state)
+TEST_CASE(a_bad_file_is_refused_with_its_line)
 {
-    (void)state;
     REFUSED("a.csv", "body,label\na,b\n", "has no \"text\"", "\"body\", \"label\"");
     REFUSED("a.csv", "text,class\na,b\n", "has no \"label\"", "\"text\", \"class\"");
     REFUSED("a.csv", "text,label,text\na,x,b\n", "line 1", "twice");
@@ -121,9 +110,8 @@ static void a_bad_file_is_refused_with_its_line(void **state)
     expect_refused("a.csv", good, sizeof good - 1, "text,label\n", "no text to validate on", "");
 }
 
-static void more_labels_than_a_classifier_has_are_refused(void **state)
+TEST_CASE(more_labels_than_a_classifier_has_are_refused)
 {
-    (void)state;
     char *text = malloc(200000);
     size_t used = (size_t)snprintf(text, 200000, "text,label\n");
     for (int i = 0; i < 5000; i++) used += (size_t)snprintf(text + used, 200000 - used, "t,id %d\n", i);
@@ -131,9 +119,8 @@ static void more_labels_than_a_classifier_has_are_refused(void **state)
     free(text);
 }
 
-static void the_split_keeps_a_share_of_every_label(void **state)
+TEST_CASE(the_split_keeps_a_share_of_every_label)
 {
-    (void)state;
     char text[4000] = "text,label\n";
     struct labelled data;
     struct err err;
@@ -153,9 +140,8 @@ static void the_split_keeps_a_share_of_every_label(void **state)
     labelled_release(&data);
 }
 
-static void a_label_keeps_a_text_to_train_on(void **state)
+TEST_CASE(a_label_keeps_a_text_to_train_on)
 {
-    (void)state;
     static const char text[] = "text,label\na,x\nb,y\nc,y\nd,z\ne,z\nf,z\n";
     struct labelled data;
     struct err err;
@@ -167,9 +153,8 @@ static void a_label_keeps_a_text_to_train_on(void **state)
     labelled_release(&data);
 }
 
-static void what_is_noteworthy_is_counted(void **state)
+TEST_CASE(what_is_noteworthy_is_counted)
 {
-    (void)state;
     static const char text[] =
         "text,label\nsame,x\nother,y\nsame,y\n,x\nsame,x\na text of more than sixteen bytes,x\n"
         "b,y\nc,x\n";
@@ -190,9 +175,8 @@ static void what_is_noteworthy_is_counted(void **state)
 }
 
 /* Whatever bytes: a status, never a crash. */
-static void random_files_end_in_a_status(void **state)
+TEST_CASE(random_files_end_in_a_status)
 {
-    (void)state;
     static const char pieces[] = "{}[]\":,\n\r\t textlabel\\0019\xC3\xFF";
     for (uint64_t seed = 0; seed < 500; seed++) {
         char text[200];

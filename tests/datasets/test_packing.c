@@ -1,14 +1,6 @@
 /* Rows of packed examples: each example once an epoch, whole, in few rows, always the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "datasets/examples.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 enum { T = 100, COUNT = 3000, MOST = 150 };
@@ -21,9 +13,8 @@ static uint32_t *lengths_new(uint64_t count)
     return lengths;
 }
 
-static void every_epoch_has_each_example_once_in_rows_that_are_nearly_full(void **state)
+TEST_CASE(every_epoch_has_each_example_once_in_rows_that_are_nearly_full)
 {
-    (void)state;
     uint32_t *lengths = lengths_new(COUNT);
     uint64_t places = 0, orders[2] = {0};
     struct packing p;
@@ -51,9 +42,8 @@ static void every_epoch_has_each_example_once_in_rows_that_are_nearly_full(void 
     free(lengths);
 }
 
-static void the_span_is_the_mean_length_over_all_places(void **state)
+TEST_CASE(the_span_is_the_mean_length_over_all_places)
 {
-    (void)state;
     uint32_t *lengths = lengths_new(COUNT);
     struct packing p;
     struct err err = {0};
@@ -76,9 +66,8 @@ static void the_span_is_the_mean_length_over_all_places(void **state)
     free(lengths);
 }
 
-static void rows_are_a_function_of_lengths_and_seed(void **state)
+TEST_CASE(rows_are_a_function_of_lengths_and_seed)
 {
-    (void)state;
     static const uint64_t counts[] = {1, 2, PACKING_WINDOW, PACKING_WINDOW + 1, 1000};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         uint32_t *lengths = lengths_new(counts[c]);
@@ -134,9 +123,8 @@ static void close_data(struct data *d)
     free(d->runs);
 }
 
-static void targets_are_the_answers_and_the_rest_does_not_count(void **state)
+TEST_CASE(targets_are_the_answers_and_the_rest_does_not_count)
 {
-    (void)state;
     struct data d;
     struct example_rows train, held;
     struct err err = {0};
@@ -168,9 +156,8 @@ static void targets_are_the_answers_and_the_rest_does_not_count(void **state)
     close_data(&d);
 }
 
-static void parts_share_no_example(void **state)
+TEST_CASE(parts_share_no_example)
 {
-    (void)state;
     struct data d;
     struct err err = {0};
     open_data(&d);
@@ -193,9 +180,8 @@ static void parts_share_no_example(void **state)
 }
 
 /* An evaluation may read a few rows alone. */
-static void the_first_rows_of_validation_are_a_sample(void **state)
+TEST_CASE(the_first_rows_of_validation_are_a_sample)
 {
-    (void)state;
     struct data d;
     struct example_rows train, held;
     struct err err = {0};
@@ -211,9 +197,8 @@ static void the_first_rows_of_validation_are_a_sample(void **state)
     close_data(&d);
 }
 
-static void long_examples_are_refused_on_request(void **state)
+TEST_CASE(long_examples_are_refused_on_request)
 {
-    (void)state;
     struct data d;
     struct example_rows train, held;
     struct err err = {0};
@@ -225,9 +210,8 @@ static void long_examples_are_refused_on_request(void **state)
     close_data(&d);
 }
 
-static void damaged_runs_are_refused(void **state)
+TEST_CASE(damaged_runs_are_refused)
 {
-    (void)state;
     struct data d;
     struct err err = {0};
     open_data(&d);

@@ -1,15 +1,8 @@
 /* The prefetch thread: the same batches as without it, for requests in any order, and it always ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
 
 #include "datasets/prefetch.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 enum { TOKENS = 4001, B = 4, T = 8 };

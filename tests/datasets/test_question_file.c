@@ -1,15 +1,6 @@
 /* Files of multiple-choice questions: what is read, and the line that is named when something is wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "datasets/question_file.h"
+#include "tests/cmocka.h"
 
 /* Opens a file with these bytes. */
 static void open_bytes(struct question_file *file, const char *bytes, size_t n)
@@ -21,9 +12,8 @@ static void open_bytes(struct question_file *file, const char *bytes, size_t n)
     if (question_file_open(path, file, &err)) fail_msg("%s", err.text);
 }
 
-static void each_line_is_a_question_and_empty_lines_are_none(void **state)
+TEST_CASE(each_line_is_a_question_and_empty_lines_are_none)
 {
-    (void)state;
     static const char text[] =
         "{\"context\": \"a\\u00e9\", \"choices\": [\" b\", \"c\"], \"answer\": 1, \"id\": [1, {}]}\r\n"
         "\n  \t\r\n"
@@ -53,9 +43,8 @@ static void each_line_is_a_question_and_empty_lines_are_none(void **state)
 }
 
 /* Each as the second line of a file. */
-static void a_mistake_is_named_by_line_and_member(void **state)
+TEST_CASE(a_mistake_is_named_by_line_and_member)
 {
-    (void)state;
     static const struct {
         const char *line;
         size_t n; /* 0: up to the NUL */
@@ -107,9 +96,8 @@ static void a_mistake_is_named_by_line_and_member(void **state)
     }
 }
 
-static void a_list_with_more_choices_than_there_is_room_is_refused(void **state)
+TEST_CASE(a_list_with_more_choices_than_there_is_room_is_refused)
 {
-    (void)state;
     enum { COUNT = QUESTION_CHOICES_MAX + 1 };
     char *text = malloc(COUNT * 4 + 100);
     size_t n = (size_t)sprintf(text, "{\"context\": \"a\", \"answer\": 0, \"choices\": [\"x\"");
@@ -125,9 +113,8 @@ static void a_list_with_more_choices_than_there_is_room_is_refused(void **state)
     free(text);
 }
 
-static void an_empty_file_has_no_question_and_a_missing_one_is_named(void **state)
+TEST_CASE(an_empty_file_has_no_question_and_a_missing_one_is_named)
 {
-    (void)state;
     struct question_file file;
     struct question q;
     struct err err = {0};

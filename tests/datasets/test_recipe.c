@@ -1,19 +1,11 @@
 /* Recipes: the King James Bible is complete and readable; any other text is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "datasets/recipe.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 struct watcher {
@@ -28,9 +20,8 @@ static bool watch(void *context, const char *what, const char *unit, uint64_t do
     return watcher->left-- > 0;
 }
 
-static void the_bible_is_whole_and_readable(void **state)
+TEST_CASE(the_bible_is_whole_and_readable)
 {
-    (void)state;
     char path[4096];
     struct err err = {0};
     const struct recipe *kjv = recipe_find("kjv");
@@ -90,9 +81,8 @@ static enum status layout(const char *raw, size_t raw_n, char **text, size_t *n,
     return status;
 }
 
-static void a_bible_that_is_missing_or_wrong_is_refused(void **state)
+TEST_CASE(a_bible_that_is_missing_or_wrong_is_refused)
 {
-    (void)state;
     static const char *const raw[] = {"",
                                       "\n",
                                       "Ge1:1 In the beginning\n",
@@ -133,9 +123,8 @@ static void a_bible_that_is_missing_or_wrong_is_refused(void **state)
     free(own);
 }
 
-static void the_bible_can_be_interrupted(void **state)
+TEST_CASE(the_bible_can_be_interrupted)
 {
-    (void)state;
     const char *cache = scratch_path("cache_stop");
     for (int left = 0; left < 3; left++) {
         struct watcher watcher = {.left = left};

@@ -1,17 +1,9 @@
 /* SentencePiece-like tokenizers, the flags of added tokens, and the tokens around a prompt: the same as
  * Hugging Face's library has, on any text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
 
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 static const char *const names[] = {"llama2_style.json",  "mistral_style.json", "inner_style.json",
@@ -47,9 +39,8 @@ static void assert_ids(const struct token_list *list, json_t *wanted, const char
     if (!same) fail_msg("%s: other ids than Hugging Face's for \"%.200s\"", name, text);
 }
 
-static void encodes_as_hugging_face_does(void **state)
+TEST_CASE(encodes_as_hugging_face_does)
 {
-    (void)state;
     json_t *document = cases(), *texts = json_object_get(document, "texts"), *text;
     for (int t = 0; t < FIXTURES; t++) {
         struct tokenizer *tokenizer = open_fixture(names[t]);
@@ -71,9 +62,8 @@ static void encodes_as_hugging_face_does(void **state)
 }
 
 /* Where bytes are no text, Hugging Face writes U+FFFD; we write the bytes. */
-static void decodes_as_hugging_face_does(void **state)
+TEST_CASE(decodes_as_hugging_face_does)
 {
-    (void)state;
     json_t *document = cases(), *ids, *id;
     int compared = 0;
     for (int t = 0; t < FIXTURES; t++) {
@@ -100,9 +90,8 @@ static void decodes_as_hugging_face_does(void **state)
     json_decref(document);
 }
 
-static void a_prompt_has_the_tokens_of_the_post_processor(void **state)
+TEST_CASE(a_prompt_has_the_tokens_of_the_post_processor)
 {
-    (void)state;
     json_t *document = cases();
     static const char text[] = "In the <s>beginning";
     for (int t = 0; t < FIXTURES; t++) {
@@ -119,9 +108,8 @@ static void a_prompt_has_the_tokens_of_the_post_processor(void **state)
 
 /* The pieces of the ids one after the other, as generation prints them, are the text after the space that the
  * tokenizer puts before it. */
-static void pieces_add_up_to_any_text(void **state)
+TEST_CASE(pieces_add_up_to_any_text)
 {
-    (void)state;
     char text[1500];
     for (int t = 0; t < ALL_BYTES; t++) {
         struct tokenizer *tokenizer = open_fixture(names[t]);
@@ -149,9 +137,8 @@ static void pieces_add_up_to_any_text(void **state)
     }
 }
 
-static void tokens_with_a_space_inside_are_found(void **state)
+TEST_CASE(tokens_with_a_space_inside_are_found)
 {
-    (void)state;
     size_t n;
     char *sample = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     struct tokenizer *tokenizer = open_fixture("inner_style.json");
@@ -169,9 +156,8 @@ static void tokens_with_a_space_inside_are_found(void **state)
     free(sample);
 }
 
-static void a_long_text_without_spaces_takes_no_quadratic_time(void **state)
+TEST_CASE(a_long_text_without_spaces_takes_no_quadratic_time)
 {
-    (void)state;
     size_t n = 1 << 20;
     char *text = malloc(n);
     uint64_t seed = 7;
@@ -189,9 +175,8 @@ static void a_long_text_without_spaces_takes_no_quadratic_time(void **state)
     free(text);
 }
 
-static void saving_keeps_the_file_word_for_word(void **state)
+TEST_CASE(saving_keeps_the_file_word_for_word)
 {
-    (void)state;
     for (int t = 0; t < FIXTURES; t++) {
         char path[256];
         struct err err = {0};
@@ -210,9 +195,8 @@ static void saving_keeps_the_file_word_for_word(void **state)
 }
 
 /* Whatever changes ids changes the checksum, so that no token file is read with another tokenizer. */
-static void checksums_see_every_rule_of_encoding(void **state)
+TEST_CASE(checksums_see_every_rule_of_encoding)
 {
-    (void)state;
     static const char *const changes[][2] = {
         {"\"prepend_scheme\":\"always\"", "\"prepend_scheme\":\"never\""},
         {"\"fuse_unk\":true", "\"fuse_unk\":false"},

@@ -1,25 +1,16 @@
 /* llm.c's shards: read in place, distinguished from .tok files by their content, and never trusted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "datasets/token_file.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 static const uint32_t ids[] = {0, 1, 50256, 65535, 7, 32768};
 enum { IDS = sizeof ids / sizeof *ids };
 
-static void sixteen_bit_ids_are_read_where_they_lie(void **state)
+TEST_CASE(sixteen_bit_ids_are_read_where_they_lie)
 {
-    (void)state;
     const char *path = scratch_path("gpt2.bin");
     struct token_file file;
     struct err err = {0};
@@ -39,9 +30,8 @@ static void sixteen_bit_ids_are_read_where_they_lie(void **state)
     token_file_close(&file);
 }
 
-static void thirty_two_bit_ids_are_read_in_both_versions(void **state)
+TEST_CASE(thirty_two_bit_ids_are_read_in_both_versions)
 {
-    (void)state;
     static const uint32_t wide[] = {128000, 4294967295u, 3};
     const char *path = scratch_path("llama.bin");
     struct err err = {0};
@@ -59,9 +49,8 @@ static void thirty_two_bit_ids_are_read_in_both_versions(void **state)
     }
 }
 
-static void a_measured_file_is_not_read_again(void **state)
+TEST_CASE(a_measured_file_is_not_read_again)
 {
-    (void)state;
     uint32_t tokens[] = {5, 9, 2};
     struct token_file file = {.tokens = tokens, .count = 3};
     uint64_t index;
@@ -70,9 +59,8 @@ static void a_measured_file_is_not_read_again(void **state)
     assert_false(token_file_find(&file, 10, &index));
 }
 
-static void a_shard_has_a_sidecar_like_any_other(void **state)
+TEST_CASE(a_shard_has_a_sidecar_like_any_other)
 {
-    (void)state;
     static const char text[] = "{\"tokens\": 6, \"tokenizer\": \"gpt2\", \"vocab_size\": 65536}";
     const char *path = scratch_path("named.bin");
     struct token_file file;
@@ -95,9 +83,8 @@ static void assert_refused(const char *path, const char *words)
     assert_int_equal(file.count, 99); /* untouched */
 }
 
-static void a_header_that_lies_is_refused_in_words(void **state)
+TEST_CASE(a_header_that_lies_is_refused_in_words)
 {
-    (void)state;
     const char *path = scratch_path("lies.bin");
     static const struct {
         int32_t magic, version, count;
@@ -125,9 +112,8 @@ static void a_header_that_lies_is_refused_in_words(void **state)
     }
 }
 
-static void a_shard_cut_anywhere_is_refused(void **state)
+TEST_CASE(a_shard_cut_anywhere_is_refused)
 {
-    (void)state;
     const char *path = scratch_path("whole.bin"), *cut = scratch_path("cut.bin");
     size_t n;
     scratch_shard(path, SHARD_16, 1, IDS, ids, IDS);
@@ -147,9 +133,8 @@ static void a_shard_cut_anywhere_is_refused(void **state)
 }
 
 /* 20240520 and version 0 as one number: a count. */
-static void a_token_file_with_as_many_tokens_as_a_magic_is_no_shard(void **state)
+TEST_CASE(a_token_file_with_as_many_tokens_as_a_magic_is_no_shard)
 {
-    (void)state;
     const char *path = scratch_path("many.tok");
     struct token_file file;
     struct err err = {0};
@@ -164,9 +149,8 @@ static void a_token_file_with_as_many_tokens_as_a_magic_is_no_shard(void **state
 }
 
 /* Whatever a header claims, an opened file is read only within its size: sanitizers check the reads. */
-static void no_header_leads_outside_the_file(void **state)
+TEST_CASE(no_header_leads_outside_the_file)
 {
-    (void)state;
     const char *path = scratch_path("noise.bin");
     static const int32_t words[] = {SHARD_16, SHARD_32, 20240522, 0, 1, 7, -1, INT32_MAX, INT32_MIN, 3, 500};
     enum { WORDS = sizeof words / sizeof *words };
@@ -198,9 +182,8 @@ static void no_header_leads_outside_the_file(void **state)
     assert_true(opened > 20);
 }
 
-static void names_tell_token_files_from_texts(void **state)
+TEST_CASE(names_tell_token_files_from_texts)
 {
-    (void)state;
     assert_true(token_file_named("a.tok"));
     assert_true(token_file_named("shards/x_000001.bin"));
     assert_false(token_file_named("a.txt"));

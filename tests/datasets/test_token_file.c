@@ -1,20 +1,12 @@
 /* Token files: written tokens read back, and any file on disk is either read correctly or refused with a
  * message. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "datasets/token_file.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 static struct tokenizer *bytes_tokenizer(void)
@@ -45,9 +37,8 @@ static enum status token_file_write(const char *path, const uint32_t *tokens, ui
     return token_writer_commit(&writer, &sidecar, err);
 }
 
-static void what_is_written_comes_back(void **state)
+TEST_CASE(what_is_written_comes_back)
 {
-    (void)state;
     const char *path = scratch_path("back.tok");
     uint32_t tokens[] = {1, 2, 3, 255, 0};
     struct tokenizer *tokenizer = bytes_tokenizer();
@@ -70,9 +61,8 @@ static void what_is_written_comes_back(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void the_format_is_a_count_and_little_endian_ids(void **state)
+TEST_CASE(the_format_is_a_count_and_little_endian_ids)
 {
-    (void)state;
     static const unsigned char wanted[] = {2, 0, 0, 0, 0, 0, 0, 0, 0x34, 0x12, 0, 0, 0xFF, 0xFF, 0xFF, 0x7F};
     const char *path = scratch_path("format.tok");
     uint32_t tokens[] = {0x1234, 0x7FFFFFFF};
@@ -87,9 +77,8 @@ static void the_format_is_a_count_and_little_endian_ids(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void without_a_sidecar_nothing_is_known_of_the_tokenizer(void **state)
+TEST_CASE(without_a_sidecar_nothing_is_known_of_the_tokenizer)
 {
-    (void)state;
     const char *path = scratch_path("bare.tok");
     static const unsigned char bytes[] = {1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0};
     struct token_file file = {0};
@@ -116,9 +105,8 @@ static void assert_refused(const char *path, enum status wanted, const char *wor
     assert_int_equal(file.count, 99); /* untouched */
 }
 
-static void hostile_files_are_refused_with_both_sizes(void **state)
+TEST_CASE(hostile_files_are_refused_with_both_sizes)
 {
-    (void)state;
     const char *path = scratch_path("hostile.tok");
     unsigned char bytes[40] = {8}; /* the header promises 8 tokens: 40 bytes */
     for (size_t n = 8; n < 40; n++) {
@@ -148,9 +136,8 @@ static void hostile_files_are_refused_with_both_sizes(void **state)
     assert_refused(getenv("ANNEAL_TEST_DIR"), STATUS_USAGE, "folder", "");
 }
 
-static void a_file_without_permission_is_refused(void **state)
+TEST_CASE(a_file_without_permission_is_refused)
 {
-    (void)state;
     const char *path = scratch_path("secret.tok");
     bool root = geteuid() == 0; /* who may read everything */
     scratch_write(path, "\0\0\0\0\0\0\0\0", 8);
@@ -160,15 +147,14 @@ static void a_file_without_permission_is_refused(void **state)
     if (root) assert_int_equal(seteuid(0), 0);
 }
 
-static void hostile_sidecars_are_refused_naming_the_field(void **state)
+TEST_CASE(hostile_sidecars_are_refused_naming_the_field)
 {
-    (void)state;
     static const struct {
         const char *text, *words;
     } cases[] = {
-        {"", "line 1"},
-        {"{", "line 1"},
-        {"[]", "is not an object"},
+        {"", ".json:1: "},
+        {"{", ".json:1: "},
+        {"[]", "object"},
         {"{\"vocab_size\": -1}", "vocab_size"},
         {"{\"vocab_size\": \"256\"}", "vocab_size"},
         {"{\"vocab_size\": 4294967296}", "vocab_size"},
@@ -182,7 +168,7 @@ static void hostile_sidecars_are_refused_naming_the_field(void **state)
         {"{\"tokens\": 3}", "3 tokens"},
         {"{\"tokens\": -1}", "tokens"},
         {"{\"tokens\": 1, \"tokens\": 1}", "duplicate"},
-        {"{\"tokenizer\": \"\xFF\"}", "line 1"},
+        {"{\"tokenizer\": \"\xFF\"}", ".json:1: "},
     };
     const char *path = scratch_path("side.tok"), *sidecar = scratch_path("side.tok.json");
     static const unsigned char bytes[] = {1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0};
@@ -199,9 +185,8 @@ static void hostile_sidecars_are_refused_naming_the_field(void **state)
     assert_refused(path, STATUS_CORRUPT, "tokenizer", "less than 256");
 }
 
-static void nothing_appears_before_the_commit_and_nothing_stays_after_an_abort(void **state)
+TEST_CASE(nothing_appears_before_the_commit_and_nothing_stays_after_an_abort)
 {
-    (void)state;
     const char *folder = scratch_path("writer"), *path = scratch_path("writer/out.tok");
     struct token_writer writer;
     struct err err = {0};
@@ -229,9 +214,8 @@ static void nothing_appears_before_the_commit_and_nothing_stays_after_an_abort(v
     token_file_close(&file);
 }
 
-static void a_failed_write_leaves_the_old_file_alone(void **state)
+TEST_CASE(a_failed_write_leaves_the_old_file_alone)
 {
-    (void)state;
     const char *folder = scratch_path("full"), *path = scratch_path("full/out.tok");
     struct tokenizer *tokenizer = bytes_tokenizer();
     struct token_file file = {0};

@@ -1,19 +1,11 @@
 /* Tokenizers on text: bytes and BPE, the same ids as Hugging Face's library, and no byte ever lost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "core/base/text.h"
 #include "datasets/normalizer.h"
 #include "datasets/pretokenizer.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 static struct tokenizer *open_fixture(const char *name)
@@ -46,9 +38,8 @@ static void assert_ids(const struct tokenizer *tokenizer, const char *name, cons
     token_list_release(&list);
 }
 
-static void encodes_as_hugging_face_does(void **state)
+TEST_CASE(encodes_as_hugging_face_does)
 {
-    (void)state;
     json_t *cases = json_load_file(TOKENIZER_FIXTURES "cases.json", 0, NULL), *lists;
     json_t *texts = json_object_get(cases, "texts");
     const char *name;
@@ -76,9 +67,8 @@ static void encodes_as_hugging_face_does(void **state)
     json_decref(cases);
 }
 
-static void no_byte_is_ever_lost(void **state)
+TEST_CASE(no_byte_is_ever_lost)
 {
-    (void)state;
     static const char *const names[] = {"ours.json", "gpt2_style.json", "llama_style.json",
                                         "digits_style.json"};
     char text[1500];
@@ -99,9 +89,8 @@ static void no_byte_is_ever_lost(void **state)
     }
 }
 
-static void a_normalizer_changes_only_what_it_must(void **state)
+TEST_CASE(a_normalizer_changes_only_what_it_must)
 {
-    (void)state;
     struct tokenizer *tokenizer = open_fixture("qwen_style.json");
     struct token_list list = {0};
     struct err err = {0};
@@ -117,9 +106,8 @@ static void a_normalizer_changes_only_what_it_must(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void normal_forms_are_unicodes(void **state)
+TEST_CASE(normal_forms_are_unicodes)
 {
-    (void)state;
     static const struct {
         int form;                  /* -1: no step */
         const char *text, *normal; /* NULL: unchanged, so nothing is made */
@@ -148,9 +136,8 @@ static void normal_forms_are_unicodes(void **state)
     }
 }
 
-static void utf8_is_distinguished_from_other_bytes(void **state)
+TEST_CASE(utf8_is_distinguished_from_other_bytes)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t n, valid;
@@ -173,9 +160,8 @@ static void utf8_is_distinguished_from_other_bytes(void **state)
         assert_int_equal(utf8_valid_bytes(cases[i].text, cases[i].n), cases[i].valid);
 }
 
-static void bytes_are_their_own_ids(void **state)
+TEST_CASE(bytes_are_their_own_ids)
 {
-    (void)state;
     struct tokenizer *tokenizer = NULL;
     struct token_list list = {0};
     struct err err = {0};
@@ -196,9 +182,8 @@ static void bytes_are_their_own_ids(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void an_id_out_of_range_decodes_to_nothing(void **state)
+TEST_CASE(an_id_out_of_range_decodes_to_nothing)
 {
-    (void)state;
     struct tokenizer *tokenizer = open_fixture("llama_style.json");
     size_t n = 99;
     uint32_t ids[] = {UINT32_MAX, (uint32_t)tokenizer_vocab_size(tokenizer), 0};
@@ -211,9 +196,8 @@ static void an_id_out_of_range_decodes_to_nothing(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void encoding_appends_to_the_list(void **state)
+TEST_CASE(encoding_appends_to_the_list)
 {
-    (void)state;
     struct tokenizer *tokenizer = open_fixture("ours.json");
     struct token_list once = {0}, twice = {0};
     struct err err = {0};
@@ -243,9 +227,8 @@ static enum status count_ids(void *context, const uint32_t *ids, size_t count, u
     return ++sink->calls == sink->stop_at ? err_set(err, STATUS_INTERRUPTED, "enough") : STATUS_OK;
 }
 
-static void a_stream_gives_the_same_ids_and_can_be_stopped(void **state)
+TEST_CASE(a_stream_gives_the_same_ids_and_can_be_stopped)
 {
-    (void)state;
     size_t n;
     char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     char *large = malloc(10 * n);
@@ -278,9 +261,8 @@ static void a_stream_gives_the_same_ids_and_can_be_stopped(void **state)
     free(large);
 }
 
-static void a_long_piece_without_spaces_is_no_trouble(void **state)
+TEST_CASE(a_long_piece_without_spaces_is_no_trouble)
 {
-    (void)state;
     struct tokenizer *tokenizer = open_fixture("ours.json");
     size_t n = 1 << 20;
     char *text = malloc(n);
@@ -296,9 +278,8 @@ static void a_long_piece_without_spaces_is_no_trouble(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void checksums_tell_tokenizers_apart_but_not_their_spelling(void **state)
+TEST_CASE(checksums_tell_tokenizers_apart_but_not_their_spelling)
 {
-    (void)state;
     struct tokenizer *ours = open_fixture("ours.json"), *llama = open_fixture("llama_style.json"),
                      *again = NULL;
     struct err err = {0};
@@ -314,9 +295,8 @@ static void checksums_tell_tokenizers_apart_but_not_their_spelling(void **state)
     tokenizer_close(again);
 }
 
-static void saving_and_opening_again_keeps_everything(void **state)
+TEST_CASE(saving_and_opening_again_keeps_everything)
 {
-    (void)state;
     static const char *const names[] = {"ours.json", "llama_style.json", "qwen_style.json"};
     const char *path = scratch_path("saved.json");
     struct err err = {0};
@@ -356,9 +336,8 @@ static enum status collect(void *context, const char *piece, size_t n, struct er
     return STATUS_OK;
 }
 
-static void stages_split_the_pieces_of_the_stage_before(void **state)
+TEST_CASE(stages_split_the_pieces_of_the_stage_before)
 {
-    (void)state;
     static const char *const patterns[] = {"\\p{N}", PRETOKENIZER_GPT2};
     struct pretokenizer *splitter = NULL;
     struct pretokenizer_scratch *scratch = NULL;
@@ -374,9 +353,8 @@ static void stages_split_the_pieces_of_the_stage_before(void **state)
 }
 
 /* PCRE2 of Debian 12 knows Unicode 14. */
-static void characters_up_to_unicode_16_split_as_hugging_face_splits_them(void **state)
+TEST_CASE(characters_up_to_unicode_16_split_as_hugging_face_splits_them)
 {
-    (void)state;
     json_t *document = json_load_file(TOKENIZER_FIXTURES "unicode.json", 0, NULL), *wanted, *text;
     json_t *texts = json_object_get(document, "texts");
     const char *pattern;
@@ -406,9 +384,8 @@ static void characters_up_to_unicode_16_split_as_hugging_face_splits_them(void *
     json_decref(document);
 }
 
-static void patterns_that_match_nothing_or_everything_lose_nothing(void **state)
+TEST_CASE(patterns_that_match_nothing_or_everything_lose_nothing)
 {
-    (void)state;
     static const char *const patterns[] = {"",  "x*", "(?=a)",  "\\K",     "a\\K", "$",
                                            "^", ".",  "(?s).*", "(?<=a)b", "z"};
     static const char text[] = "aab\nxxab\xC3\xA9\xFF"
@@ -431,9 +408,8 @@ static void patterns_that_match_nothing_or_everything_lose_nothing(void **state)
     }
 }
 
-static void a_runaway_pattern_is_an_error_not_a_hang(void **state)
+TEST_CASE(a_runaway_pattern_is_an_error_not_a_hang)
 {
-    (void)state;
     static const char *const pattern = "(?:a+)+[bc]";
     struct pretokenizer *splitter = NULL;
     struct pretokenizer_scratch *scratch = NULL;

@@ -2,18 +2,10 @@
  * do harm.
  *
  * */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
 
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 static json_t *fixture(const char *name)
@@ -43,9 +35,8 @@ static json_t *json(const char *text)
     return value;
 }
 
-static void what_is_not_supported_is_named(void **state)
+TEST_CASE(what_is_not_supported_is_named)
 {
-    (void)state;
     static const struct {
         const char *key, *value, *words;
     } cases[] = {
@@ -129,9 +120,8 @@ static void what_is_not_supported_is_named(void **state)
     }
 }
 
-static void wrong_merges_are_named(void **state)
+TEST_CASE(wrong_merges_are_named)
 {
-    (void)state;
     static const struct {
         const char *merges, *words;
     } cases[] = {
@@ -156,9 +146,8 @@ static void wrong_merges_are_named(void **state)
     }
 }
 
-static void what_is_absent_has_its_usual_meaning(void **state)
+TEST_CASE(what_is_absent_has_its_usual_meaning)
 {
-    (void)state;
     json_t *document = fixture("ours.json"), *model = json_object_get(document, "model");
     struct tokenizer *ours = NULL, *bare = NULL;
     struct err err = {0};
@@ -176,9 +165,8 @@ static void what_is_absent_has_its_usual_meaning(void **state)
     tokenizer_close(ours);
 }
 
-static void merges_may_be_written_either_way(void **state)
+TEST_CASE(merges_may_be_written_either_way)
 {
-    (void)state;
     json_t *document = fixture("ours.json"),
            *merges = json_object_get(json_object_get(document, "model"), "merges"), *pair;
     struct tokenizer *ours = NULL, *legacy = NULL;
@@ -220,9 +208,8 @@ static bool cuts_at(const char *pattern, const char *text, size_t at)
     return end == at;
 }
 
-static void a_literal_split_pattern_means_itself(void **state)
+TEST_CASE(a_literal_split_pattern_means_itself)
 {
-    (void)state;
     assert_false(cuts_at("zz", "and the th.e", 9)); /* " th" is one token */
     assert_true(cuts_at("h.", "and the th.e", 9));
     assert_false(cuts_at("h.", "and the thxe", 9)); /* the dot is a dot */
@@ -230,9 +217,8 @@ static void a_literal_split_pattern_means_itself(void **state)
     assert_true(cuts_at("h\\E", "and the th\\E", 9));
 }
 
-static void a_file_cut_anywhere_is_refused(void **state)
+TEST_CASE(a_file_cut_anywhere_is_refused)
 {
-    (void)state;
     size_t n;
     char *text = scratch_read(TOKENIZER_FIXTURES "llama_style.json", &n);
     while (text[n - 1] != '}') n--;
@@ -292,9 +278,8 @@ static void damage(json_t *value, uint64_t *seed, int depth)
     json_decref(replacement);
 }
 
-static void damaged_files_are_read_or_refused_and_never_lose_bytes(void **state)
+TEST_CASE(damaged_files_are_read_or_refused_and_never_lose_bytes)
 {
-    (void)state;
     static const char *const names[] = {"llama_style.json", "digits_style.json", "gpt2_style.json"};
     int opened = 0, refused = 0;
     char text[200];
@@ -318,9 +303,8 @@ static void damaged_files_are_read_or_refused_and_never_lose_bytes(void **state)
 }
 
 /* Their texts need not come back: they have normalizers, and characters without a token. */
-static void damaged_sentencepiece_files_are_read_or_refused(void **state)
+TEST_CASE(damaged_sentencepiece_files_are_read_or_refused)
 {
-    (void)state;
     static const char *const names[] = {"llama2_style.json",  "mistral_style.json", "inner_style.json",
                                         "unknown_style.json", "partial_style.json", "flags_style.json"};
     int opened = 0, refused = 0;
@@ -351,9 +335,8 @@ static void damaged_sentencepiece_files_are_read_or_refused(void **state)
     assert_true(opened > 50 && refused > 50);
 }
 
-static void flipped_bytes_do_no_harm(void **state)
+TEST_CASE(flipped_bytes_do_no_harm)
 {
-    (void)state;
     size_t n;
     char *text = scratch_read(TOKENIZER_FIXTURES "qwen_style.json", &n);
     uint64_t seed = 11;
@@ -375,9 +358,8 @@ static void flipped_bytes_do_no_harm(void **state)
     free(text);
 }
 
-static void deep_nesting_and_other_kinds_of_file_are_refused(void **state)
+TEST_CASE(deep_nesting_and_other_kinds_of_file_are_refused)
 {
-    (void)state;
     size_t n = 1 << 20;
     char *deep = malloc(n);
     assert_non_null(deep);

@@ -126,6 +126,10 @@ before_example() {
         'anneal delete latest '* | 'anneal tag latest '*) anneal train my.ini --name spare --progress none ;;
         'anneal import log124M'*)
             mkdir -p log124M && printf 's:%d tel:9.5\ns:%d trl:9.0 lr:0.001 norm:1.5\n' 0 0 1 1 >log124M/main.log ;;
+        'anneal import runs/'*)
+            mkdir -p "${1##* }" && cp "$root/tests/fixtures/logs/tensorboard.tfevents" "${1##* }/events.out.tfevents.1" ;;
+        'anneal import wandb/'*) mkdir -p "${1##* }" && cp "$root/tests/fixtures/logs/offline.wandb" "${1##* }/run-abcd1234.wandb" ;;
+        'anneal import --store '*) ANNEAL_HOME=server/anneal anneal train my.ini --progress none ;;
         'anneal classify latest '* | 'anneal evaluate spam '*)
             anneal train --name spam --data.format=labels --data.train=mails.csv --data.tokenizer=bytes --train.total_steps=30 \
                 --train.batch_size=2 --train.seq_len=32 --model.hidden_dim=32 --model.num_layers=2 --progress none ;;

@@ -9,12 +9,14 @@
  * 3. A text through the KV cache, its tokens queued call by call and replayed as a graph, with the CPU's
  *    logits.
  * 4. What CUPTI sees of a kernel and three copies, and when.
- * 5. Every operation timed at sizes that fill the chip, compared with a copy and a matrix product measured in
+ * 5. The sums and copies of several ranks through NCCL: of two GPUs in two processes or, with one GPU, of
+ * one.
+ * 6. Every operation timed at sizes that fill the chip, compared with a copy and a matrix product measured in
  *    the same run; training steps of the presets, first, tenth and median; the same steps queued call by call
  *    and as graphs, each waited for and ahead, bit for bit the same; and where PyTorch is installed, its
  *    steps.
  *
- * --only keeps what has WORD in its name: an operation, "training", "decoding", "activity", "speed",
+ * --only keeps what has WORD in its name: an operation, "training", "decoding", "activity", "ranks", "speed",
  * "queueing" or a preset. Each line is written as soon as it is known; the last is "N passed, N failed, N
  * skipped". Where no GPU can be used everything is SKIP, with the sentence that says why, and the exit status
  * is 0. */
@@ -32,6 +34,7 @@
 #include "tests/gpu/decoding.h"
 #include "tests/gpu/op_cases.h"
 #include "tests/gpu/op_speed.h"
+#include "tests/gpu/ranks.h"
 #include "tests/gpu/torch.h"
 #include "tests/gpu/training.h"
 
@@ -263,6 +266,31 @@ static void check_activity(struct check *check)
          sight.seconds * 1e3, sight.host_seconds * 1e3, sight.in_time ? "in" : "NOT in", sight.kernel);
 }
 
+/* ---- ranks ---- */
+
+/* Comes first: a process that uses its GPUs already cannot start the processes of ranks. */
+static void check_ranks(struct check *check)
+{
+    const size_t n = (size_t)1 << 24;
+    const struct cuda_plugin *plugin;
+    struct ranks_sight sight;
+    struct err err = {0};
+    if (!wanted(check, "ranks")) return;
+    enum status status = cuda_plugin_open(&plugin, &err);
+    if (!status) status = ranks_look(plugin, n, &sight, &err);
+    if (status == STATUS_NOT_FOUND) {
+        printf("SKIP ranks: %s\n", err.text);
+        check->skipped++;
+    } else if (status) {
+        ends(check, "ranks", false, "%s", err.text);
+    } else {
+        ends(check, "ranks", sight.exact,
+             "world of %d through NCCL%s: sums and copies %s; all reduce of %.0f MiB %.3f ms", sight.ranks,
+             sight.ranks > 1 ? "" : ", for there is one GPU", sight.exact ? "exact" : "NOT exact",
+             (double)n * 4 / 1048576, sight.milliseconds);
+    }
+}
+
 /* ---- speed ---- */
 
 /* Only these differ in tf32 from fp32. */
@@ -466,6 +494,7 @@ int main(int argc, char **argv)
     }
     setvbuf(stdout, NULL, _IOLBF, 0); /* the user sees the progress during minutes of waiting */
     double start = clock_monotonic();
+    check_ranks(&check);
     find_gpu(&check);
     char folder[] = "/tmp/gpu_check.XXXXXX";
     if (check.cuda) check.folder = mkdtemp(folder);

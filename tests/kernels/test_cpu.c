@@ -327,6 +327,10 @@ static void a_processor_that_openblas_does_not_know_multiplies_with_what_it_has(
     assert_null(blas_core_instead("Zen", true, false));
     const char *core = blas_core();
     assert_true(core == NULL || cpu_backend_for("v3") != NULL);
+    assert_true(blas_core_wastes("Haswell", true, true));
+    assert_true(blas_core_wastes("Prescott", true, false));
+    assert_false(blas_core_wastes("Haswell", true, false));
+    assert_false(blas_core_wastes("Cooperlake", true, true));
 }
 
 int main(void)

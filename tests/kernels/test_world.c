@@ -64,6 +64,27 @@ static void in_a_world(int size, void (*work)(const struct world *, void *), voi
 
 /* ---- sums over device memory ---- */
 
+/* Fills x of all ranks with numbers of their own; returns the sums, added in the order of ranks; yours to
+ * free. */
+static float *sum_of_all(int size, size_t n, float **x)
+{
+    float *sum = calloc(n, sizeof *sum);
+    for (int r = 0; r < size; r++) {
+        x[r] = check_random(n, (uint32_t)(10 * size + r), 1);
+        for (size_t i = 0; i < n; i++) sum[i] = r ? sum[i] + x[r][i] : x[r][i];
+    }
+    return sum;
+}
+
+static void expect_sum(const char *what, int size, size_t n, float **x, float *sum)
+{
+    for (int r = 0; r < size; r++) {
+        check_same_bits(what, x[r], sum, n);
+        free(x[r]);
+    }
+    free(sum);
+}
+
 struct sum {
     size_t n;
     float *x[RANKS_MOST];
@@ -95,21 +116,12 @@ static void all_ranks_get_the_sum_in_the_order_of_ranks(void **state)
     for (int size = 1; size <= RANKS_MOST; size++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             struct sum s = {.n = sizes[k]};
-            float *expected = calloc(s.n, sizeof *expected);
-            for (int r = 0; r < size; r++) {
-                s.x[r] = check_random(s.n, (uint32_t)(10 * size + r), 1);
-                s.value[r] = 0.1 * (r + 1);
-                for (size_t i = 0; i < s.n; i++) expected[i] = r ? expected[i] + s.x[r][i] : s.x[r][i];
-            }
+            float *expected = sum_of_all(size, s.n, s.x);
             double value = 0;
-            for (int r = 0; r < size; r++) value += s.value[r];
+            for (int r = 0; r < size; r++) value += s.value[r] = 0.1 * (r + 1);
             in_a_world(size, add_up, &s);
-            for (int r = 0; r < size; r++) {
-                check_same_bits("all_reduce", s.x[r], expected, s.n);
-                assert_true(size == 1 || s.value[r] == value);
-                free(s.x[r]);
-            }
-            free(expected);
+            for (int r = 0; r < size; r++) assert_true(size == 1 || s.value[r] == value);
+            expect_sum("all_reduce", size, s.n, s.x, expected);
         }
 }
 
@@ -159,17 +171,9 @@ static void slices_that_are_reduced_and_gathered_are_the_sums_of_all(void **stat
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
             for (int way = 0; way < 8; way++) {
                 struct slices s = {.n = sizes[k], .piece = pieces[way % 4], .beside = way >= 4};
-                float *expected = calloc(s.n, sizeof *expected);
-                for (int r = 0; r < size; r++) {
-                    s.x[r] = check_random(s.n, (uint32_t)(10 * size + r), 1);
-                    for (size_t i = 0; i < s.n; i++) expected[i] = r ? expected[i] + s.x[r][i] : s.x[r][i];
-                }
+                float *expected = sum_of_all(size, s.n, s.x);
                 in_a_world(size, exchange_slices, &s);
-                for (int r = 0; r < size; r++) {
-                    check_same_bits("slices", s.x[r], expected, s.n);
-                    free(s.x[r]);
-                }
-                free(expected);
+                expect_sum("slices", size, s.n, s.x, expected);
             }
 }
 

@@ -87,7 +87,8 @@ void answer_furnish(const char *home, char finished[RUN_ID_MAX], char crashed[RU
         writer_sample(writer, &(struct sample_record){300, "In the beginning", "God created\nthe heaven"});
         writer_checkpoint(writer,
                           &(struct checkpoint_record){300, 1.7e9, "checkpoints/step-300", "last", 43000000});
-        writer_event(writer, &(struct event_record){7, 1.7e9, "warning", "update skipped: the loss is nan"});
+        writer_event(writer,
+                     &(struct event_record){7, 1.7e9, "warning", "update skipped: the loss is nan", false});
         assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, "3 evaluations without improvement", &err),
                          STATUS_OK);
     }

@@ -1,28 +1,25 @@
 /* The language of filters: what passes, how the parts bind, units, what is told about mistakes, and texts
  * made to be slow. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs the headers above before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/clock.h"
 #include "runs/annotation.h"
 #include "runs/listing.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
+
+static char home[1024];
+static struct store *store;
+static struct listing listing;
+static struct err err;
 
 /* Five runs: "alpha" (finished, 3.5), "beta" (failed, NaN), "Gamma" (running by its row, so crashed; 2.5),
  * and "日本語", "émigré" without any numbers. Names are the last letters of the ids. */
-static struct store *make(const char *name, char *home, size_t size)
+static void make(const char *name)
 {
     char id[RUN_ID_MAX], sql[2000];
-    store_fixture_home(name, home, size);
+    store_fixture_home(name, home, sizeof home);
     store_fixture_run(home, "other", id);
     snprintf(
         sql, sizeof sql,
@@ -42,31 +39,39 @@ static struct store *make(const char *name, char *home, size_t size)
         "delete from runs where name = 'other'",
         clock_wall() - 3600, clock_wall() - 3 * 86400);
     store_fixture_sql(home, sql);
-    return store_fixture_open(home);
+    store = store_fixture_open(home);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    listing_release(&listing);
+    store_close(store);
+    store = NULL;
+    return 0;
 }
 
 /* Sets the filter and returns the ids of the runs that pass, in the order of the list. */
-static const char *passing(struct listing *listing, struct store *store, const char *filter)
+static const char *passing(const char *filter)
 {
     static char ids[64];
-    struct err err = {0};
     struct listing_request request = {.filter = filter};
-    assert_int_equal(listing_set(listing, store, &request, true, &err), STATUS_OK);
+    assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_OK);
     ids[0] = '\0';
-    for (size_t i = 0; i < listing->shown_count; i++) strcat(ids, listing->runs[listing->shown[i]].id);
+    for (size_t i = 0; i < listing.shown_count; i++) strcat(ids, listing.runs[listing.shown[i]].id);
     return ids;
 }
 
-static void expect(struct listing *listing, struct store *store, const char *filter, const char *ids)
+static void expect(const char *filter, const char *ids)
 {
-    const char *got = passing(listing, store, filter);
-    if (strcmp(got, ids) != 0 || listing->filter.problem.why[0])
-        fail_msg("%s: \"%s\", not \"%s\"; problem: %s", filter, got, ids, listing->filter.problem.why);
+    const char *got = passing(filter);
+    if (strcmp(got, ids) != 0 || listing.filter.problem.why[0])
+        fail_msg("%s: \"%s\", not \"%s\"; problem: %s", filter, got, ids, listing.filter.problem.why);
 }
 
-static void a_filter_passes_what_it_says(void **state)
+TEST_CASE(a_filter_passes_what_it_says)
 {
-    (void)state;
     static const struct {
         const char *filter, *ids;
     } cases[] = {
@@ -105,6 +110,7 @@ static void a_filter_passes_what_it_says(void **state)
         {"tags=v1", "a"},
         {"tag!=good", "bcde"},
         {"tag~good", "ac"},
+        {"tag=\"\"", ""},
         {"note~^a.*note$", "a"},
         {"name~^[ab]", "ab"},
         {"name~^(alpha|beta)$", "ab"},
@@ -129,20 +135,12 @@ static void a_filter_passes_what_it_says(void **state)
         {"run=a", "a"},
         {"tok/s>150", "c"},
     };
-    char home[1024];
-    struct err err = {0};
-    struct listing listing = {0};
-    struct store *store = make("passes", home, sizeof home);
-    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect(&listing, store, cases[i].filter, cases[i].ids);
-    listing_release(&listing);
-    store_close(store);
+    make("passes");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect(cases[i].filter, cases[i].ids);
 }
 
-static void a_mistake_is_told_with_its_place_and_does_not_count(void **state)
+TEST_CASE(a_mistake_is_told_with_its_place_and_does_not_count)
 {
-    (void)state;
     static const struct {
         const char *filter, *place, *why, *ids;
     } cases[] = {
@@ -167,13 +165,9 @@ static void a_mistake_is_told_with_its_place_and_does_not_count(void **state)
         {"alpha !", "!", "is expected here", "a"},
         {", alpha", ",", "is expected here", "a"},
     };
-    char home[1024];
-    struct err err = {0};
-    struct listing listing = {0};
-    struct store *store = make("mistakes", home, sizeof home);
-    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    make("mistakes");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *got = passing(&listing, store, cases[i].filter);
+        const char *got = passing(cases[i].filter);
         const struct filter_problem *problem = &listing.filter.problem;
         assert_true(problem->from <= problem->to && problem->to <= strlen(cases[i].filter));
         char place[64];
@@ -183,18 +177,13 @@ static void a_mistake_is_told_with_its_place_and_does_not_count(void **state)
             (*cases[i].place && strcmp(place, cases[i].place) != 0))
             fail_msg("%s: \"%s\" at \"%s\", passing %s", cases[i].filter, problem->why, place, got);
     }
-    listing_release(&listing);
-    store_close(store);
 }
 
-static void no_text_makes_a_filter_slow_or_breaks_it(void **state)
+TEST_CASE(no_text_makes_a_filter_slow_or_breaks_it)
 {
-    (void)state;
     static const char alphabet[] = "()()  \"',=!<>~\\[]{}*+?|a^$.\xff\xc3\xa9ornd";
-    char home[1024], text[4096], name[20];
-    struct err err = {0};
-    struct listing listing = {0};
-    struct store *store = make("hostile", home, sizeof home);
+    char text[4096], name[20];
+    make("hostile");
     memset(name, 'a', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     snprintf(text, sizeof text,
@@ -204,7 +193,7 @@ static void no_text_makes_a_filter_slow_or_breaks_it(void **state)
              name);
     store_fixture_sql(home, text);
     assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
-    passing(&listing, store, "tag=v1");
+    passing("tag=v1");
     /* about half a million steps a run, which PCRE2 alone would take */
     struct listing_request slow = {.filter = "note~(a+)+$"};
     assert_int_equal(listing_set(&listing, store, &slow, true, &err), STATUS_OK);
@@ -227,18 +216,12 @@ static void no_text_makes_a_filter_slow_or_breaks_it(void **state)
         assert_true(filter.problem.to <= n && filter.problem.from <= filter.problem.to);
         filter_release(&filter);
     }
-    listing_release(&listing);
-    store_close(store);
 }
 
-static void several_keys_sort_and_columns_have_values(void **state)
+TEST_CASE(several_keys_sort_and_columns_have_values)
 {
-    (void)state;
-    char home[1024], text[64];
-    struct err err = {0};
-    struct listing listing = {0};
-    struct store *store = make("sorts", home, sizeof home);
-    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    char text[64];
+    make("sorts");
     struct listing_request request = {"name, train.learning_rate,tags", "", "device,-loss"};
     assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_OK);
     /* cpu before cuda:0, of the same device the higher loss first, those without a device last */
@@ -252,18 +235,14 @@ static void several_keys_sort_and_columns_have_values(void **state)
     request.sort = "-steps,nothing";
     assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_USAGE);
     assert_int_equal(listing.runs[listing.shown[1]].id[0], 'c'); /* as it was */
-    listing_release(&listing);
-    store_close(store);
 }
 
-static void tags_notes_and_names_are_written_cleanly(void **state)
+TEST_CASE(tags_notes_and_names_are_written_cleanly)
 {
-    (void)state;
     static const char *const change[] = {"+x", "-good", "y"}, *const wrong[] = {"+z", "a b"};
-    char home[1024], many[2000] = "", tag[64];
-    struct err err = {0};
+    char many[2000] = "", tag[64];
     struct run_info run;
-    struct store *store = make("tags", home, sizeof home);
+    make("tags");
     assert_int_equal(run_change_tags(store, "a", change, 3, &err), STATUS_OK);
     assert_int_equal(run_get(store, "a", &run, &err), STATUS_OK);
     assert_string_equal(run.tags, "v1 x y");
@@ -289,31 +268,23 @@ static void tags_notes_and_names_are_written_cleanly(void **state)
     assert_null(strpbrk(run.note, "\n\033\a"));
     assert_int_equal(run_delete(store, "a", &err), STATUS_OK);
     assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'a'") == 0);
-    store_close(store);
 }
 
-static void archived_runs_are_left_out_unless_the_filter_speaks_of_them(void **state)
+TEST_CASE(archived_runs_are_left_out_unless_the_filter_speaks_of_them)
 {
-    (void)state;
     static const char *const archive[] = {"+archived"};
-    char home[1024];
-    struct err err = {0};
-    struct listing listing = {0};
-    struct store *store = make("archived", home, sizeof home);
+    make("archived");
     assert_int_equal(run_change_tags(store, "c", archive, 1, &err), STATUS_OK);
     assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
     assert_int_equal(listing.hidden, 1);
-    expect(&listing, store, "", "abde");
-    expect(&listing, store, "gamma", "");
-    expect(&listing, store, "tag=archived", "c");
-    expect(&listing, store, "archived or alpha", "ac");
-    listing_release(&listing);
-    store_close(store);
+    expect("", "abde");
+    expect("gamma", "");
+    expect("tag=archived", "c");
+    expect("archived or alpha", "ac");
 }
 
-static void a_name_may_be_in_any_script(void **state)
+TEST_CASE(a_name_may_be_in_any_script)
 {
-    (void)state;
     static const struct {
         const char *name, *clean;
     } cases[] = {
@@ -354,12 +325,12 @@ int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_filter_passes_what_it_says),
-        cmocka_unit_test(a_mistake_is_told_with_its_place_and_does_not_count),
-        cmocka_unit_test(no_text_makes_a_filter_slow_or_breaks_it),
-        cmocka_unit_test(several_keys_sort_and_columns_have_values),
-        cmocka_unit_test(tags_notes_and_names_are_written_cleanly),
-        cmocka_unit_test(archived_runs_are_left_out_unless_the_filter_speaks_of_them),
+        cmocka_unit_test_teardown(a_filter_passes_what_it_says, forget),
+        cmocka_unit_test_teardown(a_mistake_is_told_with_its_place_and_does_not_count, forget),
+        cmocka_unit_test_teardown(no_text_makes_a_filter_slow_or_breaks_it, forget),
+        cmocka_unit_test_teardown(several_keys_sort_and_columns_have_values, forget),
+        cmocka_unit_test_teardown(tags_notes_and_names_are_written_cleanly, forget),
+        cmocka_unit_test_teardown(archived_runs_are_left_out_unless_the_filter_speaks_of_them, forget),
         cmocka_unit_test(a_name_may_be_in_any_script),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

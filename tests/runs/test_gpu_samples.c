@@ -1,17 +1,9 @@
 /* Device metrics in the run store: every number of a sample, and the processes that held memory, written when
  * they change. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "runs/memory_usage.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof *(array)))
@@ -54,9 +46,8 @@ static double rows(const char *home)
     return store_fixture_number(home, "select count(*) from gpu_processes");
 }
 
-static void a_sample_comes_back_as_it_was_taken(void **state)
+TEST_CASE(a_sample_comes_back_as_it_was_taken)
 {
-    (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct arena arena = {0};
     struct err err = {0};
@@ -88,9 +79,8 @@ static void a_sample_comes_back_as_it_was_taken(void **state)
     arena_release(&arena);
 }
 
-static void processes_are_written_when_they_or_their_bytes_change(void **state)
+TEST_CASE(processes_are_written_when_they_or_their_bytes_change)
 {
-    (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct arena arena = {0};
     struct gpu_process two[] = {{11, "Xorg", 100}, {12, "python3", 200}}, *one = two + 1;
@@ -117,9 +107,8 @@ static void processes_are_written_when_they_or_their_bytes_change(void **state)
 }
 
 /* A sample without a row of processes is not one with those of before. */
-static void nobody_and_nobody_knows_are_kept_apart(void **state)
+TEST_CASE(nobody_and_nobody_knows_are_kept_apart)
 {
-    (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct arena arena = {0};
     struct gpu_process process = {11, "Xorg", 100};
@@ -138,9 +127,8 @@ static void nobody_and_nobody_knows_are_kept_apart(void **state)
     arena_release(&arena);
 }
 
-static void the_processes_of_two_devices_and_two_runs_stay_apart(void **state)
+TEST_CASE(the_processes_of_two_devices_and_two_runs_stay_apart)
 {
-    (void)state;
     char home[1024], first[RUN_ID_MAX], second[RUN_ID_MAX];
     struct arena arena = {0};
     struct gpu_process a = {11, "Xorg", 100}, b = {12, "python3", 200};

@@ -1,18 +1,10 @@
 /* The memory of a run as the workbench reads it: the newest record of every category, the last sample of the
  * device, and the other processes that hold some of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "runs/memory_usage.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 enum { MIB = 1 << 20 };
@@ -32,9 +24,8 @@ static struct memory_usage read_usage(struct store *store, const char *id, struc
     return usage;
 }
 
-static void the_newest_record_of_the_newest_segment_counts(void **state)
+TEST_CASE(the_newest_record_of_the_newest_segment_counts)
 {
-    (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -61,9 +52,8 @@ static void the_newest_record_of_the_newest_segment_counts(void **state)
     arena_release(&arena);
 }
 
-static void the_last_look_at_the_device_keeps_what_is_unknown_unknown(void **state)
+TEST_CASE(the_last_look_at_the_device_keeps_what_is_unknown_unknown)
 {
-    (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -93,9 +83,8 @@ static void the_last_look_at_the_device_keeps_what_is_unknown_unknown(void **sta
     arena_release(&arena);
 }
 
-static void others_are_all_but_the_runs_own_process_the_largest_first(void **state)
+TEST_CASE(others_are_all_but_the_runs_own_process_the_largest_first)
 {
-    (void)state;
     char home[1024], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -116,9 +105,8 @@ static void others_are_all_but_the_runs_own_process_the_largest_first(void **sta
     arena_release(&arena);
 }
 
-static void holders_are_those_of_the_same_device_by_their_runs_names(void **state)
+TEST_CASE(holders_are_those_of_the_same_device_by_their_runs_names)
 {
-    (void)state;
     static const struct ledger_room gpu = {"GPU-1", "cuda:0", 1000 * MIB, 0, 0.05, 0, false},
                                     cpu = {"cpu", "cpu", 1000 * MIB, 0, 0.05, 0, false};
     char home[1024], mine[RUN_ID_MAX], other[RUN_ID_MAX], third[RUN_ID_MAX];

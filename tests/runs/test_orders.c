@@ -2,23 +2,15 @@
  * is due. */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 /* cmocka wants the headers above first */
-#include <cmocka.h>
-
 #include "core/base/clock.h"
 #include "runs/order.h"
 #include "runs/writer_pace.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
-static void orders_are_delivered_once_and_acknowledged(void **state)
+TEST_CASE(orders_are_delivered_once_and_acknowledged)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -80,14 +72,13 @@ static void let_it_look(struct writer *writer)
 {
     struct err err = {0};
     for (int i = 0; i < 2; i++) { /* it looks after each commit: before the second one, at the latest */
-        writer_event(writer, &(struct event_record){0, 0, "info", "a look"});
+        writer_event(writer, &(struct event_record){0, 0, "info", "a look", false});
         assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
     }
 }
 
-static void more_orders_than_the_ring_holds_arrive_once_and_in_order(void **state)
+TEST_CASE(more_orders_than_the_ring_holds_arrive_once_and_in_order)
 {
-    (void)state;
     enum { ORDERS = 193 }; /* three times as many, and one */
     char home[PATH_MAX], id[RUN_ID_MAX];
     store_fixture_home("many", home, sizeof home);
@@ -114,9 +105,8 @@ static void more_orders_than_the_ring_holds_arrive_once_and_in_order(void **stat
     assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, NULL), STATUS_OK);
 }
 
-static void an_unknown_verb_is_passed_over(void **state)
+TEST_CASE(an_unknown_verb_is_passed_over)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct order order;
     store_fixture_home("verbs", home, sizeof home);
@@ -131,9 +121,8 @@ static void an_unknown_verb_is_passed_over(void **state)
     assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, NULL), STATUS_OK);
 }
 
-static void a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none(void **state)
+TEST_CASE(a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct run_lock lock;
@@ -161,9 +150,8 @@ static void a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none(v
 
 /* ---- the pace ---- */
 
-static void a_trainer_that_hangs_has_no_heartbeat(void **state)
+TEST_CASE(a_trainer_that_hangs_has_no_heartbeat)
 {
-    (void)state;
     struct writer_pace pace = {.last = 100, .looks = 7};
     struct writer_demand hangs = {.looks = 7}, looks = {.looks = 8};
     assert_false(writer_commit_due(&pace, &hangs, 1e6));
@@ -173,9 +161,8 @@ static void a_trainer_that_hangs_has_no_heartbeat(void **state)
     assert_false(writer_commit_due(&pace, &looks, 1e6)); /* it has hung since */
 }
 
-static void asking_for_orders_is_the_sign_of_life(void **state)
+TEST_CASE(asking_for_orders_is_the_sign_of_life)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     store_fixture_home("alive", home, sizeof home);
     store_fixture_run(home, "alive", id);
@@ -189,9 +176,8 @@ static void asking_for_orders_is_the_sign_of_life(void **state)
     assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, NULL), STATUS_OK);
 }
 
-static void records_wait_for_a_quarter_of_a_second_at_most(void **state)
+TEST_CASE(records_wait_for_a_quarter_of_a_second_at_most)
 {
-    (void)state;
     struct writer_pace pace = {.last = 100};
     struct writer_demand one = {.records = 1}, awaited = {.records = 1, .flush = true},
                          last = {.records = 1, .closing = true}, full = {.records = WRITER_BATCH},
@@ -205,9 +191,8 @@ static void records_wait_for_a_quarter_of_a_second_at_most(void **state)
     assert_false(writer_commit_due(&pace, &none, 1e6)); /* all that somebody waits for is stored */
 }
 
-static void a_storage_that_fails_is_tried_again_after_half_a_second(void **state)
+TEST_CASE(a_storage_that_fails_is_tried_again_after_half_a_second)
 {
-    (void)state;
     struct writer_pace pace = {.last = 100, .failed = true};
     struct writer_demand full = {.records = WRITER_BATCH, .flush = true, .closing = true}, none = {0};
     assert_false(writer_commit_due(&pace, &full, 100.49));

@@ -1,16 +1,10 @@
 /* The profile as it is read from the store: averaged over the steps that count, in the order of a step. */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "runs/profile.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
 static void write_row(struct writer *writer, int64_t step, const char *phase, int layer, const char *op,
                       int64_t calls, double time_us, int64_t bytes, int64_t flops)
@@ -59,9 +53,8 @@ static void row_is(const struct profile *profile, size_t index, const char *phas
     assert_true(fabs(row->time_us - time_us) < 1e-9);
 }
 
-static void what_the_trainer_recorded_comes_back_in_the_order_of_a_step(void **state)
+TEST_CASE(what_the_trainer_recorded_comes_back_in_the_order_of_a_step)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct profile profile = {0};
     store_fixture_home("profile", home, sizeof home);
@@ -82,15 +75,14 @@ static void what_the_trainer_recorded_comes_back_in_the_order_of_a_step(void **s
     assert_int_equal(profile.steps, 3);
     assert_int_equal(profile.last_step, 2);
     assert_true(fabs(profile.step_us - 328) < 1e-9);
-    assert_true(fabs(profile_gigabytes_per_second(&profile.rows[7]) - 0.28) < 1e-12);
-    assert_true(fabs(profile_gigaflops_per_second(&profile.rows[7]) - 0.12) < 1e-12);
-    assert_true(profile_gigaflops_per_second(&profile.rows[8]) == 0);
+    assert_true(fabs(profile_rate(profile.rows[7].bytes, profile.rows[7].time_us) - 0.28) < 1e-12);
+    assert_true(fabs(profile_rate(profile.rows[7].flops, profile.rows[7].time_us) - 0.12) < 1e-12);
+    assert_true(profile_rate(profile.rows[8].flops, profile.rows[8].time_us) == 0);
     profile_release(&profile);
 }
 
-static void without_layers_an_operation_of_a_phase_is_one_row(void **state)
+TEST_CASE(without_layers_an_operation_of_a_phase_is_one_row)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct profile profile = {0};
     store_fixture_home("collapsed", home, sizeof home);
@@ -107,26 +99,24 @@ static void without_layers_an_operation_of_a_phase_is_one_row(void **state)
     profile_release(&profile);
 }
 
-static void steps_that_a_resume_replaced_do_not_count(void **state)
+TEST_CASE(of_a_resumed_run_the_steps_since_then_are_averaged)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct profile profile = {0};
     store_fixture_home("replaced", home, sizeof home);
     store_fixture_run(home, "profiled", id);
-    record(home, id, 0, 3, 1); /* of which 2 and 3 are done again */
-    record(home, id, 2, 2, 4);
+    record(home, id, 0, 3, 1);
+    record(home, id, 2, 3, 4); /* the device may be another one */
 
     read_profile(home, id, false, &profile);
-    assert_int_equal(profile.steps, 3);
-    assert_int_equal(profile.last_step, 2);
-    row_is(&profile, 4, "optimizer", -1, "adamw", 1, (100 + 100 + 400) / 3.0);
+    assert_int_equal(profile.steps, 2);
+    assert_int_equal(profile.last_step, 3);
+    row_is(&profile, 4, "optimizer", -1, "adamw", 1, 400);
     profile_release(&profile);
 }
 
-static void of_a_long_run_the_newest_steps_are_averaged(void **state)
+TEST_CASE(of_a_long_run_the_newest_steps_are_averaged)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct profile profile = {0};
     store_fixture_home("long", home, sizeof home);
@@ -140,9 +130,8 @@ static void of_a_long_run_the_newest_steps_are_averaged(void **state)
     profile_release(&profile);
 }
 
-static void a_run_without_a_profiled_step_has_no_rows(void **state)
+TEST_CASE(a_run_without_a_profiled_step_has_no_rows)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct profile profile = {0};
     store_fixture_home("none", home, sizeof home);
@@ -155,9 +144,8 @@ static void a_run_without_a_profiled_step_has_no_rows(void **state)
     profile_release(&profile);
 }
 
-static void an_imported_profile_may_not_know_its_rates(void **state)
+TEST_CASE(an_imported_profile_may_not_know_its_rates)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct profile profile = {0};
     store_fixture_home("imported", home, sizeof home);
@@ -166,8 +154,33 @@ static void an_imported_profile_may_not_know_its_rates(void **state)
     store_fixture_sql(home, "update layer_profile set bytes = null, flops = null where op = 'adamw'");
     read_profile(home, id, false, &profile);
     row_is(&profile, 4, "optimizer", -1, "adamw", 1, 100);
-    assert_true(isnan(profile_gigabytes_per_second(&profile.rows[4])));
-    assert_true(isnan(profile_gigaflops_per_second(&profile.rows[4])));
+    assert_true(isnan(profile_rate(profile.rows[4].bytes, profile.rows[4].time_us)));
+    assert_true(isnan(profile_rate(profile.rows[4].flops, profile.rows[4].time_us)));
+    profile_release(&profile);
+}
+
+TEST_CASE(each_row_knows_its_time_in_the_first_profile)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct profile profile = {0};
+    struct err err = {0};
+    store_fixture_home("first", home, sizeof home);
+    store_fixture_run(home, "slower", id);
+    record(home, id, 0, PROFILE_FIRST_STEPS - 1, 1);
+    for (int more = 0; more < 2; more++) {
+        if (more) record(home, id, PROFILE_FIRST_STEPS, 3 * PROFILE_FIRST_STEPS - 1, 4);
+        for (int layers = 0; layers < 2; layers++) {
+            read_profile(home, id, layers, &profile);
+            struct store *store = store_fixture_open(home);
+            assert_int_equal(profile_read_first(store, id, layers, &profile, &err), STATUS_OK);
+            store_close(store);
+            for (size_t i = 0; i < profile.count; i++) {
+                const struct profile_row *row = &profile.rows[i];
+                if (!more) assert_true(row->first_us == 0); /* it is the first profile itself */
+                if (more) assert_true(fabs(row->time_us / row->first_us - 4) < 1e-9);
+            }
+        }
+    }
     profile_release(&profile);
 }
 
@@ -176,10 +189,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_trainer_recorded_comes_back_in_the_order_of_a_step),
         cmocka_unit_test(without_layers_an_operation_of_a_phase_is_one_row),
-        cmocka_unit_test(steps_that_a_resume_replaced_do_not_count),
+        cmocka_unit_test(of_a_resumed_run_the_steps_since_then_are_averaged),
         cmocka_unit_test(of_a_long_run_the_newest_steps_are_averaged),
         cmocka_unit_test(a_run_without_a_profiled_step_has_no_rows),
         cmocka_unit_test(an_imported_profile_may_not_know_its_rates),
+        cmocka_unit_test(each_row_knows_its_time_in_the_first_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* The row of a run: it is updated with the history, and a resume continues from it. */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 /* cmocka wants the headers above first */
-#include <cmocka.h>
-
+#include "runs/database.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 
 static char home[PATH_MAX], id[RUN_ID_MAX];
@@ -44,9 +38,8 @@ static void eval(struct writer *writer, int64_t number, double loss)
     writer_eval(writer, &(struct eval_record){.step = number, .val_loss = loss});
 }
 
-static void the_speed_is_the_mean_of_the_newest_steps(void **state)
+TEST_CASE(the_speed_is_the_mean_of_the_newest_steps)
 {
-    (void)state;
     struct writer *writer = begin("speed");
     step(writer, 0, 1, 100);
     step(writer, 1, 1, 200);
@@ -57,9 +50,8 @@ static void the_speed_is_the_mean_of_the_newest_steps(void **state)
     assert_true(after(writer).tokens_per_sec == 50);
 }
 
-static void a_resume_without_a_step_leaves_what_was_recorded(void **state)
+TEST_CASE(a_resume_without_a_step_leaves_what_was_recorded)
 {
-    (void)state;
     struct writer *writer = begin("idle");
     step(writer, 0, 3, 1);
     step(writer, 1, NAN, 1);
@@ -75,9 +67,8 @@ static void a_resume_without_a_step_leaves_what_was_recorded(void **state)
     assert_true(!none.loss_recorded && none.best_step == -1 && none.steps == 0 && none.elapsed >= 0);
 }
 
-static void any_number_is_better_than_nan_and_the_first_of_equals_is_best(void **state)
+TEST_CASE(any_number_is_better_than_nan_and_the_first_of_equals_is_best)
 {
-    (void)state;
     struct writer *writer = begin("best");
     eval(writer, 0, NAN);
     struct run_info info = after(writer);
@@ -96,9 +87,8 @@ static void evaluate_with(struct writer *writer, int64_t number, double loss, co
     writer_measure(writer, &(struct measure_record){number, name, value});
 }
 
-static void the_best_step_is_that_of_the_configured_metric(void **state)
+TEST_CASE(the_best_step_is_that_of_the_configured_metric)
 {
-    (void)state;
     struct writer *writer = begin("metric");
     char sql[200];
     snprintf(sql, sizeof sql,
@@ -127,9 +117,8 @@ static void the_best_step_is_that_of_the_configured_metric(void **state)
     assert_true(info.best_step == 10 && info.best_value == 0);
 }
 
-static void several_runs_that_fit_are_named_three_at_most(void **state)
+TEST_CASE(several_runs_that_fit_are_named_three_at_most)
 {
-    (void)state;
     char ids[4][RUN_ID_MAX];
     struct err err;
     struct run_info info;
@@ -151,6 +140,34 @@ static void several_runs_that_fit_are_named_three_at_most(void **state)
     store_close(store);
 }
 
+/* Lets a number of commits pass, then none. */
+static int pass(void *left)
+{
+    return (*(int *)left)-- <= 0;
+}
+
+TEST_CASE(a_long_history_is_deleted_in_turns_which_may_be_interrupted)
+{
+    struct err err = {0};
+    struct run_info info;
+    int left = 1;
+    (void)after(begin("long"));
+    store_fixture_sql(home,
+                      "with recursive n(i) as (select 0 union all select i + 1 from n where i < 49999)"
+                      " insert into steps(run_id, segment, step, loss) select id, 1, i, 1 from n, runs");
+    struct store *store = store_fixture_open(home);
+    sqlite3_commit_hook(store->db, pass, &left);
+    assert_int_not_equal(run_delete(store, id, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 30000);
+    assert_int_equal(run_find(store, id, &info, &err), STATUS_OK);
+    assert_string_equal(info.message, "deleting it was interrupted: delete it again");
+    sqlite3_commit_hook(store->db, NULL, NULL);
+    assert_int_equal(run_delete(store, id, &err), STATUS_OK);
+    assert_true(store_fixture_number(home, "select count(*) from steps") == 0);
+    assert_true(store_fixture_number(home, "select count(*) from runs") == 0);
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +175,7 @@ int main(void)
         cmocka_unit_test(a_resume_without_a_step_leaves_what_was_recorded),
         cmocka_unit_test(any_number_is_better_than_nan_and_the_first_of_equals_is_best),
         cmocka_unit_test(the_best_step_is_that_of_the_configured_metric),
+        cmocka_unit_test(a_long_history_is_deleted_in_turns_which_may_be_interrupted),
         cmocka_unit_test(several_runs_that_fit_are_named_three_at_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

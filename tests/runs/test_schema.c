@@ -152,6 +152,10 @@ static const char ranks[] =
     " host text, device text, step_ms real, wait_ms real, sent_bytes integer, memory_bytes integer,"
     " primary key(run_id, segment, step, rank)) without rowid;";
 
+static const char averages[] = "alter table rollup add column ema_9 real;"
+                               "alter table rollup add column ema_99 real;"
+                               "alter table rollup add column ema_999 real;";
+
 static const char *const published[] = {first_version,
                                         process_memory,
                                         rates_and_forks,
@@ -162,7 +166,8 @@ static const char *const published[] = {first_version,
                                         frozen_parameters,
                                         notes,
                                         best_of_metric,
-                                        ranks};
+                                        ranks,
+                                        averages};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

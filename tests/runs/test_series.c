@@ -1,20 +1,12 @@
 /* Series: at every level, range and moment they equal what the raw rows say. */
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "core/base/philox.h"
 #include "runs/history.h"
 #include "runs/series.h"
 #include "store_fixture.h"
+#include "tests/cmocka.h"
 
 /* The expected data: the record that counts for every step. */
 struct truth {
@@ -77,11 +69,29 @@ static bool same(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
+/* The series' average after each step up to `last`, computed from the steps themselves. */
+static double *averages(const struct series *series, const struct truth *truth, int64_t last)
+{
+    double *out = malloc((size_t)(last + 1) * sizeof *out), acc = 0, weight = 0;
+    assert_non_null(out);
+    for (int64_t s = 0; s <= last; s++) {
+        double v = value_of(&truth->steps[s], series->metric);
+        if (isfinite(v)) {
+            acc = series->decay * acc + (1 - series->decay) * v;
+            weight = series->decay * weight + (1 - series->decay);
+        }
+        out[s] = acc / weight;
+    }
+    return out;
+}
+
 /* Compares with the raw truth, bucket by bucket. */
 static void check(const struct series *series, const struct truth *truth, int64_t first, int64_t last)
 {
     size_t at = 0;
     if (last < 0 || last >= truth->count) last = truth->count - 1;
+    double *smooth = series->decay > 0 ? averages(series, truth, last) : NULL;
+    assert_true((smooth != NULL) == (series->smooth != NULL) || series->count == 0);
     for (int64_t start = first; start <= last;) {
         int64_t end = (start / series->level + 1) * series->level - 1, count = 0, bad = 0;
         if (end > last) end = last;
@@ -108,23 +118,30 @@ static void check(const struct series *series, const struct truth *truth, int64_
             assert_true(same(p->min, min) && same(p->max, max) && same(p->last, newest));
             double mean = count > bad ? sum / (double)(count - bad) : NAN;
             assert_true(same(p->mean, mean) || fabs(p->mean - mean) <= 1e-12 * fabs(mean));
+            /* of a range that begins later, values long before it do not count */
+            double tolerance = (first ? 1e-3 : 1e-11) * fmax(fabs(mean), fabs(smooth ? smooth[end] : 0));
+            if (smooth && count == bad) assert_true(isnan(series->smooth[at - 1]));
+            if (smooth && count > bad) assert_true(fabs(series->smooth[at - 1] - smooth[end]) <= tolerance);
         }
         start = end + 1;
     }
+    free(smooth);
     assert_int_equal(at, series->count);
 }
 
-static void check_everywhere(struct store *store, const char *id, const struct truth *truth)
+static void check_ranges(struct store *store, const char *id, const struct truth *truth, bool inherits)
 {
     static const size_t budgets[] = {1, 7, 100, 800, 100000};
     const int64_t n = truth->count;
     const int64_t ranges[][2] = {{0, -1},      {1, n - 2},     {63, 64},    {64, 127},       {100, 100},
                                  {4095, 8193}, {n / 3, n / 2}, {n - 1, -1}, {n - 70, n + 70}};
-    struct series series = {0};
+    struct series series = {.inherits = inherits};
     struct err err = {0};
     for (int metric = 0; metric < METRIC_VAL_LOSS; metric++)
         for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++)
             for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+                size_t d = (b + r) % (ROLLUP_DECAYS + 1);
+                series.decay = d < ROLLUP_DECAYS ? rollup_decay[d] : 0;
                 assert_int_equal(series_read(store, id, (enum metric)metric, ranges[r][0], ranges[r][1],
                                              budgets[b], &series, &err),
                                  STATUS_OK);
@@ -134,9 +151,13 @@ static void check_everywhere(struct store *store, const char *id, const struct t
     series_release(&series);
 }
 
-static void every_level_equals_the_raw_rows(void **state)
+static void check_everywhere(struct store *store, const char *id, const struct truth *truth)
 {
-    (void)state;
+    check_ranges(store, id, truth, false);
+}
+
+TEST_CASE(every_level_equals_the_raw_rows)
+{
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct truth truth = {0};
     store_fixture_home("levels", home, sizeof home);
@@ -152,9 +173,8 @@ static void every_level_equals_the_raw_rows(void **state)
     free(truth.steps);
 }
 
-static void a_resumed_run_rebuilds_the_buckets_it_replaces(void **state)
+TEST_CASE(a_resumed_run_rebuilds_the_buckets_it_replaces)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct truth truth = {0};
     store_fixture_home("resumed", home, sizeof home);
@@ -169,9 +189,8 @@ static void a_resumed_run_rebuilds_the_buckets_it_replaces(void **state)
     free(truth.steps);
 }
 
-static void lost_rollups_are_healed_on_read_and_at_the_next_segment(void **state)
+TEST_CASE(lost_rollups_are_healed_on_read_and_at_the_next_segment)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct truth truth = {0};
     store_fixture_home("healed", home, sizeof home);
@@ -193,9 +212,80 @@ static void lost_rollups_are_healed_on_read_and_at_the_next_segment(void **state
     free(truth.steps);
 }
 
-static void updates_follow_a_live_run_through_coarsening_and_resume(void **state)
+TEST_CASE(a_store_without_stored_sums_gives_the_same_averages)
 {
-    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct truth truth = {0};
+    store_fixture_home("older", home, sizeof home);
+    store_fixture_run(home, "older", id);
+    record(home, id, &truth, 0, 9500, 1);
+    store_fixture_sql(home, "update rollup set ema_9 = null, ema_99 = null, ema_999 = null");
+    struct store *store = store_fixture_open(home);
+    check_everywhere(store, id, &truth);
+    record(home, id, &truth, 9500, 14000, 2); /* and with some of them */
+    check_everywhere(store, id, &truth);
+    /* beyond what is read step by step, a bucket counts as equal values */
+    struct series series = {.decay = 0.9};
+    struct err err = {0};
+    store_fixture_sql(home, "update rollup set mean = 7, ema_9 = null where metric = 'loss'");
+    store_fixture_sql(home, "update rollup set first_step = first_step + 2000000 where first_step >= 8192");
+    store_fixture_sql(home, "update steps set step = step + 2000000 where step >= 8192");
+    assert_int_equal(series_read(store, id, METRIC_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
+    assert_float_equal(series.smooth[0], 7, 1e-12);
+    series_release(&series);
+    store_close(store);
+    free(truth.steps);
+}
+
+/* Makes run `id` a fork of `parent`. */
+static void make_fork(const char *home, const char *id, const char *parent, int64_t step)
+{
+    char sql[300];
+    snprintf(sql, sizeof sql, "update runs set parent_id = '%s', parent_step = %d where id = '%s'", parent,
+             (int)step, id);
+    store_fixture_sql(home, sql);
+}
+
+TEST_CASE(a_fork_inherits_the_steps_before_it_from_all_its_parents)
+{
+    char home[PATH_MAX], first[RUN_ID_MAX], second[RUN_ID_MAX], third[RUN_ID_MAX];
+    struct truth truth = {0};
+    struct series series = {.inherits = true};
+    struct err err = {0};
+    store_fixture_home("forks", home, sizeof home);
+    store_fixture_run(home, "first", first);
+    store_fixture_run(home, "second", second);
+    store_fixture_run(home, "third", third);
+    record(home, first, &truth, 0, 9500, 1);
+    make_fork(home, second, first, 5000);
+    struct store *store = store_fixture_open(home);
+    /* before its first step, a fork shows its parent's */
+    assert_int_equal(series_read(store, second, METRIC_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
+    assert_int_equal(series.fork_step, 5000);
+    assert_true(series.count > 50 && series.count <= 101);
+    assert_int_equal(series.points[series.count - 1].last_step, 4999);
+    record(home, second, &truth, 5000, 14000, 2);
+    assert_int_equal(series_update(store, second, &series, &err), STATUS_OK);
+    check(&series, &truth, 0, -1);
+    check_ranges(store, second, &truth, true);
+    make_fork(home, third, second, 12001);
+    record(home, third, &truth, 12001, 15000, 3);
+    check_ranges(store, third, &truth, true);
+    /* a circle, which no trainer writes, ends */
+    make_fork(home, first, third, 4);
+    assert_int_equal(series_read(store, third, METRIC_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
+    /* without its parent, a fork begins where it does */
+    store_fixture_sql(home, "delete from runs where name = 'second'");
+    assert_int_equal(series_read(store, third, METRIC_LOSS, 0, -1, 100000, &series, &err), STATUS_OK);
+    assert_int_equal(series.points[0].first_step, 12001);
+    assert_int_equal(series.fork_step, 0);
+    series_release(&series);
+    store_close(store);
+    free(truth.steps);
+}
+
+TEST_CASE(updates_follow_a_live_run_through_coarsening_and_resume)
+{
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct truth truth = {0};
     struct series series[METRIC_VAL_LOSS] = {{0}}, part = {0};
@@ -203,8 +293,10 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
     store_fixture_home("live", home, sizeof home);
     store_fixture_run(home, "live", id);
     struct store *store = store_fixture_open(home);
-    for (int m = 0; m < METRIC_VAL_LOSS; m++)
+    for (int m = 0; m < METRIC_VAL_LOSS; m++) {
+        series[m].decay = m < ROLLUP_DECAYS ? rollup_decay[m] : 0;
         assert_int_equal(series_read(store, id, (enum metric)m, 0, -1, 60, &series[m], &err), STATUS_OK);
+    }
     assert_int_equal(series_read(store, id, METRIC_LOSS, 310, -1, 60, &part, &err), STATUS_OK);
     static const struct {
         int64_t first, end;
@@ -227,9 +319,8 @@ static void updates_follow_a_live_run_through_coarsening_and_resume(void **state
     free(truth.steps);
 }
 
-static void evaluations_of_replaced_steps_do_not_count(void **state)
+TEST_CASE(evaluations_of_replaced_steps_do_not_count)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -278,9 +369,8 @@ static void evaluations_of_replaced_steps_do_not_count(void **state)
     arena_release(&arena);
 }
 
-static void a_run_without_steps_is_empty_not_an_error(void **state)
+TEST_CASE(a_run_without_steps_is_empty_not_an_error)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct series series = {0};
@@ -298,9 +388,8 @@ static void a_run_without_steps_is_empty_not_an_error(void **state)
     store_close(store);
 }
 
-static void merging_two_points_is_the_point_of_all_their_values(void **state)
+TEST_CASE(merging_two_points_is_the_point_of_all_their_values)
 {
-    (void)state;
     struct series_point a = {0, 63, 1, 4, 2, 3, 64, 4}, b = {64, 127, 0.5, 2, 1, 1.5, 64, 44},
                         none = {128, 191, NAN, NAN, NAN, NAN, 64, 64}, all = a;
     series_point_merge(&all, &b);
@@ -315,9 +404,8 @@ static void merging_two_points_is_the_point_of_all_their_values(void **state)
     assert_true(late.min == 0.5 && late.max == 2 && late.mean == 1 && late.last == 1.5);
 }
 
-static void of_checkpoints_in_one_place_the_newest_is_listed(void **state)
+TEST_CASE(of_checkpoints_in_one_place_the_newest_is_listed)
 {
-    (void)state;
     char home[PATH_MAX], id[RUN_ID_MAX];
     struct err err = {0};
     struct arena arena = {0};
@@ -351,6 +439,8 @@ int main(void)
         cmocka_unit_test(of_checkpoints_in_one_place_the_newest_is_listed),
         cmocka_unit_test(a_resumed_run_rebuilds_the_buckets_it_replaces),
         cmocka_unit_test(lost_rollups_are_healed_on_read_and_at_the_next_segment),
+        cmocka_unit_test(a_store_without_stored_sums_gives_the_same_averages),
+        cmocka_unit_test(a_fork_inherits_the_steps_before_it_from_all_its_parents),
         cmocka_unit_test(updates_follow_a_live_run_through_coarsening_and_resume),
         cmocka_unit_test(evaluations_of_replaced_steps_do_not_count),
         cmocka_unit_test(a_run_without_steps_is_empty_not_an_error),

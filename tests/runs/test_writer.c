@@ -75,7 +75,7 @@ static void every_kind_of_record_arrives(void **state)
                   &(struct sample_record){1, "In the \"beginning\"", "line one\nline, two — ünïcode 𝄞"});
     writer_checkpoint(writer, &(struct checkpoint_record){1, 1.7e9, "checkpoints/step-1", "best", 123456});
     writer_memory(writer, &(struct memory_record){1, "weights", 100, 90, 95});
-    writer_event(writer, &(struct event_record){-1, 1.7e9, "warning", "the schedule is short"});
+    writer_event(writer, &(struct event_record){-1, 1.7e9, "warning", "the schedule is short", false});
     assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, "no improvement", &err), STATUS_OK);
 
     struct store *store = store_fixture_open(home);
@@ -196,7 +196,7 @@ static void record_every_kind(struct writer *writer, int64_t i)
     writer_stopping(writer,
                     &(struct stopping_record){i + 1, 3.5, 3.5, 1, 0, true, 0, 5, VERDICT_IMPROVED, NULL});
     writer_sample(writer, &(struct sample_record){i + 1, "prompt", "text"});
-    writer_event(writer, &(struct event_record){i, 0, "warning", "text"});
+    writer_event(writer, &(struct event_record){i, 0, "warning", "text", false});
     writer_checkpoint(writer, &(struct checkpoint_record){i + 1, 0, "path", "last", 1});
     writer_memory(writer, &(struct memory_record){i, "weights", 1, 1, 1});
     writer_order_done(writer, 1, i, "done");

@@ -55,7 +55,7 @@ static enum status open_bench(struct bench *b, struct err *err)
     backend->device_describe(b->device, &b->info);
     b->tokens = malloc((N + 1) * sizeof *b->tokens);
     b->operands = aligned_alloc(64, 3 * n * sizeof *b->operands);
-    if (!b->tokens || !b->operands) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
+    if (!b->tokens || !b->operands) return err_no_memory(err, "a bench");
     memory_share_used(&b->share, "bench", b->share.bytes);
     b->optimizer = (struct optimizer){c->train.optimizer, c->train.beta1,         c->train.beta2,
                                       c->train.adam_eps,  c->train.max_grad_norm, 0};
@@ -148,7 +148,7 @@ static enum status run_step(const void *options, const struct words *words, stru
     const struct options *o = options;
     struct bench *b = calloc(1, sizeof *b);
     enum status status = STATUS_OK;
-    if (!b) return err_set(err, STATUS_NO_MEMORY, "bench: no memory");
+    if (!b) return err_no_memory(err, "a bench");
     interrupt_catch();
     config_init(&b->config);
     b->rounds = (int)o->rounds;

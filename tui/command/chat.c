@@ -31,17 +31,12 @@ struct options {
 /* All that a conversation holds open. */
 struct chat {
     const struct options *options;
-    const char *folder; /* of the model */
-    bool terminal;      /* standard input is one */
+    bool terminal; /* standard input is one */
     bool leave;
     struct line_input *input;
-    struct loaded_model loaded;
-    struct tokenizer *tokenizer;
-    struct generator generator;
+    struct voice voice;
     struct conversation conversation;
-    struct special_tokens specials;
     int64_t draws; /* of the whole conversation, so that a repeated answer is another one */
-    struct inference inference;
     struct inference_record measures; /* of the last answer */
     int kept;                         /* tokens that were in the cache before it */
 };
@@ -51,7 +46,7 @@ struct chat {
 /* The tokens that are left for the conversation so far when there is to be room for an answer. */
 static size_t room_for_messages(const struct chat *c)
 {
-    int64_t most = c->generator.most, room = most / 4;
+    int64_t most = c->voice.generator.most, room = most / 4;
     if (c->options->max_tokens && c->options->max_tokens < room) room = c->options->max_tokens;
     return (size_t)(most - room);
 }
@@ -60,7 +55,7 @@ static size_t room_for_messages(const struct chat *c)
 static void name_remedy(const struct chat *c, struct err *err)
 {
     size_t n = strlen(err->text);
-    bool all = c->generator.most >= c->loaded.model.config.max_seq_len;
+    bool all = c->voice.generator.most >= c->voice.loaded.model.config.max_seq_len;
     snprintf(err->text + n, sizeof err->text - n, " (%s)",
              all ? "the model cannot read more: shorten it" : "shorten it, or make more room with --context");
 }
@@ -72,12 +67,12 @@ static enum status give_messages(struct chat *c, struct err *err)
     int dropped = 0, kept = 0;
     enum status status = conversation_fit(&c->conversation, room_for_messages(c), &list, &dropped, err);
     if (status == STATUS_FAILED && list.count > room_for_messages(c)) name_remedy(c, err);
-    if (!status) status = generator_set(&c->generator, list.ids, list.count, &kept, err);
+    if (!status) status = generator_set(&c->voice.generator, list.ids, list.count, &kept, err);
     if (!status && dropped)
         output_say("the conversation no longer fits into %d tokens: its %d oldest message%s forgotten",
-                   c->generator.most, dropped, dropped == 1 ? " is" : "s are");
+                   c->voice.generator.most, dropped, dropped == 1 ? " is" : "s are");
     c->kept = kept;
-    inference_begin(&c->inference, (int64_t)list.count - kept);
+    inference_begin(&c->voice.inference, (int64_t)list.count - kept);
     token_list_release(&list);
     return status;
 }
@@ -87,17 +82,14 @@ static enum status draw_answer(struct chat *c, struct growing_text *text, struct
 {
     const struct options *o = c->options;
     const struct sampling sampling = sampling_of(&o->sampling);
-    const struct ending ending = {&c->specials, o->stop, o->max_tokens ? o->max_tokens : INT64_MAX, true};
-    struct generator *g = &c->generator;
+    const struct ending ending = {&c->voice.special, o->stop, o->max_tokens ? o->max_tokens : INT64_MAX,
+                                  true};
+    struct generator *g = &c->voice.generator;
     enum status status = STATUS_OK;
     size_t done = 0;
     while (!status && !text->end && g->length < g->most && !interrupt_requested() && !ferror(stdout)) {
-        uint32_t token = generator_next(g, &sampling, c->draws++);
-        status = c->loaded.network.backend->stream_wait(c->loaded.network.stream, err);
-        if (!status) status = sampler_check(&g->sampler, err);
-        if (!status) status = inference_token(&c->inference, err);
-        if (!status) status = growing_text_add(text, &ending, c->tokenizer, token, err);
-        if (!done && text->n) done = tokenizer_added_start(c->tokenizer, text->bytes, text->n);
+        status = voice_draw(&c->voice, &sampling, &ending, c->draws++, text, err);
+        if (!done && text->n) done = tokenizer_added_start(c->voice.tokenizer, text->bytes, text->n);
         if (text->final > done) writing_show(text, &done);
     }
     putchar('\n');
@@ -110,8 +102,8 @@ static enum status draw_answer(struct chat *c, struct growing_text *text, struct
 static void print_stats(const struct chat *c)
 {
     writing_print_measures(&c->measures);
-    fprintf(stderr, "context: %d of %d tokens, of which %d were cached before\n", c->generator.length,
-            c->generator.most, c->kept);
+    fprintf(stderr, "context: %d of %d tokens, of which %d were cached before\n", c->voice.generator.length,
+            c->voice.generator.most, c->kept);
 }
 
 /* Answers the last message, a question. After an error the question is forgotten. */
@@ -121,16 +113,16 @@ static enum status answer(struct chat *c, struct err *err)
     enum status status = give_messages(c, err);
     if (!status) status = draw_answer(c, &text, err);
     if (!status) {
-        size_t start = text.n ? tokenizer_added_start(c->tokenizer, text.bytes, text.n) : 0;
+        size_t start = text.n ? tokenizer_added_start(c->voice.tokenizer, text.bytes, text.n) : 0;
         status = conversation_add(&c->conversation, "assistant", text.n ? text.bytes + start : "",
                                   text.n - start, err);
     }
     if (status)
         conversation_remove_last(&c->conversation);
     else
-        c->measures = inference_measure(&c->inference);
+        c->measures = inference_measure(&c->voice.inference);
     if (!status && c->options->verbose) print_stats(c);
-    if (!status) writing_record_measures(c->folder, &c->measures);
+    if (!status) writing_record_measures(c->voice.folder, &c->measures);
     growing_text_release(&text);
     if (interrupt_signal() == SIGINT && c->terminal) interrupt_forget();
     return status;
@@ -266,25 +258,19 @@ static enum status open_chat(struct chat *c, const char *folder, enum allocator_
                              struct err *err)
 {
     const struct options *o = c->options;
-    struct loaded_wish wish = loaded_wish_cached(1, (int)o->context, allocator);
     enum status status = line_input_open("> ", &c->input, err);
-    if (!status) status = loaded_model_describe(&c->loaded, folder, o->adapter, LOADED_WRITER, err);
-    const char *words = c->loaded.words;
-    if (!status) status = loaded_model_tokenizer(words, &c->tokenizer, err);
-    if (!status) status = conversation_open(&c->conversation, words, o->template, c->tokenizer, err);
+    if (!status) status = voice_open(&c->voice, folder, o->adapter, err);
+    if (!status)
+        status =
+            conversation_open(&c->conversation, c->voice.loaded.words, o->template, c->voice.tokenizer, err);
     if (!status) status = conversation_restart(&c->conversation, o->system, err);
-    if (!status) status = special_tokens_read(words, &c->specials, err);
-    if (!status) status = loaded_model_load(&c->loaded, o->device, wish, "chatting", err);
-    return status ? status : generator_open(&c->generator, &c->loaded.network, c->tokenizer, err);
+    return status ? status : voice_load(&c->voice, o->device, 1, o->context, allocator, "chatting", err);
 }
 
 static void close_chat(struct chat *c)
 {
-    inference_release(&c->inference);
-    generator_close(&c->generator);
     conversation_close(&c->conversation);
-    tokenizer_close(c->tokenizer);
-    loaded_model_close(&c->loaded);
+    voice_close(&c->voice);
     line_input_close(c->input);
 }
 
@@ -293,15 +279,15 @@ static enum status run(const void *options, const struct words *words, struct er
     const struct options *o = options;
     struct model_choice model = {"chatting", words->words[0], o->step, o->best};
     char folder[PATH_MAX];
-    struct chat chat = {.options = o, .folder = folder, .terminal = isatty(STDIN_FILENO)};
+    struct chat chat = {.options = o, .terminal = isatty(STDIN_FILENO)};
     enum allocator_kind allocator;
     interrupt_catch();
     enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
     if (!status) status = open_chat(&chat, folder, allocator, err);
     if (!status && chat.terminal)
         output_say("chatting in a context of %d tokens; /help lists the commands, Ctrl-D leaves",
-                   chat.generator.most);
-    if (!status && !chat.specials.eos_count)
+                   chat.voice.generator.most);
+    if (!status && !chat.voice.special.eos_count)
         output_say("the model names no token that ends an answer, so an answer ends at --max-tokens, or with "
                    "Ctrl-C");
     if (!status) status = converse(&chat, err);

@@ -72,8 +72,9 @@ enum status watch_started(const char *run_id, struct err *err);
 extern const struct command command_anneal;
 
 extern const struct command command_watch, command_demo, command_train, command_resume, command_fork,
-    command_order, command_runs, command_show, command_compare, command_export, command_delete, command_tag,
-    command_import, command_generate, command_chat, command_evaluate, command_classify, command_data,
-    command_tokenizer, command_model, command_estimate, command_plan, command_devices, command_bench;
+    command_sweep, command_order, command_runs, command_show, command_compare, command_export, command_delete,
+    command_tag, command_import, command_generate, command_chat, command_evaluate, command_classify,
+    command_data, command_tokenizer, command_model, command_estimate, command_plan, command_devices,
+    command_bench;
 
 #endif

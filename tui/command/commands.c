@@ -6,11 +6,19 @@
 
 /* In the order of the help. */
 static const struct command *const commands[] = {
-    &command_watch,    &command_demo,     &command_train,   &command_resume,    &command_fork,
-    &command_order,    &command_runs,     &command_show,    &command_compare,   &command_export,
-    &command_tag,      &command_delete,   &command_import,  &command_generate,  &command_chat,
-    &command_evaluate, &command_classify, &command_data,    &command_tokenizer, &command_model,
-    &command_estimate, &command_plan,     &command_devices, &command_bench,     NULL,
+    &command_watch,    &command_demo,
+    &command_train,    &command_resume,
+    &command_fork,     &command_sweep,
+    &command_order,    &command_runs,
+    &command_show,     &command_compare,
+    &command_export,   &command_tag,
+    &command_delete,   &command_import,
+    &command_generate, &command_chat,
+    &command_evaluate, &command_classify,
+    &command_data,     &command_tokenizer,
+    &command_model,    &command_estimate,
+    &command_plan,     &command_devices,
+    &command_bench,    NULL,
 };
 
 static const struct command_hint hints[] = {
@@ -41,8 +49,7 @@ const struct command command_anneal = {
              .notes =
                  "`anneal` alone opens the workbench, `anneal --version` prints the version. All state lives "
                  "in $ANNEAL_HOME (default: ~/.local/share/anneal), except notes of which run uses how much "
-                 "memory: "
-                 "$ANNEAL_LEDGER, or /dev/shm/anneal-UID."},
+                 "memory: $ANNEAL_LEDGER, or /dev/shm/anneal-UID."},
     .summary = "train language models from the terminal and watch them live",
     .subcommands = commands,
     .hints = hints,

@@ -15,6 +15,7 @@
 #include "runs/order.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
+#include "tui/session/sweep.h"
 
 enum { RUNS_MAX = 1000 }; /* only the newest are offered */
 
@@ -53,36 +54,62 @@ static bool is_taken(const struct run_info *runs, size_t i)
     return false;
 }
 
+/* The newest runs; none where there is no store that can be read at once. */
+static size_t newest_runs(struct arena *arena, struct run_info **runs)
+{
+    struct store *store = NULL;
+    size_t count = 0;
+    if (!store_open_untouched(&store, NULL)) run_list(store, arena, runs, &count, NULL);
+    store_close(store);
+    return count < RUNS_MAX ? count : RUNS_MAX;
+}
+
 /* Offers names; ids, which are many and long, only after their first letter. */
 static void offer_runs(const struct request *r)
 {
     struct arena arena = {0};
-    struct store *store = NULL;
     struct run_info *runs = NULL;
-    size_t count = 0;
-    if (!store_open_untouched(&store, NULL)) run_list(store, &arena, &runs, &count, NULL);
+    size_t count = newest_runs(&arena, &runs);
     if (count) offer(r, "latest", "the newest run");
-    for (size_t i = 0; i < count && i < RUNS_MAX; i++) {
+    for (size_t i = 0; i < count; i++) {
         char meaning[80];
         snprintf(meaning, sizeof meaning, "%s, %" PRId64 " steps", status_words[runs[i].status],
                  runs[i].steps > 0 ? runs[i].steps : 0);
         if (!is_taken(runs, i)) offer(r, runs[i].name, meaning);
         if (*r->word) offer(r, runs[i].id, meaning);
     }
-    store_close(store);
+    arena_release(&arena);
+}
+
+/* Offers the tags of the newest runs; the shells drop those that come twice. */
+static void offer_tags(const struct request *r)
+{
+    struct arena arena = {0};
+    struct run_info *runs = NULL;
+    size_t count = newest_runs(&arena, &runs);
+    for (size_t i = 0; i < count; i++)
+        for (char *rest = runs[i].tags, *tag; (tag = strsep(&rest, " "));)
+            if (*tag) offer(r, tag, "tag");
     arena_release(&arena);
 }
 
 static void offer_models(const struct request *r)
 {
-    char home[PATH_MAX], path[PATH_MAX];
-    if (file_anneal_home(home, sizeof home, NULL) ||
-        file_format_path(path, sizeof path, NULL, "%s/models", home))
-        return;
-    DIR *folder = opendir(path);
+    char path[PATH_MAX];
+    DIR *folder = file_in_home("models", path, sizeof path, NULL) ? NULL : opendir(path);
     for (const struct dirent *entry; folder && (entry = readdir(folder));)
         if (entry->d_name[0] != '.') offer(r, entry->d_name, "imported model");
     if (folder) closedir(folder);
+}
+
+static void offer_sweeps(const struct request *r)
+{
+    struct arena arena = {0};
+    const char **names;
+    size_t count;
+    if (sweep_list(&arena, &names, &count, NULL)) count = 0;
+    for (size_t i = 0; i < count; i++) offer(r, names[i], "sweep");
+    arena_release(&arena);
 }
 
 static void offer_verbs(const struct request *r)
@@ -102,63 +129,69 @@ static void offer_columns(const struct request *r)
     for (int i = 0; i < count; i++) offer(r, columns[i]->name, "");
 }
 
-static void offer_bytes(const struct request *r)
-{
-    offer(r, "bytes", "256 tokens, one per byte");
-}
-
-static void offer_bpe(const struct request *r)
-{
-    offer(r, "bpe:", "a BPE of N tokens, learned from the text");
-}
-
-static void offer_files(const struct request *r)
-{
-    fputs(":files\n", r->out);
-}
-
-static void offer_folders(const struct request *r)
-{
-    fputs(":folders\n", r->out);
-}
+/* Candidates that are always the same. */
+#define BYTES   "bytes\t256 tokens, one per byte\n"
+#define BPE     "bpe:\ta BPE of N tokens, learned from the text\n"
+#define SHOW    "show\tthe results of a sweep\n"
+#define FILES   ":files\n"
+#define FOLDERS ":folders\n"
 
 /* The help's name for a word, an option's value or a configuration key, and its candidates. Kinds that are
  * not listed (numbers, texts, new names) have none. */
 static const struct source {
     const char *name;
-    void (*offer[3])(const struct request *);
+    void (*offer[2])(const struct request *);
+    const char *more;
 } sources[] = {
-    {"RUN", {offer_runs}},
-    {"RUN|FOLDER", {offer_runs, offer_models, offer_folders}},
-    {"BASE", {offer_runs, offer_models, offer_folders}},
-    {"ADAPTERS", {offer_runs, offer_folders}},
-    {"VERB", {offer_verbs}},
-    {"RECIPE", {offer_recipes}},
-    {"KEY", {offer_columns}},
-    {"FIELDS", {offer_columns}},
-    {"CONFIG.ini", {offer_files}},
-    {"FILE", {offer_files}},
-    {"FILE.tok", {offer_files}},
-    {"PATH", {offer_files}},
-    {"FOLDER", {offer_folders}},
-    {"tokenizer.json", {offer_files}},
-    {"TOKENIZER", {offer_bytes, offer_files}},
-    {"T", {offer_bytes, offer_bpe, offer_files}},
-    {"INPUT", {offer_recipes, offer_files}},
-    {"DATA", {offer_recipes, offer_files}},
-    {"data.train", {offer_recipes, offer_files}},
-    {"data.val", {offer_recipes, offer_files}},
-    {"eval.tasks", {offer_files}},
-    {"data.template", {offer_files}},
-    {"data.tokenizer", {offer_bytes, offer_bpe, offer_files}},
-    {"model.from", {offer_models, offer_folders}},
+    {"RUN", {offer_runs}, ""},
+    {"RUN|FOLDER", {offer_runs, offer_models}, FOLDERS},
+    {"BASE", {offer_runs, offer_models}, FOLDERS},
+    {"ADAPTERS", {offer_runs}, FOLDERS},
+    {"VERB", {offer_verbs}, ""},
+    {"RECIPE", {offer_recipes}, ""},
+    {"KEY", {offer_columns}, ""},
+    {"FIELDS", {offer_columns}, ""},
+    {"CONFIG.ini", {NULL}, FILES},
+    {"CONFIG.ini|show", {NULL}, FILES SHOW},
+    {"SWEEP", {offer_sweeps}, ""},
+    {"TAG", {offer_tags}, ""},
+    {"FILE", {NULL}, FILES},
+    {"FILE.tok", {NULL}, FILES},
+    {"PATH", {NULL}, FILES},
+    {"FOLDER", {NULL}, FOLDERS},
+    {"tokenizer.json", {NULL}, FILES},
+    {"TOKENIZER", {NULL}, BYTES FILES},
+    {"T", {NULL}, BYTES BPE FILES},
+    {"INPUT", {offer_recipes}, FILES},
+    {"DATA", {offer_recipes}, FILES},
+    {"data.train", {offer_recipes}, FILES},
+    {"data.val", {offer_recipes}, FILES},
+    {"eval.tasks", {NULL}, FILES},
+    {"data.template", {NULL}, FILES},
+    {"data.tokenizer", {NULL}, BYTES BPE FILES},
+    {"model.from", {offer_models}, FOLDERS},
 };
+
+/* Offers the lines "candidate TAB meaning"; one that begins with a colon asks the shell to complete a path.
+ */
+static void offer_lines(const struct request *r, const char *lines)
+{
+    size_t typed = strlen(r->word);
+    for (size_t n; *lines; lines += n) {
+        n = strcspn(lines, "\n") + 1;
+        bool path = *lines == ':';
+        if (!path && strncmp(lines, r->word, typed) != 0) continue;
+        fprintf(r->out, "%.*s%.*s", path ? 0 : r->prefix_length, r->prefix, (int)n, lines);
+    }
+}
 
 static void offer_source(const struct request *r, const char *name, size_t length)
 {
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
-        if (strlen(sources[i].name) == length && memcmp(sources[i].name, name, length) == 0)
-            for (int k = 0; k < 3 && sources[i].offer[k]; k++) sources[i].offer[k](r);
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (strlen(sources[i].name) != length || memcmp(sources[i].name, name, length) != 0) continue;
+        for (int k = 0; k < 2 && sources[i].offer[k]; k++) sources[i].offer[k](r);
+        offer_lines(r, sources[i].more);
+    }
 }
 
 /* Offers word `position` of a command: of "RUN VERB [VALUE]" or "RUN RUN...". */

@@ -27,14 +27,6 @@ struct options {
 
 #define TOKENIZER_OPTION(text) OPTION("tokenizer", OPTION_TEXT, AT(tokenizer), "T", text, .letter = 't')
 
-/* $ANNEAL_HOME/data, where prepared texts are kept. */
-static enum status data_folder(char *buf, size_t size, struct err *err)
-{
-    char home[PATH_MAX];
-    enum status status = file_anneal_home(home, sizeof home, err);
-    return status ? status : file_format_path(buf, size, err, "%s/data", home);
-}
-
 /* ---- prepare ---- */
 
 static enum status prepare(const void *options, const struct words *words, struct err *err)
@@ -48,7 +40,7 @@ static enum status prepare(const void *options, const struct words *words, struc
         return err_set(
             err, STATUS_USAGE,
             "-o -: three files are written, so they cannot go to standard output (give -o FILE.tok)");
-    enum status status = data_folder(cache, sizeof cache, err);
+    enum status status = file_in_home("data", cache, sizeof cache, err);
     if (status) return status;
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
     double start = clock_monotonic();
@@ -178,9 +170,9 @@ static enum status info(const void *options, const struct words *words, struct e
     char *path = join_words(words);
     struct corpus corpus = {0};
     struct census census = {0};
-    enum status status = path
-                             ? corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, &corpus, err)
-                             : err_set(err, STATUS_NO_MEMORY, "not enough memory for the names of the files");
+    enum status status =
+        path ? corpus_open(path, o->tokenizer ? o->tokenizer : "", NULL, NULL, NULL, &corpus, err)
+             : err_no_memory(err, "the names of the files");
     if (!status && !count_tokens(&corpus, &census))
         status = err_set(err, STATUS_NO_MEMORY, "%.200s: not enough memory to count its tokens", path);
     if (!status) status = print_info(path, &corpus, &census, o->json, err);
@@ -207,7 +199,7 @@ static enum status fetch(const void *options, const struct words *words, struct 
 {
     char folder[PATH_MAX], path[PATH_MAX];
     struct progress_bar bar;
-    enum status status = data_folder(folder, sizeof folder, err);
+    enum status status = file_in_home("data", folder, sizeof folder, err);
     if (status) return status;
     if (words->count == 0) {
         for (const struct recipe *recipe = recipes; recipe->name; recipe++)
@@ -259,12 +251,16 @@ static enum status clean(const void *options, const struct words *words, struct 
     char folder[PATH_MAX];
     struct cleaning c = {.dry_run = o->dry_run};
     (void)words;
-    enum status status = data_folder(folder, sizeof folder, err);
+    enum status status = file_in_home("data", folder, sizeof folder, err);
     if (status) return status;
     output_begin(&c.output, o->json);
     output_list(&c.output, "entries", "Encoded texts");
     status = corpus_cache_each(folder, clean_entry, &c, err);
     output_list_end(&c.output);
+    if (!status && !c.bytes && !o->json) {
+        fprintf(stderr, "there are no encoded texts in %s\n", CLEAN_LINE(folder));
+        return STATUS_OK;
+    }
     output_whole(&c.output, "bytes", (int64_t)c.bytes);
     output_flag(&c.output, "removed", !o->dry_run && !status);
     enum status written = output_end(&c.output, status ? NULL : err);

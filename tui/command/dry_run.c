@@ -9,12 +9,9 @@
 #include "core/base/text.h"
 #include "core/model/data_format.h"
 #include "core/model/param_group.h"
-#include "core/model/trainable.h"
 #include "core/train/early.h"
 #include "core/train/schedule.h"
 #include "tui/session/memory_share.h"
-#include "tui/session/recorded_run.h"
-#include "tui/view/labels.h"
 #include "tui/widget/chart.h"
 
 enum { CHART_W = 78, CHART_H = 12, POINTS = 512 };
@@ -72,51 +69,6 @@ size_t schedule_moments(const struct config *config, struct schedule_moment mome
             (struct schedule_moment){all[i].step, schedule_lr(&schedule, all[i].step), all[i].what};
     }
     return count;
-}
-
-/* ---- the form of a new run ---- */
-
-/* Facts: "5.34M parameters; 2000 steps of 4.10k tokens, 8.19M in all". */
-void form_preview_make(const char *const *settings, size_t count, struct form_preview *out)
-{
-    struct config config;
-    struct model model = {0};
-    struct err err = {0};
-    enum status status = STATUS_OK;
-    config_init(&config);
-    for (size_t i = 0; i < count && !status; i++) status = config_read_word(&config, settings[i], &err);
-    if (!status) status = model_choice_of_config(&config, &err);
-    if (!status) status = config_finish(&config, &err);
-    *out = (struct form_preview){0};
-    if (!status) status = model_init(&model, &config.model.sizes, &err);
-    config.model.from[0] = '\0'; /* its sizes are known, and its weights are not needed */
-    if (!status) status = trainable_choose(&model, &config, ELEMENT_FP32, true, &err);
-    if (status) {
-        snprintf(out->problem, sizeof out->problem, "%s", err.text);
-        model_release(&model);
-        return;
-    }
-    struct run_info run = {.parameters = model.parameters,
-                           .frozen_parameters = model.frozen_parameters,
-                           .trained_parameters = model.parameters - model.frozen_parameters};
-    const char *parameters = label_parameters(&run, (char[80]){0}, 80);
-    int64_t steps = config.train.total_steps,
-            tokens = config.train.batch_size * config.train.seq_len * config.train.accumulation_steps;
-    if (config.train.epochs > 0) /* the number of steps depends on the corpus, which is not open */
-        snprintf(out->facts, sizeof out->facts, "%s; %g epoch%s in steps of %s token%s", parameters,
-                 config.train.epochs, config.train.epochs == 1 ? "" : "s", TEXT_COUNT(tokens),
-                 text_plural(tokens));
-    else
-        snprintf(out->facts, sizeof out->facts, "%s; %lld step%s of %s token%s, %s in all", parameters,
-                 (long long)steps, text_plural(steps), TEXT_COUNT(tokens), text_plural(tokens),
-                 TEXT_COUNT((double)tokens * (double)steps));
-    model_release(&model);
-    if (config.train.epochs > 0) return;
-    char warnings[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];
-    if (config_warnings(&config, warnings))
-        snprintf(out->warning, sizeof out->warning, "%.199s", warnings[0]);
-    out->total_steps = steps;
-    out->count = schedule_points(&config, out->lr, FORM_PREVIEW_POINTS);
 }
 
 /* ---- printing ---- */

@@ -1,5 +1,5 @@
-/* A preview of a training: the report of `anneal train --dry-run`, the preview in
- * the form of a new run, and the learning rate that both show, which is the trainer's own schedule. */
+/* The report of `anneal train --dry-run`, and the learning rate that it and the form of a new run show, which
+ * is the trainer's own schedule. */
 #ifndef ANNEAL_TUI_COMMAND_DRY_RUN_H
 #define ANNEAL_TUI_COMMAND_DRY_RUN_H
 
@@ -8,7 +8,6 @@
 #include "runs/series.h"
 #include "tui/command/output.h"
 #include "tui/session/training_session.h"
-#include "tui/view/workbench.h"
 
 enum { SCHEDULE_MOMENTS_MAX = 4 };
 
@@ -25,9 +24,6 @@ size_t schedule_points(const struct config *config, struct series_point *points,
 /* Fills in the first step, the end of the warm-up, half of the run and the last step: those that exist, in
  * order, no step twice; returns how many. */
 size_t schedule_moments(const struct config *config, struct schedule_moment moments[SCHEDULE_MOMENTS_MAX]);
-
-/* A form_preview_function. `settings`: "section.key=value", as on the command line. */
-void form_preview_make(const char *const *settings, size_t count, struct form_preview *out);
 
 /* Prints the list param_groups, also for `estimate`: a configuration's parameter groups and their shares of
  * the plan's model. A page has it only if there are groups. */

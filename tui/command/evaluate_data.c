@@ -44,16 +44,14 @@ static enum status open_corpus(struct reading *r, const char *data, const char *
     const char *temporary = getenv("TMPDIR");
     snprintf(cache, sizeof cache, "%s/data", home);
     enum status status =
-        format ? corpus_open_instructions(data, tokenizer, format, cache, progress, &r->corpus, err)
-               : corpus_open(data, tokenizer, *tokenizer ? cache : NULL, progress, &r->corpus, err);
+        corpus_open(data, tokenizer, format, *tokenizer ? cache : NULL, progress, &r->corpus, err);
     if (status != STATUS_IO || !file_is_read_only(home)) return status;
     snprintf(cache, sizeof cache, "%s/anneal-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(cache))
         return err_set(err, STATUS_IO,
                        "%s: cannot create the folder: %s (set TMPDIR to one you may write to)", cache,
                        strerror(errno));
-    status = format ? corpus_open_instructions(data, tokenizer, format, cache, progress, &r->corpus, err)
-                    : corpus_open(data, tokenizer, cache, progress, &r->corpus, err);
+    status = corpus_open(data, tokenizer, format, cache, progress, &r->corpus, err);
     file_remove_tree(cache, NULL);
     return status;
 }

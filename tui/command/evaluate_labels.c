@@ -17,8 +17,8 @@ enum { BATCH_TOKENS = 2048, LENGTH_MAX = 1024 };
 struct judging {
     struct config config; /* of a run that only validates */
     struct corpus corpus; /* the tokenizer */
-    void *data;           /* of the task */
-    uint64_t rows, row;   /* all that are read, and how many of them have been */
+    struct task_data *data;
+    uint64_t rows, row; /* all that are read, and how many of them have been */
     struct measures measures;
 };
 
@@ -65,9 +65,9 @@ static enum status open_judging(struct evaluation *e, void *state, struct err *e
     if (!status) status = task()->open(&j->config, &j->corpus, e->progress, &j->data, err);
     if (status) return status;
     uint64_t most = (uint64_t)e->options->batches * (uint64_t)c->train.batch_size;
-    j->rows = task()->examples(j->data, TASK_VALIDATION);
+    j->rows = task_examples(j->data, TASK_VALIDATION);
     if (most && most < j->rows) j->rows = most;
-    e->total = (uint64_t)task()->labels(j->data, TASK_VALIDATION, 0, j->rows);
+    e->total = (uint64_t)task_labels(j->data, TASK_VALIDATION, 0, j->rows);
     e->wish.B = (int)c->train.batch_size;
     e->wish.T = (int)c->train.seq_len;
     e->wish.packed = true;
@@ -95,7 +95,7 @@ static enum status judge_next(struct evaluation *e, void *state, char *suffix, s
     struct judging *j = state;
     struct network *net = &e->loaded.network;
     uint64_t left = j->rows - j->row, most = (uint64_t)e->wish.B, count = left < most ? left : most;
-    struct batch_view batch = task()->batch(j->data, TASK_VALIDATION, j->row, (int)count);
+    struct batch_view batch = task_batch(j->data, TASK_VALIDATION, j->row, (int)count);
     task()->judge(j->data, net, batch);
     enum status status = net->backend->stream_wait(net->stream, err);
     if (status) return status;
@@ -104,7 +104,7 @@ static enum status judge_next(struct evaluation *e, void *state, char *suffix, s
         return err_set(err, STATUS_CORRUPT,
                        "%s: the loss of its data is not a finite number (are the model's weights finite?)",
                        e->folder);
-    e->done += (uint64_t)task()->labels(j->data, TASK_VALIDATION, j->row, count);
+    e->done += (uint64_t)task_labels(j->data, TASK_VALIDATION, j->row, count);
     j->row += count;
     snprintf(suffix, 48, "accuracy %.3f", find(j, "accuracy")->value);
     return STATUS_OK;

@@ -9,10 +9,11 @@
 #include "runs/exchange/export.h"
 #include "runs/run.h"
 #include "tui/command/command.h"
+#include "tui/command/export_chart.h"
 
 enum { ALL = TABLE_CSV_COUNT };
 
-enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON };
+enum format { FORMAT_CSV, FORMAT_LONG, FORMAT_TENSORBOARD, FORMAT_JSON, FORMAT_SVG };
 
 struct request {
     enum format format;
@@ -20,6 +21,9 @@ struct request {
     const char *path; /* NULL: standard output */
     const char **ids;
     size_t count;
+    const char *metrics; /* of svg and long; NULL: not given */
+    double decay;        /* of svg */
+    bool log;
 };
 
 /* Whether -o means a folder: it ends with a slash or is one. */
@@ -70,7 +74,7 @@ static struct metric_choice metrics_of(const struct request *request)
 {
     bool both = request->table < 0 || request->table == ALL;
     return (struct metric_choice){both || request->table == TABLE_STEPS,
-                                  both || request->table == TABLE_EVALS};
+                                  both || request->table == TABLE_EVALS, request->metrics};
 }
 
 static enum status export_metrics(struct store *store, const struct request *request, struct err *err)
@@ -111,11 +115,23 @@ static enum status export_document(struct store *store, const struct request *re
     return status;
 }
 
+static enum status export_picture(struct store *store, const struct request *request, struct err *err)
+{
+    char path[PATH_MAX];
+    const struct chart_request chart = {request->ids, request->count, request->metrics, request->decay,
+                                        request->log};
+    enum status status = choose_path(request, is_folder(request->path), "chart", ".svg", path, err);
+    if (!status) status = export_chart(store, &chart, path, err);
+    report_written(status, path);
+    return status;
+}
+
 static enum status export_all(struct store *store, const struct request *request, struct err *err)
 {
     enum status status = STATUS_OK;
     if (request->format == FORMAT_CSV) return export_tables(store, request, err);
     if (request->format == FORMAT_LONG) return export_metrics(store, request, err);
+    if (request->format == FORMAT_SVG) return export_picture(store, request, err);
     for (size_t i = 0; !status && i < request->count; i++)
         status = request->format == FORMAT_JSON ? export_document(store, request, request->ids[i], err)
                                                 : export_scalars(store, request, request->ids[i], err);
@@ -131,31 +147,40 @@ static enum status find_runs(struct store *store, const struct words *words, str
     enum status status = words->count ? run_find_all(store, words->words, request->count, arena, &runs, err)
                                       : run_list(store, arena, &runs, &request->count, err);
     request->ids = arena_alloc_array(arena, request->count + 1, sizeof *request->ids);
-    if (!status && !request->ids) return err_set(err, STATUS_NO_MEMORY, "exporting: not enough memory");
+    if (!status && !request->ids) return err_no_memory(err, "the runs to export");
     for (size_t i = 0; !status && i < request->count; i++) request->ids[i] = runs[i].id;
     return status;
 }
 
-/* Whether the name of a file ends as another format does, which would not open in the program meant. */
-static bool names_other_format(const char *path, bool json)
+/* The ends of files that would not open in the program meant, and of those of each format. */
+static bool names_other_format(const char *path, const char *own)
 {
-    static const char *const ends[] = {".xlsx", ".xls", ".ods", ".parquet"};
+    static const char *const ends[] = {".csv", ".json", ".svg", ".xlsx", ".xls", ".ods", ".parquet"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (text_ends_with(path, ends[i])) return true;
-    return text_ends_with(path, json ? ".csv" : ".json");
+        if (text_ends_with(path, ends[i]) && strcmp(ends[i], own) != 0) return true;
+    return false;
 }
 
 /* The contradiction between options and words as a sentence; NULL: none. */
 static const char *contradiction(const struct request *request, int words)
 {
     int table = request->table;
-    bool csv = request->format == FORMAT_CSV, json = request->format == FORMAT_JSON;
-    bool several = request->format == FORMAT_TENSORBOARD || (json && words > 1) || (csv && table == ALL);
+    enum format format = request->format;
+    bool csv = format == FORMAT_CSV, json = format == FORMAT_JSON, svg = format == FORMAT_SVG;
+    bool several = format == FORMAT_TENSORBOARD || (json && words > 1) || (csv && table == ALL);
     if (json && table >= 0) return "--format json holds a whole run and takes no --table";
+    if (svg && table >= 0) return "--format svg draws metrics and takes no --table: --metric NAME";
     if (!csv && table >= 0 && table != TABLE_STEPS && table != TABLE_EVALS && table != ALL)
         return "--format long and tensorboard hold the metrics of --table steps, evals, or all (both)";
-    if (request->format != FORMAT_TENSORBOARD && request->path && names_other_format(request->path, json))
-        return json ? "--format json writes JSON: -o FILE.json" : "csv and long are CSV files: -o FILE.csv";
+    if (request->metrics && !svg && format != FORMAT_LONG) return "--metric needs --format svg or long";
+    if ((request->log || request->decay > 0) && !svg) return "--log and --smooth need --format svg";
+    if (format != FORMAT_TENSORBOARD && request->path &&
+        names_other_format(request->path, json  ? ".json"
+                                          : svg ? ".svg"
+                                                : ".csv"))
+        return json  ? "--format json writes JSON: -o FILE.json"
+               : svg ? "--format svg writes a picture: -o FILE.svg"
+                     : "csv and long are CSV files: -o FILE.csv";
     if (several && !request->path) return "several files need a folder: -o FOLDER";
     return words || (csv && table == TABLE_RUNS) ? NULL : "needs a RUN";
 }
@@ -163,12 +188,14 @@ static const char *contradiction(const struct request *request, int words)
 /* In the order of enum store_table. */
 #define EXPORT_TABLES                                                                                        \
     "steps|evals|measures|classes|confusion|early_stopping|profile|memory|ranks|gpu|samples|orders|"         \
-    "inference|runs|all"
-_Static_assert(ALL == 14, "--table lists all tables, then all");
+    "inference|runs|segments|params|tags|checkpoints|events|all"
+_Static_assert(ALL == 19, "--table lists all tables, then all");
 
 struct options {
-    const char *output;
+    const char *output, *metrics;
     int format, table; /* table -1: not given */
+    double decay;
+    bool log;
 };
 
 static enum status run(const void *options, const struct words *words, struct err *err)
@@ -176,6 +203,9 @@ static enum status run(const void *options, const struct words *words, struct er
     const struct options *o = options;
     struct request request = {.format = (enum format)o->format,
                               .table = o->table,
+                              .metrics = o->metrics,
+                              .decay = o->decay,
+                              .log = o->log,
                               .path = o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
     const char *why = contradiction(&request, words->count);
     if (why) return err_set(err, STATUS_USAGE, "%s", why);
@@ -192,11 +222,19 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct options defaults = {.table = -1};
 
 static const struct option_spec options[] = {
-    OPTION("format", OPTION_CHOICE, AT(format), "csv|long|tensorboard|json",
+    OPTION("format", OPTION_CHOICE, AT(format), "csv|long|tensorboard|json|svg",
            "csv (the default): a table as CSV (RFC 4180, with a header line; nan and inf are written as "
            "these words). long: run,step,wall_time,metric,value, one value per line. tensorboard: one file "
            "per metric, Wall time,Step,Value, in a folder. json: a run as one document with configuration, "
-           "steps, profile and samples; absent, nan and infinite values are null"),
+           "steps, profile and samples; absent, nan and infinite values are null. svg: a picture of --metric "
+           "over the steps, of all runs in one chart"),
+    OPTION("metric", OPTION_TEXT, AT(metrics), "NAME,...",
+           "for svg and long: which metrics, by the names of the format long: loss, val_loss, lr, grad_norm, "
+           "... or a measure (default: of long all, of svg the loss)"),
+    OPTION("smooth", OPTION_NUMBER, AT(decay), "FACTOR",
+           "for svg: an exponential moving average, such as 0.99 per step, with the values behind it",
+           .least = 0, .most = 0.999999),
+    OPTION("log", OPTION_FLAG, AT(log), NULL, "for svg: logarithmic values"),
     OPTION("table", OPTION_CHOICE, AT(table), EXPORT_TABLES,
            "for csv: which table (default steps), or all, one file each. For long and tensorboard: the "
            "metrics of steps or of evals, which include measures (default: both)"),
@@ -208,8 +246,8 @@ static const struct option_spec options[] = {
 };
 
 const struct command command_export =
-    COMMAND("export", "RUN...", 0, -1, options, "write what was recorded as CSV or JSON", run, defaults,
-            .about = "Writes what was recorded, with exact numbers.",
+    COMMAND("export", "RUN...", 0, -1, options, "write what was recorded as CSV, JSON or a picture", run,
+            defaults, .about = "Writes what was recorded, with exact numbers.",
             .notes = "RUN is an id, the start of one, a name, or latest. Several runs share a file, in which "
                      "the column run names each row's run; with tensorboard and json each run has its own "
                      "folder or file. Without a RUN, --table runs writes all runs. csv holds every segment "
@@ -221,4 +259,5 @@ const struct command command_export =
                      "  anneal export latest > steps.csv\n"
                      "  anneal export kjv --table all -o results/\n"
                      "  anneal export kjv job --format long -o both.csv\n"
+                     "  anneal export kjv job --metric loss --format svg -o loss.svg\n"
                      "  anneal export kjv --format tensorboard -o scalars/");

@@ -3,20 +3,24 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/json_out.h"
 #include "core/base/text.h"
 #include "core/generate/batch.h"
+#include "core/generate/conversation.h"
 #include "core/generate/ending.h"
 #include "core/generate/generate.h"
 #include "core/generate/inference.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/command/progress_bar.h"
+#include "tui/command/request.h"
 #include "tui/command/writing.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/process.h"
@@ -28,57 +32,40 @@ struct options {
     struct sampling_options sampling;
     const char *device;
     int progress;
-    bool best, json, verbose;
+    bool best, json, verbose, chat, requests;
 };
 
-/* All that generation holds open. */
-struct voice {
-    struct loaded_model loaded;
-    struct tokenizer *tokenizer;
-    struct special_tokens special;
-    struct generator generator;
-    struct inference inference;
-};
-
-/* How many tokens prompt and text have together, or more. */
-static enum status count_tokens(const struct voice *v, const struct options *o, int *out, struct err *err)
+/* The prompt in the chat format of the model, as a conversation of one question. */
+static enum status encode_question(struct voice *v, const char *question, struct token_list *out,
+                                   struct err *err)
 {
-    struct token_list list = {0};
-    enum status status = prompt_check("the prompt", o->prompt, strlen(o->prompt), err);
-    if (!status) status = tokenizer_encode_prompt(v->tokenizer, o->prompt, strlen(o->prompt), &list, err);
-    if (!status && !*o->prompt && !list.count)
-        output_warn("the prompt is empty: the text begins after a new line");
-    int most = v->loaded.model.config.max_seq_len;
-    if (!status && list.count > (size_t)most)
-        output_warn("the prompt has %zu tokens and the model takes %d: it continues the last %d", list.count,
-                    most, most);
-    int64_t tokens = (list.count ? (int64_t)list.count : 1) + o->max_tokens; /* an empty prompt becomes one */
-    *out = tokens < INT_MAX ? (int)tokens : INT_MAX;
-    token_list_release(&list);
+    struct conversation conversation = {0};
+    enum status status = conversation_open(&conversation, v->loaded.words, NULL, v->tokenizer, err);
+    if (!status) status = conversation_add(&conversation, "user", question, strlen(question), err);
+    if (!status) status = conversation_encode(&conversation, out, err);
+    conversation_close(&conversation);
     return status;
 }
 
-/* Opens what comes before the size of the cache is known. */
-static enum status open_tokenizer(struct voice *v, const char *folder, const char *adapter, struct err *err)
+/* Encodes the prompt. */
+static enum status encode_prompt(struct voice *v, const struct options *o, struct token_list *out,
+                                 struct err *err)
 {
-    enum status status = loaded_model_describe(&v->loaded, folder, adapter, LOADED_WRITER, err);
-    if (!status) status = loaded_model_tokenizer(v->loaded.words, &v->tokenizer, err);
-    return status ? status : special_tokens_read(v->loaded.words, &v->special, err);
-}
-
-static enum status load(struct voice *v, const struct options *o, int slots, int length,
-                        enum allocator_kind allocator, struct err *err)
-{
-    struct loaded_wish wish = loaded_wish_cached(slots, length, allocator);
-    return loaded_model_load(&v->loaded, o->device, wish, "generating", err);
-}
-
-static void close_voice(struct voice *v)
-{
-    inference_release(&v->inference);
-    generator_close(&v->generator);
-    tokenizer_close(v->tokenizer);
-    loaded_model_close(&v->loaded);
+    size_t n = strlen(o->prompt);
+    int most = v->loaded.model.config.max_seq_len;
+    enum status status = prompt_check("the prompt", o->prompt, n, err);
+    if (!status)
+        status = o->chat ? encode_question(v, o->prompt, out, err)
+                         : tokenizer_encode_prompt(v->tokenizer, o->prompt, n, out, err);
+    if (status) return status;
+    if (o->chat && out->count >= (size_t)most)
+        return err_set(err, STATUS_USAGE, "the prompt has %zu tokens, the model takes 1 to %d", out->count,
+                       most - 1);
+    if (!*o->prompt && !out->count) output_warn("the prompt is empty: the text begins after a new line");
+    if (out->count > (size_t)most)
+        output_warn("the prompt has %zu tokens and the model takes %d: it continues the last %d", out->count,
+                    most, most);
+    return STATUS_OK;
 }
 
 static const char *end_word(const struct growing_text *text)
@@ -108,16 +95,12 @@ static enum status draw_text(struct voice *v, const struct options *o, struct gr
                              struct err *err)
 {
     const struct sampling sampling = sampling_of(&o->sampling);
-    const struct ending ending = {.special = &v->special, .stop = o->stop, .max_tokens = o->max_tokens};
+    const struct ending ending = {&v->special, o->stop, o->max_tokens, .plain = o->chat};
     enum status status = STATUS_OK;
     size_t done = 0;
     while (!status && !text->end && !interrupt_requested() && !ferror(stdout)) {
-        uint32_t token = generator_next(&v->generator, &sampling, text->tokens);
-        status = v->loaded.network.backend->stream_wait(v->loaded.network.stream, err);
-        if (!status) status = sampler_check(&v->generator.sampler, err);
-        if (status) break; /* a failed device returns no valid token */
-        status = inference_token(&v->inference, err);
-        if (!status) status = growing_text_add(text, &ending, v->tokenizer, token, err);
+        status = voice_draw(v, &sampling, &ending, text->tokens, text, err);
+        if (o->chat && !done && text->n) done = tokenizer_added_start(v->tokenizer, text->bytes, text->n);
         if (!o->json) writing_show(text, &done);
     }
     text->final = text->n;
@@ -126,33 +109,52 @@ static enum status draw_text(struct voice *v, const struct options *o, struct gr
     return status;
 }
 
-static enum status write_text(struct voice *v, const struct options *o, const char *folder, struct err *err)
+static enum status write_text(struct voice *v, const struct options *o, const struct token_list *prompt,
+                              struct err *err)
 {
     struct growing_text text = {0};
-    enum status status = generator_start(&v->generator, o->prompt, err);
-    inference_begin(&v->inference, v->generator.length);
-    if (!status && !o->json) fputs(o->prompt, stdout);
+    int cached = 0;
+    enum status status = o->chat ? generator_set(&v->generator, prompt->ids, prompt->count, &cached, err)
+                                 : generator_start(&v->generator, o->prompt, err);
+    inference_begin(&v->inference, v->generator.length - cached);
+    if (!status && !o->json && !o->chat) fputs(o->prompt, stdout);
     if (!status) status = draw_text(v, o, &text, err);
     struct inference_record record = inference_measure(&v->inference);
     if (!status && o->json) status = print_json(o, &text, &record, err);
     if (!status && *o->stop && text.end == END_LENGTH)
         output_say("the text of --stop did not come: it ends after %" PRId64 " token%s", text.tokens,
                    text_plural(text.tokens));
+    if (!status) writing_record_measures(v->folder, &record);
     if (!status && o->verbose) writing_print_measures(&record);
-    if (!status) writing_record_measures(folder, &record);
     growing_text_release(&text);
     if (!status && interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "generate: interrupted");
     return status;
 }
 
+/* Loads the model with room for so many tokens, unless it is there already. */
+static enum status load(struct voice *v, const struct options *o, int64_t length, const char *folder,
+                        enum allocator_kind allocator, struct err *err)
+{
+    enum { STEP = 1024 }; /* of the room that several texts share */
+    int room = v->generator.most;
+    if (room && (length <= room || room >= v->loaded.model.config.max_seq_len)) return STATUS_OK;
+    if (o->requests) length += STEP - length % STEP;
+    if (room) voice_close(v);
+    enum status status = room ? voice_open(v, folder, o->adapter, err) : STATUS_OK;
+    return status ? status : voice_load(v, o->device, 1, length, allocator, "generating", err);
+}
+
 static enum status generate_one(struct voice *v, const struct options *o, const char *folder,
                                 enum allocator_kind allocator, struct err *err)
 {
-    int length = 0;
-    enum status status = count_tokens(v, o, &length, err);
-    if (!status) status = load(v, o, 1, length, allocator, err);
-    if (!status) status = generator_open(&v->generator, &v->loaded.network, v->tokenizer, err);
-    return status ? status : write_text(v, o, folder, err);
+    struct token_list prompt = {0};
+    enum status status = v->generator.most ? STATUS_OK : voice_open(v, folder, o->adapter, err);
+    if (!status) status = encode_prompt(v, o, &prompt, err);
+    int64_t length = (int64_t)prompt.count + !prompt.count + o->max_tokens; /* an empty prompt becomes one */
+    if (!status) status = load(v, o, length, folder, allocator, err);
+    if (!status) status = write_text(v, o, &prompt, err);
+    token_list_release(&prompt);
+    return status;
 }
 
 /* ---- many prompts ---- */
@@ -285,12 +287,13 @@ static void print_batch_speed(const struct prompt_file *f, double seconds)
 static enum status generate_batch(struct voice *v, const struct options *o, const char *folder,
                                   enum allocator_kind allocator, struct err *err)
 {
-    (void)folder;
     struct prompt_file f = {.options = o};
     progress_bar_init(&f.bar, stderr, (enum progress_style)o->progress);
-    enum status status = read_prompts(&f, v, err);
+    enum status status = voice_open(v, folder, o->adapter, err);
+    if (!status) status = read_prompts(&f, v, err);
     int slots = f.count < BATCH_SLOTS ? (int)f.count : BATCH_SLOTS;
-    if (!status) status = load(v, o, slots, f.longest + (int)o->max_tokens, allocator, err);
+    if (!status)
+        status = voice_load(v, o->device, slots, f.longest + o->max_tokens, allocator, "generating", err);
     const struct batch batch = {
         .network = &v->loaded.network,
         .tokenizer = v->tokenizer,
@@ -315,6 +318,80 @@ static enum status generate_batch(struct voice *v, const struct options *o, cons
     return status;
 }
 
+/* ---- requests ---- */
+
+/* The checkpoint that was found last. It is looked for again only when the folder of checkpoints has
+ * changed: finding one reads all of it. */
+struct found {
+    bool best;
+    int64_t step;
+    char folder[PATH_MAX];
+    enum allocator_kind allocator;
+    struct timespec changed;
+};
+
+static struct timespec change_of(const char *folder)
+{
+    char parent[PATH_MAX + 4];
+    struct stat now;
+    snprintf(parent, sizeof parent, "%s/..", folder);
+    return stat(parent, &now) ? (struct timespec){0} : now.st_mtim;
+}
+
+static enum status find(struct found *found, const struct options *o, const char *model, struct err *err)
+{
+    struct timespec now = change_of(found->folder);
+    const struct model_choice choice = {"generating", model, o->step, o->best};
+    if (*found->folder && found->step == o->step && found->best == o->best &&
+        memcmp(&found->changed, &now, sizeof now) == 0)
+        return STATUS_OK;
+    enum status status =
+        model_choice_find(&choice, found->folder, sizeof found->folder, &found->allocator, err);
+    found->step = o->step;
+    found->best = o->best;
+    found->changed = change_of(found->folder);
+    if (status) *found->folder = '\0';
+    return status;
+}
+
+static enum status answer(struct voice *v, struct found *found, const struct options *o,
+                          const struct options *before, const char *model, struct err *err)
+{
+    if (o->batch || o->adapter != before->adapter || strcmp(o->device, before->device) != 0)
+        return err_set(err, STATUS_USAGE, "--batch, --adapter and --device are for the command line");
+    enum status status = find(found, o, model, err);
+    if (!status && (!v->generator.most || strcmp(found->folder, v->folder) != 0)) voice_close(v);
+    return status ? status : generate_one(v, o, found->folder, found->allocator, err);
+}
+
+/* Ctrl-C ends a text, the end of the input the command. Each text or error is followed by a NUL. */
+static enum status generate_requests(struct voice *v, const struct options *o, const struct words *words,
+                                     struct err *err)
+{
+    struct line_input *in = NULL;
+    struct found found = {0};
+    enum status status = line_input_open("", &in, err);
+    while (!status && !ferror(stdout)) {
+        struct options options = *o;
+        struct request request;
+        struct err why = {0};
+        status = request_read(in, &command_generate.line, words, &options, &request, err);
+        if (status == STATUS_USAGE)
+            why = *err;
+        else if (!status)
+            (void)answer(v, &found, &options, o, words->words[0], &why);
+        request_release(&request);
+        if (status && status != STATUS_USAGE) break;
+        status = interrupt_signal() == SIGTERM ? STATUS_INTERRUPTED : STATUS_OK;
+        interrupt_forget();
+        if (why.status && why.status != STATUS_INTERRUPTED) output_say("%s", why.text);
+        putchar('\0');
+        fflush(stdout);
+    }
+    line_input_close(in);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 static const char default_prompt[] = "\n";
 
 static enum status run(const void *options, const struct words *words, struct err *err)
@@ -324,13 +401,19 @@ static enum status run(const void *options, const struct words *words, struct er
     struct voice voice = {0};
     char folder[PATH_MAX];
     enum allocator_kind allocator;
+    enum status status = STATUS_OK;
     if (o->batch && o->prompt != default_prompt)
         return err_set(err, STATUS_USAGE, "give --prompt or --batch, not both");
+    if (o->batch && (o->chat || o->requests))
+        return err_set(err, STATUS_USAGE, "--batch takes neither --chat nor --requests");
     interrupt_catch();
-    enum status status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
-    if (!status) status = open_tokenizer(&voice, folder, o->adapter, err);
-    if (!status) status = (o->batch ? generate_batch : generate_one)(&voice, o, folder, allocator, err);
-    close_voice(&voice);
+    if (o->requests) {
+        status = generate_requests(&voice, o, words, err);
+    } else {
+        status = model_choice_find(&model, folder, sizeof folder, &allocator, err);
+        if (!status) status = (o->batch ? generate_batch : generate_one)(&voice, o, folder, allocator, err);
+    }
+    voice_close(&voice);
     return status;
 }
 
@@ -343,9 +426,16 @@ static const struct options defaults = {.prompt = default_prompt,
 
 static const struct option_spec options[] = {
     OPTION("prompt", OPTION_ANY_TEXT, AT(prompt), "TEXT", "the text to continue (default: a new line)"),
+    OPTION("chat", OPTION_FLAG, AT(chat), NULL,
+           "the prompt is a question, which the model answers in its own format (its chat template)"),
     OPTION("batch", OPTION_TEXT, AT(batch), "FILE",
            "continue every line of FILE that is not empty, several at a time; prints one JSON object a line, "
            "in the same order"),
+    OPTION(
+        "requests", OPTION_FLAG, AT(requests), NULL,
+        "keep the model loaded and answer requests from standard input: each is options of this command, "
+        "one a line, such as --prompt=In the, up to an empty line. Options that it leaves out are those of "
+        "the command line, \\n in a line is a new line, and a zero byte follows each text"),
     ADAPTER_OPTION,
     BEST_OPTION,
     STEP_OPTION,

@@ -1,52 +1,128 @@
 /* `anneal import`: histories from files, as a new run. */
 
-#include "runs/exchange/import.h"
+#include <string.h>
+
 #include "core/base/text.h"
+#include "runs/exchange/import.h"
+#include "runs/exchange/import_store.h"
 #include "tui/command/command.h"
+#include "tui/command/output.h"
 
 struct options {
-    const char *name;
+    const char *name, *store, *filter;
+    int checkpoints; /* enum checkpoint_import; -1: not given */
 };
 
-static enum status run(const void *options, const struct words *words, struct err *err)
+static enum status import_logs(struct store *store, const struct words *words, const char *name,
+                               struct err *err)
 {
-    struct store *store = NULL;
     struct import_outcome outcome;
-    enum status status = store_open(NULL, false, &store, err);
-    if (!status)
-        status = import_files(store, words->words, (size_t)words->count,
-                              ((const struct options *)options)->name, &outcome, err);
-    store_close(store);
+    enum status status = import_files(store, words->words, (size_t)words->count, name, &outcome, err);
     if (status) return status;
     const char *id = CLEAN_LINE(outcome.id);
+    if (*outcome.remark) output_warn("%s", outcome.remark);
     puts(id);
+    if (*outcome.wanted)
+        fprintf(stderr, "the run is called %s, as there is another run %s\n", outcome.name, outcome.wanted);
     fprintf(stderr, "imported %lld step%s and %lld evaluation%s; see: %s show %s\n", (long long)outcome.steps,
             text_plural(outcome.steps), (long long)outcome.evals, text_plural(outcome.evals), TEXT_PROGRAM,
             id);
     return STATUS_OK;
 }
 
+/* Prints the ids of the imported runs, and on standard error why others were left out. */
+static void print_imported(const struct imported_run *runs, size_t count)
+{
+    size_t imported = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *from = CLEAN_LINE(runs[i].from), *id = CLEAN_LINE(runs[i].id);
+        imported += runs[i].what == RUN_IMPORTED;
+        if (runs[i].what == RUN_IMPORTED)
+            puts(id);
+        else
+            fprintf(stderr, "left out: run %s %s\n", from,
+                    runs[i].what == RUN_IS_HERE ? "is here already"
+                                                : "still trains: import it when it has ended");
+        if (runs[i].what == RUN_IMPORTED && strcmp(from, id) != 0)
+            fprintf(stderr, "run %s is %s here, as the id was in use\n", from, id);
+    }
+    fprintf(stderr, "imported %zu of %zu run%s\n", imported, count, text_plural((int64_t)count));
+}
+
+static enum status import_runs(struct store *store, const struct options *o, struct err *err)
+{
+    struct arena arena = {0};
+    struct imported_run *runs = NULL;
+    size_t count = 0;
+    const struct store_import request = {
+        o->store, o->filter, o->checkpoints < 0 ? CHECKPOINTS_LINK : (enum checkpoint_import)o->checkpoints};
+    enum status status = import_store(store, &request, &arena, &runs, &count, err);
+    if (!status || count) print_imported(runs, count);
+    arena_release(&arena);
+    return status;
+}
+
+static enum status run(const void *options, const struct words *words, struct err *err)
+{
+    const struct options *o = options;
+    struct store *store = NULL;
+    if (!o->store && !words->count) return err_set(err, STATUS_USAGE, "needs a FILE, or --store FOLDER");
+    if (o->store && (words->count || o->name))
+        return err_set(err, STATUS_USAGE,
+                       "--store imports runs as they are called there: no FILE and no --name");
+    if (!o->store && (o->filter || o->checkpoints >= 0))
+        return err_set(err, STATUS_USAGE, "--filter and --checkpoints need --store FOLDER");
+    enum status status = store_open(NULL, false, &store, err);
+    if (!status) status = o->store ? import_runs(store, o, err) : import_logs(store, words, o->name, err);
+    store_close(store);
+    return status;
+}
+
+static const struct options defaults = {.checkpoints = -1};
+
 static const struct option_spec options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME",
            "the name of the new run (default: the name of the run or of the folder that the files come "
-           "from). A run from anneal's CSV keeps its id unless that id is taken"),
+           "from, with -2, -3 and so on if a run has that name). A run from anneal's CSV keeps its id unless "
+           "that id is taken"),
+    OPTION("store", OPTION_TEXT, AT(store), "FOLDER",
+           "imports the runs of another store instead, which is only read: FOLDER is ANNEAL_HOME there, or a "
+           "copy"),
+    OPTION("filter", OPTION_TEXT, AT(filter), "EXPR",
+           "of that store the runs that pass, as for `anneal runs` (default: all that are not archived)"),
+    OPTION(
+        "checkpoints", OPTION_CHOICE, AT(checkpoints), "link|copy|none",
+        "link (the default): the runs' checkpoints stay in FOLDER, and are used from there. copy: they are "
+        "copied. none: only their list is imported"),
     {0},
 };
 
 const struct command command_import = COMMAND(
-    "import", "FILE...", 1, -1, options, "make a run from CSV, TensorBoard's scalars or llm.c's main.log",
-    run, (struct options){0},
+    "import", "FILE...", 0, -1, options, "make a run from CSV, or from a log of TensorBoard, wandb or llm.c",
+    run, defaults,
     .about =
         "Makes one new run, with status finished, from the history in the files, and prints its id. The "
         "commands runs, show, watch, compare and export treat it like any other run. If a file is bad, "
         "nothing is imported.\n\n"
+        "With --store FOLDER, imports the runs of another store, such as a server's, with their "
+        "configuration, history, tags, log and checkpoints, and prints their ids. Runs that are here already "
+        "or still train there are left out.\n\n"
         "  anneal's CSV   what `anneal export` wrote: any of its tables, of one run, several files at once\n"
         "  TensorBoard    scalars as CSV, Wall time,Step,Value; the metric is the file's name: loss.csv,\n"
         "                 run-7-tag-val_loss.csv; known are loss, lr, grad_norm, clip_scale, "
         "tokens_per_sec,\n"
         "                 step_ms, mfu, epoch, tokens, val_loss, val_perplexity, eval_ms, and some names\n"
         "                 of other programs (train/loss, learning_rate, validation_loss, perplexity, ...)\n"
+        "                 Its event files (events.out.tfevents...), or the folder with them: metrics by the\n"
+        "                 same names, all other scalars become measures of the evaluations\n"
+        "  wandb          an offline run (run-ID.wandb), or its folder: the history as above, the\n"
+        "                 configuration as keys wandb.NAME, name, notes and tags; values of the summary "
+        "that\n"
+        "                 the history lacks are measures at the end\n"
         "  llm.c          its main.log: s:STEP trl:LOSS lr:LR norm:NORM, s:STEP tel:LOSS, s:STEP eval:X",
     .notes = "  anneal import results/*.csv\n"
              "  anneal import log124M/main.log --name gpt2-124M\n"
-             "  anneal import scalars/*.csv --name other");
+             "  anneal import scalars/*.csv --name other\n"
+             "  anneal import runs/May05_12-00-00\n"
+             "  anneal import wandb/offline-run-20260505_120000-abcd1234\n"
+             "  anneal import --store server/anneal --filter 'status=finished and age<7d'");

@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/checkpoint/adapter_stack.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/merge.h"
 #include "core/model/adapter.h"
@@ -336,8 +337,7 @@ static const struct command model_export = COMMAND(
     .about =
         "Copies weights, config.json and tokenizer, without the optimizer, into a new folder. Hugging Face's "
         "transformers opens it with from_pretrained, and anneal generate opens it, too. With --gguf it "
-        "writes one "
-        "file with weights, tokenizer and chat template, which llama.cpp and Ollama run.");
+        "writes one file with weights, tokenizer and chat template, which llama.cpp and Ollama run.");
 
 /* ---- import ---- */
 
@@ -458,30 +458,49 @@ static const struct option_spec import_options[] = {
 static const struct command model_import = COMMAND(
     "model import", "FOLDER", 1, 1, import_options, "import a Hugging Face folder", run_import, defaults,
     .about = "Copies a Hugging Face checkout (Llama, Mistral, Qwen2 or Qwen3; one model.safetensors, or "
-             "shards and "
-             "their model.safetensors.index.json) after checking name, shape and type (F32, BF16, F16) of "
-             "every tensor. It becomes an imported model, which train --model.from, generate, evaluate and "
-             "model info accept by its NAME, or with -o a new FOLDER. NAME must not be the name of a run; a "
-             "later run of that name is found before the model.");
+             "shards and their model.safetensors.index.json) after checking name, shape and type (F32, BF16, "
+             "F16) of every tensor. It becomes an imported model, which train --model.from, generate, "
+             "evaluate and model info accept by its NAME, or with -o a new FOLDER. NAME must not be the name "
+             "of a run; a later run of that name is found before the model.");
 
 /* ---- merge ---- */
+
+/* Finds the folders of adapters in a list with commas between. */
+static enum status find_adapters(const char *list, char folders[ADAPTER_STACK_MAX][PATH_MAX], int *count,
+                                 struct err *err)
+{
+    enum status status = STATUS_OK;
+    *count = 0;
+    for (size_t n; !status && *list; list += n + (list[n] == ',')) {
+        char name[PATH_MAX], *folder = folders[*count];
+        struct model_choice choice = {"merging", name, -1, false};
+        n = strcspn(list, ",");
+        if (*count == ADAPTER_STACK_MAX)
+            return err_set(err, STATUS_USAGE, "at most %d adapters are merged at a time", ADAPTER_STACK_MAX);
+        status = file_format_path(name, sizeof name, err, "%.*s", (int)n, list);
+        if (!status) status = model_choice_find(&choice, folder, PATH_MAX, NULL, err);
+        if (!status && !adapter_file_exists(folder))
+            status =
+                err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folder);
+        ++*count;
+    }
+    return status;
+}
 
 static enum status run_merge(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    struct model_choice base = {"merging", words->words[0], -1, false},
-                        adapters = {"merging", words->words[1], -1, false};
-    const char *to = words->words[2];
-    char folders[2][PATH_MAX];
+    struct model_choice choice = {"merging", words->words[0], -1, false};
+    const char *to = words->words[2], *adapters[ADAPTER_STACK_MAX];
+    char base[PATH_MAX], folders[ADAPTER_STACK_MAX][PATH_MAX];
+    int count = 0;
     int64_t bytes;
     struct progress_bar bar;
     struct progress progress = progress_bar_init(&bar, stderr, (enum progress_style)o->progress);
-    enum status status = model_choice_find(&base, folders[0], sizeof folders[0], NULL, err);
-    if (!status) status = model_choice_find(&adapters, folders[1], sizeof folders[1], NULL, err);
-    if (!status && !adapter_file_exists(folders[1]))
-        status =
-            err_set(err, STATUS_USAGE, "%s: holds no adapters (there is no adapter_config.json)", folders[1]);
-    if (!status) status = checkpoint_merge(folders[0], folders[1], to, &progress, &bytes, err);
+    enum status status = model_choice_find(&choice, base, sizeof base, NULL, err);
+    if (!status) status = find_adapters(words->words[1], folders, &count, err);
+    for (int i = 0; i < ADAPTER_STACK_MAX; i++) adapters[i] = folders[i];
+    if (!status) status = checkpoint_merge(base, adapters, count, to, &progress, &bytes, err);
     progress_bar_clear(&bar);
     if (!status) printf("%s: %s\n", CLEAN_LINE(to), TEXT_BYTES(bytes));
     return status;
@@ -493,10 +512,9 @@ static const struct command model_merge =
     COMMAND("model merge", "BASE ADAPTERS FOLDER", 3, 3, merge_options,
             "write adapters into a copy of their base", run_merge, defaults,
             .about = "Adds what the adapters (LoRA) in ADAPTERS compute to the weights of BASE and writes "
-                     "the model into a new "
-                     "FOLDER, in the types of BASE. BASE and ADAPTERS are runs, folders or imported models; "
-                     "peft's folders are "
-                     "read as well. Adapters that were trained on other weights are refused.");
+                     "the model into a new FOLDER, in the types of BASE. BASE and ADAPTERS are runs, folders "
+                     "or imported models; peft's folders are read as well. Several adapters, with commas "
+                     "between, are added up. Adapters that were trained on other weights are refused.");
 
 static const struct command *const subcommands[] = {
     &model_info, &model_list, &model_export, &model_import, &model_merge, &model_add_tokens, NULL};

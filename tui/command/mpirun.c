@@ -1,33 +1,44 @@
 /* See mpirun.h. mpirun ends its ranks itself when it gets SIGINT or SIGTERM, and soon kills them; but it
  * passes SIGUSR1 and SIGUSR2 on. So it is in a process group of its own, where Ctrl-C does not reach it, and
- * gets SIGUSR2 instead, which asks a rank to stop like SIGTERM. */
+ * gets SIGUSR2 instead, which asks a rank to stop like SIGTERM. The kernel sends it, too, when this process
+ * is killed. */
 #include "tui/command/mpirun.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
-#include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
 
-extern char **environ;
+#include "runs/run.h"
+#include "tui/session/process.h"
 
-/* More ranks than cores are allowed, each finds its share of the cores itself, and Open MPI 4 says
- * nothing. */
+#define TERMINAL "ANNEAL_TERMINAL" /* the file of the terminal */
+
+enum { NOT_STARTED = 127 }; /* the exit status of a process that is no mpirun */
+
+/* More ranks than cores are allowed, each finds its share of the cores itself, and Open MPI 4 says nothing.
+ * When one rank has died, the others have twice this many seconds to report it. */
+#define REPORTING "2"
 static void set_environment(void)
 {
     static const char *const settings[][2] = {
         {"OMPI_MCA_rmaps_base_oversubscribe", "1"}, /* Open MPI 4 */
         {"OMPI_MCA_hwloc_base_binding_policy", "none"},
         {"OMPI_MCA_orte_execute_quiet", "1"},
+        {"OMPI_MCA_odls_base_sigkill_timeout", REPORTING},
         {"OMPI_MCA_btl", "^tcp"},                                    /* all ranks are on this host */
         {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}, /* 5 */
         {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+        {"PRTE_MCA_odls_base_sigkill_timeout", REPORTING},
         {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
         {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
     size_t count = sizeof settings / sizeof *settings;
@@ -35,37 +46,79 @@ static void set_environment(void)
     for (size_t i = 0; i < count; i++) setenv(settings[i][0], settings[i][1], 0);
 }
 
-/* In a process group of its own, with nothing to read and no signal blocked. */
-static int spawn(char **words, pid_t *pid)
+/* Tells the ranks which process has started them, and on which terminal. */
+static void describe_self(void)
 {
-    posix_spawnattr_t how;
-    posix_spawn_file_actions_t files;
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_init(&how);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&how, &none);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    int code = posix_spawnp(pid, words[0], &files, &how, words, environ);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&how);
-    return code;
+    char text[PATH_MAX];
+    snprintf(text, sizeof text, "%ld", (long)getpid());
+    setenv(RUN_STARTER, text, 1);
+    if (isatty(STDERR_FILENO) && ttyname_r(STDERR_FILENO, text, sizeof text) == 0)
+        setenv(TERMINAL, text, 1);
+    else
+        unsetenv(TERMINAL);
 }
 
-/* Passes signals on until mpirun ends; returns its status of waitpid. *asked: the first signal that asked to
- * stop, or 0. */
+/* mpirun passes nothing on to ranks that it has not started yet. */
+static bool starter_is_gone(void)
+{
+    return kill((pid_t)run_process(), 0) != 0 && errno == ESRCH;
+}
+
+static void join_terminal(void)
+{
+    const char *name = getenv(TERMINAL);
+    int fd = name ? open(name, O_WRONLY | O_NOCTTY | O_CLOEXEC) : -1;
+    if (fd < 0) return;
+    if (isatty(fd)) dup2(fd, STDERR_FILENO);
+    close(fd);
+    signal(SIGTTOU, SIG_IGN); /* not in the foreground: the terminal may be set to stop its writers */
+}
+
+void mpirun_join(void)
+{
+    join_terminal();
+    interrupt_catch_launcher();
+    interrupt_catch_preemption();
+    if (starter_is_gone()) raise(SIGUSR2);
+}
+
+/* In a process group of its own, with nothing to read and no signal blocked. If this process is killed,
+ * mpirun gets SIGUSR2, so that the ranks save and end. -1: see errno. */
+static pid_t spawn(char **words)
+{
+    pid_t self = getpid(), pid = fork();
+    sigset_t none;
+    if (pid) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGUSR2);
+    if (getppid() != self) _exit(EXIT_FAILURE);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing > 0) dup2(nothing, STDIN_FILENO), close(nothing);
+    setpgid(0, 0);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvp(words[0], words);
+    _exit(NOT_STARTED);
+}
+
+/* Passes signals on until mpirun ends; returns its status of waitpid. mpirun drops a signal that comes before
+ * its ranks have started, so the signal is repeated. The first request to stop asks the ranks, the second one
+ * mpirun, which kills them; the third one kills mpirun, and ranks without it end by themselves. *asked: the
+ * first request, or 0. */
 static int wait_for(pid_t pid, const sigset_t *signals, int *asked)
 {
-    int status;
+    static const int requests[] = {SIGUSR2, SIGTERM, SIGKILL};
+    static const struct timespec second = {1, 0};
+    int status, times = 0, passed = 0;
     for (*asked = 0;;) {
-        int number = sigwaitinfo(signals, NULL);
-        if (number == SIGUSR1) kill(pid, SIGUSR1);
+        int number = passed ? sigtimedwait(signals, NULL, &second) : sigwaitinfo(signals, NULL);
+        if (number == SIGUSR1 && !*asked) passed = SIGUSR1;
         if (number == SIGINT || number == SIGTERM) {
-            kill(pid, *asked ? SIGTERM : SIGUSR2);
+            passed = requests[times];
+            if (times < 2) times++;
             if (!*asked) *asked = number;
         }
         if (waitpid(pid, &status, WNOHANG) == pid) return status;
+        if (passed) kill(pid, passed);
     }
 }
 
@@ -91,11 +144,7 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return err_set(err, STATUS_FAILED, "--ranks: this program's file is not known");
     self[n] = '\0';
-    for (; argv[words]; words++) /* the workbench waits for the process that it has started, not for rank 0 */
-        if (strcmp(argv[words], "--watch") == 0)
-            return err_set(err, STATUS_USAGE,
-                           "--watch: cannot start several ranks (train without it, and in another terminal: "
-                           "anneal watch)");
+    while (argv[words]) words++;
     char **all = calloc(words + 6, sizeof *all);
     if (!all) return err_no_memory(err, "%zu arguments", words);
     snprintf(count, sizeof count, "%" PRId64, ranks);
@@ -103,17 +152,25 @@ enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct
     memcpy(all, first, sizeof first);
     memcpy(all + 5, argv, words * sizeof *argv);
     set_environment();
+    describe_self();
+    signal(SIGHUP, SIG_IGN); /* a closed terminal stops no run */
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGUSR1);
     sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    int code = spawn(all, &pid);
+    pid = spawn(all);
     free(all);
-    if (code)
-        return err_set(err, STATUS_NOT_FOUND, "--ranks: cannot start mpirun: %s (apt install openmpi-bin)",
-                       strerror(code));
+    if (pid < 0) return err_set(err, STATUS_FAILED, "--ranks: cannot start a process: %s", strerror(errno));
     int status = wait_for(pid, &signals, &asked);
-    return ended(WIFEXITED(status) ? WEXITSTATUS(status) : 1, asked, err);
+    bool before_ranks =
+        WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR2; /* stopped before there were any */
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : !before_ranks;
+    if (code == NOT_STARTED)
+        return err_set(err, STATUS_NOT_FOUND,
+                       "several ranks need mpirun, which cannot be started (apt install openmpi-bin; --ranks "
+                       "1 trains in one "
+                       "process)");
+    return ended(code, asked, err);
 }

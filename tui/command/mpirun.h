@@ -11,4 +11,9 @@
  * one process would; a second Ctrl-C ends all at once. */
 enum status mpirun_start(const char *command, int64_t ranks, char **argv, struct err *err);
 
+/* In one of these ranks, before it waits for the others: catches what mpirun passes on, and takes a starter
+ * that has been killed meanwhile as a request to stop. Standard error becomes that of the starter, if that is
+ * a terminal. So its width is known, a bar is drawn as for one process, and mpirun holds nothing up. */
+void mpirun_join(void);
+
 #endif

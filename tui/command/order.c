@@ -104,7 +104,9 @@ static enum status run_order(const void *options, const struct words *words, str
     if (!status) status = order_issue(store, run.id, (enum order_verb)verb, argument, "cli", &id, err);
     if (!status && wait) status = wait_for_answer(store, run.id, id, err);
     if (!status && wait && verb == ORDER_STOP) wait_until_free(store, &run);
-    if (!status && !wait) output_say("order %s given to %s", verb_words[verb], run.id);
+    if (!status && !wait)
+        output_say("order %s given to %s: its trainer carries it out at the end of its step",
+                   verb_words[verb], run.id);
     store_close(store);
     return status;
 }

@@ -122,7 +122,7 @@ void table_print(struct table *table, int indent, int width, enum table_excess e
         print_line(table, NULL, indent, first, end);
         for (size_t i = 0; i + count <= table->cell_count; i += count)
             print_line(table, table->cells + i, indent, first, end);
-        if (excess == TABLE_CUT) break;
+        if (excess == TABLE_CUT || end == count) break;
     }
     arena_release(&table->arena);
     *table = (struct table){0};

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/model/data_format.h"
 #include "core/model/trainable.h"
@@ -184,7 +185,7 @@ static void print_steps(struct output *out, const struct plan_report *r)
         output_line(out, ">tokens/s", "%s", TEXT_COUNT(rate));
         output_line(out, ">efficiency", "%.0f %%", 100 * efficiency);
         output_line(out, ">MFU", "%.0f %%", 100 * mfu);
-        output_line(out, ">days", "%.3g", days);
+        output_line(out, ">training", "%s", CLOCK_DURATION(days * 86400));
         output_line(out, ">GPU hours", "%.3g", days * 24 * s->gpus);
     }
     output_list_end(out);
@@ -261,8 +262,7 @@ static const struct option_spec options[] = {
            "default) or bytes as in 50GB/s"),
     OPTION("gpu", OPTION_TEXT, AT(gpu), "NAME",
            "the GPU, by its data sheet: h100 (the default), h200, a100, l40s, rtx4090 and others, which the "
-           "error "
-           "for a wrong name lists"),
+           "error for a wrong name lists"),
     OPTION("tokens", OPTION_TEXT, AT(tokens), "COUNT",
            "the tokens to train on, such as 500M or 10B (default: those of train.total_steps)"),
     OPTION("products", OPTION_NUMBER, AT(products), "TFLOPS",

@@ -32,16 +32,17 @@ static char *format_amounts(const struct progress_view *view, const char *betwee
 /* "12.3 MiB/s", "0.85 step/s"; "" while it is not known. */
 static char *format_rate(const struct progress_view *view, char *buf, size_t size)
 {
+    double rate = view->speed > 0 ? view->speed : view->rate;
     int unit = (int)strlen(view->unit);
     if (unit && view->unit[unit - 1] == 's') unit--; /* steps, but step/s */
     buf[0] = '\0';
-    if (!(view->rate > 0 && view->rate < 1e18)) return buf;
+    if (!(rate > 0 && rate < 1e18)) return buf;
     if (strcmp(view->unit, "bytes") == 0)
-        snprintf(buf, size, "%s/s", TEXT_BYTES(view->rate));
-    else if (view->rate < 100)
-        snprintf(buf, size, "%.*f %.*s/s", view->rate < 10 ? 2 : 1, view->rate, unit, view->unit);
+        snprintf(buf, size, "%s/s", TEXT_BYTES(rate));
+    else if (rate < 100)
+        snprintf(buf, size, "%.*f %.*s/s", rate < 10 ? 2 : 1, rate, unit, view->unit);
     else
-        snprintf(buf, size, "%s %.*s/s", TEXT_COUNT(view->rate), unit, view->unit);
+        snprintf(buf, size, "%s %.*s/s", TEXT_COUNT(rate), unit, view->unit);
     return buf;
 }
 
@@ -149,7 +150,7 @@ void progress_bar_update(struct progress_bar *bar, const char *what, const char 
         bar->started = bar->logged = now;
         if (!is_bar) bar->drawn = now; /* short work prints no line */
     }
-    struct progress_view view = {what, unit, done, total, 0, suffix};
+    struct progress_view view = {what, unit, done, total, 0, suffix, bar->speed};
     double elapsed = now - bar->started;
     if (elapsed > 0 && done > bar->first) view.rate = (double)(done - bar->first) / elapsed;
     if (bar->log && now - bar->logged >= LOG_SECONDS) {

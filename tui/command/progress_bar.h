@@ -32,6 +32,7 @@ struct progress_view {
     uint64_t done, total;
     double rate;        /* units a second, 0: not known yet */
     const char *suffix; /* free text at the end; NULL: none */
+    double speed;       /* units a second to show; 0: the rate, from which the ETA always comes */
 };
 
 struct progress_bar {
@@ -45,6 +46,7 @@ struct progress_bar {
     double interval; /* seconds between two plain lines */
     double started, drawn, logged; /* seconds, of the phase and the last line */
     uint64_t first;                /* units done when the phase began */
+    double speed;                  /* as in struct progress_view; the caller sets it */
 };
 
 /* `out` is normally stderr. Returns the receiver of the modules' progress, which prints their notes above the

@@ -16,6 +16,13 @@ static const char *const config_keys[] = {
 #include "core/model/config.def"
 };
 
+/* A row is a line of the terminal. */
+static void print_lines(struct table *table)
+{
+    int width = output_columns(stdout);
+    table_print(table, 0, isatty(STDOUT_FILENO) ? (width ? width : 80) : 0, TABLE_CUT);
+}
+
 static void print_table(const struct listing *listing)
 {
     struct table table = {0};
@@ -37,8 +44,7 @@ static void print_table(const struct listing *listing)
         table_cell(&table, "STARTED", "%.16s", OUTPUT_TIME(run->created_at));
         table_cell(&table, "TAGS", "%s", *run->tags ? run->tags : "-");
     }
-    int width = output_columns(stdout);
-    table_print(&table, 0, isatty(STDOUT_FILENO) ? (width ? width : 80) : 0, TABLE_CUT);
+    print_lines(&table);
 }
 
 /* The id and the columns that were asked for. */
@@ -59,8 +65,7 @@ static void print_columns(const struct listing *listing)
             table_cell(&table, title, "%s", *text ? text : "-");
         }
     }
-    int width = output_columns(stdout);
-    table_print(&table, 0, isatty(STDOUT_FILENO) ? (width ? width : 80) : 0, TABLE_CUT);
+    print_lines(&table);
 }
 
 static enum status print_json(const struct listing *listing, struct err *err)
@@ -100,9 +105,14 @@ static enum status read_listing(struct listing *listing, struct store *store, co
     const struct filter_problem *problem = &listing->filter.problem;
     enum status status = store ? listing_read(listing, store, err) : STATUS_OK;
     if (!status) status = listing_set(listing, store, &filter, true, err);
-    if (!status && problem->why[0])
-        return err_set(err, STATUS_USAGE, "--filter: %s: \"%.*s\"", problem->why,
-                       (int)(problem->to - problem->from), o->filter + problem->from);
+    if (!status && problem->why[0]) {
+        char part[RUN_NOTE_MAX];
+        snprintf(part, sizeof part, "\"%.*s\"", (int)(problem->to - problem->from),
+                 o->filter + problem->from);
+        bool named = strstr(problem->why, part) != NULL;
+        return err_set(err, STATUS_USAGE, "--filter: %s%s%s", problem->why, named ? "" : ": ",
+                       named ? "" : part);
+    }
     if (status) return status;
     status = listing_set(listing, store, &sort, true, err);
     if (status) return err_prefix(err, "--sort");
@@ -170,8 +180,7 @@ const struct command command_runs = COMMAND(
         "expression (PCRE2), !~ excludes it. Words and expressions match capital and small letters alike. A "
         "comma means and. Numbers may have a unit: 12k 3M 2B, 90s 5m 2h 3d, 50%. A time is compared with a "
         "date or with a duration: created_at>2h means within the last two hours. Values with blanks or "
-        "commas "
-        "stand in quotation marks.\n"
+        "commas stand in quotation marks.\n"
         "\n"
         "  anneal runs --filter status=running\n"
         "  anneal runs --filter 'name~kjv best<3.2' --sort best,-tokens_per_sec\n"

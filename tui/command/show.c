@@ -26,6 +26,7 @@ enum { ROWS_SHOWN = 10 /* of a list, on the page */ };
 /* One run with everything that is shown of it; lists are newest first. */
 struct show {
     struct arena arena;
+    bool all; /* lists whole */
     struct run_info run;
     char folder[PATH_MAX];
     char *config;             /* INI text, owned */
@@ -69,19 +70,20 @@ static struct place place_of(const struct show *s, const struct checkpoint_recor
 }
 
 /* Opens a list; returns how many of its `count` rows are shown. */
-static size_t open_list(struct output *o, const char *name, const char *title, size_t count)
+static size_t open_list(struct output *o, const struct show *s, const char *name, const char *title,
+                        size_t count)
 {
     char heading[64];
-    size_t shown = o->json || count < ROWS_SHOWN ? count : ROWS_SHOWN;
+    size_t shown = o->json || s->all || count < ROWS_SHOWN ? count : ROWS_SHOWN;
     snprintf(heading, sizeof heading, shown < count ? "%s (the last %zu of %zu)" : "%s", title, shown, count);
     output_list(o, name, heading);
     return shown;
 }
 
-static void show_records(struct output *o, const char *name, const char *title, enum store_table table,
-                         const void *rows, size_t count)
+static void show_records(struct output *o, const struct show *s, const char *name, const char *title,
+                         enum store_table table, const void *rows, size_t count)
 {
-    size_t shown = open_list(o, name, title, count);
+    size_t shown = open_list(o, s, name, title, count);
     while (shown-- > 0) {
         output_item(o);
         output_record(o, table, (const char *)rows + shown * store_tables[table].record);
@@ -117,7 +119,7 @@ static void show_measures(struct output *o, const struct show *s)
     if (!o->json && s->history.measure_count)
         print_measures(o, &s->history);
     else
-        show_records(o, "measures", "", TABLE_MEASURES, s->history.measures, s->history.measure_count);
+        show_records(o, s, "measures", "", TABLE_MEASURES, s->history.measures, s->history.measure_count);
 }
 
 static void show_stopping(struct output *o, const struct show *s)
@@ -127,7 +129,7 @@ static void show_stopping(struct output *o, const struct show *s)
     if (!o->json && s->run.status == RUN_EARLY_STOPPED)
         output_line(o, "continue", "%s resume %s --eval.early_stopping_patience=%" PRId64, TEXT_PROGRAM,
                     s->run.id, 2 * (int64_t)s->history.stopping[0].record.patience);
-    size_t shown = open_list(o, "early_stopping", "Early stopping", s->history.stopping_count);
+    size_t shown = open_list(o, s, "early_stopping", "Early stopping", s->history.stopping_count);
     while (shown-- > 0) {
         output_item(o);
         output_whole(o, "segment", s->history.stopping[shown].segment);
@@ -138,7 +140,7 @@ static void show_stopping(struct output *o, const struct show *s)
 
 static void show_checkpoints(struct output *o, const struct show *s)
 {
-    size_t shown = open_list(o, "checkpoints", "Checkpoints", s->history.checkpoint_count);
+    size_t shown = open_list(o, s, "checkpoints", "Checkpoints", s->history.checkpoint_count);
     while (shown-- > 0) {
         const struct checkpoint_record *c = &s->history.checkpoints[shown];
         struct place place = place_of(s, c);
@@ -178,7 +180,7 @@ static void show_traces(struct output *o, const struct show *s)
     struct dirent **traces = NULL;
     snprintf(path, sizeof path, "%s/traces", s->folder);
     int found = scandir(path, &traces, is_trace, versionsort), count = found < 0 ? 0 : found;
-    int first = count - (int)open_list(o, "traces", "Traces", (size_t)count);
+    int first = count - (int)open_list(o, s, "traces", "Traces", (size_t)count);
     for (int i = 0; i < count; i++) {
         snprintf(file, sizeof file, "traces/%s", traces[i]->d_name);
         if (i >= first) output_item(o);
@@ -193,7 +195,7 @@ static void show_traces(struct output *o, const struct show *s)
 static void show_samples(struct output *o, struct show *s)
 {
     if (o->json)
-        show_records(o, "samples", "", TABLE_SAMPLES, s->history.samples, s->history.sample_count);
+        show_records(o, s, "samples", "", TABLE_SAMPLES, s->history.samples, s->history.sample_count);
     else if (s->history.sample_count)
         printf("\nSample after %" PRId64 " step%s, from \"%s\"\n%s\n", s->history.samples[0].step,
                text_plural(s->history.samples[0].step),
@@ -205,7 +207,7 @@ static void show_samples(struct output *o, struct show *s)
 static void show_ranks(struct output *o, const struct show *s)
 {
     const struct run_history *h = &s->history;
-    size_t shown = o->json || h->rank_count < ROWS_SHOWN ? h->rank_count : ROWS_SHOWN;
+    size_t shown = o->json || s->all || h->rank_count < ROWS_SHOWN ? h->rank_count : ROWS_SHOWN;
     char title[64];
     snprintf(title, sizeof title,
              shown < h->rank_count ? "Ranks, the slowest %zu of %zu" : "Ranks, slowest first", shown,
@@ -341,7 +343,7 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     show_trainer(&o, s);
     output_text(&o, "folder", s->folder);
     if (json) show_configuration(&o, s);
-    show_records(&o, "evals", "Evaluations", TABLE_EVALS, s->history.evals, s->history.eval_count);
+    show_records(&o, s, "evals", "Evaluations", TABLE_EVALS, s->history.evals, s->history.eval_count);
     show_measures(&o, s);
     show_scores(&o, s);
     show_stopping(&o, s);
@@ -349,8 +351,8 @@ static enum status print_show(struct show *s, bool json, struct err *err)
     show_traces(&o, s);
     show_ranks(&o, s);
     show_samples(&o, s);
-    show_records(&o, "orders", "Orders", TABLE_ORDERS, s->history.orders, s->history.order_count);
-    show_records(&o, "events", "Events", TABLE_EVENTS, s->history.events, s->history.event_count);
+    show_records(&o, s, "orders", "Orders", TABLE_ORDERS, s->history.orders, s->history.order_count);
+    show_records(&o, s, "events", "Events", TABLE_EVENTS, s->history.events, s->history.event_count);
     show_device(&o, s);
     if (!json) show_configuration(&o, s);
     return output_end(&o, err);
@@ -375,7 +377,7 @@ static struct profile_row phase_of(const struct profile *profile, size_t at, siz
 static void show_profile_row(struct output *o, const struct profile *profile, const struct profile_row *row,
                              const char *name, bool layers)
 {
-    double moved = profile_gigabytes_per_second(row), computed = profile_gigaflops_per_second(row),
+    double moved = profile_rate(row->bytes, row->time_us), computed = profile_rate(row->flops, row->time_us),
            share = profile->step_us > 0 ? row->time_us / profile->step_us : NAN;
     char layer[16] = "", calls[24] = ""; /* a phase has none */
     output_item(o);
@@ -428,7 +430,7 @@ static enum status print_profile(const char *id, const struct profile *profile, 
 }
 
 struct options {
-    bool profile, layers, json;
+    bool profile, layers, all, json;
 };
 
 static enum status show_profile(struct store *store, const char *word, const struct options *o,
@@ -447,11 +449,11 @@ static enum status show_profile(struct store *store, const char *word, const str
     return status;
 }
 
-static enum status show_run(struct store *store, const char *word, bool json, struct err *err)
+static enum status show_run(struct store *store, const char *word, const struct options *o, struct err *err)
 {
-    struct show show = {0};
+    struct show show = {.all = o->all};
     enum status status = read_show(store, word, &show, err);
-    if (!status) status = print_show(&show, json, err);
+    if (!status) status = print_show(&show, o->json, err);
     free(show.config);
     arena_release(&show.arena);
     return status;
@@ -465,7 +467,7 @@ static enum status run(const void *options, const struct words *words, struct er
     enum status status = store_open(NULL, true, &store, err);
     if (!status)
         status = o->profile ? show_profile(store, words->words[0], o, err)
-                            : show_run(store, words->words[0], o->json, err);
+                            : show_run(store, words->words[0], o, err);
     store_close(store);
     return status;
 }
@@ -474,6 +476,8 @@ static const struct option_spec options[] = {
     OPTION("profile", OPTION_FLAG, AT(profile), NULL,
            "shows instead where the time of a step goes: calls, time, share and rates of each phase and "
            "operation, averaged over the profiled steps (one in profile.every)"),
+    OPTION("all", OPTION_FLAG, AT(all), NULL,
+           "all rows of each list, such as every verdict of early stopping (default: the last ten)"),
     OPTION("layers", OPTION_FLAG, AT(layers), NULL, "with --profile: each layer by itself"),
     JSON_OPTION,
     {0},

@@ -46,13 +46,12 @@ static enum status move_to_stdout(const char *path, struct err *err)
 static enum status train(const void *options, const struct words *words, struct err *err)
 {
     const struct options *o = options;
-    char home[PATH_MAX], cache[PATH_MAX + 8], path[PATH_MAX + 64];
+    char cache[PATH_MAX], path[PATH_MAX + 64];
     struct progress_bar bar;
     struct tokenizer *tokenizer = NULL;
     bool to_stdout = strcmp(o->output, "-") == 0;
-    enum status status = file_anneal_home(home, sizeof home, err);
+    enum status status = file_in_home("data", cache, sizeof cache, err);
     if (status) return status;
-    snprintf(cache, sizeof cache, "%s/data", home);
     snprintf(path, sizeof path, "%s/standard-output-%ld.json", cache, (long)getpid());
     const char *output = to_stdout ? path : o->output;
     if (to_stdout) unlink(path); /* of an earlier process of this number that was killed */

@@ -1,298 +1,49 @@
-/* anneal train, resume, fork: a new run, another segment of a run, a new run from a checkpoint of another;
- * and how its training is shown: a progress bar on a terminal, plain lines elsewhere, JSON lines for
- * programs, or nothing. Plain and bar go to standard error; JSON, being the result asked for, to standard
- * output. The plain lines also go to the run's log, whatever is shown.
- *
- * JSON is one object a line, the kind in "type": first `run` (which run, and from which step on), then
- * `step`, `eval`, `sample`, `checkpoint`, `event`, `order` and `status` (paused, running) as they happen, at
- * last `end` with the run's final status. Members are named like the CSV's columns. */
+/* anneal train, resume, fork: a new run or several of different seeds, another segment of a run, a new run
+ * from a checkpoint of another. train_report.h shows how it goes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/model/data_format.h"
 #include "core/model/hugging_face.h"
 #include "datasets/inputs.h"
-#include "runs/columns.h"
-#include "runs/profile.h"
 #include "tui/command/background.h"
 #include "tui/command/command.h"
 #include "tui/command/dry_run.h"
 #include "tui/command/mpirun.h"
 #include "tui/command/output.h"
-#include "tui/command/progress_bar.h"
+#include "tui/command/train_report.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
 
-/* ---- the report ---- */
-
-enum { LINE_BYTES = 1024 };
-
-#define START_SECONDS 0.2 /* between two lines while a trainer in the background prepares */
-
-enum report_mode { REPORT_AUTO, REPORT_BAR, REPORT_PLAIN, REPORT_JSON, REPORT_START, REPORT_NONE };
-
-struct report {
-    enum report_mode mode;
-    struct progress_bar bar;
-    struct progress progress;               /* the bar's */
-    struct json_out json;                   /* the line that is being written */
-    const struct training_session *session; /* set once it begins */
-    bool evaluated;                         /* val_loss is set */
-    double val_loss;                        /* of the last evaluation */
-    double tokens_per_sec;                  /* smoothed */
-    int write_error; /* errno of the first JSON line that could not be written; 0: none */
-};
-
-/* Begins a JSON line; false: JSON is not wanted. */
-static bool begin_json(struct report *report, const char *type)
-{
-    if (report->mode != REPORT_JSON) return false;
-    json_out_begin(&report->json, stdout);
-    json_out_open(&report->json, NULL, '{', JSON_OUT_COMPACT);
-    json_out_text(&report->json, "type", type);
-    return true;
-}
-
-/* A closed pipe or a full disk stops no training; conclude reports it. */
-static void end_json(struct report *report)
-{
-    json_out_close(&report->json);
-    int code = json_out_finish(&report->json);
-    if (!report->write_error) report->write_error = code;
-    clearerr(stdout);
-}
-
-static void report_record(struct report *report, const char *type, enum store_table table, const void *record)
-{
-    if (!begin_json(report, type)) return;
-    table_json(&report->json, table, record);
-    end_json(report);
-}
-
-static void prepared(void *context)
-{
-    struct report *report = context;
-    progress_bar_finish(&report->bar);
-    if (report->mode == REPORT_START) progress_bar_say(&report->bar, "planning memory and making the model");
-}
-
-static void begin(void *context, const struct training_session *s)
-{
-    struct report *report = context;
-    const struct plan *plan = trainer_plan(s->trainer);
-    int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps,
-            parameters = plan->input.model->parameters,
-            tokens = (int64_t)trainer_state(s->trainer)->corpus.tokens, planned = (int64_t)plan->total_bytes,
-            held = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
-    const char *device = s->choice.info.name, *validation = training_session_validation(s);
-    char vocabulary[CONFIG_NOTE_SIZE], trained[48] = "";
-    int64_t frozen = plan->input.model->frozen_parameters;
-    if (frozen) snprintf(trained, sizeof trained, " (%s trained)", TEXT_COUNT(parameters - frozen));
-    config_vocabulary_note(&s->config, vocabulary, sizeof vocabulary);
-    report->session = s;
-    if (report->mode == REPORT_START) report->bar.style = PROGRESS_NONE;
-    if (begin_json(report, "run")) {
-        JSON_MEMBERS(&report->json, "run", s->id, "pid", getpid(), "device", device, "parameters", parameters,
-                     "trained_parameters", parameters - frozen);
-        JSON_MEMBERS(&report->json, "corpus_tokens", tokens, "planned_bytes", planned, "step", step,
-                     "total_steps", total);
-        JSON_MEMBERS(&report->json, "validation_sequences", held, "validation", validation);
-        end_json(report);
-    }
-    progress_bar_say(&report->bar, "watch it with: %s watch %s    Ctrl-C saves a checkpoint and stops",
-                     TEXT_PROGRAM, s->id); /* the log needs no such hint */
-    report->bar.log = &s->log;
-    progress_bar_say(&report->bar, "run %s: %s parameters%s, %s tokens, %s planned, on %s", s->id,
-                     TEXT_COUNT(parameters), trained, TEXT_COUNT(tokens), TEXT_BYTES(planned), device);
-    if (*vocabulary) progress_bar_say(&report->bar, "vocabulary: %s", vocabulary);
-    if (held)
-        progress_bar_say(&report->bar, "validation text: %" PRId64 " sequence%s %s", held, text_plural(held),
-                         training_validation_words(validation));
-    else
-        progress_bar_say(&report->bar, "validation text: %s", training_validation_words(validation));
-    if (step > 0) progress_bar_say(&report->bar, "continues after step %" PRId64 " of %" PRId64, step, total);
-}
-
-/* After the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
-static void step(void *context, const struct step_record *record)
-{
-    struct report *report = context;
-    char val[40] = "", text[160];
-    double before = report->tokens_per_sec, now = record->tokens_per_sec;
-    report->tokens_per_sec = before > 0 ? 0.9 * before + 0.1 * now : now;
-    report_record(report, "step", TABLE_STEPS, record);
-    if (report->evaluated) snprintf(val, sizeof val, "  val %s", TEXT_LOSS(report->val_loss));
-    snprintf(text, sizeof text, "loss %s%s  lr %.1e  %s tok/s", TEXT_LOSS(record->loss), val, record->lr,
-             TEXT_COUNT(report->tokens_per_sec));
-    progress_bar_update(&report->bar, "training", "steps", (uint64_t)record->step + 1,
-                        (uint64_t)report->session->config.train.total_steps, text);
-}
-
-static void eval(void *context, const struct eval_record *record, const struct measures *measures,
-                 const struct stopping_record *stopping)
-{
-    struct report *report = context;
-    char best[96], patience[64] = "", more[400] = "";
-    const char *metric = stopping->metric, *space = *metric ? " " : "";
-    int n = 0;
-    report->evaluated = true;
-    report->val_loss = record->val_loss;
-    if (begin_json(report, "eval")) {
-        table_json(&report->json, TABLE_EVALS, record);
-        for (int c = COLUMN_STOPPING_best_val_loss; c <= COLUMN_STOPPING_verdict; c++)
-            column_json(&report->json, &store_columns[c], stopping);
-        if (measures->count) json_out_open(&report->json, "measures", '{', JSON_OUT_FLAT);
-        for (int i = 0; i < measures->count; i++)
-            json_out_real(&report->json, measures->of[i].name, measures->of[i].value);
-        if (measures->count) json_out_close(&report->json);
-        end_json(report);
-    }
-    for (int i = 0; i < measures->count && n < (int)sizeof more; i++)
-        n += snprintf(more + n, sizeof more - (size_t)n, ", %s %.4g", measures->of[i].name,
-                      measures->of[i].value);
-    if (stopping->patience > 0 && stopping->patience_used > 0)
-        snprintf(patience, sizeof patience,
-                 ", %" PRId64 " of %" PRId64 " evaluations without enough improvement",
-                 stopping->patience_used, stopping->patience);
-    if (stopping->improved)
-        snprintf(best, sizeof best, "best %s%sso far", metric, space);
-    else if (stopping->best_step < 0) /* no evaluation has given a finite number */
-        snprintf(best, sizeof best, "no best %s%syet", metric, space);
-    else
-        snprintf(best, sizeof best, "best %s%s%s at %" PRId64, metric, space,
-                 TEXT_LOSS(stopping->best_val_loss), stopping->best_step);
-    progress_bar_say(&report->bar, "evaluation at step %" PRId64 ": val loss %s (%s%s)%s", record->step,
-                     TEXT_LOSS(record->val_loss), best, patience, more);
-}
-
-static void sample(void *context, const struct sample_record *record)
-{
-    struct report *report = context;
-    char both[LINE_BYTES]; /* printed as one line, cleaned for terminals */
-    bool answers = format_traits(report->session->config.data.format)->answers;
-    report_record(report, "sample", TABLE_SAMPLES, record);
-    snprintf(both, sizeof both, "%s%s%s", record->prompt, answers ? " " : "", record->text);
-    progress_bar_say(&report->bar, "sample at step %" PRId64 ": %s", record->step, CLEAN_LINE(both));
-}
-
-static void checkpoint(void *context, const struct checkpoint_record *record)
-{
-    struct report *report = context;
-    report_record(report, "checkpoint", TABLE_CHECKPOINTS, record);
-    progress_bar_say(&report->bar, "checkpoint %s (%s, %s)", record->path, record->kind,
-                     TEXT_BYTES(record->bytes));
-}
-
-static void event(void *context, const struct event_record *record)
-{
-    struct report *report = context;
-    report_record(report, "event", TABLE_EVENTS, record);
-    progress_bar_say(&report->bar, "%s: %s", record->level, record->text);
-}
-
-static void order(void *context, const char *verb, int64_t step, const char *result)
-{
-    struct report *report = context;
-    if (begin_json(report, "order")) {
-        JSON_MEMBERS(&report->json, "step", step, "verb", verb, "result", result);
-        end_json(report);
-    }
-    progress_bar_say(&report->bar, "order %s after step %" PRId64 ": %s", verb, step, result);
-}
-
-static void paused(void *context, int64_t step, bool now)
-{
-    struct report *report = context;
-    if (begin_json(report, "status")) {
-        JSON_MEMBERS(&report->json, "step", step, "status", now ? "paused" : "running");
-        end_json(report);
-    }
-    if (now)
-        progress_bar_say(&report->bar, "paused after step %" PRId64 "; continue with: %s order %s continue",
-                         step, TEXT_PROGRAM, report->session->id);
-    else
-        progress_bar_say(&report->bar, "continues after step %" PRId64, step);
-}
-
-static int slowest_first(const void *a, const void *b)
-{
-    const struct profile_row *left = a, *right = b;
-    return (left->time_us < right->time_us) - (left->time_us > right->time_us);
-}
-
-/* Where the time of a step went, if any was profiled: "slowest operations: gemm gate_up (backward) 24%, ..."
- */
-static void say_slowest(struct report *report)
-{
-    struct profile profile = {0};
-    char text[400];
-    int n = 0;
-    if (!profile_read(report->session->store, report->session->id, false, &profile, NULL) &&
-        profile.count > 0 && profile.step_us > 0) {
-        qsort(profile.rows, profile.count, sizeof *profile.rows, slowest_first);
-        for (size_t i = 0; i < profile.count && i < 3; i++)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s%.60s (%.20s) %.0f%%", i ? ", " : "",
-                          profile.rows[i].op, profile.rows[i].phase,
-                          100 * profile.rows[i].time_us / profile.step_us);
-        progress_bar_say(&report->bar,
-                         "slowest operations: %s of a step of %.3g ms; see all: %s show %s --profile", text,
-                         profile.step_us / 1e3, TEXT_PROGRAM, report->session->id);
-    }
-    profile_release(&profile);
-}
-
-static void end(void *context, const char *status, int64_t step, const char *message)
-{
-    struct report *report = context;
-    const char *id = report->session->id;
-    char text[LINE_BYTES];
-    progress_bar_finish(&report->bar);
-    if (begin_json(report, "end")) {
-        JSON_MEMBERS(&report->json, "run", id, "status", status, "step", step, "message", message);
-        end_json(report);
-    }
-    if (strcmp(status, "failed") != 0) say_slowest(report);
-    if (strcmp(status, "stopped") == 0) {
-        progress_bar_say(&report->bar, "stopped after step %" PRId64 "; continue with: %s %s %s", step,
-                         TEXT_PROGRAM, report->session->continue_with, id);
-    } else if (strcmp(status, "failed") != 0) {
-        progress_bar_say(&report->bar, "%s after step %" PRId64 "; see: %s show %s, %s export %s",
-                         strcmp(status, "early_stopped") == 0 ? "stopped early" : status, step, TEXT_PROGRAM,
-                         id, TEXT_PROGRAM, id);
-    } else { /* the command's error message shows it */
-        snprintf(text, sizeof text, "failed after step %" PRId64 ": %s", step, message);
-        run_log_line(report->bar.log, text);
-    }
-}
-
 /* ---- the options ---- */
 
 struct options {
-    const char *name;
-    const char *device;
+    const char *name, *device, *tags;
     int progress;
     int64_t step;        /* of a fork; -1: the newest */
+    int64_t until;       /* steps; 0: none */
     int64_t count;       /* of ranks; 0: as many as a launcher has started */
     struct ranks *ranks; /* set once they are there */
+    int64_t seeds;       /* 0: one run; else a series */
+    int64_t number;      /* of a run in a series, from 1; 0: it is in none */
     bool wait, watch, dry_run, json, check_allocations, help_config, resume_or_start;
 };
 
 static const struct options defaults = {.device = "auto", .step = -1};
 
 /* clang-format off */
+#define TAG_OPTION OPTION("tag", OPTION_TEXT, AT(tags), "TAG", "tags of the new run, with commas between")
 #define SHARED_OPTIONS \
     OPTION("device", OPTION_DEVICE, AT(device), DEVICE_WORDS, \
      "where to train (default auto: the first GPU that works, else the CPU)"), \
     OPTION("ranks", OPTION_WHOLE, AT(count), "N", \
-     "trains in N processes of this host, each on its part of every batch", .least = 1, .most = WORLD_RANKS_MAX), \
+     "trains in N processes of this host, each on its part of every batch (default: as many as a run that is " \
+     "resumed or forked had, else 1)", .least = 1, .most = WORLD_RANKS_MAX), \
     OPTION("wait", OPTION_FLAG, AT(wait), NULL, \
      "waits in a queue until the device has enough free memory. Runs start in the order in which they " \
      "asked; short work (generate, evaluate, bench) may pass the queue, but does not delay its first run"), \
@@ -302,6 +53,8 @@ static const struct options defaults = {.device = "auto", .step = -1};
      "come step, eval, sample, checkpoint, event, order and status. start: plain lines until the run " \
      "begins, then nothing"), \
     OPTION("watch", OPTION_FLAG, AT(watch), NULL, "trains in the background and opens the workbench on it"), \
+    OPTION("until", OPTION_WHOLE, AT(until), "STEP", \
+     "saves a checkpoint after so many steps and stops; `anneal resume` goes on", .least = 1, .most = 1e12), \
     OPTION("check-allocations", OPTION_FLAG, AT(check_allocations), NULL, \
      "ends the run at the first step after step 1 that allocates memory: heap memory in the training " \
      "thread; device or page-locked memory in any thread. Not checked are evaluations, samples, " \
@@ -348,18 +101,12 @@ enum status train_read_config(const struct words *words, struct config *config, 
 /* Sets up a report and, from it and the options, a session; the caller sets the configuration. */
 static void open_report(struct report *report, const struct options *o, struct training_options *training)
 {
-    static const enum progress_style styles[] = {
-        [REPORT_AUTO] = PROGRESS_AUTO, [REPORT_BAR] = PROGRESS_BAR,     [REPORT_PLAIN] = PROGRESS_PLAIN,
-        [REPORT_JSON] = PROGRESS_NONE, [REPORT_START] = PROGRESS_PLAIN, [REPORT_NONE] = PROGRESS_NONE};
-    *report = (struct report){.mode = (enum report_mode)o->progress};
-    report->progress = progress_bar_init(&report->bar, stderr, styles[report->mode]);
-    training->watcher = (struct training_watcher){report, &report->progress, prepared, begin, step,   eval,
-                                                  sample, checkpoint,        event,    order, paused, end};
-    if (report->mode == REPORT_START) report->bar.interval = START_SECONDS;
+    report_init(report, (enum report_mode)o->progress, &training->watcher);
     training->silent = report->mode >= REPORT_JSON;
     training->device = o->device;
     training->ranks = o->ranks;
     training->wait = o->wait;
+    training->until = o->until, training->tags = o->tags;
     training->check_allocations = o->check_allocations;
 }
 
@@ -385,11 +132,45 @@ static enum status on_ranks(const char *command, const void *options, const stru
 {
     struct ranks ranks;
     struct options o = *(const struct options *)options;
-    if (o.count > 1 && world_launched() == 1) return mpirun_start(command, o.count, words->argv, err);
+    bool launched = world_launched() != 1;
+    if (launched && o.watch)
+        return err_set(err, STATUS_USAGE, "--watch: not with mpirun or srun (in another terminal: %s watch)",
+                       TEXT_PROGRAM);
+    if (o.count > 1 && !launched && !o.watch) return mpirun_start(command, o.count, words->argv, err);
     o.ranks = &ranks;
-    enum status status = ranks_open(&ranks, o.count == 1, err);
-    if (!status) status = ranks.world->rank ? ranks_follow(&ranks, err) : run(&o, words, err);
-    return ranks_end(&ranks, status, err);
+    if (launched) mpirun_join();
+    enum status status = ranks_open(&ranks, o.count == 1 || o.watch, err);
+    if (!status && ranks.world->rank)
+        ranks_follow(&ranks);
+    else if (!status)
+        status = run(&o, words, err);
+    bool speaks = ranks.world->rank == 0;
+    ranks_end(&ranks);
+    return speaks ? status : STATUS_OK;
+}
+
+/* Unless the command says how many, a run goes on with as many ranks as it had. */
+static enum status
+on_its_ranks(const char *command, const void *options, const struct words *words,
+             enum status (*run)(const struct options *, const struct words *, struct err *), struct err *err)
+{
+    struct options o = *(const struct options *)options;
+    struct recorded_run before;
+    enum status status = STATUS_OK;
+    if (!o.count && !o.watch && world_launched() == 1) {
+        status = recorded_run_read(words->words[0], &before, err);
+        if (!status && before.ranks.hosts > 1)
+            status = err_set(err, STATUS_USAGE,
+                             "run %s had %" PRId64 " ranks on %" PRId64
+                             " hosts (start it with mpirun or srun again, "
+                             "or say how many ranks this host takes: --ranks N)",
+                             before.info.id, before.ranks.count, before.ranks.hosts);
+        if (!status && before.ranks.count > 1 && o.progress < REPORT_JSON)
+            output_say("%" PRId64 " ranks, as before (--ranks sets another number)", before.ranks.count);
+        o.count = before.ranks.count;
+        recorded_run_release(&before);
+    }
+    return status ? status : on_ranks(command, &o, words, run, err);
 }
 
 /* ---- resume ---- */
@@ -401,6 +182,7 @@ static enum status resume(const char *command, const struct options *o, const st
 {
     struct report report;
     enum status status = apply_settings(words, &training->config, err);
+    if (o->number) training->config.train.seed = run->config.train.seed; /* the settings are those of all */
     recorded_run_find_tokenizer(run, &training->config);
     if (!status) status = recorded_run_check(run, &training->config, "resumed", err);
     if (status) return status;
@@ -428,7 +210,7 @@ static enum status resume_run(const struct options *o, const struct words *words
 
 static enum status run_resume(const void *options, const struct words *words, struct err *err)
 {
-    return on_ranks("resume", options, words, resume_run, err);
+    return on_its_ranks("resume", options, words, resume_run, err);
 }
 
 /* ---- train ---- */
@@ -450,27 +232,17 @@ static bool resumed_by_name(const struct options *o, const struct words *words, 
     return found;
 }
 
-static enum status train_run(const struct options *o, const struct words *words, struct err *err)
+static enum status train_one(const struct options *o, const struct words *words, struct err *err)
 {
     struct training_options training = {.name = o->name};
     struct report report;
     char hidden[PATH_MAX];
-    if (o->help_config) {
-        config_print_help(stdout);
-        return STATUS_OK;
-    }
-    if (o->json && !o->dry_run)
-        return err_set(err, STATUS_USAGE, "--json needs --dry-run (a run reports with --progress json)");
-    if (o->resume_or_start && (!o->name || o->dry_run))
-        return err_set(err, STATUS_USAGE, "--resume-or-start %s",
-                       o->name ? "and --dry-run exclude each other" : "needs --name, the run to look for");
-    if (o->dry_run && o->watch)
-        return err_set(err, STATUS_USAGE, "--watch: a dry run leaves nothing to watch");
     enum status status;
     if (o->resume_or_start && resumed_by_name(o, words, &status, err)) return status;
     status = train_read_config(words, &training.config, err);
     if (status) return status;
     if (o->watch) return background_watch("train", words->argv, NULL, err);
+    if (o->number) training.config.train.seed += o->number - 1;
     if (o->name && imported_model_find(o->name, hidden, sizeof hidden))
         output_warn("--name %s: this name now stands for the run, and no longer for the imported model (its "
                     "folder: %s)",
@@ -481,6 +253,56 @@ static enum status train_run(const struct options *o, const struct words *words,
     return conclude(status, &report, err);
 }
 
+/* Trains the runs of --seeds, NAME-s1, NAME-s2 …, one after the other. The first that fails or is interrupted
+ * is the last; one that an order stops is not. */
+static enum status train_seeds(const struct options *o, const struct words *words, struct err *err)
+{
+    enum { ROOM = 8 /* for the number */ };
+    struct config config;
+    char base[RUN_NAME_CLEAN_MAX], name[RUN_NAME_CLEAN_MAX + 24];
+    enum status status = train_read_config(words, &config, err);
+    if (status) return status;
+    if (config.train.seed > INT64_MAX - o->seeds)
+        return err_set(err, STATUS_USAGE,
+                       "--seeds %" PRId64 ": train.seed = %" PRId64 " is too large for so many", o->seeds,
+                       config.train.seed);
+    if (o->watch) return background_watch("train", words->argv, NULL, err);
+    run_name_clean(o->name ? o->name : preset_word(config.model.preset), base, sizeof base - ROOM);
+    for (int64_t n = 1; !status && n <= o->seeds && !interrupt_signal(); n++) {
+        struct options one = *o;
+        snprintf(name, sizeof name, "%s-s%" PRId64, base, n);
+        one.name = name;
+        one.number = n;
+        if (o->progress < REPORT_JSON)
+            output_say("run %" PRId64 " of %" PRId64 ": %s, train.seed = %" PRId64, n, o->seeds, name,
+                       config.train.seed + n - 1);
+        status = train_one(&one, words, err);
+        if (o->dry_run) return status;
+        if ((status || interrupt_signal()) && n < o->seeds)
+            output_say("not started: %s-s%" PRId64 " to %s-s%" PRId64 "; the same command with "
+                       "--resume-or-start goes on with all of them",
+                       base, n + 1, base, o->seeds);
+    }
+    return status;
+}
+
+static enum status train_run(const struct options *o, const struct words *words, struct err *err)
+{
+    if (o->help_config) {
+        config_print_help(stdout);
+        return STATUS_OK;
+    }
+    if (o->json && !o->dry_run)
+        return err_set(err, STATUS_USAGE, "--json needs --dry-run (a run reports with --progress json)");
+    if (o->resume_or_start && o->dry_run)
+        return err_set(err, STATUS_USAGE, "--resume-or-start and --dry-run exclude each other");
+    if (o->resume_or_start && !o->name && !o->seeds)
+        return err_set(err, STATUS_USAGE, "--resume-or-start needs --name, the run to look for");
+    if (o->dry_run && o->watch)
+        return err_set(err, STATUS_USAGE, "--watch: a dry run leaves nothing to watch");
+    return (o->seeds ? train_seeds : train_one)(o, words, err);
+}
+
 static enum status run_train(const void *options, const struct words *words, struct err *err)
 {
     return on_ranks("train", options, words, train_run, err);
@@ -488,10 +310,17 @@ static enum status run_train(const void *options, const struct words *words, str
 
 static const struct option_spec train_options[] = {
     OPTION("name", OPTION_TEXT, AT(name), "NAME", "name of the run (default: the preset's name)"),
+    TAG_OPTION,
+    OPTION(
+        "seeds", OPTION_WHOLE, AT(seeds), "N",
+        "trains N runs one after the other, NAME-s1 to NAME-sN, with train.seed, train.seed + 1, and so on. "
+        "The workbench folds them into one row and one curve. The first that fails ends the series",
+        .least = 1, .most = 1000),
     OPTION(
         "resume-or-start", OPTION_FLAG, AT(resume_or_start), NULL,
         "with --name: resumes the newest run of that name if there is one, as `anneal resume` does, and does "
-        "nothing if it has finished; else starts it. For schedulers that run a job's command again"),
+        "nothing if it has finished; else starts it. For schedulers that run a job's command again. With "
+        "--seeds, too: each run is resumed, started or left as it is"),
     SHARED_OPTIONS,
     OPTION("dry-run", OPTION_FLAG, AT(dry_run), NULL,
            "checks configuration, data and device, prints what would be trained (sizes, memory, learning "
@@ -567,13 +396,14 @@ static enum status fork_run(const struct options *o, const struct words *words, 
 
 static enum status run_fork(const void *options, const struct words *words, struct err *err)
 {
-    return on_ranks("fork", options, words, fork_run, err);
+    return on_its_ranks("fork", options, words, fork_run, err);
 }
 
 static const struct option_spec fork_options[] = {
     OPTION("step", OPTION_WHOLE, AT(step), "N",
            "RUN's checkpoint of step N (default: the newest; `anneal show RUN` lists them)"),
     OPTION("name", OPTION_TEXT, AT(name), "NAME", "name of the new run (default: RUN's name and -fork)"),
+    TAG_OPTION,
     SHARED_OPTIONS,
     {0},
 };

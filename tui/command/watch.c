@@ -4,7 +4,7 @@
 #include "core/base/file.h"
 #include "core/model/config.h"
 #include "tui/command/command.h"
-#include "tui/command/dry_run.h"
+#include "tui/command/view_config.h"
 #include "tui/view/screen.h"
 
 /* The fields of the form of a new run: the keys used most. An empty field is left to the trainer; the
@@ -76,7 +76,9 @@ static enum status open_workbench(const char *run_id, const char *greeting, stru
                                           .greeting = greeting,
                                           .fields = fields,
                                           .field_count = OFFERED,
-                                          .preview = form_preview_make};
+                                          .preview = form_preview_make,
+                                          .estimate = form_estimate_read,
+                                          .config_rows = config_rows_make};
     enum status status = file_anneal_home(home, sizeof home, err);
     return status ? status : screen_run(&workbench, err);
 }

@@ -2,14 +2,52 @@
 #include "tui/command/writing.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/run.h"
 #include "tui/command/output.h"
 #include "tui/session/recorded_run.h"
+
+enum status voice_open(struct voice *v, const char *folder, const char *adapter, struct err *err)
+{
+    enum status status = loaded_model_describe(&v->loaded, folder, adapter, LOADED_WRITER, err);
+    if (!status) status = loaded_model_tokenizer(v->loaded.words, &v->tokenizer, err);
+    if (!status) status = special_tokens_read(v->loaded.words, &v->special, err);
+    return status ? status : file_format_path(v->folder, sizeof v->folder, err, "%s", folder);
+}
+
+enum status voice_load(struct voice *v, const char *device, int slots, int64_t length,
+                       enum allocator_kind allocator, const char *doing, struct err *err)
+{
+    struct loaded_wish wish = loaded_wish_cached(slots, length < INT_MAX ? (int)length : INT_MAX, allocator);
+    enum status status = loaded_model_load(&v->loaded, device, wish, doing, err);
+    return status ? status : generator_open(&v->generator, &v->loaded.network, v->tokenizer, err);
+}
+
+void voice_close(struct voice *v)
+{
+    inference_release(&v->inference);
+    generator_close(&v->generator);
+    tokenizer_close(v->tokenizer);
+    loaded_model_close(&v->loaded);
+    *v = (struct voice){0};
+}
+
+enum status voice_draw(struct voice *v, const struct sampling *sampling, const struct ending *ending,
+                       int64_t draw, struct growing_text *text, struct err *err)
+{
+    uint32_t token = generator_next(&v->generator, sampling, draw);
+    enum status status = v->loaded.network.backend->stream_wait(v->loaded.network.stream, err);
+    if (!status) status = sampler_check(&v->generator.sampler, err);
+    if (status) return status; /* a failed device returns no valid token */
+    status = inference_token(&v->inference, err);
+    return status ? status : growing_text_add(text, ending, v->tokenizer, token, err);
+}
 
 void writing_show(const struct growing_text *text, size_t *done)
 {
@@ -32,16 +70,22 @@ static const char *time_text(double ms, char buf[32])
     return buf;
 }
 
+static const char *rate_text(double rate, char buf[32])
+{
+    snprintf(buf, 32, rate < 1000 ? "%.3g" : "%.0f", rate);
+    return buf;
+}
+
 void writing_print_measures(const struct inference_record *r)
 {
-    char first[32], median[32], p95[32];
-    fprintf(stderr, "prompt: %" PRId64 " token%s, the first new one after %s (%.3g tokens/s)\n",
+    char first[32], median[32], p95[32], rate[32];
+    fprintf(stderr, "prompt: %" PRId64 " token%s, the first new one after %s (%s tokens/s)\n",
             r->prompt_tokens, text_plural(r->prompt_tokens), time_text(r->time_to_first_token_ms, first),
-            r->prefill_tokens_per_sec);
+            rate_text(r->prefill_tokens_per_sec, rate));
     fprintf(stderr, "text: %" PRId64 " token%s", r->new_tokens, text_plural(r->new_tokens));
     if (r->new_tokens > 1)
-        fprintf(stderr, ", %.3g tokens/s after the first; between two: median %s, p95 %s",
-                r->decode_tokens_per_sec, time_text(r->latency_median_ms, median),
+        fprintf(stderr, ", %s tokens/s after the first; between two: median %s, p95 %s",
+                rate_text(r->decode_tokens_per_sec, rate), time_text(r->latency_median_ms, median),
                 time_text(r->latency_p95_ms, p95));
     putc('\n', stderr);
 }

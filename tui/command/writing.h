@@ -1,12 +1,14 @@
-/* The options of sampling that commands share: the record's member `sampling` is a struct sampling_options.
- */
+/* Models that write, for commands: how they are opened, draw a text token by token, and how fast they were.
+ * Also the options of sampling: the record's member `sampling` is a struct sampling_options. */
 #ifndef ANNEAL_TUI_COMMAND_WRITING_H
 #define ANNEAL_TUI_COMMAND_WRITING_H
 
 #include "core/generate/ending.h"
+#include "core/generate/generate.h"
 #include "core/generate/inference.h"
 #include "core/generate/sampling.h"
 #include "tui/command/command.h"
+#include "tui/session/loaded_model.h"
 
 /* The member `sampling` of a command's options. */
 struct sampling_options {
@@ -51,6 +53,28 @@ static inline struct sampling sampling_of(const struct sampling_options *o)
                .most = 100),                                                                                 \
         OPTION("seed", OPTION_WHOLE, AT(sampling.seed), "S",                                                 \
                "the same seed gives the same text (default 1)")
+
+/* A model that writes, and all that it holds open. */
+struct voice {
+    struct loaded_model loaded;
+    struct tokenizer *tokenizer;
+    struct special_tokens special;
+    struct generator generator;
+    struct inference inference;
+    char folder[PATH_MAX]; /* of the model */
+};
+
+/* Opens what does not depend on the size of the cache, as loaded_model_describe. Close it even after a
+ * failure. */
+enum status voice_open(struct voice *voice, const char *folder, const char *adapter, struct err *err);
+/* Then loads the model with a cache of `slots` sequences of `length` tokens. */
+enum status voice_load(struct voice *voice, const char *device, int slots, int64_t length,
+                       enum allocator_kind allocator, const char *doing, struct err *err);
+void voice_close(struct voice *voice); /* and zeroes it */
+
+/* Draws the next token and adds it to the text, which has not ended. `draw` numbers the draws of a seed. */
+enum status voice_draw(struct voice *voice, const struct sampling *sampling, const struct ending *ending,
+                       int64_t draw, struct growing_text *text, struct err *err);
 
 /* Prints what is final of the text behind *done bytes, and advances *done: a terminal gets no control
  * characters. */

@@ -15,9 +15,7 @@ static enum status open_both(const struct config *c, const struct chat_format *f
 {
     const char *train = c->data.train, *tokenizer = c->data.tokenizer;
     *key = "data.train";
-    enum status status = format
-                             ? corpus_open_instructions(train, tokenizer, format, cache, progress, out, err)
-                             : corpus_open(train, tokenizer, cache, progress, out, err);
+    enum status status = corpus_open(train, tokenizer, format, cache, progress, out, err);
     if (status && strchr(tokenizer, '/') && !file_exists(tokenizer)) *key = "data.tokenizer";
     if (status || !*c->data.val) return status;
     *key = "data.val";

@@ -60,8 +60,7 @@ static void take(struct metrics *m, struct store *store, struct gauge *gauge)
 
 static void release(struct metrics *m)
 {
-    pthread_cond_destroy(&m->changed);
-    pthread_mutex_destroy(&m->mutex);
+    thread_lock_release(&m->mutex, &m->changed);
     free(m);
 }
 
@@ -94,13 +93,8 @@ enum status metrics_start(const char *home, const char *run_id, const struct dev
                           struct metrics **out, struct err *err)
 {
     struct metrics *m = calloc(1, sizeof *m);
-    pthread_condattr_t monotonic;
-    if (!m) return err_set(err, STATUS_NO_MEMORY, "no memory for a device's metrics");
-    pthread_mutex_init(&m->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    if (!m) return err_no_memory(err, "a device's metrics");
+    thread_lock_init(&m->mutex, &m->changed);
     snprintf(m->home, sizeof m->home, "%s", home);
     snprintf(m->id, sizeof m->id, "%s", run_id);
     m->device = *device;

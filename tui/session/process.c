@@ -58,31 +58,41 @@ static volatile sig_atomic_t caught;
 
 static void note(int number)
 {
-    caught = number == SIGUSR2 ? SIGTERM : number;
+    caught = number;
+}
+
+static void note_launcher(int number)
+{
+    (void)number;
+    caught = SIGTERM;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
+/* SA_RESTART: output to a slow reader is written whole; code that waits for input calls poll first, which a
+ * signal always ends. `once`: the second signal has its default effect. */
+static void catch_with(void (*handler)(int), int number, bool once)
+{
+    struct sigaction action = {.sa_handler = handler,
+                               .sa_flags = SA_RESTART | (once ? (int)SA_RESETHAND : 0)};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
 }
 
 void interrupt_catch(void)
 {
-    /* SA_RESETHAND: the second signal has its default effect. SA_RESTART: output to a slow reader is written
-     * whole; code that waits for input calls poll first, which a signal always ends. */
-    struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_with(note, SIGINT, true);
+    catch_with(note, SIGTERM, true);
 }
 
 void interrupt_catch_preemption(void)
 {
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGUSR1, &action, NULL);
+    catch_with(note, SIGUSR1, false);
 }
 
 void interrupt_catch_launcher(void)
 {
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGUSR2, &action, NULL);
+    catch_with(note_launcher, SIGUSR2, false);
 }
 
 bool interrupt_requested(void)

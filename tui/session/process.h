@@ -21,7 +21,8 @@ int interrupt_signal(void); /* SIGINT, SIGTERM, SIGUSR1, or 0 */
 /* From now on SIGUSR1, too, asks the work to stop. Schedulers send it before they take the machine, and may
  * do so several times: no later one ends the process. */
 void interrupt_catch_preemption(void);
-/* From now on SIGUSR2 counts as SIGTERM: what starts several ranks can pass it on (tui/command/mpirun.c). */
+/* From now on SIGUSR2 counts as SIGTERM, however often it comes, and then SIGINT or SIGTERM ends the process:
+ * what starts several ranks can pass it on (tui/command/mpirun.c). */
 void interrupt_catch_launcher(void);
 /* Forgets a Ctrl-C that has stopped the work: the next one is the first again. */
 void interrupt_forget(void);

@@ -13,7 +13,6 @@
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "core/model/trainable.h"
-#include "runs/history.h"
 
 /* Fills all but config_text; the configuration is not finished, and has defaults if unreadable. The caller
  * closes *store. */
@@ -27,7 +26,8 @@ static enum status read_run(const char *word, struct store **store, struct recor
     if (status) return status;
     run_folder(*store, out->info.id, folder, sizeof folder);
     snprintf(out->checkpoints, sizeof out->checkpoints, "%s/checkpoints", folder);
-    status = run_config(*store, out->info.id, &stored, err);
+    status = run_ranks(*store, out->info.id, &out->ranks, err);
+    if (!status) status = run_config(*store, out->info.id, &stored, err);
     if (!status) status = config_read_effective(&out->config, stored, out->info.id, err);
     if (status) config_init(&out->config); /* discard the partial result */
     free(stored);
@@ -41,7 +41,7 @@ enum status recorded_run_read(const char *word, struct recorded_run *out, struct
     store_close(store);
     if (!status) status = config_finish(&out->config, err);
     if (!status && !(out->config_text = config_text(&out->config)))
-        status = err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+        status = err_no_memory(err, "the configuration's text");
     return status;
 }
 
@@ -188,9 +188,8 @@ static enum status check_alone(const struct model_choice *c, const char *what, s
 
 bool recorded_run_of(const char *folder, char id[RUN_ID_MAX])
 {
-    char home[PATH_MAX], runs[PATH_MAX + 8], whole[PATH_MAX], found[PATH_MAX];
-    if (file_anneal_home(home, sizeof home, NULL)) return false;
-    snprintf(runs, sizeof runs, "%s/runs", home);
+    char runs[PATH_MAX], whole[PATH_MAX], found[PATH_MAX];
+    if (file_in_home("runs", runs, sizeof runs, NULL)) return false;
     if (!realpath(runs, whole) || !realpath(folder, found)) return false;
     size_t length = strlen(whole);
     if (strncmp(found, whole, length) != 0 || found[length] != '/') return false;
@@ -204,8 +203,8 @@ bool recorded_run_of(const char *folder, char id[RUN_ID_MAX])
 static void name_imports(struct err *err)
 {
     size_t n = strlen(err->text);
-    snprintf(err->text + n, sizeof err->text - n, ", nor an imported model (`%s model list` lists those)",
-             TEXT_PROGRAM);
+    snprintf(err->text + n, sizeof err->text - n,
+             ", and no imported model of this name (`%s model list` lists those)", TEXT_PROGRAM);
 }
 
 enum status model_choice_find(const struct model_choice *c, char *folder, size_t size,

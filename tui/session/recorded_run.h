@@ -6,11 +6,13 @@
 #include <limits.h>
 
 #include "core/model/config.h"
+#include "runs/history.h"
 #include "runs/run.h"
 
 struct recorded_run {
     struct run_info info;
     char checkpoints[PATH_MAX];
+    struct run_ranks ranks;
     struct config config; /* finished */
     char *config_text;    /* owned; text of `config`, with keys added since it was stored */
 };

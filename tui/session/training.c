@@ -13,6 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/adapter_file.h"
+#include "kernels/device/cpu.h"
 #include "tui/session/configured_corpus.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
@@ -44,7 +45,9 @@ static enum status open_session(struct training_session *s, const struct trainin
 /* Closes all parts that are open. */
 static void close_session(struct training_session *s)
 {
+    ranks_rest(s->options->ranks);
     training_session_close_trainer(s);
+    hook_stop(s->hook);
     run_log_close(&s->log);
     corpus_close(&s->corpus);
     device_choice_close(&s->choice);
@@ -109,7 +112,7 @@ static void open_log(struct training_session *s)
     char folder[PATH_MAX];
     run_folder(s->store, s->id, folder, sizeof folder);
     run_log_open(&s->log, folder);
-    s->options->ranks->log = &s->log;
+    memcpy(s->options->ranks->run, s->id, sizeof s->id);
 }
 
 /* Moves to the log the lines about a device without room. */
@@ -159,7 +162,7 @@ static enum status prepare(struct training_session *s,
         ranks_open_device(s->options->ranks, s->options->device, &s->config, &s->choice, err);
     if (!status) status = on_some_device(s, settle_precision, err);
     if (!status) status = open_corpus(s, err);
-    if (!status && !s->tries) status = ranks_begin(s->options->ranks, &s->config, err);
+    if (!status && !s->tries) status = ranks_begin(s->options->ranks, &s->config, &s->choice, err);
     return status ? status : on_some_device(s, open, err);
 }
 
@@ -167,7 +170,7 @@ static enum status create_run(struct training_session *s, struct err *err)
 {
     const struct config *c = &s->config;
     char *config = config_text(c);
-    if (!config) return err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    if (!config) return err_no_memory(err, "the configuration's text");
     const struct model *model = trainer_plan(s->trainer)->input.model;
     struct run_new run = {.name = s->options->name ? s->options->name : preset_word(c->model.preset),
                           .device = s->choice.info.short_name,
@@ -175,7 +178,8 @@ static enum status create_run(struct training_session *s, struct err *err)
                           .parameters = model->parameters,
                           .frozen_parameters = model->frozen_parameters,
                           .total_steps = c->train.total_steps,
-                          .config = config};
+                          .config = config,
+                          .tags = s->options->tags};
     if (s->options->fork) {
         run.parent_id = s->options->fork->run;
         run.parent_step = trainer_state(s->trainer)->step;
@@ -210,13 +214,45 @@ static void report_shared_store(struct training_session *s)
             type);
 }
 
+static void start_hook(struct training_session *s)
+{
+    const struct config *c = &s->config;
+    char folder[PATH_MAX];
+    struct run_info info = {0};
+    struct err err;
+    (void)run_get(s->store, s->id, &info, NULL); /* its name */
+    run_folder(s->store, s->id, folder, sizeof folder);
+    struct hook_options options = {.command = c->hooks.on_event,
+                                   .timeout = c->hooks.timeout,
+                                   .stall = c->hooks.stall,
+                                   .log = &s->log,
+                                   .run = s->id,
+                                   .name = info.name,
+                                   .folder = folder};
+    if (hook_start(&options, &s->hook, &err)) training_session_event(s, -1, "warning", "%s", err.text);
+}
+
+/* Products in fp32 on the CPU are OpenBLAS's, with the kernels that the environment may choose. */
+static void report_forced_kernels(struct training_session *s)
+{
+    const char *core = s->choice.backend == cpu_backend() ? blas_core_forced() : NULL;
+    if (core && trainer_plan(s->trainer)->input.precision == PRECISION_FP32)
+        training_session_event(
+            s, -1, "warning",
+            "OPENBLAS_CORETYPE makes OpenBLAS use its kernels for %s, which do not use all "
+            "that this processor has: steps may take twice as long (unset it)",
+            core);
+}
+
 static void introduce(struct training_session *s)
 {
     const struct config *c = &s->config;
     open_log(s);
     s->watcher->begin(s->watcher->context, s);
+    start_hook(s);
     report_name(s);
     report_shared_store(s);
+    report_forced_kernels(s);
     if (!s->corpus.tokenizer)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "
@@ -306,7 +342,7 @@ static void add_remedy(struct training_session *s, struct err *err)
     else if (found)
         err_set(err, why.status, "%.300s (continue from the last checkpoint: %s %s %s)", why.text,
                 TEXT_PROGRAM, s->continue_with, s->id);
-    else if (strncmp(s->choice.wish, "cuda", 4) == 0)
+    else if (strncmp(s->choice.wish, "cuda", 4) == 0 && s->options->ranks->world->size == 1)
         err_set(err, why.status,
                 "%.300s (there is no checkpoint to continue from: start it again; with --device auto it "
                 "falls back to the CPU)",
@@ -353,15 +389,20 @@ static enum status train(struct training_session *s, struct err *err)
         status = check_outcome(s, outcome, err);
     enum run_status final = status ? RUN_FAILED : statuses[outcome];
     bool stopped = !status && outcome == TRAIN_STOPPED, by_signal = stopped && interrupt_requested();
+    bool until = stopped && s->options->until > 0 && step >= s->options->until;
     bool preempted = stopped && (s->out_of_time || interrupt_signal() == SIGUSR1);
     const char *message = status           ? err->text
                           : s->out_of_time ? "train.time_limit is reached"
                           : preempted      ? "stopped by SIGUSR1"
                           : by_signal      ? "stopped by a signal"
+                          : until          ? "stopped by --until"
                                            : "";
     training_session_stop_metrics(s);
     enum status stored = writer_close(s->writer, final, message, &storing);
     s->watcher->end(s->watcher->context, status_words[final], step, message);
+    if (outcome == TRAIN_DIVERGED || outcome == TRAIN_NOT_FINITE)
+        hook_event(s->hook, "divergence", status_words[final], step, message);
+    hook_event(s->hook, final == RUN_FAILED ? "failure" : "end", status_words[final], step, message);
     if (!stored) return preempted ? err_set(err, STATUS_PREEMPTED, "%s", "") : status;
     if (status)
         on_store_error(NULL, storing.text); /* reported only: the run's own error came first */
@@ -456,6 +497,8 @@ enum status training_resume(const struct training_options *options, const struct
         introduce(&s);
     }
     training_report_passed_over(&s, !status);
+    if (!status && run->status == RUN_CRASHED)
+        hook_event(s.hook, "resume", "running", trainer_state(s.trainer)->step, "resumed after a crash");
     if (!status && (s.anew || s.fresh))
         training_session_event(&s, trainer_state(s.trainer)->step, "info", "%s",
                                s.anew ? "begins again: there was no checkpoint yet"

@@ -43,6 +43,8 @@ struct training_options {
     struct config config; /* finished */
     const char *name;     /* NULL: from the preset */
     const char *device;   /* "auto", "cpu", "cuda", "cuda:1" */
+    const char *tags;     /* of a new run, with blanks between; NULL: none */
+    int64_t until;        /* steps after which the run is stopped, to be resumed later; 0: none */
     struct ranks *ranks;  /* of which this is rank 0; borrowed */
     struct training_watcher watcher;
     bool silent;                    /* the watcher shows no events: warnings go to standard error, too */

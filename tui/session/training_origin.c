@@ -135,7 +135,7 @@ enum status training_recall_orders(struct training_session *s, struct err *err)
     enum status status = order_list(s->store, s->id, SIZE_MAX, &s->recalled_memory, &rows, &count, err);
     if (status || count == 0) return status;
     struct order_row *recalled = arena_alloc_array(&s->recalled_memory, count, sizeof *recalled);
-    if (!recalled) return err_set(err, STATUS_NO_MEMORY, "no memory for the orders of run %s", s->id);
+    if (!recalled) return err_no_memory(err, "the orders of run %s", s->id);
     for (size_t i = count; i-- > 0;) {
         const struct order_row *row = &rows[i];
         if (row->verb != ORDER_LR_FACTOR || row->applied_step < 0 ||
@@ -178,7 +178,7 @@ enum status training_keep_changes(struct training_session *s, char *changes, siz
     struct recorded_run before;
     char *after = config_text(&s->config);
     enum status status = recorded_run_read(s->id, &before, err);
-    if (!status && !after) status = err_set(err, STATUS_NO_MEMORY, "no memory for the configuration's text");
+    if (!status && !after) status = err_no_memory(err, "the configuration's text");
     if (!status) describe_changes(before.config_text, after, changes, size);
     if (!status && *changes)
         status = run_reconfigure(s->store, s->id, s->config.train.total_steps, after, err);

@@ -13,16 +13,38 @@
 
 /* ---- records: from the trainer to the store and the watcher ---- */
 
-#define ON_RECORD(name)                                                                                      \
+/* Records that are only stored. */
+#define STORED(name)                                                                                         \
     static void on_##name(void *context, const struct name##_record *record)                                 \
     {                                                                                                        \
-        struct training_session *s = context;                                                                \
-        writer_##name(s->writer, record);                                                                    \
-        s->watcher->name(s->watcher->context, record);                                                       \
+        writer_##name(((struct training_session *)context)->writer, record);                                 \
     }
-ON_RECORD(step)
-ON_RECORD(sample)
-ON_RECORD(event)
+STORED(memory)
+STORED(rank)
+STORED(profile)
+
+static void on_sample(void *context, const struct sample_record *record)
+{
+    struct training_session *s = context;
+    writer_sample(s->writer, record);
+    s->watcher->sample(s->watcher->context, record);
+}
+
+static void on_step(void *context, const struct step_record *record)
+{
+    struct training_session *s = context;
+    writer_step(s->writer, record);
+    hook_step(s->hook, record->step);
+    s->watcher->step(s->watcher->context, record);
+}
+
+static void on_event(void *context, const struct event_record *record)
+{
+    struct training_session *s = context;
+    writer_event(s->writer, record);
+    if (record->diverged) hook_event(s->hook, "divergence", "running", record->step, record->text);
+    s->watcher->event(s->watcher->context, record);
+}
 
 static void on_checkpoint(void *context, const struct checkpoint_record *record)
 {
@@ -47,9 +69,15 @@ static void record_confusion(struct training_session *s, int64_t step, const str
     }
 }
 
+static void on_evaluating(void *context)
+{
+    hook_excuse(((struct training_session *)context)->hook, HOOK_EVALUATES, true);
+}
+
 static void on_eval(void *context, const struct eval_record *record, const struct measures *measures)
 {
     struct training_session *s = context;
+    hook_excuse(s->hook, HOOK_EVALUATES, false);
     s->last_eval = *record;
     s->last_measures = (struct measures){0};
     writer_eval(s->writer, record);
@@ -84,25 +112,11 @@ static void on_safe(void *context)
     writer_flush_wait(s->writer, s->saving, 2, NULL);
 }
 
-static void on_memory(void *context, const struct memory_record *record)
-{
-    writer_memory(((struct training_session *)context)->writer, record);
-}
-
-static void on_rank(void *context, const struct rank_record *record)
-{
-    writer_rank(((struct training_session *)context)->writer, record);
-}
-
-static void on_profile(void *context, const struct profile_record *record)
-{
-    writer_profile(((struct training_session *)context)->writer, record);
-}
-
 static void on_paused(void *context, bool paused)
 {
     struct training_session *s = context;
     writer_status(s->writer, paused ? RUN_PAUSED : RUN_RUNNING);
+    hook_excuse(s->hook, HOOK_PAUSED, paused);
     s->watcher->paused(s->watcher->context, trainer_state(s->trainer)->step, paused);
 }
 
@@ -143,6 +157,12 @@ static const char *holder(const struct training_session *s, char buf[LEDGER_TEXT
     return buf;
 }
 
+/* The ranks of this host share its memory; a GPU belongs to one. */
+static int64_t of_host(const struct training_session *s, int64_t bytes)
+{
+    return s->choice.backend == cpu_backend() ? bytes * s->options->ranks->world->local_size : bytes;
+}
+
 static enum status on_reserve(void *context, int64_t bytes, struct err *err)
 {
     struct training_session *s = context;
@@ -151,7 +171,7 @@ static enum status on_reserve(void *context, int64_t bytes, struct err *err)
                                .backend = s->choice.backend,
                                .device = s->choice.device,
                                .reserve = s->config.memory.reserve,
-                               .bytes = bytes * s->options->ranks->world->local_size, /* a CPU's */
+                               .bytes = of_host(s, bytes),
                                .may_wait = true,
                                .wait = s->options->wait};
     return memory_share_take(&s->share, &wish, err);
@@ -161,7 +181,7 @@ static void on_used(void *context, int64_t bytes)
 {
     struct training_session *s = context;
     char text[LEDGER_TEXT];
-    memory_share_used(&s->share, holder(s, text), bytes * s->options->ranks->world->local_size);
+    memory_share_used(&s->share, holder(s, text), of_host(s, bytes));
 }
 
 void training_session_hold(struct training_session *s)
@@ -296,9 +316,11 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                 .full = {on_full, s},
                                 .check_allocations = s->options->check_allocations,
                                 .another_device = device_choice_has_another(&s->choice),
+                                .until = s->options->until,
                                 .observer = {.context = s,
                                              .reserve = on_reserve,
                                              .step = on_step,
+                                             .evaluating = on_evaluating,
                                              .eval = on_eval,
                                              .stopping = on_stopping,
                                              .sample = on_sample,

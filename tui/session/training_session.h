@@ -13,6 +13,7 @@
 #include "runs/store.h"
 #include "runs/writer.h"
 #include "tui/session/device_choice.h"
+#include "tui/session/hook.h"
 #include "tui/session/memory_share.h"
 #include "tui/session/metrics.h"
 #include "tui/session/run_log.h"
@@ -37,6 +38,7 @@ struct training_session {
     const char
         *continue_with; /* the command that continues from this run's checkpoints: "resume", or "fork" */
     struct run_log log;
+    struct hook *hook;     /* NULL: none */
     char origin[PATH_MAX]; /* the checkpoint that a resumed run continues from */
     char passed_over[160]; /* a sentence about a newer one that cannot be used; "": there is none */
     char full[4096];       /* lines about a device without room, until there is a log to hold them */

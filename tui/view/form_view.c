@@ -1,69 +1,314 @@
-/* The form of a new run: one line for each configuration key, which shows the default until the user types a
- * value. Starting passes the values to `anneal train` and waits for the run to appear; for a bad value the
- * form shows the trainer's own error. Where there is room, a preview at the right shows the planned learning
- * rate as a chart and any problem with the values typed so far. */
+/* The form of a new run: one line for each configuration key. It begins with the defaults; with the
+ * configuration of a run that is to be trained again otherwise, if the argument is its id; or with what a
+ * fork may change ("ID STEP"). Starting passes the values to `anneal train` or `anneal fork` and waits for
+ * the run to appear; for a bad value the form shows the trainer's own error. A form that is left is kept: the
+ * one without a parent, and the newest with one. A preview shows the planned learning rate as a chart; the
+ * memory comes from `anneal estimate`, a process of its own that is started anew when a value has changed, so
+ * that no key waits for it. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "runs/alike.h"
+#include "tui/view/job.h"
+#include "tui/view/labels.h"
 #include "tui/view/launch.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/layout.h"
 
-enum { FIELDS_MAX = 32, LABEL_W = 18, LINES_W = 48 }; /* LINES_W fits "In the beginning (default)" */
+enum { LINES_W = 48 }; /* fits "In the beginning (default)" */
 /* NAMED: fits the chart's whole title */
 enum { PREVIEW_W_MIN = 28, PREVIEW_W_MAX = 70, PREVIEW_W_NAMED = 44, CHART_H_MAX = 14 };
 
 struct form_state {
-    struct input input[FIELDS_MAX]; /* "": use the default */
-    size_t count, at;               /* at == count: on the line that starts the run */
-    size_t scroll;
+    struct arena arena; /* of the fields, the inputs and the parent's rows */
+    struct form form;
+    char argument[RUN_ID_MAX + 32];
+    struct run_info parent;        /* the run that it begins with; its id is "" for none */
+    int64_t fork_step;             /* of the parent's checkpoint; -1: it is no fork */
+    const struct config_row *rows; /* of the parent */
+    size_t row_count;
     struct launch launch;
-    char doing[256];                        /* the trainer's progress before its run exists */
-    char error[512];                        /* the reason the last start failed */
-    char words[FIELDS_MAX][INPUT_MAX + 80]; /* scratch: the arguments of a start or a preview */
+    char doing[256]; /* the trainer's progress before its run exists */
+    char error[512]; /* the reason the last start failed */
     struct form_preview preview;
+    struct job job; /* the estimate */
+    bool recalled;  /* it begins as an earlier one was left */
+    bool touched;   /* keys have changed it */
+    bool stale;     /* the values have changed since it was started */
+    bool estimated;
+    struct form_estimate estimate;
+    double seconds;          /* that the training will take; NaN: not known */
+    char like[RUN_NAME_MAX]; /* the run whose speed that is */
 };
 
-/* The arguments of the filled-in fields: of configuration keys only, or of all. Borrowed from `state`. */
-static size_t gather_words(struct workbench *workbench, struct form_state *state, bool keys_alone,
-                           const char *words[FIELDS_MAX])
+/* ---- the words of the command line ---- */
+
+struct words {
+    struct arena arena;
+    const char *of[LAUNCH_WORDS_MAX];
+    size_t count;
+};
+
+static void add_word(struct words *words, const char *key, const char *value)
 {
-    const struct form_field *fields = workbench->options.fields;
-    size_t n = 0;
-    for (size_t i = 0; i < state->count; i++) {
-        if (!state->input[i].text[0] || (keys_alone && !strchr(fields[i].key, '.'))) continue;
-        snprintf(state->words[i], sizeof state->words[i], "--%s=%s", fields[i].key, state->input[i].text);
-        words[n++] = state->words[i];
-    }
-    return n;
+    const char *word = value ? arena_printf(&words->arena, "--%s=%s", key, value) : key;
+    if (word && words->count + 1 < LAUNCH_WORDS_MAX) words->of[words->count++] = word;
 }
+
+static bool has_field(const struct form_state *state, const char *key)
+{
+    return form_find(&state->form, key) < state->form.count;
+}
+
+/* Adds what the parent has set and no field shows; of a fork, as it is for its preview, all that is set. */
+static void add_rows(const struct form_state *state, struct words *words, bool all)
+{
+    for (size_t i = 0; i < state->row_count; i++) {
+        const struct config_row *row = &state->rows[i];
+        if (row->differs && (all || !has_field(state, row->key))) add_word(words, row->key, row->value);
+    }
+}
+
+/* Adds the filled-in fields: of configuration keys only, or of all. */
+static void add_fields(const struct form_state *state, struct words *words, bool keys_alone)
+{
+    for (size_t i = 0; i < state->form.count; i++) {
+        const char *key = state->form.fields[i].key, *text = state->form.input[i].text;
+        if (*text && (!keys_alone || strchr(key, '.'))) add_word(words, key, text);
+    }
+}
+
+/* ---- what it would be ---- */
 
 static void preview(struct workbench *workbench, struct form_state *state)
 {
-    const char *words[FIELDS_MAX];
-    size_t count = gather_words(workbench, state, true, words);
-    workbench->options.preview(words, count, &state->preview);
+    struct words words = {0};
+    add_rows(state, &words, state->fork_step >= 0);
+    add_fields(state, &words, true);
+    workbench->options.preview(words.of, words.count, &state->preview);
+    arena_release(&words.arena);
+    state->stale = true;
 }
 
-/* The field in focus; NULL: the line that starts the run. */
-static const struct form_field *field_at(const struct workbench *workbench, const struct form_state *state)
+static void start_estimate(struct workbench *workbench, struct form_state *state)
 {
-    return state->at < state->count ? &workbench->options.fields[state->at] : NULL;
+    struct words words = {0};
+    size_t device = form_find(&state->form, "device");
+    state->stale = false;
+    job_close(&state->job);
+    if (state->preview.problem[0] || !workbench->options.estimate) return;
+    add_word(&words, "estimate", NULL);
+    add_word(&words, "--json", NULL);
+    add_word(&words, "--fit", NULL);
+    if (device < state->form.count) add_word(&words, "device", form_value(&state->form, device));
+    add_rows(state, &words, state->fork_step >= 0);
+    add_fields(state, &words, true);
+    words.of[words.count] = NULL;
+    (void)workbench_did(workbench, job_start(&state->job, words.of, false, &workbench->err));
+    arena_release(&words.arena);
+}
+
+/* The time of a step is taken to grow with tokens and parameters, from the recorded run that is most alike.
+ */
+static void expect_duration(struct workbench *workbench, struct form_state *state)
+{
+    const struct form_preview *preview = &state->preview;
+    struct run_info wanted = {.parameters = preview->parameters,
+                              .frozen_parameters = preview->frozen_parameters},
+                    like;
+    snprintf(wanted.device, sizeof wanted.device, "%s", state->estimate.device);
+    memcpy(wanted.parent_id, state->parent.id, sizeof wanted.parent_id);
+    state->seconds = NAN;
+    if (!run_find_alike(workbench->store, &wanted, &like)) return;
+    double share = state->fork_step > 0 && preview->total_steps > 0
+                       ? 1 - (double)state->fork_step / (double)preview->total_steps
+                       : 1; /* of the steps, those that are to be done */
+    state->seconds = fmax(share, 0) * preview->total_tokens * (double)preview->parameters /
+                     like.tokens_per_sec / (double)like.parameters;
+    memcpy(state->like, like.name, sizeof state->like);
+}
+
+/* Takes the estimate when it has ended, and starts another one if the values have changed. */
+static bool follow_estimate(struct workbench *workbench, struct form_state *state)
+{
+    bool news = job_read(&state->job) && state->job.ended;
+    if (news) {
+        struct form_estimate next;
+        const char *text = state->job.text.length ? state->job.text.text : "";
+        state->estimated = !state->job.failed && workbench->options.estimate(text, &next);
+        if (state->estimated) state->estimate = next;
+        if (state->estimated) expect_duration(workbench, state);
+    }
+    if (state->stale && !state->launch.pid) start_estimate(workbench, state);
+    workbench->eager = state->stale || state->job.pid || state->launch.pid;
+    return news;
+}
+
+/* The number of the field that the preview's problem is about; count: none, or it has no field. */
+static size_t wrong_field(const struct form_state *state)
+{
+    size_t found = state->form.count;
+    const char *first = NULL;
+    for (size_t i = 0; i < state->form.count; i++) {
+        const char *key = state->form.fields[i].key, *at = strstr(state->preview.problem, key);
+        size_t n = strlen(key);
+        if (!at || !strchr(key, '.') || (at[n] != ' ' && at[n] != ',' && at[n] != ':' && at[n])) continue;
+        if (!first || at < first) first = at, found = i;
+    }
+    return found;
 }
 
 static void set_typing(struct workbench *workbench, const struct form_state *state)
 {
-    workbench->typing = !state->launch.pid && state->at < state->count;
+    workbench->typing = !state->launch.pid && state->form.at < state->form.count;
+    workbench->eager = true;
+}
+
+/* ---- opening ---- */
+
+static const struct config_row *row_of(const struct form_state *state, const char *key)
+{
+    for (size_t i = 0; i < state->row_count; i++)
+        if (strcmp(state->rows[i].key, key) == 0) return &state->rows[i];
+    return NULL;
+}
+
+/* A name that no run has: "base-2", or of a fork "base-fork". */
+static void propose_name(struct workbench *workbench, const struct form_state *state, struct input *input)
+{
+    struct arena arena = {0};
+    struct run_info *runs;
+    size_t count = 0;
+    char stem[RUN_NAME_MAX], name[RUN_NAME_MAX + 24];
+    snprintf(stem, sizeof stem, "%.*s", (int)utf8_cut(state->parent.name, RUN_NAME_CLEAN_MAX - 12),
+             state->parent.name);
+    char *end = strrchr(stem, '-');
+    bool fork = state->fork_step >= 0,
+         again = !fork && end && end[1] && !end[1 + strspn(end + 1, "0123456789")];
+    if (again) *end = '\0'; /* base-2 gives base-3 */
+    if (run_list(workbench->store, &arena, &runs, &count, NULL)) count = 0;
+    for (int n = fork ? 1 : 2;; n++) {
+        size_t i = 0;
+        snprintf(name, sizeof name, fork ? n > 1 ? "%s-fork-%d" : "%s-fork" : "%s-%d", stem, n);
+        while (i < count && strcmp(runs[i].name, name) != 0) i++;
+        if (i == count) break;
+    }
+    input_set(input, name);
+    arena_release(&arena);
+}
+
+/* Sets a field to what it begins with: that of the parent, or the default. A fork keeps the parent's value
+ * where the field is empty. */
+static void reset_field(struct form_state *state, size_t number)
+{
+    const struct config_row *row = row_of(state, state->form.fields[number].key);
+    input_set(&state->form.input[number], row && row->differs && state->fork_step < 0 ? row->value : "");
+}
+
+/* Adds a field, unless a fork keeps its value, or it cannot show the value as a whole. */
+static void add_field(struct form_state *state, struct form_field *fields, struct form_field field)
+{
+    const struct config_row *row = row_of(state, field.key);
+    bool fork = state->fork_step >= 0;
+    size_t number = state->form.count;
+    if (row && ((fork && row->kept) || strlen(row->value) >= INPUT_MAX)) return;
+    if (row) state->form.was[number] = fork || row->differs ? row->value : field.fallback;
+    if (row && fork) field.fallback = row->value;
+    fields[number] = field;
+    state->form.count++;
+    reset_field(state, number);
+}
+
+/* Makes the fields: those that the workbench offers and those that the parent has set otherwise than by
+ * default; of a fork, without those that it keeps. */
+static enum status make_fields(struct workbench *workbench, struct form_state *state, struct err *err)
+{
+    const struct workbench_options *options = &workbench->options;
+    size_t most = options->field_count + state->row_count;
+    struct form_field *fields = arena_alloc_array(&state->arena, most + 1, sizeof *fields);
+    state->form.input = arena_alloc_array(&state->arena, most + 1, sizeof *state->form.input);
+    state->form.was = arena_alloc_array(&state->arena, most + 1, sizeof *state->form.was);
+    if (!fields || !state->form.input || !state->form.was)
+        return err_no_memory(err, "a form of %zu fields", most);
+    state->form.fields = fields;
+    state->form.empty = state->fork_step >= 0 ? "(as it was)" : "(default)";
+    for (size_t i = 0; i < options->field_count; i++) add_field(state, fields, options->fields[i]);
+    for (size_t i = 0; i < state->row_count; i++) {
+        const struct config_row *row = &state->rows[i];
+        if (row->differs && !has_field(state, row->key))
+            add_field(state, fields,
+                      (struct form_field){row->key, row->key, row->fallback, row->help,
+                                          *row->choices ? row->choices : NULL});
+    }
+    return STATUS_OK;
+}
+
+static enum status read_parent(struct workbench *workbench, struct form_state *state, const char *id,
+                               struct err *err)
+{
+    char *text = NULL;
+    struct config_row *rows = NULL;
+    enum status status = run_find(workbench->store, id, &state->parent, err);
+    if (!status) status = run_config(workbench->store, state->parent.id, &text, err);
+    if (!status && (!text || !*text))
+        status =
+            err_set(err, STATUS_NOT_FOUND, "%s has no configuration: it was imported", state->parent.name);
+    if (!status) status = workbench->options.config_rows(text, &state->arena, &rows, &state->row_count, err);
+    free(text);
+    state->rows = rows;
+    return status;
+}
+
+/* The settings in which a form with a parent is kept, and its argument. */
+#define DRAFT    "draft"
+#define DRAFT_OF "draft.of"
+
+/* Keeps the fields for the next form; `drop`: they have served. */
+static void keep_fields(struct workbench *workbench, const struct form_state *state, bool drop)
+{
+    if (!drop && !state->touched) return;
+    if (*state->argument) settings_set(&workbench->settings, DRAFT_OF, drop ? "" : state->argument);
+    form_keep(&state->form, &workbench->settings, *state->argument ? DRAFT : "form", drop);
+}
+
+static void recall_fields(struct workbench *workbench, struct form_state *state)
+{
+    if (!*state->argument)
+        state->recalled = form_recall(&state->form, &workbench->settings, "form");
+    else if (settings_has(&workbench->settings, DRAFT_OF, state->argument))
+        state->recalled = form_recall(&state->form, &workbench->settings, DRAFT);
+}
+
+/* Sets all fields to what the form begins with. */
+static void reset(struct workbench *workbench, struct form_state *state)
+{
+    size_t name = form_find(&state->form, "name");
+    for (size_t i = 0; i < state->form.count; i++) reset_field(state, i);
+    if (*state->argument && name < state->form.count)
+        propose_name(workbench, state, &state->form.input[name]);
 }
 
 static enum status form_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
-    (void)argument, (void)err; /* opening cannot fail */
     struct form_state *state = opaque;
-    state->count = workbench->options.field_count < FIELDS_MAX ? workbench->options.field_count : FIELDS_MAX;
+    char id[sizeof state->argument], *step;
+    snprintf(state->argument, sizeof state->argument, "%s", argument ? argument : "");
+    memcpy(id, state->argument, sizeof id);
+    if ((step = strchr(id, ' '))) *step++ = '\0';
+    state->fork_step = step ? strtoll(step, NULL, 10) : -1;
+    state->seconds = NAN;
+    enum status status = *id ? read_parent(workbench, state, id, err) : STATUS_OK;
+    if (!status) status = make_fields(workbench, state, err);
+    if (status) return status;
+    reset(workbench, state);
+    recall_fields(workbench, state);
     preview(workbench, state);
     set_typing(workbench, state);
     return STATUS_OK;
@@ -71,22 +316,25 @@ static enum status form_open(struct workbench *workbench, void *opaque, const ch
 
 static void form_close(void *opaque)
 {
-    launch_release(&((struct form_state *)opaque)->launch);
+    struct form_state *state = opaque;
+    launch_release(&state->launch);
+    job_close(&state->job);
+    arena_release(&state->arena);
 }
 
-static bool form_read(struct workbench *workbench, void *opaque, bool store_changed)
+/* ---- reading ---- */
+
+static bool follow_launch(struct workbench *workbench, struct form_state *state)
 {
-    struct form_state *state = opaque;
     struct err err = {0};
     char run_id[RUN_ID_MAX];
-    (void)store_changed;
-    if (!state->launch.pid) return false;
     enum status status = launch_poll(&state->launch, workbench->store, run_id, &err);
     if (status == STATUS_BUSY) snprintf(state->doing, sizeof state->doing, "%s", err.text);
     if (status == STATUS_BUSY) return true;
     if (status == STATUS_OK) {
+        keep_fields(workbench, state, true);
         workbench_back(workbench); /* frees the state */
-        workbench_push(workbench, &run_view, run_id);
+        workbench_push(workbench, workbench->options.run, run_id);
         return true;
     }
     snprintf(state->error, sizeof state->error, "%s", err.text);
@@ -94,43 +342,27 @@ static bool form_read(struct workbench *workbench, void *opaque, bool store_chan
     return true;
 }
 
-/* --- drawing --- */
-
-static void draw_field(struct grid *grid, struct rect row, const struct form_field *field,
-                       const struct input *input, bool focused)
+static bool form_read(struct workbench *workbench, void *opaque, bool store_changed)
 {
-    enum { VALUE_W = 40 };
-    int x = row.x + 2 + LABEL_W, w = row.w - LABEL_W - 4 < VALUE_W ? row.w - LABEL_W - 4 : VALUE_W;
-    struct pen pen = {grid, x, row.y, x + w};
-    grid_text(grid, row.x + 2, row.y, LABEL_W - 1, focused ? STYLE_ACCENT : STYLE_TEXT,
-              focused ? ATTR_BOLD : 0, field->label);
-    if (focused) grid_put(grid, row.x, row.y, 0x25B8, STYLE_ACCENT, ATTR_BOLD);
-    if (field->choices && focused) { /* arrows in the margins, so that all values line up */
-        grid_put(grid, x - 2, row.y, 0x2190, STYLE_ACCENT, 0);
-        grid_put(grid, x + w, row.y, 0x2192, STYLE_ACCENT, 0);
-    }
-    if (focused && !field->choices && *input->text) {
-        input_draw(grid, x, row.y, w, input, true, 0, 0);
-        return;
-    }
-    pen_print(&pen, *input->text ? STYLE_TEXT : STYLE_DIM, *input->text ? ATTR_BOLD : 0, "%s",
-              *input->text ? input->text : field->fallback);
-    if (!*input->text && pen.end - pen.x >= (int)strlen(" (default)"))
-        pen_print(&pen, STYLE_DIM, 0, " (default)");
-    if (focused && !field->choices) grid_mark(grid, (struct rect){x, row.y, 1, 1}, ATTR_REVERSE);
+    struct form_state *state = opaque;
+    (void)store_changed;
+    return state->launch.pid ? follow_launch(workbench, state) : follow_estimate(workbench, state);
 }
+
+/* ---- drawing ---- */
 
 /* Draws the sentence below the lines: as many rows at the bottom as it takes, at most half the screen, under
  * a rule with the field's key. Returns the rows. */
-static int draw_note(struct workbench *workbench, struct grid *grid, const struct form_state *state)
+static int draw_note(struct grid *grid, const struct form_state *state, bool wrong)
 {
-    const struct form_field *field = field_at(workbench, state);
-    bool error = !state->launch.pid && state->error[0];
+    const struct form_field *field = form_at(&state->form);
+    bool error = !state->launch.pid && (state->error[0] || wrong);
     char waiting[sizeof state->doing + 64];
     snprintf(waiting, sizeof waiting, "The trainer prepares its data before the run begins. Esc cancels.%s%s",
              *state->doing ? "\n" : "", state->doing);
     const char *text = state->launch.pid ? waiting
-                       : error           ? state->error
+                       : state->error[0] ? state->error
+                       : wrong           ? state->preview.problem
                        : field           ? field->hint
                                : "Enter starts the trainer; it continues when the workbench is closed.";
     int rows = wrap_rows(text, grid->w - 2);
@@ -138,11 +370,50 @@ static int draw_note(struct workbench *workbench, struct grid *grid, const struc
     struct pen rule = {grid, 1, grid->h - 2 - rows, grid->w - 1};
     grid_fill(grid, (struct rect){0, rule.y, grid->w, 1}, 0x2500, STYLE_RULE, 0);
     if (error)
-        pen_print(&rule, STYLE_BAD, 0, " not started ");
+        pen_print(&rule, STYLE_BAD, 0, state->error[0] ? " not started " : " %s ", field ? field->key : "");
     else if (field && !state->launch.pid)
         pen_print(&rule, STYLE_DIM, 0, " %s ", field->key);
     wrap_draw(grid, (struct rect){1, rule.y + 1, grid->w - 2, rows}, error ? STYLE_BAD : STYLE_TEXT, text);
     return rows + 1;
+}
+
+/* Memory, fit and time in one sentence, or why they are not known; "": not known yet, or the settings are
+ * wrong. False: the user should change something. */
+static bool cost_text(const struct form_state *state, char *buf, size_t size)
+{
+    const struct form_estimate *e = &state->estimate;
+    buf[0] = '\0';
+    if (state->preview.problem[0]) return true;
+    if (!state->estimated && state->job.failed) job_last_line(&state->job, buf, size);
+    if (!state->estimated) return !state->job.failed;
+    bool fits = e->bytes <= e->room;
+    size_t n =
+        (size_t)snprintf(buf, size, "%s%s of %s on %s", fits ? "" : "does not fit: ", TEXT_BYTES(e->bytes),
+                         TEXT_BYTES(e->room), e->device);
+    if (!fits && e->batch > 0 && n < size)
+        n += (size_t)snprintf(buf + n, size - n, "; batches up to %" PRId64 " fit", e->batch);
+    if (!isnan(state->seconds) && n < size)
+        snprintf(buf + n, size - n, ", about %s at the speed of %s", CLOCK_DURATION(state->seconds),
+                 state->like);
+    return fits;
+}
+
+static void draw_head(struct grid *grid, const struct form_state *state)
+{
+    char cost[200];
+    struct pen pen = {grid, 1, 0, grid->w - 1}, below = {grid, 1, 1, grid->w - 1};
+    bool fits = cost_text(state, cost, sizeof cost);
+    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, state->fork_step >= 0 ? "Fork" : "New run");
+    pen.x += 2;
+    if (state->fork_step >= 0)
+        pen_print(&pen, STYLE_DIM, 0, "of %s from step %" PRId64 "; ", state->parent.name, state->fork_step);
+    else if (state->parent.id[0])
+        pen_print(&pen, STYLE_DIM, 0, "from %s; * differs from it; ", state->parent.name);
+    pen_print(&pen, STYLE_DIM, 0, "%s",
+              state->recalled         ? "as you left it, Ctrl-U on the last line resets all"
+              : state->fork_step >= 0 ? "empty fields: as it was"
+                                      : "empty fields: the default");
+    pen_print(&below, fits ? STYLE_TEXT : STYLE_WARN, fits ? 0 : ATTR_BOLD, "%s", cost);
 }
 
 /* Draws the planned learning rate and below it a summary of the run, or the problem with its settings. */
@@ -174,85 +445,54 @@ static void draw_preview(struct grid *grid, struct rect area, const struct form_
     wrap_draw(grid, text, STYLE_WARN, preview->warning);
 }
 
-/* Draws the fields, a blank row and the line that starts the run. Where they do not fit, the fields scroll
- * above that line; in a single row, only the line in focus is drawn. */
-static void draw_lines(struct workbench *workbench, struct grid *grid, struct rect area,
-                       struct form_state *state)
-{
-    bool focused = state->at == state->count, fit = (int)state->count + 2 <= area.h;
-    bool start = focused || area.h > 1;
-    size_t page = fit ? state->count : (size_t)(area.h - start);
-    table_scroll(&state->scroll, focused ? state->count - 1 : state->at, state->count, page);
-    for (size_t i = state->scroll; i < state->count && i - state->scroll < page; i++) {
-        struct rect row = {area.x, area.y + (int)(i - state->scroll), area.w, 1};
-        draw_field(grid, row, &workbench->options.fields[i], &state->input[i], i == state->at);
-    }
-    struct rect last = {area.x + 1, area.y + (fit ? (int)state->count + 1 : area.h - 1), area.w, 1};
-    if (start)
-        grid_line(grid, &last, STYLE_GOOD, ATTR_BOLD | (focused ? ATTR_REVERSE : 0), " %s ",
-                  state->launch.pid ? "starting ..." : "Start training");
-}
-
-static void form_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+static void form_view_draw(struct workbench *workbench, void *opaque, struct grid *grid)
 {
     struct form_state *state = opaque;
-    struct pen pen = {grid, 1, 0, grid->w - 1};
-    pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "New run");
-    pen.x += 2;
-    pen_print(&pen, STYLE_DIM, 0, "empty fields: the default");
-    struct rect body = {0, 2, grid->w, grid->h - 3 - draw_note(workbench, grid, state)};
+    size_t wrong = wrong_field(state);
+    (void)workbench;
+    draw_head(grid, state);
+    struct rect body = {0, 2, grid->w,
+                        grid->h - 3 -
+                            draw_note(grid, state, wrong < state->form.count && wrong == state->form.at)};
     int beside = grid->w - LINES_W - 2; /* columns for the preview */
     if (beside > PREVIEW_W_MAX) beside = PREVIEW_W_MAX;
     if (beside >= PREVIEW_W_MIN) {
         draw_preview(grid, (struct rect){grid->w - beside - 1, 2, beside, body.h}, state);
         body.w = grid->w - beside - 2;
     }
-    draw_lines(workbench, grid, body, state);
+    form_draw(&state->form, grid, body, state->launch.pid ? "starting ..." : "Start training", wrong);
 }
 
-/* --- keys --- */
-
-/* Selects the next or previous choice, wrapping around. */
-static void turn_choice(const struct form_field *field, struct input *input, bool after)
-{
-    enum { CHOICES_MAX = 16 };
-    char words[256], *rest = words, *word[CHOICES_MAX];
-    int count = 0, at = 0;
-    snprintf(words, sizeof words, "%s", field->choices);
-    while (count < CHOICES_MAX && (word[count] = strsep(&rest, "|")) != NULL) {
-        if (strcmp(word[count], *input->text ? input->text : field->fallback) == 0) at = count;
-        count++;
-    }
-    const char *next = word[(at + (after ? 1 : count - 1)) % count];
-    input_set(input, strcmp(next, field->fallback) == 0 ? "" : next);
-}
+/* ---- keys ---- */
 
 static void start(struct workbench *workbench, struct form_state *state)
 {
-    const char *arguments[FIELDS_MAX + 3] = {"train", LAUNCH_PROGRESS};
+    struct words words = {0};
     struct err err = {0};
-    arguments[2 + gather_words(workbench, state, false, arguments + 2)] = NULL;
+    char step[32];
+    snprintf(step, sizeof step, "%" PRId64, state->fork_step);
+    bool fork = state->fork_step >= 0;
+    add_word(&words, fork ? "fork" : "train", NULL);
+    if (fork) add_word(&words, state->parent.id, NULL);
+    if (fork) add_word(&words, "step", step);
+    add_word(&words, LAUNCH_PROGRESS, NULL);
+    if (!fork) add_rows(state, &words, false);
+    add_fields(state, &words, false);
+    words.of[words.count] = NULL;
     state->doing[0] = '\0';
-    if (launch_start(&state->launch, store_home(workbench->store), arguments, NULL, &err))
+    job_close(&state->job);
+    if (launch_start(&state->launch, store_home(workbench->store), words.of, NULL, &err))
         snprintf(state->error, sizeof state->error, "%s", err.text);
+    arena_release(&words.arena);
 }
 
-static void edit(const struct form_field *field, struct input *input, enum action action, uint32_t code)
-{
-    if (!field->choices)
-        input_key(input, code);
-    else if (action == ACTION_CHOICE_LEFT || action == ACTION_CHOICE_RIGHT || code == ' ')
-        turn_choice(field, input, action != ACTION_CHOICE_LEFT);
-    else if (action == ACTION_CLEAR || code == K_BACKSPACE)
-        input_set(input, "");
-}
-
-static void form_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+static void form_view_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct form_state *state = opaque;
-    const struct form_field *field = field_at(workbench, state);
+    const struct form_field *field = form_at(&state->form);
     if (action == ACTION_BACK) {
         bool starting = state->launch.pid != 0;
+        keep_fields(workbench, state, false);
         launch_cancel(&state->launch);
         workbench_back(workbench);
         if (starting) workbench_say(workbench, "cancelled: the run was not started");
@@ -260,20 +500,16 @@ static void form_key(struct workbench *workbench, void *opaque, enum action acti
     }
     if (state->launch.pid) return; /* the trainer has the values */
     if (action != ACTION_NONE || (field && !field->choices)) state->error[0] = '\0';
-    if (action == ACTION_NEXT) {
-        state->at = field ? state->at + 1 : 0;
-    } else if (action == ACTION_PREVIOUS) {
-        state->at = state->at > 0 ? state->at - 1 : state->count;
-    } else if (action == ACTION_ENTER && field) {
-        state->at++;
-    } else if (action == ACTION_ENTER || action == ACTION_START) {
+    bool clears = action == ACTION_CLEAR && !field;
+    if (clears) reset(workbench, state);
+    if (action == ACTION_START || (action == ACTION_ENTER && !field))
         start(workbench, state);
-    } else if (field) {
-        edit(field, &state->input[state->at], action, code);
+    else if (clears || (form_key(&state->form, action, code) && field == form_at(&state->form))) {
+        state->touched = true;
         preview(workbench, state);
     }
     set_typing(workbench, state);
 }
 
 const struct view_ops form_view = {
-    CONTEXT_FORM, sizeof(struct form_state), form_open, form_read, form_draw, form_key, form_close};
+    CONTEXT_FORM, sizeof(struct form_state), form_open, form_read, form_view_draw, form_view_key, form_close};

@@ -1,6 +1,7 @@
 /* See keys.h. */
 #include "tui/view/keys.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +19,37 @@ const size_t key_count = sizeof keys / sizeof *keys;
 #define TITLE(name, title) [CONTEXT_##name] = (title),
 static const char *const context_titles[CONTEXT_COUNT] = {CONTEXTS(TITLE)};
 
-enum action key_action(enum key_context context, uint32_t code)
+#define ACTION_NAME(name) #name,
+static const char *const action_names[ACTION_COUNT] = {ACTIONS(ACTION_NAME)};
+
+char *command_name(enum action action, char buf[COMMAND_NAME_MAX])
+{
+    snprintf(buf, COMMAND_NAME_MAX, "%s", action_names[action]);
+    for (char *c = buf; *c; c++) *c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+    return buf;
+}
+
+char *key_word(const struct keymap *keymap, enum key_context context, enum action action,
+               char buf[KEY_NAME_MAX])
+{
+    size_t i = 0;
+    while (i < key_count && (keys[i].context != context || keys[i].action != action)) i++;
+    const char *label = i < key_count ? keymap->of[i].label : "";
+    snprintf(buf, KEY_NAME_MAX, "%.*s", (int)strcspn(label, " "), label);
+    if (!*buf) {
+        buf[0] = ':';
+        command_name(action, buf + 1);
+    }
+    return buf;
+}
+
+enum action key_action(const struct keymap *keymap, enum key_context context, uint32_t code)
 {
     if (code == K_NONE) return ACTION_NONE;
     for (int pass = 0; pass < 2; pass++) {
         enum key_context wanted = pass == 0 ? context : CONTEXT_ANY;
         for (size_t i = 0; i < key_count; i++)
-            if (keys[i].context == wanted && (keys[i].code == code || keys[i].other == code))
+            if (keys[i].context == wanted && (keymap->of[i].code == code || keymap->of[i].other == code))
                 return keys[i].action;
     }
     return ACTION_NONE;
@@ -44,21 +69,44 @@ bool keys_move(enum action action, size_t *at, size_t count, size_t page)
     return true;
 }
 
+bool keys_scroll(enum action action, struct pager *pager)
+{
+    int page = pager->rows > 1 ? pager->rows - 1 : 1;
+    switch (action) {
+    case ACTION_UP:
+    case ACTION_DOWN:
+        pager_scroll(pager, action == ACTION_UP ? -1 : 1);
+        return true;
+    case ACTION_PAGE_UP:
+    case ACTION_PAGE_DOWN:
+        pager_scroll(pager, action == ACTION_PAGE_UP ? -page : page);
+        return true;
+    case ACTION_FIRST:
+    case ACTION_LAST:
+        pager_go(pager, action == ACTION_LAST);
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* --- hints --- */
 
-void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context,
-                     const bool without[ACTION_COUNT])
+void keys_draw_hints(struct grid *grid, struct rect row, const struct keymap *keymap,
+                     enum key_context context, const bool without[ACTION_COUNT])
 {
     struct pen pen = {grid, row.x + 1, row.y, row.x + row.w};
     for (size_t n = 0; n < 2 * key_count; n++) {
         const struct key *key = &keys[n % key_count];
-        bool first = key->action == ACTION_HELP || key->action == ACTION_BACK;
+        const char *label = keymap->of[n % key_count].label;
+        bool first =
+            key->action == ACTION_HELP || key->action == ACTION_BACK || key->action == ACTION_DISMISS;
         bool here = key->context == context || key->context == CONTEXT_ANY;
         if (without[key->action]) continue;
-        if (!key->hint || !here || first != (n < key_count)) continue;
+        if (!key->hint || !*label || !here || first != (n < key_count)) continue;
         /* use the label's first word or, where characters are text, the function key */
-        const char *function = context == CONTEXT_FORM ? strstr(key->label, " F") : NULL;
-        const char *word = function ? function + 1 : key->label;
+        const char *function = context == CONTEXT_FORM ? strstr(label, " F") : NULL;
+        const char *word = function ? function + 1 : label;
         int length = (int)strcspn(word, " ");
         if (pen.x + length + 1 + (int)strlen(key->hint) > pen.end) return;
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%.*s", length, word);
@@ -80,35 +128,44 @@ static void help_text(struct grid *grid, struct rect inside, int row, int x, enu
 }
 
 /* Draws a group from `row` on, which may be out of sight. Returns the row after it. */
-static int draw_group(struct grid *grid, struct rect inside, int row, enum key_context context)
+static int draw_group(struct grid *grid, struct rect inside, int row, const struct keymap *keymap,
+                      enum key_context context, const bool without[ACTION_COUNT])
 {
+    char command[COMMAND_NAME_MAX + 1] = ":";
     help_text(grid, inside, row++, 1, STYLE_TEXT, ATTR_BOLD | ATTR_UNDERLINE, context_titles[context],
               INT_MAX);
     for (size_t i = 0; i < key_count; i++) {
         if (keys[i].context != context) continue;
-        help_text(grid, inside, row, LABEL_X, STYLE_ACCENT, ATTR_BOLD, keys[i].label, INT_MAX);
+        bool used = !without[keys[i].action];
+        const char *label = keymap->of[i].label;
+        if (!*label) command_name(keys[i].action, command + 1);
+        help_text(grid, inside, row, LABEL_X, used ? STYLE_ACCENT : STYLE_DIM, used ? ATTR_BOLD : ATTR_NONE,
+                  *label ? label : command, INT_MAX);
         for (const char *line = keys[i].help, *next; *line; line = next) {
             int length = (int)(wrap_line(line, inside.w - TEXT_X - 1, &next) - line);
-            help_text(grid, inside, row++, TEXT_X, STYLE_TEXT, ATTR_NONE, line, length);
+            help_text(grid, inside, row++, TEXT_X, used ? STYLE_TEXT : STYLE_DIM, ATTR_NONE, line, length);
         }
     }
     return row;
 }
 
-void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll)
+void keys_draw_help(struct grid *grid, const struct keymap *keymap, enum key_context context,
+                    const bool without[ACTION_COUNT], size_t *scroll)
 {
     int w = grid->w < BOX_W ? grid->w : BOX_W; /* a narrow grid wraps the text */
     struct rect unseen = {0, 0, w - 2, 0};     /* drawing here only counts the rows */
-    int rows = draw_group(grid, unseen, draw_group(grid, unseen, 0, context) + 1, CONTEXT_ANY);
+    int rows = draw_group(grid, unseen, 0, keymap, context, without) + 1;
+    rows = draw_group(grid, unseen, rows, keymap, CONTEXT_ANY, without);
     int h = rows + 2 < grid->h - 1 ? rows + 2 : grid->h - 1;
     struct rect box = {(grid->w - w) / 2, (grid->h - 1 - h) / 2, w, h};
     struct rect inside = grid_box(grid, box, STYLE_ACCENT, "Keys");
     int most = rows > inside.h ? rows - inside.h : 0;
     if (*scroll > (size_t)most) *scroll = (size_t)most;
     int from = (int)*scroll;
-    draw_group(grid, inside, draw_group(grid, inside, -from, context) + 1, CONTEXT_ANY);
+    int row = draw_group(grid, inside, -from, keymap, context, without) + 1;
+    draw_group(grid, inside, row, keymap, CONTEXT_ANY, without);
     grid_text(grid, box.x + 2, box.y + box.h - 1, box.w - 4, STYLE_DIM, ATTR_NONE,
-              most ? " Up Down scroll, others close " : " any key closes ");
+              most ? " Up Down scroll, another key closes " : " any key closes ");
     inside.w++; /* the scroll marks lie on the frame */
     grid_scroll_marks(grid, inside, from > 0, from < most);
 }

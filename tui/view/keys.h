@@ -8,15 +8,32 @@
 #include <stdint.h>
 
 #include "tui/widget/grid.h"
+#include "tui/widget/pager.h"
 
 #define K_CTRL(letter) ((letter)&0x1F)
 
 enum { K_NONE = 0, K_TAB = '\t', K_ENTER = '\r', K_ESCAPE = 27, K_BACKSPACE = 127 };
 
-/* Codes beyond Unicode. K_OTHER: a key without use; K_CONFIRMED and K_ENTERED: no keys, but a question
- * answered with yes, and one answered with a line of text. */
+/* Codes beyond Unicode. K_OTHER: a key without use. No keys are K_CONFIRMED and K_ENTERED, a question
+ * answered with yes or with a line of text, and K_PASTE and K_PASTE_END, between which text is pasted. */
 enum { K_UP = 0x110000, K_DOWN, K_LEFT, K_RIGHT, K_HOME, K_END, K_PAGE_UP, K_PAGE_DOWN };
-enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED, K_ENTERED };
+enum {
+    K_DELETE = K_PAGE_DOWN + 1,
+    K_BACK_TAB,
+    K_F1,
+    K_F2,
+    K_F4 = K_F1 + 3,
+    K_F5 = K_F1 + 4,
+    K_F12 = K_F1 + 11
+};
+enum { K_OTHER = K_F12 + 1, K_CONFIRMED, K_ENTERED, K_PASTE, K_PASTE_END };
+/* The mouse, at workbench.pointer: moved, pressed, moved while pressed, wheel turned. */
+enum { K_MOVE = K_PASTE_END + 1, K_CLICK, K_DRAG, K_WHEEL };
+
+static inline bool key_is_mouse(uint32_t code)
+{
+    return code >= K_MOVE && code <= K_WHEEL;
+}
 
 /* The actions that keys request; keymap.def binds each to its keys in each context. */
 /* clang-format off */
@@ -25,15 +42,19 @@ enum { K_DELETE = K_PAGE_DOWN + 1, K_BACK_TAB, K_F1, K_F5, K_OTHER, K_CONFIRMED,
     A(NEW) A(FILTER) A(SORT) A(REVERSE) A(PAUSE) A(STOP) A(CHECKPOINT) A(DELETE) A(COMPARE) A(EVALUATE)   \
     A(TRACE) A(LR_LOWER) A(LR_HIGHER) A(EVENT_NEXT) A(EVENT_PREVIOUS) A(SAMPLE) A(RESUME) A(BACK) A(FOCUS_NEXT)     \
     A(FOCUS_PREVIOUS) A(ENLARGE) A(CURSOR_LEFT) A(CURSOR_RIGHT) A(ZOOM_IN) A(ZOOM_OUT) A(ZOOM_ALL) A(LOG) \
-    A(NEXT_QUANTITY) A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
+    A(CHARTS) A(SMOOTH) A(SAMPLE_OLDER) A(SAMPLE_NEWER) A(MEMORY) A(PROFILE) A(UNFOLD) A(FOLD) A(FOLD_ALL)          \
     A(TOGETHER) A(NEXT) A(PREVIOUS) A(ENTER) A(CHOICE_LEFT) A(CHOICE_RIGHT) A(CLEAR) A(START) A(YES)      \
-    A(MARK) A(MARK_ALL) A(TAGS) A(NOTE) A(RENAME) A(ARCHIVE) A(UNDO) A(COLUMNS) A(SORT_BY) A(TOGGLE) A(COMPLETE)      \
-    A(EARLIER) A(LATER) A(LOG_STEPS) A(PAN_LEFT) A(PAN_RIGHT) A(OUTLIERS) A(NO)
+    A(MARK) A(MARK_ALL) A(DISMISS) A(TAGS) A(NOTE) A(RENAME) A(ARCHIVE) A(UNDO) A(COLUMNS) A(SORT_BY) A(TOGGLE) A(COMPLETE)      \
+    A(EARLIER) A(LATER) A(LOG_STEPS) A(COMMAND) A(LR) A(PALETTE) A(NOTIFY) A(PAN_LEFT) A(PAN_RIGHT) A(OUTLIERS) A(CONFIGURATION)   \
+    A(RUN_LOG) A(AXIS) A(TARGET) A(SAVE)    \
+    A(FOLD_RUNS) A(FOLD_KEYS) A(CURSOR_OFF) A(BASELINE) A(SWEEP) A(STOPPING) A(BEST)    \
+    A(MOUSE) A(CLICK) A(ZOOM_AT) A(DRAG) A(POINT) A(AGAIN) A(CHECKPOINTS) A(FORK) A(EXPORT) A(PROMPT) A(INTERRUPT) A(NO)
 
 /* Contexts in which keys have meanings, and their help titles. */
 #define CONTEXTS(C)                                                                                       \
-    C(ANY, "Everywhere") C(RUNS, "List of runs") C(COLUMNS, "Columns of the list") C(RUN, "One run") C(MEMORY, "Memory of a run")           \
-    C(PROFILE, "Profile of a run") C(FORM, "New run") C(CONFIRM, "Questions")
+    C(ANY, "Everywhere") C(RUNS, "List of runs") C(COLUMNS, "Choosing columns or charts") C(RUN, "One run") C(COMPARE, "Comparison of runs") C(MEMORY, "Memory of a run")           \
+    C(PROFILE, "Profile of a run") C(CONFIGURATION, "Configuration of a run") C(LOG, "Log of a run")                           \
+    C(SWEEP, "A sweep") C(STOPPING, "Evaluations of a run") C(CHECKPOINTS, "Checkpoints of a run") C(OUTPUT, "Output of a command") C(PLAYGROUND, "Playground") C(FORM, "New run") C(CONFIRM, "Questions")
 /* clang-format on */
 
 #define ACTION(name)         ACTION_##name,
@@ -52,21 +73,50 @@ struct key {
 
 extern const struct key keys[];
 extern const size_t key_count;
+enum {
+    KEY_COUNT = 0
+#define KEY(...) +1
+#include "tui/keymap.def"
+#undef KEY
+};
+
+/* The keys that request the actions now, see keymap.h; of[i] belongs to keys[i]. */
+struct keymap {
+    struct key_binding {
+        uint32_t code, other; /* 0 for none */
+        char label[24];
+    } of[KEY_COUNT];
+};
+
+/* The name of an action on the command line: ACTION_ZOOM_IN is "zoom-in". Returns buf. */
+enum { COMMAND_NAME_MAX = 24 };
+char *command_name(enum action action, char buf[COMMAND_NAME_MAX]);
+
+/* The key that requests an action in a context, for sentences: its first key or, without one, its command.
+ * Returns buf. */
+enum { KEY_NAME_MAX = 32 };
+char *key_word(const struct keymap *keymap, enum key_context context, enum action action,
+               char buf[KEY_NAME_MAX]);
 
 /* The action of `code` in `context`, whose own keys override those of CONTEXT_ANY; else ACTION_NONE. */
-enum action key_action(enum key_context context, uint32_t code);
+enum action key_action(const struct keymap *keymap, enum key_context context, uint32_t code);
 
 /* Moves *at, the selected row in a list of `count` rows shown `page` at a time, for ACTION_UP … ACTION_LAST.
  * False: the action is no movement. */
 bool keys_move(enum action action, size_t *at, size_t count, size_t page);
 
+/* Likewise scrolls a text. */
+bool keys_scroll(enum action action, struct pager *pager);
+
 /* Draws as many hints of the context as fit, "? help" and the way back first. `without`: for each action
  * whether it is of no use now, so that its hint is left out. */
-void keys_draw_hints(struct grid *grid, struct rect row, enum key_context context,
-                     const bool without[ACTION_COUNT]);
+void keys_draw_hints(struct grid *grid, struct rect row, const struct keymap *keymap,
+                     enum key_context context, const bool without[ACTION_COUNT]);
 
-/* Draws a box with the keys of the context and of everywhere; limits *scroll to the last page. */
-void keys_draw_help(struct grid *grid, enum key_context context, size_t *scroll);
+/* Draws a box with the keys of the context and of everywhere, those of no use now dimmed; limits *scroll to
+ * the last page. */
+void keys_draw_help(struct grid *grid, const struct keymap *keymap, enum key_context context,
+                    const bool without[ACTION_COUNT], size_t *scroll);
 
 /* --- a line of typed text: whole UTF-8 characters, edited at a cursor --- */
 

@@ -13,8 +13,11 @@
 #include "tui/view/labels.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/bars.h"
+#include "tui/widget/chart.h"
 
 enum { PARTS_MAX = 24, LABEL_W = 9, NUMBER_W = 22, AMOUNT_W = 11, NAME_LEAST = 12 };
+enum { HISTORY_LEAST = 7, HISTORY_MOST = 14, HISTORY_POINTS = 1024 };
+enum { BATCH_MOST = 65535 };                                /* of train.batch_size */
 enum { NAMED = 3, ROWS_OF_STATE = 3, ROWS_OF_HOLDERS = 5 }; /* other processes; rows kept for later parts */
 
 #define BLOCK  0x2588
@@ -32,6 +35,7 @@ struct picture {
     struct stack_part device[DEVICE_PARTS];
     double planned_sum, live_sum, peak_sum;
     double process, used, total; /* bytes; NaN: not known */
+    double grows;                /* planned bytes that grow with the batch */
     double outside;              /* bytes of the process outside all categories; NaN: unknown or none */
     double scale;                /* bytes that the whole width of a bar stands for */
 };
@@ -51,19 +55,19 @@ static double or_zero(double bytes)
 /* In the planner's order. The host's own buffers count on the device only if the device is the CPU. */
 static const struct look {
     const char *name; /* NULL: all others */
-    bool host;
+    bool host, grows; /* grows: at most in proportion to the batch; the others stay */
     struct stack_part part;
 } looks[] = {
-    {"weights", false, {0, BLOCK, 'W', STYLE_TRAIN}},
-    {"frozen weights", false, {0, DARK, 'F', STYLE_TRAIN}},
-    {"gradients", false, {0, DARK, 'G', STYLE_LR}},
-    {"moments", false, {0, MEDIUM, 'M', STYLE_SPEED}},
-    {"activations", false, {0, LIGHT, 'A', STYLE_VAL}},
-    {"workspace", false, {0, BLOCK, 'K', STYLE_GRAD}},
-    {"KV cache", false, {0, LIGHT, 'C', STYLE_BEST}},
-    {"host", true, {0, DARK, 'H', STYLE_BEST}},
-    {"snapshot", true, {0, MEDIUM, 'S', STYLE_TEXT}},
-    {NULL, false, {0, MEDIUM, '?', STYLE_TEXT}},
+    {"weights", false, false, {0, BLOCK, 'W', STYLE_TRAIN}},
+    {"frozen weights", false, false, {0, DARK, 'F', STYLE_TRAIN}},
+    {"gradients", false, false, {0, DARK, 'G', STYLE_LR}},
+    {"moments", false, false, {0, MEDIUM, 'M', STYLE_SPEED}},
+    {"activations", false, true, {0, LIGHT, 'A', STYLE_VAL}},
+    {"workspace", false, true, {0, BLOCK, 'K', STYLE_GRAD}},
+    {"KV cache", false, false, {0, LIGHT, 'C', STYLE_BEST}},
+    {"host", true, true, {0, DARK, 'H', STYLE_BEST}},
+    {"snapshot", true, false, {0, MEDIUM, 'S', STYLE_TEXT}},
+    {NULL, false, true, {0, MEDIUM, '?', STYLE_TEXT}},
 };
 enum { LOOKS = sizeof looks / sizeof *looks };
 
@@ -85,6 +89,7 @@ static void add_category(struct picture *p, const struct memory_record *record, 
     p->planned[p->count].amount = counts ? amounts[0] : 0;
     p->held[p->count++].amount = counts ? amounts[1] : 0;
     p->planned_sum += counts ? amounts[0] : 0;
+    p->grows += counts && look->grows ? amounts[0] : 0;
     p->live_sum += counts ? amounts[1] : 0;
     p->peak_sum += counts ? amounts[2] : 0;
 }
@@ -168,21 +173,32 @@ static void draw_bar(struct grid *grid, struct rect *area, const char *label, co
     rect_skip(area, 1);
 }
 
-static void draw_bars(struct grid *grid, struct rect *area, const struct picture *p)
+/* Draws the line below bars of this scale. */
+static void draw_ruler(struct grid *grid, struct rect *area, double scale)
 {
-    char text[80];
-    grid_title(grid, area, "memory", "on one scale");
-    draw_bar(grid, area, "planned", p->planned, p->count, p->scale, BYTES(p->count ? p->planned_sum : NAN));
-    draw_bar(grid, area, "held", p->held, p->held_count, p->scale, BYTES(p->process));
-    snprintf(text, sizeof text, "%s of %s", BYTES(p->used), BYTES(p->total));
-    draw_bar(grid, area, "device", p->device, DEVICE_PARTS, p->scale, text);
-    if (area->h <= 0 || bar_width(area) < 14 || !(p->scale > 0)) return;
+    char text[40];
+    if (area->h <= 0 || bar_width(area) < 14 || !(scale > 0)) return;
     struct pen ruler = {grid, area->x + 1 + LABEL_W, area->y, area->x + 1 + LABEL_W + bar_width(area)};
     grid_fill(grid, (struct rect){ruler.x, ruler.y, bar_width(area), 1}, 0x2500, STYLE_RULE, 0);
     pen_print(&ruler, STYLE_DIM, 0, "0 ");
-    snprintf(text, sizeof text, " %s", BYTES(p->scale));
+    snprintf(text, sizeof text, " %s", BYTES(scale));
     pen_print_right(&ruler, STYLE_DIM, 0, text);
     rect_skip(area, 1);
+}
+
+/* The bar of the device always shows the whole of it, so that it looks as full as it is. */
+static void draw_bars(struct grid *grid, struct rect *area, const struct picture *p)
+{
+    char text[80];
+    double whole = p->total > 0 ? p->total : p->scale;
+    bool same = p->scale == whole;
+    grid_title(grid, area, "memory", same ? "on one scale" : "the device on its own scale");
+    draw_bar(grid, area, "planned", p->planned, p->count, p->scale, BYTES(p->count ? p->planned_sum : NAN));
+    draw_bar(grid, area, "held", p->held, p->held_count, p->scale, BYTES(p->process));
+    if (!same) draw_ruler(grid, area, p->scale);
+    snprintf(text, sizeof text, "%s of %s", BYTES(p->used), BYTES(p->total));
+    draw_bar(grid, area, "device", p->device, DEVICE_PARTS, whole, text);
+    draw_ruler(grid, area, whole);
 }
 
 /* Draws the key of a part (NULL: none), a name, and as many of `count` amounts as fit. */
@@ -249,6 +265,15 @@ static void draw_state(struct grid *grid, struct rect *area, const struct gpu_re
     if (*sample->throttle) grid_line(grid, area, STYLE_WARN, 0, "   clocks low: %s", sample->throttle);
 }
 
+/* A batch that would certainly fit beside what the device holds: the parts of the plan that grow do so at
+ * most in proportion to it. 0: not known. */
+static int64_t largest_batch(const struct picture *p, int64_t batch_size)
+{
+    double left = p->device[DEVICE_FREE].amount, margin = left / 32 + 16 * 1048576.0; /* as anneal estimate */
+    if (batch_size <= 0 || !(p->grows > 0) || isnan(p->used) || isnan(p->total)) return 0;
+    return (int64_t)fmin((double)batch_size * (1 + fmax(left - margin, 0) / p->grows), BATCH_MOST);
+}
+
 static void draw_device(struct grid *grid, struct rect *area, const struct picture *p,
                         const struct memory_panel *panel)
 {
@@ -264,12 +289,15 @@ static void draw_device(struct grid *grid, struct rect *area, const struct pictu
     if (usage->has_sample && sample->gpu < 0)
         snprintf(title, sizeof title, "the CPU, %s", LABEL_AGE(sample->wall_time, panel->now));
     grid_title(grid, area, "device", title);
-    int spare = area->h - DEVICE_PARTS - ROWS_OF_STATE - (panel->live ? ROWS_OF_HOLDERS : 0);
+    int64_t batch = largest_batch(p, panel->batch_size);
+    int spare = area->h - DEVICE_PARTS - (batch > 0) - ROWS_OF_STATE - (panel->live ? ROWS_OF_HOLDERS : 0);
     for (int i = 0; i < DEVICE_PARTS && area->h > 0; i++) {
         draw_row(grid, area, &p->device[i], STYLE_TEXT, i == DEVICE_FREE ? ATTR_BOLD : 0, names[i],
                  AMOUNTS(1, BYTES(unknown[i] ? NAN : p->device[i].amount)));
         if (i == DEVICE_OTHERS) draw_others(grid, area, panel, spare);
     }
+    snprintf(title, sizeof title, "%" PRId64, batch);
+    if (batch > 0) draw_row(grid, area, NULL, STYLE_TEXT, 0, "   largest batch, at least", AMOUNTS(1, title));
     if (usage->has_sample) draw_state(grid, area, sample);
 }
 
@@ -291,6 +319,28 @@ static void draw_holders(struct grid *grid, struct rect area, const struct memor
     }
 }
 
+/* Draws the memory of the process from the first step on, where the categories leave room. */
+static void draw_history(struct grid *grid, struct rect *area, const struct picture *p,
+                         const struct memory_panel *panel)
+{
+    int below = p->count > 7 ? p->count + 5 : 12, h = area->h - below - 1;
+    if (panel->history_count < 2 || h < HISTORY_LEAST) return;
+    if (h > HISTORY_MOST) h = HISTORY_MOST;
+    struct chart chart = {
+        .title = "memory of the process",
+        .unit = "MiB",
+        .scale = 1.0 / (1 << 20),
+        .trace = {{.points = panel->history, .count = panel->history_count, .style = STYLE_TRAIN}},
+        .trace_count = 1,
+        .first_step = panel->history[0].first_step,
+        .last_step = panel->history[panel->history_count - 1].last_step,
+        .zero = true,
+        .cursor = -1,
+        .best_step = -1};
+    chart_draw(grid, (struct rect){area->x, area->y + area->h - h, area->w, h}, &chart);
+    area->h -= h + 1;
+}
+
 void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_panel *panel)
 {
     struct picture picture;
@@ -299,6 +349,7 @@ void memory_panel_draw(struct grid *grid, struct rect area, const struct memory_
     draw_bars(grid, &area, &picture);
     if (area.h < 3) return;
     rect_skip(&area, 1);
+    if (area.w >= 76) draw_history(grid, &area, &picture, panel);
     struct rect left = area, right = area;
     if (area.w >= 76) { /* side by side, else one below the other */
         left.w = area.w / 2 - 1;
@@ -332,8 +383,27 @@ struct memory_state {
     struct arena arena; /* holds usage and holders */
     struct memory_usage usage;
     struct memory_panel panel;
-    double read_at; /* like workbench->now */
+    struct series history; /* of the process in bytes */
+    double read_at;        /* like workbench->now */
 };
+
+/* Reads the samples of the process, and train.batch_size, in `arena`. */
+static enum status read_history(struct store *store, struct memory_state *state, struct err *err)
+{
+    struct run_param *params;
+    size_t count;
+    int64_t batch;
+    enum status status = run_params_list(store, state->run.id, &state->arena, &params, &count, err);
+    if (status) return status;
+    const char *text = run_params_get(params, count, "train.batch_size");
+    state->panel.batch_size = text && text_parse_int(text, &batch) ? batch : 0;
+    state->history.name = "process_bytes";
+    state->history.device = state->usage.has_sample ? (int)state->usage.sample.gpu : -1;
+    status = series_read(store, state->run.id, METRIC_DEVICE, 0, -1, HISTORY_POINTS, &state->history, err);
+    state->panel.history = state->history.points;
+    state->panel.history_count = state->history.count;
+    return status;
+}
 
 /* Reads the current holders of memory, irrelevant to a past run. */
 static enum status read_holders(struct store *store, struct memory_state *state, struct err *err)
@@ -366,6 +436,7 @@ static enum status read_memory(struct workbench *workbench, struct memory_state 
     }
     arena_release(&state->arena);
     *state = next;
+    workbench_did(workbench, read_history(workbench->store, state, &workbench->err));
     workbench_did(workbench, read_holders(workbench->store, state, &workbench->err));
     return STATUS_OK;
 }
@@ -373,6 +444,7 @@ static enum status read_memory(struct workbench *workbench, struct memory_state 
 static void memory_close(void *opaque)
 {
     struct memory_state *state = opaque;
+    series_release(&state->history);
     arena_release(&state->arena);
 }
 

@@ -10,45 +10,10 @@
 
 #include "runs/run.h"
 #include "tui/view/labels.h"
+#include "tui/view/profile_heat.h"
 #include "tui/view/workbench.h"
 #include "tui/widget/axis.h"
 #include "tui/widget/bars.h"
-#include "tui/widget/layout.h"
-
-/* ---- folds ---- */
-
-/* The index of the fold of a phase or layer; fold_count: none, it is in its default state. */
-static size_t find_fold(const struct profile_tree *tree, const struct profile_line *line)
-{
-    size_t i = 0;
-    int layer = line->level == PROFILE_LAYER ? line->of.layer : -1;
-    while (i < tree->fold_count &&
-           (tree->folds[i].layer != layer ||
-            strncmp(tree->folds[i].phase, line->of.phase, PROFILE_PHASE_MAX - 1) != 0))
-        i++;
-    return i;
-}
-
-static bool is_open(const struct profile_tree *tree, const struct profile_line *line)
-{
-    bool usual = line->level == PROFILE_PHASE || tree->all_open,
-         by_hand = find_fold(tree, line) < tree->fold_count;
-    return line->folds && usual != by_hand;
-}
-
-void profile_tree_fold(struct profile_tree *tree, size_t at, bool open)
-{
-    if (at >= tree->count || !tree->lines[at].folds || is_open(tree, &tree->lines[at]) == open) return;
-    const struct profile_line *line = &tree->lines[at];
-    size_t fold = find_fold(tree, line);
-    if (fold < tree->fold_count) {
-        tree->folds[fold] = tree->folds[--tree->fold_count];
-    } else if (fold < PROFILE_FOLDS_MAX) {
-        snprintf(tree->folds[fold].phase, PROFILE_PHASE_MAX, "%s", line->of.phase);
-        tree->folds[fold].layer = line->level == PROFILE_LAYER ? line->of.layer : -1;
-        tree->fold_count++;
-    }
-}
 
 /* ---- from rows to nodes ---- */
 
@@ -61,8 +26,9 @@ static int depth_of(const struct profile_line *line)
 static struct profile_line *add_node(struct profile_tree *tree, enum profile_level level,
                                      const struct profile_row *row)
 {
-    struct profile_line *node = &tree->nodes[tree->node_count++];
-    *node = (struct profile_line){.level = level, .of = *row, .end = tree->node_count};
+    struct profile_line *node = &tree->nodes[tree->node_count];
+    *node = (struct profile_line){.level = level, .of = *row, .node = tree->node_count++};
+    node->end = tree->node_count;
     if (level != PROFILE_OPERATION)
         node->of = (struct profile_row){
             .phase = row->phase, .layer = level == PROFILE_LAYER ? row->layer : -1, .op = ""};
@@ -74,6 +40,7 @@ static void add_to(const struct profile_tree *tree, struct profile_line *node, c
 {
     node->of.calls += row->calls;
     if (isfinite(row->time_us)) node->of.time_us += row->time_us;
+    node->of.first_us += row->first_us;
     node->of.bytes += row->bytes;
     node->of.flops += row->flops;
     node->end = tree->node_count;
@@ -110,6 +77,18 @@ static int slower_first(const void *a, const void *b, void *opaque)
     return left > right ? -1 : left < right ? 1 : (i > k) - (i < k);
 }
 
+/* The nodes that the user has folded or unfolded stay so. */
+static void keep_folds(struct profile_tree *tree, const struct profile_line *old, size_t old_count)
+{
+    for (size_t i = 0; i < old_count; i++)
+        for (size_t k = 0; old[i].by_hand && k < tree->node_count; k++) {
+            struct profile_line *node = &tree->nodes[k];
+            if (node->level == old[i].level && node->of.layer == old[i].of.layer &&
+                strcmp(node->of.phase, old[i].of.phase) == 0)
+                node->by_hand = true;
+        }
+}
+
 /* Adds the siblings from..end, each followed by its visible parts. `order` has room for all nodes. */
 static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t *order)
 {
@@ -117,9 +96,10 @@ static void add_lines(struct profile_tree *tree, size_t from, size_t end, size_t
     for (size_t i = from; i < end; i = tree->nodes[i].end) order[n++] = i;
     if (tree->by_time) qsort_r(order, n, sizeof *order, slower_first, tree->nodes);
     for (size_t i = 0; i < n; i++) {
-        struct profile_line *line = &tree->lines[tree->count++];
+        struct profile_line *line = &tree->lines[tree->list.count++];
         *line = tree->nodes[order[i]];
-        line->open = is_open(tree, line);
+        bool usual = line->level == PROFILE_PHASE || tree->all_open;
+        line->open = line->folds && usual != line->by_hand;
         if (line->open) add_lines(tree, order[i] + 1, line->end, order + n);
     }
 }
@@ -136,7 +116,7 @@ static bool is_in(const struct profile_line *line, const struct profile_line *of
 static size_t find_line(const struct profile_tree *tree, const struct profile_line *line)
 {
     size_t best = 0;
-    for (size_t i = 0; i < tree->count; i++)
+    for (size_t i = 0; i < tree->list.count; i++)
         if (is_in(line, &tree->lines[i]) &&
             (!is_in(line, &tree->lines[best]) || tree->lines[i].level > tree->lines[best].level))
             best = i;
@@ -147,23 +127,38 @@ enum status profile_tree_arrange(struct profile_tree *tree, const struct profile
 {
     size_t need = 3 * profile->count + 1; /* at most a phase, a layer and an operation per row */
     struct profile_line was = {.of = {.phase = "", .op = ""}};
-    if (tree->selected < tree->count) was = tree->lines[tree->selected];
+    if (tree->list.at < tree->list.count) was = tree->lines[tree->list.at];
     struct arena arena = {0};
-    struct profile_line *nodes = arena_alloc_array(&arena, 2 * need, sizeof *nodes);
+    struct profile_line *nodes = arena_alloc_array(&arena, 2 * need, sizeof *nodes), *old = tree->nodes;
+    size_t old_count = tree->node_count;
     size_t *order = arena_alloc_array(&arena, need, sizeof *order);
     if (!nodes || !order) {
         arena_release(&arena);
         return err_set(err, STATUS_NO_MEMORY, "no memory for a profile of %zu rows", profile->count);
     }
-    arena_release(&tree->arena);
-    tree->arena = arena;
     tree->nodes = nodes;
     tree->lines = nodes + need;
-    tree->count = 0;
+    tree->list.count = 0;
     make_nodes(tree, profile);
+    keep_folds(tree, old, old_count);
+    arena_release(&tree->arena);
+    tree->arena = arena;
     add_lines(tree, 0, tree->node_count, order);
-    tree->selected = find_line(tree, &was);
+    tree->list.at = find_line(tree, &was);
     return STATUS_OK;
+}
+
+void profile_tree_fold(struct profile_tree *tree, size_t at, bool open)
+{
+    if (at >= tree->list.count || !tree->lines[at].folds || tree->lines[at].open == open) return;
+    struct profile_line *node = &tree->nodes[tree->lines[at].node];
+    node->by_hand = !node->by_hand;
+}
+
+void profile_tree_fold_all(struct profile_tree *tree)
+{
+    tree->all_open = !tree->all_open;
+    for (size_t i = 0; i < tree->node_count; i++) tree->nodes[i].by_hand = false;
 }
 
 void profile_tree_release(struct profile_tree *tree)
@@ -182,43 +177,47 @@ enum column {
     COLUMN_BAR,
     COLUMN_BYTES,
     COLUMN_FLOPS,
+    COLUMN_CHANGE, /* left out where nothing is compared */
     COLUMNS
 };
-enum { GAP = 2, HEAD_ROWS = 2 };
+static const double CHANGE_LEAST = 10, CHANGE_SHARE = 0.01; /* percent; share of a step: less has no colour */
 
 static const struct table_column columns[COLUMNS] = {
     [COLUMN_NAME] = {"operation", 18, 36, 0, false},
-    [COLUMN_CALLS] = {"calls", 6, 6, 4, true},
+    [COLUMN_CALLS] = {"calls", 6, 6, 5, true},
     [COLUMN_TIME] = {"ms a step", 9, 9, 0, true},
     [COLUMN_SHARE] = {"share", 6, 6, 1, true},
-    [COLUMN_BAR] = {"", 6, 60, 5, false},
-    [COLUMN_BYTES] = {"GB/s", 7, 7, 3, true},
-    [COLUMN_FLOPS] = {"GFLOP/s", 9, 9, 2, true},
+    [COLUMN_BAR] = {"", 6, 60, 6, false},
+    [COLUMN_BYTES] = {"GB/s", 7, 7, 4, true},
+    [COLUMN_FLOPS] = {"GFLOP/s", 9, 9, 3, true},
+    [COLUMN_CHANGE] = {"change", 7, 7, 2, true},
 };
 
-static enum style phase_style(const struct profile_line *line)
+static void draw_name(struct pen pen, const struct profile_line *line)
 {
-    static const struct {
-        const char *phase;
-        enum style style;
-    } styles[] = {{"forward", STYLE_TRAIN},
-                  {"backward", STYLE_VAL},
-                  {"recompute", STYLE_LR},
-                  {"optimizer", STYLE_SPEED}};
-    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
-        if (strcmp(line->of.phase, styles[i].phase) == 0) return styles[i].style;
-    return STYLE_DIM;
-}
-
-static void draw_name(struct grid *grid, int x, int y, int w, const struct profile_line *line)
-{
-    struct pen pen = {grid, x + 2 * depth_of(line) + 2, y, x + w};
     int attr = line->level == PROFILE_PHASE ? ATTR_BOLD : 0;
-    if (line->folds) grid_put(grid, pen.x - 2, y, line->open ? 0x25BC : 0x25B6, phase_style(line), 0);
+    pen.x += 2 * depth_of(line) + 2;
+    if (line->folds)
+        grid_put(pen.grid, pen.x - 2, pen.y, line->open ? 0x25BC : 0x25B6,
+                 profile_phase_style(line->of.phase), 0);
     if (line->level == PROFILE_LAYER)
         pen_print(&pen, STYLE_TEXT, attr, "layer %d", line->of.layer);
     else
         pen_print(&pen, STYLE_TEXT, attr, "%s", line->level == PROFILE_PHASE ? line->of.phase : line->of.op);
+}
+
+/* In percent, since the run's first profile; NaN: not known. */
+static double change_of(const struct profile_row *row)
+{
+    return row->first_us > 0 ? 100 * (row->time_us / row->first_us - 1) : NAN;
+}
+
+/* Slower is a warning, where it matters. */
+static enum style change_style(const struct profile_row *row, double share)
+{
+    double change = change_of(row);
+    if (share < CHANGE_SHARE || !(fabs(change) > CHANGE_LEAST)) return STYLE_DIM;
+    return change > 0 ? STYLE_WARN : STYLE_GOOD;
 }
 
 /* Decimal points line up. Empty for unknown numbers, and for rates of lines that move or compute nothing. */
@@ -226,73 +225,77 @@ static void cell_text(const struct profile_line *line, enum column column, doubl
                       size_t size)
 {
     const struct profile_row *row = &line->of;
-    double number = column == COLUMN_CALLS   ? row->calls
-                    : column == COLUMN_TIME  ? row->time_us / 1e3
-                    : column == COLUMN_SHARE ? share * 100
-                    : column == COLUMN_BYTES ? profile_gigabytes_per_second(row)
-                                             : profile_gigaflops_per_second(row);
+    const struct {
+        double number;
+        int decimals;
+        const char *unit;
+    } cells[COLUMNS] = {
+        [COLUMN_CALLS] = {row->calls, 0, ""},
+        [COLUMN_TIME] = {row->time_us / 1e3, 3, ""},
+        [COLUMN_SHARE] = {share * 100, 1, "%"},
+        [COLUMN_BYTES] = {profile_rate(row->bytes, row->time_us), 2, ""},
+        [COLUMN_FLOPS] = {profile_rate(row->flops, row->time_us), 2, ""},
+        [COLUMN_CHANGE] = {change_of(row) > 9999 ? 9999 : change_of(row), 0, "%"},
+    };
+    double number = cells[column].number;
     bool rate = column == COLUMN_BYTES || column == COLUMN_FLOPS;
     buf[0] = '\0';
     if (!isfinite(number) || (rate && number <= 0)) return;
     if (column == COLUMN_CALLS && (number != floor(number) || number >= 1e6))
         axis_format(number, buf, size);
     else
-        snprintf(buf, size, "%.*f%s",
-                 column == COLUMN_TIME    ? 3
-                 : column == COLUMN_SHARE ? 1
-                 : rate                   ? 2
-                                          : 0,
-                 number, column == COLUMN_SHARE ? "%" : "");
+        snprintf(buf, size, column == COLUMN_CHANGE ? "%+.*f%s" : "%.*f%s", cells[column].decimals, number,
+                 cells[column].unit);
 }
 
 static const double LEAST_SHARE = 0.0005; /* a smaller one is printed as 0.0% */
 
-static void draw_line(struct grid *grid, struct rect row, const int *widths, const struct profile_line *line,
-                      double step_us)
+/* A table of these. */
+struct shown {
+    const struct profile *profile;
+    const struct profile_tree *tree;
+};
+
+static void draw_cell(const void *view, size_t at, int column, struct pen pen)
 {
+    const struct shown *shown = view;
+    const struct profile_line *line = &shown->tree->lines[at];
+    double step_us = shown->profile->step_us, share = step_us > 0 ? line->of.time_us / step_us : NAN;
     char text[32];
-    double share = step_us > 0 ? line->of.time_us / step_us : NAN;
-    for (int i = 0, x = row.x + 1; i < COLUMNS; i++) {
-        if (!widths[i]) continue;
-        cell_text(line, (enum column)i, share, text, sizeof text);
-        if (i == COLUMN_NAME)
-            draw_name(grid, x, row.y, widths[i], line);
-        else if (i == COLUMN_BAR)
-            gauge_draw(grid, x, row.y, widths[i], phase_style(line), share < LEAST_SHARE ? 0 : share);
-        else
-            grid_text_right(grid, x, row.y, widths[i], STYLE_TEXT, 0, text);
-        x += widths[i] + GAP;
-    }
+    cell_text(line, (enum column)column, share, text, sizeof text);
+    if (column == COLUMN_NAME)
+        draw_name(pen, line);
+    else if (column == COLUMN_BAR)
+        gauge_draw(pen.grid, pen.x, pen.y, pen.end - pen.x, profile_phase_style(line->of.phase),
+                   share < LEAST_SHARE ? 0 : share);
+    else
+        grid_text_right(pen.grid, pen.x, pen.y, pen.end - pen.x,
+                        column == COLUMN_CHANGE ? change_style(&line->of, share) : STYLE_TEXT, 0, text);
 }
 
-size_t profile_draw_table(struct grid *grid, struct rect area, const struct profile *profile,
-                          struct profile_tree *tree)
+static bool is_compared(const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->count; i++)
+        if (profile->rows[i].first_us > 0) return true;
+    return false;
+}
+
+void profile_draw_table(struct grid *grid, struct rect area, const struct profile *profile,
+                        struct profile_tree *tree)
 {
     char detail[120] = "";
-    int widths[COLUMNS];
-    size_t page = area.h > HEAD_ROWS ? (size_t)(area.h - HEAD_ROWS) : 1;
-    if (area.w < 20 || area.h < HEAD_ROWS + 1) return page;
+    if (area.w < 20 || area.h < 3) return;
     if (profile->count)
         snprintf(detail, sizeof detail,
                  "%s ms a step, the mean of %" PRId64 " profiled, the newest @%" PRId64,
                  AXIS_TEXT(profile->step_us / 1e3), profile->steps, profile->last_step);
     grid_title(grid, &area, "profile", detail);
-    if (!profile->count) {
+    if (profile->count)
+        list_draw_table(&tree->list, grid, area,
+                        &(struct list_table){columns, is_compared(profile) ? COLUMNS : COLUMN_CHANGE,
+                                             draw_cell, &(struct shown){profile, tree}});
+    else
         grid_line(grid, &area, STYLE_DIM, 0, "no step of this run has been profiled yet");
-        return page;
-    }
-    table_fit(columns, COLUMNS, area.w - 2, GAP, widths);
-    table_draw_titles(grid, area.x + 1, area.y, columns, COLUMNS, GAP, widths, 0);
-    rect_skip(&area, 1);
-    table_scroll(&tree->scroll, tree->selected, tree->count, page);
-    size_t end = tree->scroll + page < tree->count ? tree->scroll + page : tree->count;
-    for (size_t at = tree->scroll; at < end; at++) {
-        struct rect row = {area.x, area.y + (int)(at - tree->scroll), area.w, 1};
-        draw_line(grid, row, widths, &tree->lines[at], profile->step_us);
-        if (at == tree->selected) grid_mark(grid, row, ATTR_REVERSE);
-    }
-    grid_scroll_marks(grid, area, tree->scroll > 0, end < tree->count);
-    return page;
 }
 
 /* ---- the view ---- */
@@ -305,7 +308,6 @@ struct profile_state {
     struct profile_tree tree;
     bool together;  /* a row per operation, not per layer */
     double read_at; /* Unix seconds */
-    size_t page;
 };
 
 static enum status read_profile(struct workbench *workbench, struct profile_state *state, struct err *err)
@@ -313,6 +315,7 @@ static enum status read_profile(struct workbench *workbench, struct profile_stat
     struct profile next = {0};
     state->read_at = workbench->now;
     enum status status = profile_read(workbench->store, state->run.id, !state->together, &next, err);
+    if (!status) status = profile_read_first(workbench->store, state->run.id, !state->together, &next, err);
     if (!status) status = profile_tree_arrange(&state->tree, &next, err);
     if (status) {
         profile_release(&next);
@@ -354,32 +357,29 @@ static void profile_draw(struct workbench *workbench, void *opaque, struct grid 
     struct profile_state *state = opaque;
     struct rect area = {0, IDENTITY_ROWS, grid->w, grid->h - IDENTITY_ROWS - 1};
     label_draw_run(grid, (struct rect){0, 0, grid->w, IDENTITY_ROWS}, &state->run, workbench->now);
-    state->page = profile_draw_table(grid, area, &state->profile, &state->tree);
+    rect_skip(&area, profile_heat_draw(grid, area, &state->profile));
+    profile_draw_table(grid, area, &state->profile, &state->tree);
 }
 
 /* Folds or unfolds; folding a closed line selects the line around it. */
 static void fold(struct profile_tree *tree, enum action action)
 {
-    if (tree->selected >= tree->count) return;
-    const struct profile_line *line = &tree->lines[tree->selected];
+    if (tree->list.at >= tree->list.count) return;
+    const struct profile_line *line = &tree->lines[tree->list.at];
     int depth = depth_of(line);
     if (action != ACTION_FOLD || line->open)
-        profile_tree_fold(tree, tree->selected, action == ACTION_UNFOLD || !line->open);
+        profile_tree_fold(tree, tree->list.at, action == ACTION_UNFOLD || !line->open);
     else
-        while (depth > 0 && depth_of(&tree->lines[tree->selected]) >= depth) tree->selected--;
+        while (depth > 0 && depth_of(&tree->lines[tree->list.at]) >= depth) tree->list.at--;
 }
 
 static void profile_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct profile_state *state = opaque;
     struct profile_tree *tree = &state->tree;
-    (void)code;
-    if (keys_move(action, &tree->selected, tree->count, state->page)) return;
+    if (list_key(workbench, &tree->list, action, code)) return;
     if (action == ACTION_OPEN || action == ACTION_UNFOLD || action == ACTION_FOLD) fold(tree, action);
-    if (action == ACTION_FOLD_ALL) {
-        tree->all_open = !tree->all_open;
-        tree->fold_count = 0;
-    }
+    if (action == ACTION_FOLD_ALL) profile_tree_fold_all(tree);
     if (action == ACTION_SORT) {
         tree->by_time = !tree->by_time;
         workbench_say(workbench, tree->by_time ? "the slowest first" : "phases and layers in their order");

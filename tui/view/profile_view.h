@@ -6,10 +6,9 @@
 
 #include "core/base/arena.h"
 #include "runs/profile.h"
-#include "tui/widget/grid.h"
+#include "tui/view/list.h"
 
 enum profile_level { PROFILE_PHASE, PROFILE_LAYER, PROFILE_OPERATION };
-enum { PROFILE_FOLDS_MAX = 512, PROFILE_PHASE_MAX = 32 };
 
 /* Numbers are per step; a phase or layer holds the sums over its parts. */
 struct profile_line {
@@ -17,24 +16,20 @@ struct profile_line {
     struct profile_row of; /* op: only for an operation; layer: for a layer or its parts */
     bool folds;            /* the line has parts */
     bool open;             /* the parts are visible */
-    size_t end;            /* private: the first node after its parts */
+    /* private: the user has opened or closed it; its number; the first node after its parts */
+    bool by_hand;
+    size_t node, end;
 };
 
 struct profile_tree {
     struct profile_line *lines; /* visible ones, from the top */
-    size_t count;
-    size_t selected, scroll; /* selected line, first line shown */
-    bool by_time;            /* siblings are sorted by time, slowest first; else in profile order */
-    bool all_open;           /* layers are open unless the user folded them */
+    struct list list;
+    bool by_time;  /* siblings are sorted by time, slowest first; else in profile order */
+    bool all_open; /* layers are open unless the user folded them */
     /* private */
     struct arena arena;         /* holds lines and nodes */
     struct profile_line *nodes; /* in profile order, each node before its parts */
     size_t node_count;
-    size_t fold_count; /* set to 0 to forget all folds by hand */
-    struct {
-        char phase[PROFILE_PHASE_MAX];
-        int layer;              /* -1: the phase */
-    } folds[PROFILE_FOLDS_MAX]; /* opened or closed by hand; later ones are lost */
 };
 
 /* Zero `tree` before its first use. Borrows texts from `profile` until the end of the next call. Keeps the
@@ -44,10 +39,11 @@ void profile_tree_release(struct profile_tree *tree);
 
 /* Opens or closes a line that has parts; profile_tree_arrange then updates the visible lines. */
 void profile_tree_fold(struct profile_tree *tree, size_t line, bool open);
+/* Likewise opens all layers, or closes them, and forgets what was done by hand. */
+void profile_tree_fold_all(struct profile_tree *tree);
 
-/* Draws the lines as a table into `area`, all of which it owns, scrolled to the selected one. Returns how
- * many lines fit. */
-size_t profile_draw_table(struct grid *grid, struct rect area, const struct profile *profile,
-                          struct profile_tree *tree);
+/* Draws the lines as a table into `area`, all of which it owns, scrolled to the selected one. */
+void profile_draw_table(struct grid *grid, struct rect area, const struct profile *profile,
+                        struct profile_tree *tree);
 
 #endif

@@ -131,7 +131,8 @@ static int look_of(const struct field *field)
     return -1;
 }
 
-struct table_column run_cell_column(const struct field *field, int place)
+/* Title, least and greatest width, rank and alignment of a column for this field. */
+static struct table_column column_of(const struct field *field, int place)
 {
     int look = look_of(field);
     if (look >= 0) return looks[look].column;
@@ -147,6 +148,30 @@ struct table_column run_cell_column(const struct field *field, int place)
     if (title > column.min) column.min = title < 12 ? title : 12;
     if (!text && !time) column.max = title > 10 ? title : 10;
     return column;
+}
+
+/* Tags and notes take no room while no run has any. */
+static bool is_unused(const struct listing *listing, int column)
+{
+    const struct field *field = &listing->fields[column].field;
+    if (field->made != MADE_TAGS && field->column != &store_columns[COLUMN_RUNS_note]) return false;
+    for (size_t i = 0; i < listing->shown_count; i++)
+        if (listing_value(listing, column, listing->shown[i])->known) return false;
+    return true;
+}
+
+void run_cells_fit(const struct listing *listing, const struct run_stamps *stamps, int width, int gap,
+                   struct table_column columns[LISTING_COLUMNS_MAX], int widths[LISTING_COLUMNS_MAX])
+{
+    enum { NAME_LEAST = 6 };
+    int least = stamps->width ? NAME_LEAST + 1 + stamps->width : 0;
+    for (int c = 0; c < listing->column_count; c++) {
+        columns[c] = column_of(&listing->fields[c].field, c);
+        if (is_unused(listing, c)) columns[c].min = 0;
+        if (strcmp(listing->fields[c].field.name, "name") == 0 && least > columns[c].min)
+            columns[c].min = least;
+    }
+    table_fit(columns, listing->column_count, width, gap, widths);
 }
 
 /* ---- cells ---- */

@@ -41,8 +41,10 @@ enum status run_stamps_make(struct run_stamps *stamps, const struct run_info *ru
                             struct err *err);
 void run_stamps_release(struct run_stamps *stamps);
 
-/* Title, least and greatest width, rank and alignment of a column for this field. */
-struct table_column run_cell_column(const struct field *field, int place);
+/* Chooses the columns that fit in `width`, with their widths (0: left out); the name has room for stamps,
+ * tags and notes take none while no run has any. */
+void run_cells_fit(const struct listing *listing, const struct run_stamps *stamps, int width, int gap,
+                   struct table_column columns[LISTING_COLUMNS_MAX], int widths[LISTING_COLUMNS_MAX]);
 
 /* Draws a cell; `stamp` distinguishes runs of one name ("": there is none other). */
 void run_cell_draw(struct pen pen, const struct field *field, const struct field_value *value,

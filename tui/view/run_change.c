@@ -48,8 +48,9 @@ static bool delete_runs(struct workbench *workbench, const struct run_info *cons
         run_lock_release(&lock); /* until then it can be resumed, and then stays */
     }
     if (confirmed) {
-        workbench_say(workbench, "%s %s deleted when you leave; u brings it back", words,
-                      count == 1 ? "is" : "are");
+        workbench_say(workbench, "%s %s deleted when you leave; %s brings %s back", words,
+                      count == 1 ? "is" : "are", WORKBENCH_KEY(workbench, ACTION_UNDO),
+                      count == 1 ? "it" : "them");
     } else {
         snprintf(question, sizeof question, "Delete %s with %s history and checkpoints?", words,
                  count == 1 ? "its" : "their");
@@ -58,35 +59,34 @@ static bool delete_runs(struct workbench *workbench, const struct run_info *cons
     return confirmed;
 }
 
+/* Makes a change of each run. STATUS_BUSY: it waits, and the last row says so. */
+static enum status change_runs(struct workbench *workbench, const struct run_info *const *runs, size_t count,
+                               enum change_kind kind, const char *text)
+{
+    struct change change = {.kind = kind};
+    enum status status = STATUS_OK;
+    snprintf(change.text, sizeof change.text, "%s", text);
+    for (size_t i = 0; i < count && (!status || status == STATUS_BUSY); i++) {
+        memcpy(change.run_id, runs[i]->id, sizeof change.run_id);
+        status = workbench_change(workbench, &change, NULL);
+    }
+    return status;
+}
+
 /* Archives the runs, or brings all back if one of them is archived. */
 static bool archive(struct workbench *workbench, const struct run_info *const *runs, size_t count)
 {
     char words[WORDS_MAX];
     const char *change = "+" TAG_ARCHIVED;
-    enum status status = STATUS_OK;
     for (size_t i = 0; i < count; i++)
         if (run_has_tag(runs[i], TAG_ARCHIVED)) change = "-" TAG_ARCHIVED;
-    for (size_t i = 0; !status && i < count; i++)
-        status = run_change_tags(workbench->store, runs[i]->id, &change, 1, &workbench->err);
+    enum status status = change_runs(workbench, runs, count, CHANGE_TAGS, change);
+    if (status == STATUS_BUSY) return false;
     if (workbench_did(workbench, status))
         workbench_say(workbench,
                       *change == '+' ? "%s archived: /archived shows what is" : "%s no longer archived",
                       words_of(runs, count, words));
     return !status;
-}
-
-/* Of one run all tags are replaced; of several some are added and removed. */
-static enum status set_tags(struct store *store, const struct run_info *const *runs, size_t count, char *text,
-                            struct err *err)
-{
-    enum status status = STATUS_OK;
-    const char *words[INPUT_MAX];
-    size_t n = 0;
-    if (count == 1) return run_set_tags(store, runs[0]->id, text, err);
-    for (char *word; (word = strsep(&text, " ,")) != NULL;)
-        if (*word) words[n++] = word;
-    for (size_t i = 0; !status && i < count; i++) status = run_change_tags(store, runs[i]->id, words, n, err);
-    return status;
 }
 
 static void prompt(struct workbench *workbench, const struct run_info *const *runs, size_t count,
@@ -112,21 +112,21 @@ static void prompt(struct workbench *workbench, const struct run_info *const *ru
 bool run_change(struct workbench *workbench, const struct run_info *const *runs, size_t count,
                 enum action action, uint32_t code)
 {
-    char text[INPUT_MAX];
-    enum status status;
     if (action == ACTION_DELETE) return delete_runs(workbench, runs, count, code == K_CONFIRMED);
     if (action == ACTION_ARCHIVE) return archive(workbench, runs, count);
     if (code != K_ENTERED) {
         prompt(workbench, runs, count, action);
         return false;
     }
-    memcpy(text, workbench->answer.text, sizeof text);
-    if (action == ACTION_TAGS)
-        status = set_tags(workbench->store, runs, count, text, &workbench->err);
-    else if (action == ACTION_NOTE)
-        status = run_set_note(workbench->store, runs[0]->id, text, &workbench->err);
-    else
-        status = run_rename(workbench->store, runs[0]->id, text, &workbench->err);
+    /* words such as +new -old change tags; of one run, other words replace them all */
+    const char *text = workbench->answer.text;
+    enum change_kind tags = count > 1 || *text == '+' || *text == '-' ? CHANGE_TAGS : CHANGE_ALL_TAGS;
+    enum status status = change_runs(workbench, runs, count,
+                                     action == ACTION_TAGS   ? tags
+                                     : action == ACTION_NOTE ? CHANGE_NOTE
+                                                             : CHANGE_NAME,
+                                     text);
+    if (status == STATUS_BUSY) return false;
     if (!workbench_did(workbench, status)) workbench->prompted = action;
     return !status;
 }

@@ -6,70 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/view/run_charts.h"
+
 enum { ROWS = 64 /* in each list */ };
-
-static const enum metric metrics[TRACE_COUNT] = {
-    [TRACE_LOSS] = METRIC_LOSS,       [TRACE_VAL] = METRIC_VAL_LOSS,         [TRACE_LR] = METRIC_LR,
-    [TRACE_GRAD] = METRIC_GRAD_NORM,  [TRACE_SPEED] = METRIC_TOKENS_PER_SEC, [TRACE_OTHER] = METRIC_LOSS,
-    [TRACE_MEASURE] = METRIC_MEASURE,
-};
-
-void smooth_points(const struct series_point *points, size_t count, double decay, double *out)
-{
-    double acc = 0, weight = 0; /* weight is 1 - decay^t */
-    for (size_t i = 0; i < count; i++) {
-        int64_t finite = points[i].count - points[i].non_finite;
-        if (finite > 0 && isfinite(points[i].mean)) {
-            double keep = finite == 1 ? decay : pow(decay, (double)finite);
-            acc = keep * acc + (1 - keep) * points[i].mean;
-            weight = keep * weight + (1 - keep);
-        }
-        out[i] = finite > 0 && weight > 0 ? acc / weight : NAN;
-    }
-}
-
-static enum status smooth_trace(struct run_model *model, int t, struct err *err)
-{
-    const struct series *series = &model->series[t];
-    size_t group = series->count / (2 * MODEL_POINTS) + 1, count = 0;
-    double *smooth = arena_alloc_array(&model->smooth_arena, series->count + 1, sizeof *smooth);
-    struct series_point *points =
-        arena_alloc_array(&model->smooth_arena, series->count / group + 1, sizeof *points);
-    if (!smooth || !points)
-        return err_set(err, STATUS_NO_MEMORY, "no memory to smooth %zu points", series->count);
-    smooth_points(series->points, series->count, model->decay, smooth);
-    for (size_t i = 0; i < series->count; i += group) {
-        size_t n = series->count - i < group ? series->count - i : group;
-        points[count] = series->points[i];
-        for (size_t k = 1; k < n; k++) series_point_merge(&points[count], &series->points[i + k]);
-        smooth[count++] = smooth[i + n - 1];
-    }
-    model->smoothed[t] = (struct chart_trace){.points = points, .smooth = smooth, .count = count};
-    return STATUS_OK;
-}
-
-/* The few evaluations and the schedule of the learning rate are shown as they are. */
-static bool is_smoothed(int t)
-{
-    return t != TRACE_VAL && t != TRACE_LR && t != TRACE_MEASURE;
-}
-
-/* Call after any change of the series, even a failed one: smoothed traces must not outlive them. */
-static enum status smooth_all(struct run_model *model, struct err *err)
-{
-    enum status status = STATUS_OK;
-    arena_release(&model->smooth_arena);
-    memset(model->smoothed, 0, sizeof model->smoothed);
-    for (int t = 0; t < TRACE_COUNT && model->decay > 0 && !status; t++)
-        if (is_smoothed(t)) status = smooth_trace(model, t, err);
-    return status;
-}
-
-struct chart_trace run_model_trace(const struct run_model *model, enum model_trace t)
-{
-    if (model->smoothed[t].count) return model->smoothed[t];
-    return (struct chart_trace){.points = model->series[t].points, .count = model->series[t].count};
-}
 
 static enum status read_rows(struct run_model *model, struct store *store, struct err *err)
 {
@@ -85,12 +24,14 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     if (!status) status = memory_usage_read(store, id, arena, &next.memory, err);
     next.mark_count = 0;
     next.marks =
-        arena_alloc_array(arena, history->order_count + history->event_count + 1, sizeof *next.marks);
+        arena_alloc_array(arena, history->order_count + history->event_count + 2, sizeof *next.marks);
     if (!status && !next.marks) status = err_set(err, STATUS_NO_MEMORY, "no memory for the run's history");
     if (status) {
         arena_release(arena);
         return status;
     }
+    int64_t fork_step = model->series[TRACE_LOSS].fork_step;
+    if (fork_step > 0) next.marks[next.mark_count++] = (struct chart_mark){fork_step, false};
     for (size_t i = 0; i < history->order_count; i++)
         if (history->orders[i].applied_step >= 0)
             next.marks[next.mark_count++] = (struct chart_mark){history->orders[i].applied_step, false};
@@ -100,23 +41,6 @@ static enum status read_rows(struct run_model *model, struct store *store, struc
     arena_release(&model->arena);
     *model = next;
     return STATUS_OK;
-}
-
-/* The id of the run of a trace; "" for none. */
-static const char *run_of(const struct run_model *model, int t)
-{
-    if (t == TRACE_MEASURE && !*model->measure) return "";
-    return t == TRACE_OTHER ? model->other.id : model->info.id;
-}
-
-/* The last step to read of the other run; a longer range would come in wider buckets. While this run trains
- * the range is doubled, so that the model seldom has to read again. */
-static int64_t other_end(const struct run_model *model, int64_t last_step)
-{
-    if (last_step >= 0) return last_step;
-    int64_t steps = model->info.steps > 0 ? model->info.steps : 0;
-    bool live = model->info.status == RUN_RUNNING || model->info.status == RUN_PAUSED;
-    return live ? steps * 2 + MODEL_SHORT_RUN / 4 : steps;
 }
 
 /* A range that begins later does not show the first step. */
@@ -129,47 +53,108 @@ static void find_oldest_step(struct run_model *model)
     model->oldest_step = oldest == INT64_MAX ? 0 : oldest;
 }
 
-enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
-                                int64_t last_step, double decay, struct err *err)
+/* The shared series that shows a quantity; TRACE_COUNT: none does. */
+static enum model_trace shared_trace(const struct quantity *quantity)
 {
-    int64_t end = last_step < 0 || last_step > model->info.steps ? model->info.steps : last_step;
-    size_t points = end - first_step <= MODEL_SHORT_RUN ? MODEL_SHORT_RUN : MODEL_POINTS;
+    return strcmp(quantity->name, "loss") == 0   ? TRACE_LOSS
+           : quantity->metric == METRIC_VAL_LOSS ? TRACE_VAL
+                                                 : TRACE_COUNT;
+}
+
+const struct series *run_model_series(const struct run_model *model, size_t chart)
+{
+    enum model_trace shared = shared_trace(&model->chart[chart].quantity);
+    return shared < TRACE_COUNT ? &model->series[shared] : &model->chart[chart].own;
+}
+
+/* Reads a series for the model's range. */
+static enum status read_series(struct run_model *model, struct store *store, struct series *series,
+                               enum metric metric, struct err *err)
+{
+    int64_t first = model->first_step, last = model->last_step,
+            end = last < 0 || last > model->info.steps ? model->info.steps : last;
+    size_t points = end - first <= MODEL_SHORT_RUN ? MODEL_SHORT_RUN : MODEL_POINTS;
+    series->inherits = true;
+    return series_read(store, model->info.id, metric, first, last, points, series, err);
+}
+
+enum status run_model_show(struct run_model *model, struct store *store, size_t which, struct err *err)
+{
+    struct model_chart *chart = &model->chart[which];
+    enum model_reading was = chart->reading;
     enum status status = STATUS_OK;
-    model->series[TRACE_MEASURE].measure = model->measure;
-    for (int t = 0; t < TRACE_COUNT && !status; t++)
-        if (run_of(model, t)[0])
-            status =
-                series_read(store, run_of(model, t), metrics[t], first_step,
-                            t == TRACE_OTHER ? other_end(model, last_step) : last_step,
-                            decay > 0 && is_smoothed(t) ? MODEL_RAW_POINTS : points, &model->series[t], err);
+    if (was == CHART_CURRENT || shared_trace(&chart->quantity) < TRACE_COUNT) return STATUS_OK;
+    chart->own.name = chart->quantity.column;
+    chart->own.device = chart->quantity.device;
+    if (was == CHART_BEHIND)
+        status = series_update(store, model->info.id, &chart->own, err);
+    else
+        status = read_series(model, store, &chart->own, chart->quantity.metric, err);
+    if (!status) chart->reading = CHART_CURRENT;
+    return status;
+}
+
+enum status run_model_set_range(struct run_model *model, struct store *store, int64_t first_step,
+                                int64_t last_step, struct err *err)
+{
+    enum status status = STATUS_OK;
     model->first_step = first_step;
     model->last_step = last_step;
-    model->decay = decay;
+    for (int t = 0; t < TRACE_COUNT && !status; t++)
+        status =
+            read_series(model, store, &model->series[t], t == TRACE_VAL ? METRIC_VAL_LOSS : METRIC_LOSS, err);
+    for (size_t c = 0; c < model->chart_count; c++) model->chart[c].reading = CHART_UNREAD;
     if (!status) find_oldest_step(model);
-    enum status smoothed = smooth_all(model, status ? NULL : err);
-    return status ? status : smoothed;
+    return status;
 }
 
-enum status run_model_compare(struct run_model *model, struct store *store, const char *run_id,
-                              struct err *err)
+/* Makes next[] the model's charts; those that it has already bring their series. */
+static void replace_charts(struct run_model *model, struct model_chart *next, size_t count)
 {
-    series_release(&model->series[TRACE_OTHER]);
-    model->other = (struct run_info){0};
-    if (strcmp(run_id, model->info.id) == 0) return STATUS_OK;
-    if (run_find(store, run_id, &model->other, err)) return err->status;
-    return run_model_set_range(model, store, model->first_step, model->last_step, model->decay, err);
+    for (size_t c = 0; c < model->chart_count; c++) {
+        struct model_chart *old = &model->chart[c];
+        size_t k = 0;
+        while (k < count && strcmp(next[k].quantity.name, old->quantity.name) != 0) k++;
+        if (k < count) {
+            next[k].own = old->own;
+            next[k].reading = old->reading;
+        } else {
+            series_release(&old->own);
+        }
+    }
+    memcpy(model->chart, next, count * sizeof *next);
+    model->chart_count = count;
 }
 
-enum status run_model_next_measure(struct run_model *model, struct store *store, struct err *err)
+enum status run_model_choose(struct run_model *model, struct store *store, const char *names, struct err *err)
 {
-    const struct run_history *h = &model->history; /* newest first, and of a step the last name first */
-    const char *next = "";
-    for (size_t i = 0; i < h->measure_count && h->measures[i].step == h->measures[0].step; i++)
-        if (strncmp(h->measures[i].name, model->measure, sizeof model->measure - 1) > 0)
-            next = h->measures[i].name;
-    series_release(&model->series[TRACE_MEASURE]);
-    snprintf(model->measure, sizeof model->measure, "%s", next);
-    return run_model_set_range(model, store, model->first_step, model->last_step, model->decay, err);
+    struct arena arena = {0};
+    struct quantity *all;
+    size_t count, which[MODEL_CHARTS_MAX];
+    enum status status = run_charts_list(store, model->info.id, model->config, &arena, &all, &count, err);
+    if (status) return status;
+    memset(model->recorded, 0, sizeof model->recorded);
+    for (size_t i = 0; i < count; i++)
+        if (all[i].metric < METRIC_COUNT) model->recorded[all[i].metric] = true;
+    size_t chosen = run_charts_choose(all, count, names, which, MODEL_CHARTS_MAX);
+    struct model_chart *next = arena_alloc_array(&arena, MODEL_CHARTS_MAX, sizeof *next);
+    if (!next) status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu charts", chosen);
+    for (size_t c = 0; !status && c < chosen; c++) next[c] = (struct model_chart){.quantity = all[which[c]]};
+    if (!status) replace_charts(model, next, chosen);
+    arena_release(&arena);
+    return status;
+}
+
+enum status run_model_smooth(struct run_model *model, struct store *store, size_t chart, double decay,
+                             struct err *err)
+{
+    if (shared_trace(&model->chart[chart].quantity) == TRACE_LOSS) {
+        model->series[TRACE_LOSS].decay = decay;
+        return read_series(model, store, &model->series[TRACE_LOSS], METRIC_LOSS, err);
+    }
+    model->chart[chart].own.decay = decay;
+    model->chart[chart].reading = CHART_UNREAD;
+    return STATUS_OK;
 }
 
 enum status run_model_open(struct run_model *model, struct store *store, const char *run_id, struct err *err)
@@ -177,7 +162,7 @@ enum status run_model_open(struct run_model *model, struct store *store, const c
     memset(model, 0, sizeof *model);
     enum status status = run_find(store, run_id, &model->info, err);
     if (!status) status = run_config(store, model->info.id, &model->config, err);
-    if (!status) status = run_model_set_range(model, store, 0, -1, 0, err);
+    if (!status) status = run_model_set_range(model, store, 0, -1, err);
     if (!status) status = read_rows(model, store, err);
     if (status) run_model_release(model);
     return status;
@@ -186,7 +171,7 @@ enum status run_model_open(struct run_model *model, struct store *store, const c
 void run_model_release(struct run_model *model)
 {
     for (int t = 0; t < TRACE_COUNT; t++) series_release(&model->series[t]);
-    arena_release(&model->smooth_arena);
+    for (size_t c = 0; c < model->chart_count; c++) series_release(&model->chart[c].own);
     arena_release(&model->arena);
     free(model->config);
     memset(model, 0, sizeof *model);
@@ -197,14 +182,11 @@ enum status run_model_update(struct run_model *model, struct store *store, struc
     if (run_find(store, model->info.id, &model->info, err)) return err->status;
     enum status status = STATUS_OK;
     for (int t = 0; t < TRACE_COUNT && !status; t++)
-        if (run_of(model, t)[0]) status = series_update(store, run_of(model, t), &model->series[t], err);
-    if (!status && model->other.id[0] && model->last_step < 0 &&
-        model->info.steps > model->series[TRACE_OTHER].last_step)
-        status = run_model_set_range(model, store, model->first_step, -1, model->decay, err);
+        status = series_update(store, model->info.id, &model->series[t], err);
+    for (size_t c = 0; c < model->chart_count; c++)
+        if (model->chart[c].reading == CHART_CURRENT) model->chart[c].reading = CHART_BEHIND;
     if (!status) find_oldest_step(model);
-    enum status smoothed = smooth_all(model, status ? NULL : err);
-    if (status || smoothed) return status ? status : smoothed;
-    return read_rows(model, store, err);
+    return status ? status : read_rows(model, store, err);
 }
 
 const struct event_record *run_model_event_beside(const struct run_model *model, int64_t step, bool later)
@@ -227,5 +209,5 @@ int64_t run_model_newest_step(const struct run_model *model)
     /* steps count from 0, an evaluation stores the steps done: the last one lies after the last step */
     if (model->history.eval_count && model->history.evals[0].step > newest)
         newest = model->history.evals[0].step;
-    return newest;
+    return newest < SERIES_LAST_STEP ? newest : SERIES_LAST_STEP;
 }

@@ -12,9 +12,9 @@
 #include "tui/widget/axis.h"
 
 /* Whether the history has the value: an import may not. NaN in training counts as recorded. */
-static bool is_recorded(const struct run_model *model, enum model_trace trace, double newest)
+static bool is_recorded(const struct run_model *model, enum metric metric, double newest)
 {
-    return !isnan(newest) || model->series[trace].count > 0;
+    return !isnan(newest) || model->recorded[metric];
 }
 
 /* Whether the configuration evaluates the untrained model before the first step. */
@@ -63,8 +63,8 @@ static void draw_numbers(struct grid *grid, struct rect area, const struct run_m
     if (!isnan(run->tokens_per_sec))
         pen_fact(&row, "", STYLE_SPEED, "%s tok/s", TEXT_COUNT(run->tokens_per_sec));
     if (!model->has_last) return;
-    if (is_recorded(model, TRACE_LR, last->lr)) pen_fact(&row, "lr", STYLE_LR, "%s", AXIS_TEXT(last->lr));
-    if (is_recorded(model, TRACE_GRAD, last->grad_norm))
+    if (is_recorded(model, METRIC_LR, last->lr)) pen_fact(&row, "lr", STYLE_LR, "%s", AXIS_TEXT(last->lr));
+    if (is_recorded(model, METRIC_GRAD_NORM, last->grad_norm))
         pen_fact(&row, "grad", STYLE_GRAD, "%s", AXIS_TEXT(last->grad_norm));
     if (!isnan(last->step_ms)) pen_fact(&row, "step", STYLE_TEXT, "%s ms", AXIS_TEXT(last->step_ms));
     if (run->tokens >= 0) pen_fact(&row, "tokens", STYLE_TEXT, "%s", TEXT_COUNT(run->tokens));
@@ -140,53 +140,40 @@ static int64_t confused(const struct run_history *h, const char *label, const ch
     return 0;
 }
 
-/* Columns of a cell of the matrix; 0: it has no room. */
-static int cell_width(struct rect area, const struct run_history *h)
+/* The texts of a class by the label they were given, or the labels; `cell`: columns of each, 0: no room. */
+static void draw_confused(struct grid *grid, int x, int y, int cell, const struct run_history *h, size_t row)
 {
-    enum { LEAST = 6, MOST = 14 };
-    int cell = area.w / (int)h->class_count;
-    return cell < LEAST ? 0 : cell > MOST ? MOST : cell;
-}
-
-/* The texts of a class by the label they were given. */
-static void draw_confused(struct grid *grid, struct rect area, const struct run_history *h, size_t row)
-{
-    int x = area.x, cell = cell_width(area, h);
     for (size_t k = h->class_count; cell && k-- > 0; x += cell) {
+        bool head = row == h->class_count;
+        int64_t count = head ? 0 : confused(h, h->classes[row].label, h->classes[k].label);
+        enum style style = !count ? STYLE_DIM : row == k ? STYLE_GOOD : STYLE_WARN;
         char text[24];
-        int64_t count = row < h->class_count ? confused(h, h->classes[row].label, h->classes[k].label) : 0;
-        bool right = row == k;
         if (snprintf(text, sizeof text, "%" PRId64, count) >= cell)
             snprintf(text, sizeof text, "%s", TEXT_COUNT(count));
-        if (row == h->class_count)
-            grid_text_right(grid, x, area.y, cell - 1, STYLE_DIM, 0, h->classes[k].label);
-        else if (count)
-            grid_text_right(grid, x, area.y, cell - 1, right ? STYLE_GOOD : STYLE_WARN, right ? ATTR_BOLD : 0,
-                            text);
-        else
-            grid_text_right(grid, x, area.y, cell - 1, STYLE_DIM, 0, "0");
+        grid_text_right(grid, x, y, cell - 1, style, style == STYLE_GOOD ? ATTR_BOLD : 0,
+                        head ? h->classes[k].label : text);
     }
 }
 
 int panel_draw_confusion(struct grid *grid, struct rect area, const struct run_model *model, size_t *first)
 {
-    enum { NAME = 16, SCORES = 35 };
+    enum { NAME = 16, SCORES = 35, LEAST = 6, MOST = 14 /* columns of a cell */ };
     const struct run_history *h = &model->history;
+    int cells = area.x + 1 + NAME + SCORES, cell = (area.w - 1 - NAME - SCORES) / (int)h->class_count;
     char detail[80];
     int top = area.y;
     if (area.h < 3) return 0;
     size_t page = (size_t)area.h - 2, last = h->class_count > page ? h->class_count - page : 0;
-    struct rect cells = {area.x + 1 + NAME + SCORES, area.y + 1, area.w - 1 - NAME - SCORES, 1};
+    cell = cell < LEAST ? 0 : cell > MOST ? MOST : cell;
     if (*first > last) *first = last;
     snprintf(detail, sizeof detail, "@%" PRId64 "%s%s", h->classes[0].step,
-             cell_width(cells, h) ? "  columns: the label given" : "", last ? "  j k more of them" : "");
+             cell ? "  columns: the label given" : "", last ? "  j k more of them" : "");
     grid_title(grid, &area, "classes", detail);
-    draw_confused(grid, cells, h, h->class_count);
+    draw_confused(grid, cells, area.y, cell, h, h->class_count);
     grid_line(grid, &area, STYLE_DIM, 0, " %*s %8s %7s %7s %7s", -NAME, "", "texts", "prec.", "recall", "F1");
     for (size_t i = h->class_count - *first; i-- > 0 && area.h > 0;) {
         const struct class_record *c = &h->classes[i];
-        cells.y = area.y;
-        draw_confused(grid, cells, h, i);
+        draw_confused(grid, cells, area.y, cell, h, i);
         grid_text(grid, area.x + 1, area.y, NAME, STYLE_TEXT, 0, c->label);
         struct rect row = {area.x + 1 + NAME, area.y, area.w - 1 - NAME, 1};
         grid_line(grid, &row, STYLE_TEXT, 0, " %8" PRId64 " %7.4f %7.4f %7.4f", c->support, c->precision,
@@ -354,7 +341,7 @@ static void draw_config(struct grid *grid, struct rect *area, const char *config
     for (const char *line = config; (line = config_line(line, &n)); line += n) left++;
     for (const char *line = config; (line = config_line(line, &n)); line += n, left--) {
         if (area->h == 1 && left > 1) {
-            grid_line(grid, area, STYLE_DIM, 0, "and %d more lines: anneal show prints all", left);
+            grid_line(grid, area, STYLE_DIM, 0, "and %d more lines: i lists all", left);
             return;
         }
         grid_line(grid, area, *line == '[' ? STYLE_DIM : STYLE_TEXT, 0, "%.*s", (int)n, line);

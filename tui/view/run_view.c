@@ -1,61 +1,96 @@
 /* The view of one run: header, live charts, sample text, events, and keys that send orders to its trainer.
  * Works the same on live and ended runs. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "tui/view/chart_window.h"
 #include "tui/view/labels.h"
-#include "tui/view/run_model.h"
+#include "tui/view/run_charts.h"
+#include "tui/view/save.h"
 #include "tui/view/workbench.h"
-#include "tui/widget/axis.h"
-#include "tui/widget/chart.h"
-#include "tui/widget/layout.h"
 
-enum { TEXT_ROWS = 4 }; /* of a sample below the ranks */
-enum { CHART_LOSS, CHART_LR, CHART_GRAD, CHART_SPEED, CHART_COUNT };
+enum { TEXT_ROWS = 4 /* of a sample below the ranks */ };
 
 struct run_state {
     struct run_model model;
-    int focus; /* index of a chart */
+    struct chart_window window; /* its charts are those of the model */
     bool enlarged;
-    bool log[CHART_COUNT];
-    bool outliers; /* the charts are scaled to rare outliers, too */
-    bool log_steps;
-    bool perplexity; /* the chart of the loss shows exp(loss); else the model's measure, if any */
-    int64_t cursor;  /* step; -1: none, follow the newest */
-    int64_t span;    /* steps shown; 0: the whole run */
-    int64_t end;     /* last step shown when zoomed; -1: the newest */
-    int plot_w;      /* columns of the focused chart when last drawn: the size of a cursor move */
-    size_t sample;   /* 0: the newest; of a classifier: the first class shown */
-    int64_t order;   /* id of the last order sent until it takes effect; 0: none */
+    bool log[MODEL_CHARTS_MAX];
+    size_t sample; /* 0: the newest; of a classifier: the first class shown */
+    int64_t order; /* id of the last order sent until it takes effect; 0: none */
 };
 
-static bool is_set(const struct workbench *workbench, const char *key)
+/* ---- what is remembered ---- */
+
+static void recall_charts(struct workbench *workbench, struct run_state *state)
 {
-    const char *value = settings_get(&workbench->settings, key);
-    return value && strcmp(value, "yes") == 0;
+    for (size_t c = 0; c < state->model.chart_count; c++) {
+        const struct quantity *quantity = &state->model.chart[c].quantity;
+        double decay = run_chart_recall(&workbench->settings, quantity, &state->log[c]);
+        if (run_model_series(&state->model, c)->decay != decay)
+            workbench_did(workbench,
+                          run_model_smooth(&state->model, workbench->store, c, decay, &workbench->err));
+    }
 }
 
-/* Changes a choice and remembers it. */
-static void toggle(struct workbench *workbench, const char *key, bool *choice)
+static void remember_chart(struct workbench *workbench, const struct run_state *state, size_t chart)
 {
-    *choice = !*choice;
-    settings_set(&workbench->settings, key, *choice ? "yes" : "no");
+    run_chart_remember(&workbench->settings, &state->model.chart[chart].quantity, state->log[chart],
+                       run_model_series(&state->model, chart)->decay);
+}
+
+/* The window of the run that was zoomed last: its id, the number of steps, the last one or -1. */
+static void remember_zoom(struct workbench *workbench, const struct run_state *state)
+{
+    char words[RUN_ID_MAX + 48];
+    snprintf(words, sizeof words, "%s %" PRId64 " %" PRId64, state->model.info.id, state->window.span,
+             state->window.end);
+    settings_set(&workbench->settings, "run.zoom", words);
+}
+
+static void recall_zoom(const struct workbench *workbench, struct run_state *state)
+{
+    const char *words = settings_get(&workbench->settings, "run.zoom");
+    size_t n = strlen(state->model.info.id);
+    int64_t span, end;
+    if (!words || strncmp(words, state->model.info.id, n) != 0 || words[n] != ' ' ||
+        sscanf(words + n, " %" SCNd64 " %" SCNd64, &span, &end) != 2 || span <= 0 ||
+        span > state->model.info.steps || end > state->model.info.steps)
+        return;
+    state->window.span = span;
+    state->window.end = end < 0 ? -1 : end;
+}
+
+/* Makes the charts that the user has chosen for runs of this kind. */
+static void choose_charts(struct workbench *workbench, struct run_state *state)
+{
+    char key[32];
+    snprintf(key, sizeof key, "run.charts.%s", run_charts_kind(state->model.config));
+    const char *names = settings_get(&workbench->settings, key);
+    workbench_did(workbench,
+                  run_model_choose(&state->model, workbench->store, names ? names : "", &workbench->err));
+    recall_charts(workbench, state);
+    if (state->window.focus >= state->model.chart_count) state->window.focus = 0;
+}
+
+/* Tells the window which steps there are. */
+static void count_steps(struct run_state *state)
+{
+    state->window.oldest = state->model.oldest_step;
+    state->window.newest = run_model_newest_step(&state->model);
+    state->window.live = label_is_live(state->model.info.status);
 }
 
 static enum status run_open(struct workbench *workbench, void *opaque, const char *argument, struct err *err)
 {
     struct run_state *state = opaque;
     if (run_model_open(&state->model, workbench->store, argument, err)) return err->status;
-    /* drop the comparison with a deleted run without a failure */
-    struct err gone = {0};
-    if (workbench->compared[0] &&
-        run_model_compare(&state->model, workbench->store, workbench->compared, &gone))
-        workbench->compared[0] = '\0';
-    state->outliers = is_set(workbench, "run.outliers");
-    state->log_steps = is_set(workbench, "run.log_steps");
-    state->cursor = state->end = -1;
+    chart_window_init(&state->window, &workbench->settings);
+    count_steps(state);
+    choose_charts(workbench, state);
+    recall_zoom(workbench, state);
     memcpy(workbench->visited, state->model.info.id, sizeof workbench->visited);
     return STATUS_OK;
 }
@@ -65,39 +100,22 @@ static void run_close(void *opaque)
     run_model_release(&((struct run_state *)opaque)->model);
 }
 
-/* The range of steps in the charts. */
-static void visible_range(const struct run_state *state, int64_t *first, int64_t *last)
-{
-    int64_t newest = run_model_newest_step(&state->model), oldest = state->model.oldest_step;
-    if (newest < oldest + 1) newest = oldest + 1;
-    *first = oldest;
-    *last = newest;
-    if (state->span <= 0) {
-        /* during training the end advances a few columns at a time: curves stand still in between */
-        int64_t leap = 1;
-        while (leap * 96 < newest - oldest) leap *= 2;
-        if (label_is_live(state->model.info.status)) *last = (newest + leap - 1) / leap * leap;
-        return;
-    }
-    *last = state->end < 0 ? newest : state->end;
-    *first = *last - state->span > oldest ? *last - state->span : oldest;
-}
-
 /* Reads the series again if the range on the screen needs another resolution. */
 static void refine(struct workbench *workbench, struct run_state *state, bool anew)
 {
     struct run_model *model = &state->model;
     int64_t first, last, want_first = 0, want_last = -1;
-    visible_range(state, &first, &last);
-    if (state->span > 0) { /* add room on both sides, so that not every move reads */
-        want_first = first - state->span > 0 ? first - state->span : 0;
-        if (state->end >= 0) want_last = last + state->span;
+    chart_window_range(&state->window, &first, &last);
+    if (state->window.span > 0) { /* add room on both sides, so that not every move reads */
+        int64_t room = state->window.span / 2;
+        want_first = first > room ? first - room : 0;
+        if (state->window.end >= 0) want_last = last + room;
     }
     bool covered = model->first_step <= first && (model->last_step < 0 || model->last_step >= last);
-    bool wide = last - model->first_step > 8 * (last - first) && model->series[TRACE_LOSS].level > 1;
+    bool wide = (last - model->first_step) / 8 > last - first && model->series[TRACE_LOSS].level > 1;
     if (!anew && covered && !wide) return;
-    workbench_did(workbench, run_model_set_range(model, workbench->store, want_first, want_last, model->decay,
-                                                 &workbench->err));
+    workbench_did(workbench,
+                  run_model_set_range(model, workbench->store, want_first, want_last, &workbench->err));
 }
 
 static void report_order(struct workbench *workbench, struct run_state *state)
@@ -119,78 +137,91 @@ static bool run_read(struct workbench *workbench, void *opaque, bool store_chang
     if (!store_changed && !label_is_live(model->info.status)) return false;
     if (!store_changed) { /* liveness and heartbeat change without a commit */
         workbench_did(workbench, run_find(store, model->info.id, &model->info, &workbench->err));
+        state->window.live = label_is_live(model->info.status);
         return true;
     }
     if (!workbench_did(workbench, run_model_update(model, store, &workbench->err))) return true;
-    if (state->span > 0) refine(workbench, state, false);
+    count_steps(state);
+    choose_charts(workbench, state);
+    if (state->window.span > 0) refine(workbench, state, false);
     if (state->order) report_order(workbench, state);
     return true;
 }
 
-static struct chart_trace *add_trace(struct chart *chart, const struct run_model *model,
-                                     enum model_trace trace, const char *name, enum style style)
+static struct chart_trace *add_trace(struct chart *chart, const struct series *series, const char *name,
+                                     enum style style)
 {
     struct chart_trace *added = &chart->trace[chart->trace_count++];
-    *added = run_model_trace(model, trace);
-    added->name = name;
-    added->style = style;
+    *added = (struct chart_trace){.name = name,
+                                  .points = series->points,
+                                  .smooth = series->smooth,
+                                  .count = series->count,
+                                  .fork_step = series->fork_step,
+                                  .style = style};
     return added;
 }
 
-/* Shows a measure of the evaluations instead of the loss. */
-static void show_measure(struct chart *chart, const struct run_model *model)
+/* Sets the star at the best evaluation, in the chart of what is followed and in those of the loss. */
+static void mark_best(struct chart *chart, const struct run_model *model, const struct quantity *quantity)
 {
-    chart->title = model->measure;
-    chart->decay = 0;
-    bool followed = strcmp(model->measure, model->info.best_metric) == 0;
-    chart->best_step = followed ? model->info.best_step : -1;
-    chart->best = model->info.best_value;
-    chart->trace_count = 0;
-    add_trace(chart, model, TRACE_MEASURE, NULL, STYLE_VAL)->marks = true;
+    const struct run_info *info = &model->info;
+    bool loss = quantity->metric == METRIC_LOSS || quantity->metric == METRIC_VAL_LOSS,
+         measure = quantity->metric == METRIC_MEASURE && strcmp(quantity->column, info->best_metric) == 0;
+    chart->best_step = measure || (loss && !*info->best_metric) ? info->best_step : -1;
+    chart->best = measure ? info->best_value : info->best_val_loss;
 }
 
-static void draw_chart(struct run_state *state, struct grid *grid, struct rect area, int which)
+/* The chart borrows the title of `look`. */
+static struct chart make_chart(const struct run_state *state, size_t which, struct chart_look *look)
 {
-    static const struct {
-        const char *title, *unit, *name;
-        bool zero;
-        double least_span;
-        enum model_trace trace;
-        enum style style;
-    } kinds[CHART_COUNT] = {
-        [CHART_LOSS] = {"loss", NULL, "train", false, 0, TRACE_LOSS, STYLE_TRAIN},
-        [CHART_LR] = {"learning rate", NULL, NULL, true, 0, TRACE_LR, STYLE_LR},
-        [CHART_GRAD] = {"gradient norm", NULL, NULL, false, 0, TRACE_GRAD, STYLE_GRAD},
-        [CHART_SPEED] = {"throughput", "tokens/s", NULL, false, 0.25, TRACE_SPEED, STYLE_SPEED},
-    };
     const struct run_model *model = &state->model;
-    bool loss = which == CHART_LOSS;
-    struct chart chart = {.title = kinds[which].title,
-                          .unit = kinds[which].unit,
-                          .zero = kinds[which].zero,
-                          .least_span = kinds[which].least_span,
-                          .log = state->log[which],
-                          .log_steps = state->log_steps,
-                          .outliers = state->outliers,
-                          .focused = which == state->focus,
+    const struct quantity *quantity = &model->chart[which].quantity;
+    const struct series *series = run_model_series(model, which);
+    *look = run_chart_look(quantity);
+    bool loss = quantity->metric == METRIC_LOSS;
+    struct chart chart = {.log = state->log[which],
+                          .focused = which == state->window.focus,
                           .ended = !label_is_live(model->info.status),
-                          .decay = which == CHART_LR ? 0 : model->decay,
-                          .cursor = state->cursor,
-                          .best_step = loss && !*model->info.best_metric ? model->info.best_step : -1,
-                          .best = model->info.best_val_loss,
+                          .decay = series->decay,
                           .marks = model->marks,
                           .mark_count = model->mark_count,
                           .events = loss};
-    visible_range(state, &chart.first_step, &chart.last_step);
-    add_trace(&chart, model, kinds[which].trace, kinds[which].name, kinds[which].style);
-    if (loss) add_trace(&chart, model, TRACE_VAL, "val", STYLE_VAL)->marks = true;
-    if (loss && model->other.id[0])
-        add_trace(&chart, model, TRACE_OTHER, model->other.name, STYLE_LR)->trend = true;
-    if (which == state->focus) state->plot_w = chart_plot(area).w;
-    if (loss && state->perplexity) chart.title = "perplexity";
-    chart.exponential = loss && state->perplexity;
-    if (loss && *model->measure) show_measure(&chart, model);
+    run_chart_dress(look, &chart);
+    chart_window_fill(&state->window, &chart);
+    mark_best(&chart, model, quantity);
+    add_trace(&chart, series, loss ? "train" : NULL, look->style)->marks = look->marks;
+    if (loss) add_trace(&chart, &model->series[TRACE_VAL], "val", STYLE_VAL)->marks = true;
+    return chart;
+}
+
+static void draw_chart(struct workbench *workbench, struct run_state *state, struct grid *grid,
+                       struct rect area, size_t which)
+{
+    struct chart_look look;
+    workbench_did(workbench, run_model_show(&state->model, workbench->store, which, &workbench->err));
+    struct chart chart = make_chart(state, which, &look);
+    chart_window_add(&state->window, area, which);
     chart_draw(grid, area, &chart);
+}
+
+static void save(struct workbench *workbench, struct run_state *state, bool entered)
+{
+    struct chart_look look;
+    size_t chart = state->window.focus;
+    if (!workbench_did(workbench, run_model_show(&state->model, workbench->store, chart, &workbench->err)))
+        return;
+    struct chart shown = make_chart(state, chart, &look);
+    save_shown(workbench, &shown, NULL, state->model.info.name, entered);
+}
+
+/* Draws the charts that have room, the focused one in place of the last if it has none. */
+static void draw_charts(struct workbench *workbench, struct run_state *state, struct grid *grid,
+                        const struct run_layout *layout)
+{
+    size_t last = (size_t)layout->chart_count - 1, focus = state->window.focus;
+    chart_window_clear(&state->window);
+    for (size_t c = 0; c <= last && c < state->model.chart_count; c++)
+        draw_chart(workbench, state, grid, layout->chart[c], c == last && focus > last ? focus : c);
 }
 
 /* Leaves `others` rows of the area if it can, but takes enough for the slowest rank. */
@@ -212,14 +243,11 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     int classes = (int)model->history.class_count, text = classes ? 2 + classes : 0,
         ranks = model->history.rank_count > 1 ? 2 + (int)model->history.rank_count : 0;
     if (ranks && !text) text = TEXT_ROWS;
-    layout_run(grid->w, grid->h, state->enlarged, ranks + text, &layout);
+    layout_run(grid->w, grid->h, state->enlarged ? 1 : (int)model->chart_count, ranks + text, &layout);
     workbench_hint(workbench, model->info.status);
+    workbench_hint_charts(workbench, state->window.span > 0, model->history.event_count > 0);
     panel_draw_header(grid, layout.header, model, workbench->now);
-    for (int c = 0; c < layout.chart_count; c++) {
-        bool focused =
-            layout.chart_count == 1 || (layout.chart_count == 2 && c == 1 && state->focus != CHART_LOSS);
-        draw_chart(state, grid, layout.chart[c], focused ? state->focus : c);
-    }
+    draw_charts(workbench, state, grid, &layout);
     if (ranks) draw_ranks(grid, &layout.sample, model, ranks, text);
     int used = classes ? panel_draw_confusion(grid, layout.sample, model, &state->sample)
                        : panel_draw_sample(grid, layout.sample, model, state->sample);
@@ -229,107 +257,40 @@ static void run_draw(struct workbench *workbench, void *opaque, struct grid *gri
     if (layout.side.w) panel_draw_side(grid, layout.side, model);
 }
 
-/* Moves to a step; while zoomed the window follows. */
-static void place_cursor(struct workbench *workbench, struct run_state *state, int64_t step)
-{
-    int64_t first, last, newest = run_model_newest_step(&state->model);
-    visible_range(state, &first, &last);
-    state->cursor = step < state->model.oldest_step ? state->model.oldest_step
-                    : step > newest                 ? newest
-                                                    : step;
-    if (state->span <= 0 || (state->cursor >= first && state->cursor <= last)) return;
-    int64_t end =
-        state->cursor < first ? state->cursor + state->span * 3 / 4 : state->cursor + state->span / 4;
-    state->end = end >= newest ? -1 : end;
-    refine(workbench, state, false);
-}
-
-/* Moves the cursor about a column of the focused chart. */
-static void move_cursor(struct workbench *workbench, struct run_state *state, int direction)
-{
-    int64_t first, last, newest = run_model_newest_step(&state->model);
-    if (newest < 0) return;
-    visible_range(state, &first, &last);
-    int64_t to = direction < 0 ? last : first;
-    if (state->cursor >= 0) {
-        struct axis axis = {0};
-        axis_init_steps(&axis, (double)first, (double)last, state->log_steps, 1);
-        double column = state->plot_w > 1 ? 1.0 / (state->plot_w - 1) : 1;
-        double at = axis_position(&axis, fmax((double)state->cursor, axis.lo)) + direction * column;
-        to = (int64_t)floor(axis_value(&axis, fmin(fmax(at, -1), 2)) + 0.5);
-        if (to == state->cursor || (to < state->cursor) != (direction < 0)) to = state->cursor + direction;
-    }
-    place_cursor(workbench, state, to);
-}
-
 /* Moves the cursor to an event and shows its sentence. Without a cursor the next event is the first. */
 static void move_to_event(struct workbench *workbench, struct run_state *state, bool later)
 {
-    int64_t from = state->cursor < 0 && !later ? INT64_MAX : state->cursor;
+    int64_t from = state->window.cursor < 0 && !later ? INT64_MAX : state->window.cursor;
     const struct event_record *event = run_model_event_beside(&state->model, from, later);
     char text[512];
     snprintf(text, sizeof text, "no event %s this step", later ? "after" : "before");
-    if (event) panel_event_text(event, text, sizeof text);
-    if (event) place_cursor(workbench, state, event->step);
+    if (event) {
+        panel_event_text(event, text, sizeof text);
+        chart_window_place(&state->window, event->step);
+        refine(workbench, state, false);
+    }
     workbench_say(workbench, "%s", text);
 }
 
-static void zoom(struct workbench *workbench, struct run_state *state, enum action action)
-{
-    int64_t newest = run_model_newest_step(&state->model), first, last;
-    visible_range(state, &first, &last);
-    int64_t span = action == ACTION_ZOOM_IN ? (last - first) / 2 : (last - first) * 2;
-    if (span < 8) span = 8;
-    int64_t end = state->cursor + span / 2;
-    int64_t oldest = state->model.oldest_step;
-    bool all = action == ACTION_ZOOM_ALL || span >= newest - oldest;
-    if (all || (state->cursor >= 0 && end > newest))
-        state->end = -1;
-    else if (state->cursor >= 0)
-        state->end = end < oldest + span ? oldest + span : end;
-    state->span = all ? 0 : span;
-    refine(workbench, state, true);
-}
-
-/* Moves the window by half its steps; the cursor stays at its step. */
-static void pan(struct workbench *workbench, struct run_state *state, bool earlier)
-{
-    int64_t newest = run_model_newest_step(&state->model), first, last;
-    visible_range(state, &first, &last);
-    if (state->span <= 0) {
-        workbench_say(workbench, "all steps are shown; + zooms in");
-        return;
-    }
-    int64_t end = earlier ? last - state->span / 2 : last + state->span / 2;
-    int64_t least = state->model.oldest_step + state->span;
-    if (end < least) end = least;
-    state->end = end >= newest ? -1 : end;
-    refine(workbench, state, false);
-}
-
+/* Smooths the focused chart with the next factor. */
 static void cycle_smoothing(struct workbench *workbench, struct run_state *state)
 {
     struct run_model *model = &state->model;
-    double next = model->decay == 0 ? 0.9 : model->decay < 0.95 ? 0.99 : 0;
-    bool done = workbench_did(workbench, run_model_set_range(model, workbench->store, model->first_step,
-                                                             model->last_step, next, &workbench->err));
-    if (done && next > 0)
-        workbench_say(workbench, "smoothing %g a step; the values themselves are dimmed behind", next);
-    else if (done)
-        workbench_say(workbench, "no smoothing");
-}
-
-/* The first chart shows the loss, then perplexity, which a classifier has not, then each measure of the
- * evaluations, then the loss. */
-static void show_next_quantity(struct workbench *workbench, struct run_state *state)
-{
-    struct run_model *model = &state->model;
-    if (!state->perplexity && !*model->measure && !model->history.class_count) {
-        state->perplexity = true;
+    size_t chart = state->window.focus;
+    if (chart >= model->chart_count) return;
+    struct chart_look look = run_chart_look(&model->chart[chart].quantity);
+    double next = run_chart_next_decay(run_model_series(model, chart)->decay);
+    if (!look.smoothable)
+        workbench_say(workbench, "%s is shown as it is", look.title);
+    else if (!workbench_did(workbench,
+                            run_model_smooth(model, workbench->store, chart, next, &workbench->err)))
         return;
-    }
-    state->perplexity = false;
-    workbench_did(workbench, run_model_next_measure(model, workbench->store, &workbench->err));
+    else if (next > 0)
+        workbench_say(workbench, "%s smoothed by %g a step; the values themselves are dimmed behind",
+                      look.title, next);
+    else
+        workbench_say(workbench, "%s without smoothing", look.title);
+    if (look.smoothable) remember_chart(workbench, state, chart);
 }
 
 static void go_back(struct workbench *workbench, struct run_state *state)
@@ -339,15 +300,6 @@ static void go_back(struct workbench *workbench, struct run_state *state)
     memcpy(name, state->model.info.name, sizeof name);
     workbench_back(workbench); /* frees the state */
     if (live) workbench_say(workbench, "%s continues training in the background", name);
-}
-
-/* Moves the cursor to the first step, or removes it to follow the newest. */
-static void go_to_end(struct workbench *workbench, struct run_state *state, bool newest)
-{
-    int64_t oldest = state->model.oldest_step;
-    state->cursor = newest ? -1 : oldest;
-    if (newest || state->span > 0) state->end = newest ? -1 : oldest + state->span;
-    refine(workbench, state, false);
 }
 
 /* To an older or newer sample; of a classifier up or down the list of its classes. */
@@ -360,49 +312,47 @@ static void move_text(struct run_state *state, bool up)
         state->sample += state->sample + 1 < (h->class_count ? h->class_count : h->sample_count);
 }
 
+/* Opens the view on this run that the action asks for; false: it asks for none. */
+static bool open_view(struct workbench *workbench, const struct run_state *state, enum action action)
+{
+    static const struct view_ops *const views[ACTION_COUNT] = {[ACTION_CHARTS] = &charts_view,
+                                                               [ACTION_MEMORY] = &memory_view,
+                                                               [ACTION_PROFILE] = &profile_view,
+                                                               [ACTION_STOPPING] = &stopping_view,
+                                                               [ACTION_CONFIGURATION] = &configuration_view,
+                                                               [ACTION_CHECKPOINTS] = &checkpoints_view,
+                                                               [ACTION_PROMPT] = &playground_view,
+                                                               [ACTION_AGAIN] = &form_view,
+                                                               [ACTION_RUN_LOG] = &log_view};
+    if (views[action]) workbench_push(workbench, views[action], state->model.info.id);
+    return views[action] != NULL;
+}
+
 static void run_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
 {
     struct run_state *state = opaque;
     const struct run_model *model = &state->model;
+    struct chart_window *window = &state->window, before = *window;
     int64_t sent = 0;
+    if (chart_window_key(workbench, window, action)) {
+        refine(workbench, state, window->span != before.span);
+        if (window->span != before.span || window->end != before.end) remember_zoom(workbench, state);
+        return;
+    }
+    if (open_view(workbench, state, action)) return;
     switch (action) {
     case ACTION_FOCUS_NEXT:
     case ACTION_FOCUS_PREVIOUS:
-        state->focus = (state->focus + (action == ACTION_FOCUS_NEXT ? 1 : CHART_COUNT - 1)) % CHART_COUNT;
+        if (model->chart_count)
+            window->focus = (window->focus + (action == ACTION_FOCUS_NEXT ? 1 : model->chart_count - 1)) %
+                            model->chart_count;
         break;
     case ACTION_ENLARGE:
         state->enlarged = !state->enlarged;
         break;
-    case ACTION_CURSOR_LEFT:
-    case ACTION_CURSOR_RIGHT:
-        move_cursor(workbench, state, action == ACTION_CURSOR_LEFT ? -1 : 1);
-        break;
-    case ACTION_FIRST:
-    case ACTION_LAST:
-        go_to_end(workbench, state, action == ACTION_LAST);
-        break;
-    case ACTION_ZOOM_IN:
-    case ACTION_ZOOM_OUT:
-    case ACTION_ZOOM_ALL:
-        zoom(workbench, state, action);
-        break;
-    case ACTION_PAN_LEFT:
-    case ACTION_PAN_RIGHT:
-        pan(workbench, state, action == ACTION_PAN_LEFT);
-        break;
     case ACTION_LOG:
-        state->log[state->focus] = !state->log[state->focus];
-        break;
-    case ACTION_LOG_STEPS:
-        toggle(workbench, "run.log_steps", &state->log_steps);
-        break;
-    case ACTION_OUTLIERS:
-        toggle(workbench, "run.outliers", &state->outliers);
-        workbench_say(workbench, state->outliers ? "the charts show all values"
-                                                 : "rare outliers are marked at the edge");
-        break;
-    case ACTION_NEXT_QUANTITY:
-        show_next_quantity(workbench, state);
+        state->log[window->focus] = !state->log[window->focus];
+        if (window->focus < model->chart_count) remember_chart(workbench, state, window->focus);
         break;
     case ACTION_SMOOTH:
         cycle_smoothing(workbench, state);
@@ -411,13 +361,13 @@ static void run_key(struct workbench *workbench, void *opaque, enum action actio
     case ACTION_SAMPLE_NEWER:
         move_text(state, action == ACTION_SAMPLE_OLDER);
         break;
-    case ACTION_MEMORY:
-    case ACTION_PROFILE:
-        workbench_push(workbench, action == ACTION_MEMORY ? &memory_view : &profile_view, model->info.id);
+    case ACTION_SAVE:
+        save(workbench, state, code == K_ENTERED);
         break;
     case ACTION_LR_LOWER:
     case ACTION_LR_HIGHER:
-        sent = workbench_order_lr(workbench, &model->info, action == ACTION_LR_HIGHER);
+    case ACTION_LR:
+        sent = workbench_order_lr(workbench, &model->info, action, code);
         break;
     case ACTION_EVENT_NEXT:
     case ACTION_EVENT_PREVIOUS:

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <langinfo.h>
+#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,13 +24,22 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "tui/view/terminal.h"
 
 enum { TICK_MS = 100 };
+enum { ANSWER_SECONDS = 5, OSC_MAX = 64 }; /* how long an answer of the terminal may take; its bytes kept */
+
+/* Codes for sequences that terminfo does not have as keys. */
+enum { CODE_PASTE = KEY_MAX + 1, CODE_PASTE_END, CODE_OSC, CODE_OSC_END, CODE_MOUSE };
+
+/* Bracketed paste: the terminal marks what is pasted, so that it can be told from keys. */
+static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 
 struct screen {
     SCREEN *terminal;
-    WINDOW *keys; /* never shown: reading stdscr would redraw it */
-    int fd;       /* to ask for the size */
+    WINDOW *keys;         /* never shown: reading stdscr would redraw it */
+    int fd;               /* to ask for the size */
+    const char *stand_in; /* the terminal that it is drawn as; NULL: that of TERM */
     enum glyph_level level;
     attr_t attr[ATTR_COUNT];
     attr_t style_attr[STYLE_COUNT];
@@ -37,6 +47,19 @@ struct screen {
     struct grid shown; /* the terminal's contents */
     cchar_t *row;      /* scratch, one row */
     bool all;          /* write every cell */
+    int colours;       /* 0: none */
+    enum background background;
+    double asked;   /* when the terminal was asked for it; 0: not, or it has answered */
+    bool answering; /* its answer has begun */
+    char answer[OSC_MAX];
+    size_t answer_bytes;
+    bool mouse;      /* the terminal reports it */
+    double reported; /* when a report of it began; 0: none has */
+    char report[MOUSE_REPORT_MAX];
+    size_t report_bytes;
+    struct pointer pointer;
+    char typed[TERMINAL_TYPED_MAX]; /* while the terminal was asked whether it shows UTF-8 */
+    const char *next_typed;         /* the rest of it */
 };
 
 /* State for a signal handler, which gets no context, to restore the terminal. */
@@ -50,7 +73,7 @@ static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 static void restore_and_die(int number)
 {
-    static const char leave[] = "\033[?1049l\033[0m\033[?25h\r\n";
+    static const char leave[] = "\033[?1006l\033[?1003l\033[?2004l\033[?1049l\033[0m\033[?25h\r\n";
     if (rescue.armed) {
         rescue.armed = 0;
         tcsetattr(rescue.fd, TCSANOW, &rescue.modes);
@@ -74,38 +97,51 @@ static void arm_rescue(int fd)
     }
 }
 
+/* Chooses attributes and colours for the background. */
 static void set_colours(struct screen *screen)
 {
-    /* foregrounds: -1 is the terminal's default. Columns: 256, 16, 8 colours */
-    static const short palette[STYLE_COUNT][3] = {
-        [STYLE_TEXT] = {-1, -1, -1},
-        [STYLE_DIM] = {245, 8, -1},
-        [STYLE_RULE] = {240, 8, -1},
-        [STYLE_ACCENT] = {75, 12, COLOR_CYAN},
-        [STYLE_GOOD] = {78, 10, COLOR_GREEN},
-        [STYLE_WARN] = {214, 11, COLOR_YELLOW},
-        [STYLE_BAD] = {203, 9, COLOR_RED},
-        [STYLE_TRAIN] = {75, 12, COLOR_CYAN},
-        [STYLE_VAL] = {215, 11, COLOR_YELLOW},
-        [STYLE_BEST] = {120, 10, COLOR_GREEN},
-        [STYLE_LR] = {176, 13, COLOR_MAGENTA},
-        [STYLE_GRAD] = {80, 14, COLOR_CYAN},
-        [STYLE_SPEED] = {114, 10, COLOR_GREEN},
-    };
-    const char *no_color = getenv("NO_COLOR");
-    bool mono = (no_color && *no_color) || !has_colors() || start_color() == ERR || COLORS < 8;
-    int column = mono ? 2 : COLORS >= 256 ? 0 : COLORS >= 16 ? 1 : 2;
-    short background = !mono && use_default_colors() == OK ? -1 : COLOR_BLACK;
+    short behind = screen->colours && use_default_colors() == OK ? -1 : COLOR_BLACK;
     for (int style = 0; style < STYLE_COUNT; style++) {
         bool faint = style == STYLE_DIM || style == STYLE_RULE;
-        screen->style_attr[style] = (mono || column == 2) && faint ? A_DIM : A_NORMAL;
-        if (mono || palette[style][column] < 0) continue;
-        short pair = (short)(style + 1);
-        if (init_pair(pair, palette[style][column], background) == OK) screen->pair[style] = pair;
+        short colour = -1, pair = (short)(style + 1);
+        if (screen->colours) colour = palette_colour(screen->background, screen->colours, (enum style)style);
+        screen->style_attr[style] = screen->colours < 16 && faint ? A_DIM : A_NORMAL;
+        screen->pair[style] = colour >= 0 && init_pair(pair, colour, behind) == OK ? pair : 0;
     }
     for (int bits = 0; bits < ATTR_COUNT; bits++)
         screen->attr[bits] = (bits & ATTR_BOLD ? A_BOLD : 0) | (bits & ATTR_REVERSE ? A_REVERSE : 0) |
                              (bits & ATTR_UNDERLINE ? A_UNDERLINE : 0);
+    screen_forget(screen);
+}
+
+static int count_colours(void)
+{
+    const char *no_color = getenv("NO_COLOR");
+    bool none = (no_color && *no_color) || !has_colors() || start_color() == ERR || COLORS < 8;
+    return none ? 0 : COLORS;
+}
+
+/* Writes what changes no cell to the terminal, past curses. */
+static void tell(const struct screen *screen, const char *bytes)
+{
+    if (write(screen->fd, bytes, strlen(bytes)) < 0) { /* ignore the failure */
+    }
+}
+
+void screen_set_palette(struct screen *screen, const char *word)
+{
+    bool dark = word && strcmp(word, "dark") == 0, light = word && strcmp(word, "light") == 0;
+    screen->colours = word && strcmp(word, "none") == 0 ? 0 : count_colours();
+    screen->asked = 0;
+    screen->background = light ? BACKGROUND_LIGHT : BACKGROUND_DARK;
+    if (!dark && !light) {
+        (void)terminal_read_colorfgbg(getenv("COLORFGBG"), &screen->background);
+        if (screen->colours && terminal_takes_questions(getenv("TERM"))) {
+            tell(screen, TERMINAL_ASK_BACKGROUND);
+            screen->asked = clock_monotonic();
+        }
+    }
+    set_colours(screen);
 }
 
 /* Defines keys of terminals that ignore the application mode of cursor keys, whatever terminfo has. */
@@ -122,6 +158,12 @@ static void define_cursor_keys(void)
     };
     for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++)
         define_key(sequences[i].bytes, sequences[i].key);
+    define_key("\033[200~", CODE_PASTE);
+    define_key("\033[201~", CODE_PASTE_END);
+    define_key("\033]", CODE_OSC);
+    define_key(NULL, KEY_MOUSE); /* what terminfo has is another encoding */
+    define_key("\033[<", CODE_MOUSE);
+    define_key("\033\\", CODE_OSC_END);
 }
 
 /* Restores the terminal; refresh reclaims it. */
@@ -129,6 +171,8 @@ static void suspend(struct screen *screen)
 {
     static const char next_line[] = "\r\n";
     bool apart = exit_ca_mode != NULL; /* the terminal has an alternate screen for the workbench */
+    tell(screen, paste_off);
+    if (screen->mouse) tell(screen, mouse_off);
     endwin();
     if (!apart && write(screen->fd, next_line, sizeof next_line - 1) < 0) { /* ignore the failure */
     }
@@ -146,17 +190,35 @@ void screen_close(struct screen *screen)
     free(screen);
 }
 
+/* Opens the terminal of TERM or, where this system does not know it, another one that does as it does. */
+static bool open_terminal(struct screen *screen, FILE *in, FILE *out, const char *term)
+{
+    screen->terminal = newterm(NULL, out, in);
+    const char *stand_in = screen->terminal ? NULL : terminal_stand_in(term);
+    if (stand_in && (screen->terminal = newterm(stand_in, out, in)) != NULL) screen->stand_in = stand_in;
+    return screen->terminal && cursor_address && (screen->keys = newpad(1, 1)) != NULL;
+}
+
+/* Switches to UTF-8 where the terminal shows it and the locale does not forbid it. */
+static void find_utf8(struct screen *screen, FILE *in, FILE *out, const char *term)
+{
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") == 0 || !terminal_locale_is_open()) return;
+    if (!term || strcmp(term, "dumb") == 0 || !isatty(fileno(in)) || !isatty(fileno(out))) return;
+    if (terminal_shows_utf8(fileno(in), fileno(out), screen->typed)) setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct err *err)
 {
     const char *term = getenv("TERM");
     struct screen *screen = calloc(1, sizeof *screen);
     if (!screen) return err_set(err, STATUS_NO_MEMORY, "no memory for the screen");
     screen->fd = fileno(out);
+    find_utf8(screen, in, out, term);
+    screen->next_typed = screen->typed;
     screen->level = glyph_level_detect(nl_langinfo(CODESET), term);
     screen->all = true;
     arm_rescue(screen->fd);
-    screen->terminal = newterm(NULL, out, in);
-    if (!screen->terminal || !cursor_address || !(screen->keys = newpad(1, 1))) {
+    if (!open_terminal(screen, in, out, term)) {
         screen_close(screen);
         return err_set(
             err, STATUS_FAILED,
@@ -165,7 +227,7 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
             term ? term : "", TEXT_PROGRAM);
     }
     set_term(screen->terminal);
-    cbreak();
+    raw(); /* Ctrl-C is a key, in its order among others: pasted text may hold one */
     noecho();
     nonl();
     curs_set(0);
@@ -176,7 +238,8 @@ enum status screen_open(FILE *in, FILE *out, struct screen **out_screen, struct 
     nodelay(screen->keys, TRUE);
     set_escdelay(25);
     define_cursor_keys();
-    define_key(NULL, KEY_MOUSE); /* treat a mouse report like any unknown sequence */
+    tell(screen, paste_on);
+    screen->colours = count_colours();
     set_colours(screen);
     *out_screen = screen;
     return STATUS_OK;
@@ -230,11 +293,20 @@ void screen_show(struct screen *screen, const struct grid *grid)
     refresh();
 }
 
+/* Lets the terminal report the mouse, or keep it for itself. */
+static void set_mouse(struct screen *screen, bool on)
+{
+    if (on != screen->mouse) tell(screen, on ? mouse_on : mouse_off);
+    screen->mouse = on;
+}
+
 /* Discards the rest of an escape sequence unknown to terminfo: neither text nor a command. */
 static bool swallow_sequence(struct screen *screen)
 {
     wint_t key, next;
-    if (wget_wch(screen->keys, &key) != OK) return false;
+    int kind = wget_wch(screen->keys, &key);
+    if (kind == KEY_CODE_YES) ungetch((int)key);
+    if (kind != OK) return false;
     if (key != '[' && key != 'O') {
         unget_wch((wchar_t)key);
         return false;
@@ -243,27 +315,104 @@ static bool swallow_sequence(struct screen *screen)
     return true;
 }
 
+/* Reads an answer of the terminal as far as it has come: it is no key. */
+static bool take_answer(struct screen *screen)
+{
+    wint_t key;
+    int kind;
+    enum background found;
+    while ((kind = wget_wch(screen->keys, &key)) != ERR) {
+        bool end = kind == KEY_CODE_YES ? key == CODE_OSC_END : key == '\a';
+        if (!end && kind == OK && screen->answer_bytes + 1 < OSC_MAX)
+            screen->answer[screen->answer_bytes++] = (char)key;
+        if (!end) continue;
+        screen->answer[screen->answer_bytes] = '\0';
+        screen->answering = false;
+        if (!terminal_read_background(screen->answer, &found)) return true;
+        screen->asked = 0;
+        if (found != screen->background) {
+            screen->background = found;
+            set_colours(screen);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* Reads a report of the mouse as far as it has come. */
+static uint32_t take_report(struct screen *screen)
+{
+    wint_t key;
+    while (wget_wch(screen->keys, &key) == OK) {
+        bool part = (key >= '0' && key <= '9') || key == ';', end = key == 'M' || key == 'm';
+        if ((!part && !end) || screen->report_bytes + 2 > MOUSE_REPORT_MAX) {
+            screen->reported = 0;
+            return K_OTHER;
+        }
+        screen->report[screen->report_bytes++] = (char)key;
+        screen->report[screen->report_bytes] = '\0';
+        if (!end) continue;
+        screen->reported = 0;
+        return mouse_read(screen->report, &screen->pointer);
+    }
+    return K_NONE;
+}
+
+static uint32_t key_of(wint_t character)
+{
+    if (character == '\n') return K_ENTER;
+    if (character == '\b') return K_BACKSPACE;
+    return character ? (uint32_t)character : K_OTHER;
+}
+
 /* Returns K_NONE if no key waits. Blocks only for the 25 ms that tell Escape from a sequence's start. */
 static uint32_t next_key(struct screen *screen)
 {
     wint_t key;
+    if (*screen->next_typed == K_ESCAPE)
+        screen->next_typed = ""; /* it may begin a sequence, which is no text */
+    if (*screen->next_typed) return key_of(glyph_next(&screen->next_typed));
+    if (screen->answering && clock_monotonic() > screen->asked + ANSWER_SECONDS) screen->answering = false;
+    if (screen->answering) return take_answer(screen) ? K_OTHER : K_NONE;
+    if (screen->reported > 0 && clock_monotonic() > screen->reported + ANSWER_SECONDS) screen->reported = 0;
+    if (screen->reported > 0) return take_report(screen);
     int kind = wget_wch(screen->keys, &key);
     if (kind == ERR) return K_NONE;
+    if (kind == KEY_CODE_YES && key == CODE_MOUSE) {
+        screen->reported = clock_monotonic();
+        screen->report_bytes = 0;
+        return take_report(screen);
+    }
+    if (kind == KEY_CODE_YES && key == CODE_OSC && screen->asked > 0) {
+        screen->answering = true;
+        screen->answer_bytes = 0;
+        return next_key(screen);
+    }
     if (kind == OK) {
         if (key == K_ESCAPE) return swallow_sequence(screen) ? K_OTHER : K_ESCAPE;
-        if (key == '\n') return K_ENTER;
-        if (key == '\b') return K_BACKSPACE;
-        return key ? (uint32_t)key : K_OTHER;
+        return key_of(key);
     }
     static const struct {
         wint_t curses;
         uint32_t code;
     } codes[] = {
-        {KEY_UP, K_UP},     {KEY_DOWN, K_DOWN},     {KEY_LEFT, K_LEFT},     {KEY_RIGHT, K_RIGHT},
-        {KEY_HOME, K_HOME}, {KEY_END, K_END},       {KEY_PPAGE, K_PAGE_UP}, {KEY_NPAGE, K_PAGE_DOWN},
-        {KEY_DC, K_DELETE}, {KEY_BTAB, K_BACK_TAB}, {KEY_ENTER, K_ENTER},   {KEY_BACKSPACE, K_BACKSPACE},
-        {KEY_F(1), K_F1},   {KEY_F(5), K_F5},
+        {KEY_UP, K_UP},
+        {KEY_DOWN, K_DOWN},
+        {KEY_LEFT, K_LEFT},
+        {KEY_RIGHT, K_RIGHT},
+        {KEY_HOME, K_HOME},
+        {KEY_END, K_END},
+        {KEY_PPAGE, K_PAGE_UP},
+        {KEY_NPAGE, K_PAGE_DOWN},
+        {KEY_DC, K_DELETE},
+        {KEY_BTAB, K_BACK_TAB},
+        {KEY_ENTER, K_ENTER},
+        {KEY_BACKSPACE, K_BACKSPACE},
+        {CODE_PASTE, K_PASTE},
+        {CODE_PASTE_END, K_PASTE_END},
+        {KEY_SUSPEND, K_CTRL('z')},
     };
+    if (key >= KEY_F(1) && key <= KEY_F(12)) return K_F1 + key - KEY_F(1);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (codes[i].curses == key) return codes[i].code;
     return K_OTHER;
@@ -316,6 +465,10 @@ static void take_signals(struct session *session)
             suspend(session->screen);
             kill(getpid(), SIGSTOP);
             refresh(); /* reclaims the terminal */
+            tell(session->screen, paste_on);
+            if (session->screen->mouse) tell(session->screen, mouse_on);
+        } else if (info.ssi_signo == SIGINT) {
+            workbench_key(session->workbench, K_CTRL('c'));
         } else if (info.ssi_signo != SIGWINCH) {
             session->workbench->left = true;
         }
@@ -324,14 +477,46 @@ static void take_signals(struct session *session)
     }
 }
 
+static void take_keys(struct session *session)
+{
+    for (uint32_t key; (key = next_key(session->screen)) != K_NONE;) {
+        if (key == K_CTRL('z') && !session->workbench->pasting)
+            kill(0, SIGTSTP); /* as the terminal does: to all that run in front */
+        else if (key_is_mouse(key))
+            workbench_mouse(session->workbench, key, &session->screen->pointer);
+        else
+            workbench_key(session->workbench, key);
+    }
+}
+
+/* A terminal that shows what it does not understand only gets the bell. */
+static void give_notice(struct session *session)
+{
+    struct workbench *workbench = session->workbench;
+    enum notice_kind kind = workbench->notify;
+    char bytes[400];
+    if (!workbench->notice[0]) return;
+    if (kind != NOTICE_OFF && !terminal_takes_questions(getenv("TERM"))) kind = NOTICE_BELL;
+    tell(session->screen, notice_bytes(kind, workbench->notice, bytes, sizeof bytes));
+    workbench->notice[0] = '\0';
+}
+
 static enum status loop(struct session *session, struct err *err)
 {
     struct pollfd fds[2] = {{STDIN_FILENO, POLLIN, 0}, {session->signals, POLLIN, 0}};
     double next_tick = 0;
+    take_keys(session); /* those typed before */
     while (!session->workbench->left) {
         if (fit_grid(session, err)) return err->status;
         if (session->workbench->redraw) screen_forget(session->screen);
         session->workbench->redraw = false;
+        give_notice(session);
+        if (session->workbench->recolour) {
+            const struct settings *settings = &session->workbench->settings;
+            screen_set_palette(session->screen, settings_get(settings, "palette"));
+            set_mouse(session->screen, !settings_has(settings, "mouse", "off"));
+        }
+        session->workbench->recolour = false;
         if (session->workbench->dirty) {
             workbench_draw(session->workbench, &session->grid);
             screen_show(session->screen, &session->grid);
@@ -342,9 +527,7 @@ static enum status loop(struct session *session, struct err *err)
             return err_set(err, STATUS_IO, "cannot wait for keys: %s", strerror(errno));
         if (ready > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) return STATUS_OK;
         if (ready > 0 && fds[1].revents) take_signals(session);
-        if (ready > 0 && fds[0].revents & POLLIN)
-            for (uint32_t key; (key = next_key(session->screen)) != K_NONE;)
-                workbench_key(session->workbench, key);
+        if (ready > 0 && fds[0].revents & POLLIN) take_keys(session);
         if (clock_monotonic() >= next_tick) {
             next_tick = clock_monotonic() + TICK_MS / 1000.0;
             workbench_tick(session->workbench, clock_wall());
@@ -375,16 +558,24 @@ enum status screen_run(const struct workbench_options *options, struct err *err)
     status = screen_open(stdin, stdout, &session.screen, err);
     if (status) goto out;
     const char *remedy = screen_locale_remedy();
+    if (session.screen->stand_in)
+        workbench_add(session.workbench,
+                      "This system has no description of the terminal %.60s, so it is drawn as %s.",
+                      getenv("TERM"), session.screen->stand_in);
     if (remedy)
-        workbench_say(
-            session.workbench,
-            "%s%sThis locale has no UTF-8, so charts are drawn in ASCII. To draw them with fine dots: "
-            "%s %s watch",
-            options->greeting ? options->greeting : "", options->greeting ? "\n" : "", remedy, TEXT_PROGRAM);
+        workbench_add(session.workbench,
+                      "This locale has no UTF-8, so charts are drawn in ASCII. To draw them with fine dots: "
+                      "%s %s watch",
+                      remedy, TEXT_PROGRAM);
     status = loop(&session, err);
 out:
     screen_close(session.screen);
     if (session.signals >= 0) close(session.signals); /* signals stay blocked: the process ends now */
+    struct err late = {0};
+    size_t lost = workbench_finish(session.workbench, &late);
+    if (lost > 0)
+        fprintf(stderr, "%s: %zu change%s not made: %s\n", TEXT_PROGRAM, lost, lost == 1 ? " was" : "s were",
+                late.text);
     size_t live = status ? 0 : workbench_live_runs(session.workbench);
     if (live > 0)
         fprintf(stderr, "%zu run%s training in the background. To see %s again:\n  %s watch\n", live,

@@ -3,7 +3,7 @@
  * includes ncurses.
  *
  * Always: screen_close restores the terminal's old state, and a crash of the process (SIGSEGV, abort) does so
- * as far as possible. Only cells that differ are sent. Colours are the terminal's own palette: none with
+ * as far as possible. Only cells that differ are sent. Colours are those of tui/widget/palette.h: none with
  * NO_COLOR or a monochrome terminal, else 8, 16 or 256. */
 #ifndef ANNEAL_TUI_SCREEN_H
 #define ANNEAL_TUI_SCREEN_H
@@ -30,6 +30,9 @@ void screen_close(struct screen *screen); /* NULL is harmless */
 
 /* Writes the changed cells. The grid may have any size; the part that fits is shown. */
 void screen_show(struct screen *screen, const struct grid *grid);
+/* Chooses the colours: "dark" or "light", "none", or (also NULL) those for the background of the terminal,
+ * which is asked for it; its answer changes them when it comes. */
+void screen_set_palette(struct screen *screen, const char *word);
 /* Forgets the terminal's contents: the next screen_show writes every cell. */
 void screen_forget(struct screen *screen);
 

@@ -76,6 +76,12 @@ const char *settings_get(const struct settings *settings, const char *key)
     return NULL;
 }
 
+bool settings_has(const struct settings *settings, const char *key, const char *value)
+{
+    const char *now = settings_get(settings, key);
+    return now && strcmp(now, value) == 0;
+}
+
 void settings_set(struct settings *settings, const char *key, const char *value)
 {
     const char *old = settings_get(settings, key);
@@ -113,6 +119,12 @@ static void release(struct settings *settings)
     arena_release(&settings->arena);
     free(settings->lines);
     *settings = (struct settings){0};
+}
+
+void settings_toggle(struct settings *settings, const char *key, bool *choice)
+{
+    *choice = !*choice;
+    settings_set(settings, key, *choice ? "yes" : "no");
 }
 
 enum status settings_close(struct settings *settings, struct err *err)

@@ -23,8 +23,14 @@ void settings_open(struct settings *settings, const char *home);
 /* The value of a key; NULL: it is not set. Valid until the key is set again. */
 const char *settings_get(const struct settings *settings, const char *key);
 
+/* Whether a key has this value. */
+bool settings_has(const struct settings *settings, const char *key, const char *value);
+
 /* Values are one line; other values and memory that runs out leave the setting as it was. */
 void settings_set(struct settings *settings, const char *key, const char *value);
+
+/* Changes a choice and remembers it as "yes" or "no". */
+void settings_toggle(struct settings *settings, const char *key, bool *choice);
 
 /* Writes the settings that have changed, atomically, into the file as it is now, which another workbench may
  * have written meanwhile; then releases them. */

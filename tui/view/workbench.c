@@ -1,27 +1,31 @@
 /* See workbench.h. */
 #include "tui/view/workbench.h"
 
-#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "runs/order.h"
+#include "runs/columns.h"
 #include "runs/run.h"
+#include "tui/view/command_line.h"
+#include "tui/view/keymap.h"
 #include "tui/view/labels.h"
 #include "tui/widget/layout.h"
 
 enum { GREETING_SECONDS = 60 };
+enum { PASTE_SECONDS = 3 }; /* without more text the end of a paste has been lost */
+enum { WHEEL_LINES = 3 };
 
 static void pop(struct workbench *workbench)
 {
     workbench->depth--;
     workbench->stack[workbench->depth].ops->close(workbench->stack[workbench->depth].state);
     free(workbench->stack[workbench->depth].state);
-    workbench->typing = false;
+    workbench->typing = workbench->eager = workbench->working = false;
     workbench->dirty = true;
 }
 
@@ -30,7 +34,7 @@ static enum status push(struct workbench *workbench, const struct view_ops *ops,
 {
     void *state = calloc(1, ops->state_bytes);
     if (!state) return err_set(err, STATUS_NO_MEMORY, "no memory for a view");
-    workbench->typing = false;
+    workbench->typing = workbench->eager = workbench->working = false;
     if (ops->open(workbench, state, argument, err)) {
         ops->close(state);
         free(state);
@@ -42,15 +46,31 @@ static enum status push(struct workbench *workbench, const struct view_ops *ops,
     return STATUS_OK;
 }
 
+/* Takes the setting; runs that have ended before are no news. */
+static void set_notify(struct workbench *workbench)
+{
+    const char *word = settings_get(&workbench->settings, "notify");
+    int kind = NOTICE_OFF;
+    if (word) word_parse(notice_words, word, &kind);
+    workbench->notify = (enum notice_kind)kind;
+    notice_release(&workbench->noticed);
+    if (kind) notice_look(&workbench->noticed, workbench->store, workbench->notice, 1);
+    workbench->notice[0] = '\0';
+}
+
 enum status workbench_open(const struct workbench_options *options, struct workbench **out, struct err *err)
 {
+    char problem[400];
     struct workbench *workbench = calloc(1, sizeof *workbench);
     if (!workbench) return err_set(err, STATUS_NO_MEMORY, "no memory for the workbench");
     workbench->options = *options;
+    workbench->recolour = true;
     workbench->now = clock_wall();
     workbench->second = (int64_t)workbench->now;
     enum status status = store_open(options->home, true, &workbench->store, err);
+    keymap_init(&workbench->keymap);
     if (!status) settings_open(&workbench->settings, store_home(workbench->store));
+    if (!status) store_hurry(workbench->store, true);
     if (!status) workbench->version = store_version(workbench->store);
     if (!status) status = push(workbench, options->list, NULL, err);
     if (!status && options->run_id) status = push(workbench, options->run, options->run_id, err);
@@ -62,6 +82,9 @@ enum status workbench_open(const struct workbench_options *options, struct workb
         workbench_say(workbench, "%s", options->greeting);
         workbench->greeting_end = workbench->now + GREETING_SECONDS;
     }
+    set_notify(workbench);
+    keymap_read(&workbench->keymap, &workbench->settings, problem, sizeof problem);
+    if (*problem) workbench_add(workbench, "%s", problem);
     *out = workbench;
     return STATUS_OK;
 }
@@ -69,8 +92,12 @@ enum status workbench_open(const struct workbench_options *options, struct workb
 void workbench_close(struct workbench *workbench)
 {
     if (!workbench) return;
+    if (workbench->store) store_hurry(workbench->store, false); /* the screen is gone */
     while (workbench->depth > 0) pop(workbench);
+    pending_release(&workbench->pending);
+    notice_release(&workbench->noticed);
     launch_release(&workbench->resuming);
+    run_set_release(&workbench->compared);
     (void)settings_close(&workbench->settings, NULL); /* a folder that is read-only remembers nothing */
     store_close(workbench->store);
     free(workbench);
@@ -109,87 +136,292 @@ static void drop_message(struct workbench *workbench)
     workbench->dirty = true;
 }
 
+/* Tries what waits for the database, one change after the other, as long as it is free. */
+static void retry_pending(struct workbench *workbench)
+{
+    bool waited = workbench->pending.count > 0, asked = workbench->asked != ACTION_NONE;
+    while (workbench->pending.count) {
+        enum status status = pending_retry(&workbench->pending, workbench->store, &workbench->err);
+        if (status == STATUS_BUSY) return;
+        if (!workbench_did(workbench, status)) waited = false; /* the last row says why */
+    }
+    if (!waited) return;
+    workbench->unread = true; /* one's own commits are no news of the store */
+    if (!asked) workbench_say(workbench, "the database is free again: what you asked for is done");
+}
+
+static void read_view(struct workbench *workbench, bool store_changed)
+{
+    workbench->reading = true;
+    workbench->unread = false;
+    if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
+    workbench->reading = false;
+}
+
+size_t workbench_finish(struct workbench *workbench, struct err *err)
+{
+    size_t failed = 0;
+    store_hurry(workbench->store, false);
+    while (workbench->pending.count) {
+        enum status status = pending_retry(&workbench->pending, workbench->store, err);
+        if (status == STATUS_BUSY) return failed + workbench->pending.count;
+        failed += status != STATUS_OK;
+    }
+    return failed;
+}
+
 void workbench_tick(struct workbench *workbench, double now)
 {
     workbench->now = now;
+    retry_pending(workbench);
     int64_t version = store_version(workbench->store), second = (int64_t)floor(now);
-    bool store_changed = version != workbench->version;
-    if (!store_changed && second == workbench->second) return;
+    bool store_changed = version != workbench->version || workbench->unread;
+    if (!store_changed && second == workbench->second && !workbench->eager) return;
     workbench->version = version;
     workbench->second = second;
+    if (workbench->pasting && now > workbench->pasted + PASTE_SECONDS) workbench->pasting = false;
     if (workbench->greeting_end > 0 && now > workbench->greeting_end) drop_message(workbench);
     follow_resumed(workbench);
-    if (top_ops(workbench)->read(workbench, top_state(workbench), store_changed)) workbench->dirty = true;
+    read_view(workbench, store_changed);
+    if (workbench->notify) /* also without a commit: a crash makes none */
+        notice_look(&workbench->noticed, workbench->store, workbench->notice, sizeof workbench->notice);
 }
 
 static void help_key(struct workbench *workbench, uint32_t code)
 {
     enum { PAGE = 10 };
     if (code == ' ') code = K_PAGE_DOWN;
-    enum action action = key_action(CONTEXT_RUNS, code);
+    enum action action = key_action(&workbench->keymap, CONTEXT_RUNS, code);
     workbench->helping = keys_move(action, &workbench->help_scroll, SIZE_MAX, PAGE);
+}
+
+/* --- the command line --- */
+
+static void act(struct workbench *workbench, enum action action, uint32_t code);
+
+static void open_command_line(struct workbench *workbench)
+{
+    workbench_prompt(workbench, ACTION_COMMAND, ":", "");
+    workbench->command_at = 0;
+}
+
+/* Puts an earlier line of the command line, or a later one, in place of the one typed. */
+static void recall_command(struct workbench *workbench, bool earlier)
+{
+    size_t *at = &workbench->command_at;
+    if (earlier)
+        *at += *at < COMMANDS_KEPT && workbench->commands[*at][0];
+    else
+        *at -= *at > 0;
+    input_set(&workbench->answer, *at ? workbench->commands[*at - 1] : "");
+}
+
+/* Does as the key of the command does; an argument then answers what the key asks for. */
+static void run_command(struct workbench *workbench)
+{
+    struct typed_command command;
+    char line[INPUT_MAX], why[256];
+    memcpy(line, workbench->answer.text, sizeof line);
+    if (!command_line_find(top_ops(workbench)->context, line, &command, why, sizeof why)) {
+        if (!*why) return;
+        workbench_say(workbench, "%s", why);
+        workbench->message_style = STYLE_WARN;
+        workbench->prompted = ACTION_COMMAND; /* to be typed on */
+        return;
+    }
+    if (strcmp(workbench->commands[0], line) != 0) {
+        memmove(workbench->commands[1], workbench->commands[0],
+                sizeof workbench->commands - sizeof *workbench->commands);
+        memcpy(workbench->commands[0], line, sizeof line);
+    }
+    act(workbench, command.key->action, command.key->code);
+    if (!command.argument) return;
+    workbench->prompted = ACTION_NONE;
+    input_set(&workbench->answer, command.argument);
+    act(workbench, command.key->action, K_ENTERED);
+}
+
+/* --- keys --- */
+
+static void complete_answer(struct workbench *workbench)
+{
+    if (workbench->prompted != ACTION_COMMAND ||
+        !command_line_complete(top_ops(workbench)->context, workbench->no_hint, &workbench->answer))
+        top_ops(workbench)->key(workbench, top_state(workbench), ACTION_COMPLETE, K_TAB);
 }
 
 static void prompt_key(struct workbench *workbench, uint32_t code)
 {
     enum action prompted = workbench->prompted;
-    if (code == K_ENTER || code == K_ESCAPE) workbench->prompted = ACTION_NONE;
-    if (code == K_ENTER)
-        top_ops(workbench)->key(workbench, top_state(workbench), prompted, K_ENTERED);
+    bool command = prompted == ACTION_COMMAND;
+    bool emptied = command && code == K_BACKSPACE && !workbench->answer.text[0];
+    if (code == K_ENTER || code == K_ESCAPE || emptied) workbench->prompted = ACTION_NONE;
+    if (code == K_ENTER && command)
+        run_command(workbench);
+    else if (code == K_ENTER)
+        act(workbench, prompted, K_ENTERED);
+    else if (code == K_TAB)
+        complete_answer(workbench);
+    else if (command && (code == K_UP || code == K_DOWN))
+        recall_command(workbench, code == K_UP);
     else if (code != K_ESCAPE)
         input_key(&workbench->answer, code);
 }
 
+/* Asks for one of the words of `action` and makes it the setting of that name. */
+static void choose(struct workbench *workbench, enum action action, uint32_t code)
+{
+    char name[COMMAND_NAME_MAX], label[80];
+    const char *words = command_line_words(action), *now, *at = words;
+    const char *typed = workbench->answer.text;
+    size_t n = strlen(typed);
+    command_name(action, name);
+    if (code == K_ENTERED) {
+        while (at && (strncmp(at, typed, n) != 0 || !strchr("|", at[n])))
+            at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL;
+        if (at && n) {
+            settings_set(&workbench->settings, name, typed);
+            workbench->recolour = workbench->recolour || action == ACTION_PALETTE;
+            if (action == ACTION_NOTIFY) set_notify(workbench);
+            workbench_say(workbench, "%s: %s", name, typed);
+            return;
+        }
+        workbench_say(workbench, "\"%.40s\" is none of %s", typed, words);
+        workbench->message_style = STYLE_WARN;
+        workbench->prompted = action; /* to be typed on */
+        return;
+    }
+    now = settings_get(&workbench->settings, name);
+    snprintf(label, sizeof label, "%s (%s):", name, words);
+    workbench_prompt(workbench, action, label, now ? now : "");
+}
+
+/* Turns the mouse off, or on again. */
+static void switch_mouse(struct workbench *workbench)
+{
+    bool off = settings_has(&workbench->settings, "mouse", "off");
+    settings_set(&workbench->settings, "mouse", off ? "on" : "off");
+    workbench->recolour = true;
+    workbench_say(workbench, off ? "the mouse is on; hold Shift to select text with it"
+                                 : "the mouse is off: the terminal selects text with it");
+}
+
+/* Carries out an action that a key or the command line requests. */
+static void act(struct workbench *workbench, enum action action, uint32_t code)
+{
+    if (action == ACTION_LEAVE) {
+        workbench->left = true;
+    } else if (action == ACTION_HELP) {
+        workbench->helping = true;
+        workbench->help_scroll = 0;
+    } else if (action == ACTION_REDRAW) {
+        workbench->redraw = workbench->dirty = true;
+    } else if (action == ACTION_COMMAND) {
+        open_command_line(workbench);
+    } else if (action == ACTION_MOUSE) {
+        switch_mouse(workbench);
+    } else if (action == ACTION_PALETTE || action == ACTION_NOTIFY) {
+        choose(workbench, action, code);
+    } else {
+        top_ops(workbench)->key(workbench, top_state(workbench), action, code);
+    }
+}
+
+/* Pasted text is text where text is typed, on one line, and else nothing: never a key. */
+static uint32_t paste(struct workbench *workbench, uint32_t code)
+{
+    bool text = workbench->typing || workbench->prompted;
+    if (code == K_PASTE) workbench->pasting = true, workbench->pasted_key = false;
+    if (code == K_PASTE_END) workbench->pasting = false;
+    workbench->pasted = workbench->now;
+    if (code == K_PASTE_END && workbench->pasted_key)
+        workbench_say(workbench, "pasted text is not taken as keys");
+    if (code == K_PASTE || code == K_PASTE_END) return K_NONE;
+    workbench->pasted_key = workbench->pasted_key || !text;
+    if (code == K_ENTER || code == '\n' || code == K_TAB) code = ' ';
+    return text && code >= ' ' && code != K_BACKSPACE && code < K_UP ? code : K_NONE;
+}
+
 void workbench_key(struct workbench *workbench, uint32_t code)
 {
+    if (workbench->pasting || code == K_PASTE || code == K_PASTE_END) code = paste(workbench, code);
     if (code == K_NONE || workbench->left) return;
     enum action asked = workbench->asked;
-    drop_message(workbench);
     const struct view_ops *ops = top_ops(workbench);
     bool text =
         (workbench->typing || workbench->prompted) && code >= ' ' && code != K_BACKSPACE && code < K_UP;
-    enum action action = text ? ACTION_NONE : key_action(ops->context, code);
+    enum action action = text ? ACTION_NONE : key_action(&workbench->keymap, ops->context, code);
+    if (action == ACTION_REDRAW) { /* whatever is typed, asked or shown stays */
+        workbench->redraw = workbench->dirty = true;
+        return;
+    }
+    drop_message(workbench);
+    if (action == ACTION_LEAVE && workbench->working) action = ACTION_INTERRUPT;
     if (action == ACTION_LEAVE) {
         workbench->left = true;
     } else if (workbench->prompted) {
         prompt_key(workbench, code);
     } else if (asked) {
-        bool yes = key_action(CONTEXT_CONFIRM, code) == ACTION_YES;
+        bool yes = key_action(&workbench->keymap, CONTEXT_CONFIRM, code) == ACTION_YES;
         if (yes) ops->key(workbench, top_state(workbench), asked, K_CONFIRMED);
     } else if (workbench->helping) {
         help_key(workbench, code);
-    } else if (action == ACTION_HELP) {
-        workbench->helping = true;
-        workbench->help_scroll = 0;
-    } else if (action == ACTION_REDRAW) {
-        workbench->redraw = true;
     } else {
-        ops->key(workbench, top_state(workbench), action, code);
+        act(workbench, action, code);
     }
+}
+
+/* The mouse never answers a question, nor types. Where the wheel has no meaning of its own, it moves by
+ * lines. */
+void workbench_mouse(struct workbench *workbench, uint32_t code, const struct pointer *at)
+{
+    bool busy = workbench->asked || workbench->prompted || workbench->typing || workbench->pasting;
+    workbench->pointer = *at;
+    if (workbench->left || busy || !key_is_mouse(code)) return;
+    if (workbench->helping) {
+        if (code == K_CLICK) workbench->helping = false;
+        if (code == K_WHEEL) help_key(workbench, at->wheel < 0 ? K_UP : K_DOWN);
+    } else {
+        enum key_context context = top_ops(workbench)->context;
+        enum action action = key_action(&workbench->keymap, context, code);
+        bool lines = code == K_WHEEL && action == ACTION_NONE;
+        if (lines) code = at->wheel < 0 ? K_UP : K_DOWN;
+        if (lines) action = key_action(&workbench->keymap, context, code);
+        if (action == ACTION_NONE) return;
+        if (code != K_MOVE) drop_message(workbench);
+        for (int i = 0; i < (lines ? WHEEL_LINES : 1); i++) act(workbench, action, code);
+    }
+    workbench->dirty = true;
 }
 
 /* Draws the last row: hints, or a message, wrapped and bold, in as many rows as it takes. */
 static void draw_footer(struct workbench *workbench, struct grid *grid)
 {
-    int rows = workbench->message[0] ? wrap_rows(workbench->message, grid->w - 2) : 1;
-    if (rows > grid->h / 2) rows = grid->h / 2;
+    char commands[INPUT_MAX * 2] = "";
+    const char *words = workbench->message;
     bool prompt = workbench->prompted != ACTION_NONE;
-    int above = prompt && workbench->message[0] ? 1 : 0; /* a message is above the line that is typed */
+    if (workbench->prompted == ACTION_COMMAND && !*words)
+        words = command_line_describe(&workbench->keymap, top_ops(workbench)->context, workbench->no_hint,
+                                      workbench->answer.text, commands, sizeof commands);
+    int rows = *words ? wrap_rows(words, grid->w - 2) : 1;
+    if (rows > grid->h / 2) rows = grid->h / 2;
+    int above = prompt && *words ? 1 : 0; /* they are above the line that is typed */
     struct rect area = {0, grid->h - rows - above, grid->w, rows + above},
-                words = {1, area.y, grid->w - 2, rows};
+                above_it = {1, area.y, grid->w - 2, rows};
     grid_fill(grid, area, ' ', STYLE_TEXT, 0);
     if (prompt) {
         struct pen pen = {grid, 1, grid->h - 1, grid->w - 1};
         pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, "%s ", workbench->label);
         input_draw(grid, pen.x, pen.y, pen.end - pen.x, &workbench->answer, true, 0, 0);
     }
-    if (workbench->message[0]) {
-        wrap_draw(grid, words, workbench->message_style, workbench->message);
-        grid_mark(grid, words, ATTR_BOLD);
+    if (*words) {
+        bool message = words == workbench->message;
+        wrap_draw(grid, above_it, message ? workbench->message_style : STYLE_DIM, words);
+        if (message) grid_mark(grid, above_it, ATTR_BOLD);
     } else if (workbench->remark[0] && !prompt) {
         grid_text(grid, 1, area.y, grid->w - 2, STYLE_WARN, ATTR_BOLD, workbench->remark);
     } else if (!prompt) {
-        keys_draw_hints(grid, area, top_ops(workbench)->context, workbench->no_hint);
+        keys_draw_hints(grid, area, &workbench->keymap, top_ops(workbench)->context, workbench->no_hint);
     }
 }
 
@@ -206,9 +438,13 @@ void workbench_draw(struct workbench *workbench, struct grid *grid)
     }
     memset(workbench->no_hint, 0, sizeof workbench->no_hint);
     workbench->remark[0] = '\0';
+    workbench->reading = true; /* what is shown for the first time */
     top_ops(workbench)->draw(workbench, top_state(workbench), grid);
+    workbench->reading = false;
     draw_footer(workbench, grid);
-    if (workbench->helping) keys_draw_help(grid, top_ops(workbench)->context, &workbench->help_scroll);
+    if (workbench->helping)
+        keys_draw_help(grid, &workbench->keymap, top_ops(workbench)->context, workbench->no_hint,
+                       &workbench->help_scroll);
 }
 
 size_t workbench_live_runs(struct workbench *workbench)
@@ -226,6 +462,8 @@ void workbench_push(struct workbench *workbench, const struct view_ops *ops, con
 {
     if (workbench->depth < WORKBENCH_DEPTH)
         (void)workbench_did(workbench, push(workbench, ops, argument, &workbench->err));
+    else
+        workbench_say(workbench, "too many views lie one on another: Esc leaves this one");
 }
 
 void workbench_back(struct workbench *workbench)
@@ -240,9 +478,34 @@ void workbench_back(struct workbench *workbench)
 
 void workbench_hint(struct workbench *workbench, enum run_status status)
 {
+    static const enum action orders[] = {ACTION_PAUSE,    ACTION_STOP,      ACTION_CHECKPOINT,
+                                         ACTION_EVALUATE, ACTION_SAMPLE,    ACTION_TRACE,
+                                         ACTION_LR_LOWER, ACTION_LR_HIGHER, ACTION_LR};
     bool live = label_is_live(status);
     if (live) workbench->no_hint[ACTION_RESUME] = true;
-    if (!live) workbench->no_hint[ACTION_PAUSE] = workbench->no_hint[ACTION_STOP] = true;
+    for (size_t i = 0; !live && i < sizeof orders / sizeof *orders; i++) workbench->no_hint[orders[i]] = true;
+    if (status == RUN_PAUSED) workbench->no_hint[ACTION_TRACE] = true; /* it needs a next step */
+}
+
+void workbench_hint_charts(struct workbench *workbench, bool zoomed, bool events)
+{
+    static const enum action zoom[] = {ACTION_PAN_LEFT, ACTION_PAN_RIGHT, ACTION_ZOOM_OUT, ACTION_ZOOM_ALL};
+    for (size_t i = 0; i < sizeof zoom / sizeof *zoom; i++) workbench->no_hint[zoom[i]] = !zoomed;
+    workbench->no_hint[ACTION_EVENT_NEXT] = workbench->no_hint[ACTION_EVENT_PREVIOUS] = !events;
+}
+
+void workbench_hint_list(struct workbench *workbench, const struct run_info *run, bool marked, bool deleted)
+{
+    static const enum action without_rows[] = {ACTION_NEW, ACTION_FILTER, ACTION_COLUMNS, ACTION_BACK};
+    bool keep[ACTION_COUNT] = {0};
+    for (size_t i = 0; i < key_count; i++)
+        keep[keys[i].action] = keep[keys[i].action] || keys[i].context == CONTEXT_ANY;
+    for (size_t i = 0; i < sizeof without_rows / sizeof *without_rows; i++) keep[without_rows[i]] = true;
+    for (int a = 0; !run && a < ACTION_COUNT; a++) workbench->no_hint[a] = !keep[a];
+    if (run) workbench_hint(workbench, run->status);
+    if (run && !marked && label_is_live(run->status)) workbench->no_hint[ACTION_DELETE] = true;
+    workbench->no_hint[ACTION_UNDO] = !deleted;
+    workbench->no_hint[ACTION_COMPLETE] = !workbench->typing;
 }
 
 void workbench_say(struct workbench *workbench, const char *format, ...)
@@ -252,18 +515,42 @@ void workbench_say(struct workbench *workbench, const char *format, ...)
     workbench->message_style = STYLE_GOOD;
 }
 
+void workbench_add(struct workbench *workbench, const char *format, ...)
+{
+    size_t used = strlen(workbench->message);
+    char *end = workbench->message + used;
+    va_list arguments;
+    if (used + 2 > sizeof workbench->message) return;
+    if (used) *end++ = '\n';
+    va_start(arguments, format);
+    vsnprintf(end, sizeof workbench->message - (size_t)(end - workbench->message), format, arguments);
+    va_end(arguments);
+    if (!used) workbench->message_style = STYLE_WARN;
+    workbench->dirty = true;
+}
+
 bool workbench_did(struct workbench *workbench, enum status status)
 {
     if (!status) return true;
+    if (status == STATUS_BUSY && workbench->reading) {
+        workbench->unread = true; /* old data stays, as it does anyway; the next tick reads again */
+        return false;
+    }
     drop_message(workbench);
     snprintf(workbench->message, sizeof workbench->message, "! %s", workbench->err.text);
     workbench->message_style = STYLE_BAD;
     return false;
 }
 
+char *workbench_key_name(const struct workbench *workbench, enum action action, char buf[KEY_NAME_MAX])
+{
+    return key_word(&workbench->keymap, top_ops(workbench)->context, action, buf);
+}
+
 void workbench_ask(struct workbench *workbench, enum action action, const char *question)
 {
-    workbench_say(workbench, "%s  (y: yes; any other key: no)", question);
+    workbench_say(workbench, "%s  (%s: yes; any other key: no)", question,
+                  key_word(&workbench->keymap, CONTEXT_CONFIRM, ACTION_YES, (char[KEY_NAME_MAX]){0}));
     workbench->message_style = STYLE_WARN;
     workbench->asked = action;
 }
@@ -276,88 +563,4 @@ void workbench_prompt(struct workbench *workbench, enum action action, const cha
     snprintf(workbench->label, sizeof workbench->label, "%.*s", (int)utf8_cut(label, strnlen(label, 79)),
              label);
     workbench->prompted = action;
-}
-
-static int64_t order(struct workbench *workbench, const struct run_info *run, enum order_verb verb,
-                     double argument, const char *what)
-{
-    int64_t id = 0;
-    if (!label_is_live(run->status))
-        workbench_say(workbench, "%s is not training (status: %s)", run->name, status_words[run->status]);
-    else if (workbench_did(workbench, order_issue(workbench->store, run->id, verb, argument, "workbench", &id,
-                                                  &workbench->err)))
-        workbench_say(workbench, "asked %s to %s; it will do so after the current step", run->name, what);
-    return id;
-}
-
-int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
-                        bool confirmed)
-{
-    static const struct {
-        enum action action;
-        enum order_verb verb;
-        const char *what;
-    } orders[] = {
-        {ACTION_PAUSE, ORDER_PAUSE, "pause"},
-        {ACTION_STOP, ORDER_STOP, "stop"},
-        {ACTION_CHECKPOINT, ORDER_CHECKPOINT, "write a checkpoint"},
-        {ACTION_EVALUATE, ORDER_EVAL, "evaluate"},
-        {ACTION_SAMPLE, ORDER_SAMPLE, "write a sample"},
-        {ACTION_TRACE, ORDER_TRACE, "write a trace of its next step"},
-    };
-    char what[RUN_NAME_MAX + 64];
-    if (action == ACTION_STOP && label_is_live(run->status) && !confirmed) {
-        snprintf(what, sizeof what, "Stop %s? It writes a checkpoint first.", run->name);
-        workbench_ask(workbench, ACTION_STOP, what);
-        return 0;
-    }
-    if (action == ACTION_PAUSE && run->status == RUN_PAUSED)
-        return order(workbench, run, ORDER_CONTINUE, NAN, "continue");
-    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
-        if (orders[i].action == action) return order(workbench, run, orders[i].verb, NAN, orders[i].what);
-    return 0;
-}
-
-int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, bool higher)
-{
-    struct arena arena = {0};
-    struct order_row *orders; /* from the store: a view has not read an order of a moment ago yet */
-    size_t count = 0;
-    char what[64];
-    double factor = 1;
-    bool read = workbench_did(
-        workbench, order_list(workbench->store, run->id, SIZE_MAX, &arena, &orders, &count, &workbench->err));
-    for (size_t i = count; read && i-- > 0;) /* newest first */
-        if (orders[i].verb == ORDER_LR_FACTOR) factor = orders[i].argument;
-    arena_release(&arena);
-    if (!read) return 0;
-    factor *= higher ? 2 : 0.5;
-    snprintf(what, sizeof what, "multiply its scheduled learning rate by %g", factor);
-    return order(workbench, run, ORDER_LR_FACTOR, factor, what);
-}
-
-void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed)
-{
-    bool done = run->total_steps > 0 && run->steps >= run->total_steps;
-    uint64_t planned = run->total_steps < 0 ? 0 : (uint64_t)run->total_steps,
-             steps = run->steps < 0 ? 0 : (uint64_t)run->steps;
-    char question[RUN_NAME_MAX + 120], total[64];
-    const char *arguments[] = {"resume", run->id, LAUNCH_PROGRESS, done ? total : NULL, NULL};
-    snprintf(total, sizeof total, "--train.total_steps=%" PRId64, 2 * run->total_steps);
-    snprintf(question, sizeof question,
-             done ? "%s has done its %s steps. Train it further, to %s?"
-                  : "Resume %s from its newest checkpoint? It was stopped after %s of %s steps.",
-             run->name, TEXT_NUMBER(done ? planned : steps), TEXT_NUMBER(done ? 2 * planned : planned));
-    if (run->status == RUN_PAUSED)
-        workbench_say(workbench, "%s is paused: p lets it continue", run->name);
-    else if (label_is_live(run->status))
-        workbench_say(workbench, "%s is training already", run->name);
-    else if (workbench->resuming.pid)
-        workbench_say(workbench, "%s is still being resumed: try again once it is training",
-                      workbench->resuming.resumed);
-    else if (!confirmed)
-        workbench_ask(workbench, ACTION_RESUME, question);
-    else if (workbench_did(workbench, launch_start(&workbench->resuming, store_home(workbench->store),
-                                                   arguments, run, &workbench->err)))
-        workbench_say(workbench, "resuming %s", run->name);
 }

@@ -91,15 +91,17 @@ static void log_ticks(struct axis *axis, int max_ticks)
 {
     static const double digits[3][3] = {{1, 2, 5}, {1, 3, 0}, {1, 0, 0}};
     int first = (int)floor(log10(axis->lo)), last = (int)ceil(log10(axis->hi));
+    int inside = (int)ceil(log10(axis->lo) - 1e-9), decades = (int)floor(log10(axis->hi) + 1e-9) - inside;
     bool fits = false;
     for (int detail = 0; detail < 3 && !fits; detail++) {
-        int stride = detail < 2 ? 1 : (last - first) / max_ticks + 1;
+        int gaps = max_ticks > 1 ? max_ticks - 1 : 1;
+        int stride = detail < 2 || decades < 1 ? 1 : (decades + gaps - 1) / gaps;
         fits = true;
         axis->count = 0;
         for (int i = 0; i <= 3 * (last - first) + 2; i++) {
             double decade = pow(10, first + i / 3), value = digits[detail][i % 3] * decade;
-            bool inside = value >= axis->lo * (1 - 1e-9) && value <= axis->hi * (1 + 1e-9);
-            if (!inside || i / 3 % stride != 0) continue;
+            bool is_inside = value >= axis->lo * (1 - 1e-9) && value <= axis->hi * (1 + 1e-9);
+            if (!is_inside || (first + i / 3 - inside) % stride != 0) continue;
             if (axis->count == max_ticks) {
                 fits = false;
                 break;
@@ -133,7 +135,7 @@ static void init(struct axis *axis, double lo, double hi, bool log, int max_tick
     axis->log = log && axis->lo > 0;
     max_ticks = max_ticks < 1 ? 1 : max_ticks > AXIS_TICKS_MAX ? AXIS_TICKS_MAX : max_ticks;
     if (axis->log) log_ticks(axis, max_ticks);
-    if (axis->count < 2) { /* less than a decade: linear ticks are clearer */
+    if (!axis->log || (axis->count < 2 && axis->hi < 100 * axis->lo)) { /* linear ticks tell more */
         axis->count = 0;
         linear_ticks(axis, max_ticks, least_step);
     }

@@ -4,267 +4,146 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "tui/widget/axis.h"
+#include "tui/widget/chart_drawing.h"
 #include "tui/widget/robust.h"
-
-/* The values of a series in one dot column: extremes, and the first and last value of the line. */
-struct column {
-    double lo, hi, first, last;
-    int count;      /* points with a value */
-    int non_finite; /* values that were NaN or infinite */
-};
-
-struct dots {
-    uint8_t bits;  /* bit (row * dot_w + column) for each dot of a cell */
-    uint8_t style; /* of the dot drawn last */
-};
-
-/* One call of chart_draw. Lines are drawn in dots finer than cells and turned into glyphs at the end: braille
- * gives 2 × 4 dots per cell, half blocks 1 × 2, ASCII 1 × 3. */
-struct drawing {
-    struct grid *grid;
-    const struct chart *chart;
-    struct rect area, plot;
-    struct axis x, y;
-    int64_t above, below; /* points that lie beyond the ends of y */
-    bool buckets;         /* some of these stand for several values */
-    int dot_w, dot_h;     /* dots per cell */
-    int dot_columns;
-    struct column *columns; /* one per dot column */
-    struct dots *dots;      /* one per cell of the plot */
-};
 
 struct rect chart_plot(struct rect area)
 {
     return (struct rect){area.x + CHART_MARGIN, area.y + 1, area.w - CHART_MARGIN, area.h - 2};
 }
 
-/* Index of the first point that ends at or after `step`. */
-static size_t lower_bound(const struct series_point *points, size_t count, int64_t step)
+int64_t chart_step_at(struct rect plot, int64_t first_step, int64_t last_step, bool log_steps, int x)
 {
-    size_t lo = 0, hi = count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (points[mid].last_step < step)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    struct axis axis = {0};
+    axis_init_steps(&axis, (double)first_step, (double)last_step, log_steps, 1);
+    double at = plot.w > 1 ? (double)(x - plot.x) / (plot.w - 1) : 0;
+    return (int64_t)floor(axis_value(&axis, fmin(fmax(at, 0), 1)) + 0.5);
 }
 
-/* The visible points of a trace: from *begin up to, but without, the returned index. */
-static size_t visible(const struct chart *chart, const struct chart_trace *trace, size_t *begin)
-{
-    *begin = lower_bound(trace->points, trace->count, chart->first_step);
-    size_t end = lower_bound(trace->points, trace->count, chart->last_step);
-    return end < trace->count && trace->points[end].first_step <= chart->last_step ? end + 1 : end;
-}
-
-static double point_step(const struct series_point *point)
-{
-    return ((double)point->first_step + (double)point->last_step) / 2;
-}
-
-/* The value that the chart shows for one of a series. A mean then is a geometric one. */
-static double shown(const struct chart *chart, double value)
-{
-    return chart->exponential ? exp(value) : value;
-}
+/* ---- the range of values ---- */
 
 /* The extremes of a point as the chart shows them; false: it has none, or on a logarithmic axis none above 0.
  */
 static bool point_range(const struct chart *chart, bool log, const struct series_point *point, double *lo,
                         double *hi)
 {
-    *lo = shown(chart, point->min);
-    *hi = shown(chart, point->max);
+    *lo = chart_shown(chart, point->min);
+    *hi = chart_shown(chart, point->max);
     if (!isfinite(*lo) || !isfinite(*hi) || (log && *hi <= 0)) return false;
     if (log && *lo <= 0) *lo = *hi;
     return true;
 }
 
-/* Narrows *lo..*hi to the frequent values; the newest value of each trace stays inside. */
-static void cut_outliers(struct grid *grid, const struct chart *chart, size_t points, double *lo, double *hi)
+/* The extremes of the visible points, in the grid's scratch memory. */
+struct values {
+    double *lows, *highs; /* count of each */
+    size_t count;
+    double lo, hi;      /* of all */
+    double least, most; /* of the newest value of each trace; ±INFINITY: none */
+};
+
+/* False: there is none, or memory is short. */
+static bool gather_values(struct drawing *d, struct values *values)
 {
-    double *lows = grid_scratch(grid, 2 * points * sizeof *lows), *highs = lows + points, low, high;
-    double least = INFINITY, most = -INFINITY; /* of the newest values */
-    size_t count = 0;
-    if (!lows) return;
+    const struct chart *chart = d->chart;
+    size_t begin, end, room = 0;
     for (int t = 0; t < chart->trace_count; t++) {
-        size_t i, end = visible(chart, &chart->trace[t], &i);
-        for (; i < end; i++) {
-            if (!point_range(chart, false, &chart->trace[t].points[i], &low, &high)) continue;
-            lows[count] = low;
-            highs[count++] = high;
-        }
-        double newest = i > 0 ? shown(chart, chart->trace[t].points[i - 1].last) : NAN;
-        least = fmin(least, newest); /* ignores NaN */
-        most = fmax(most, newest);
+        end = chart_visible(chart, &chart->trace[t], &begin);
+        room += end - begin;
     }
-    double all_lo = *lo, all_hi = *hi;
-    robust_range(lows, highs, count, lo, hi);
-    *lo = fmax(fmin(*lo, least), all_lo);
-    *hi = fmin(fmax(*hi, most), all_hi);
-}
-
-/* The smallest and largest visible value; false when there is none. *points: the visible points with one. */
-static bool value_range(const struct chart *chart, bool log, double *lo, double *hi, size_t *points)
-{
-    double low, high;
-    *lo = INFINITY;
-    *hi = -INFINITY;
-    *points = 0;
+    *values = (struct values){grid_scratch(d->grid, 2 * room * sizeof *values->lows), .lo = INFINITY,
+                              .hi = -INFINITY, .least = INFINITY, .most = -INFINITY};
+    if (!values->lows) return false;
+    values->highs = values->lows + room;
     for (int t = 0; t < chart->trace_count; t++) {
-        const struct chart_trace *trace = &chart->trace[t];
-        size_t i, end = visible(chart, trace, &i);
-        for (; i < end; i++) {
-            if (!point_range(chart, log, &trace->points[i], &low, &high)) continue;
-            *lo = fmin(*lo, low);
-            *hi = fmax(*hi, high);
-            ++*points;
+        const struct series_point *points = chart->trace[t].points;
+        end = chart_visible(chart, &chart->trace[t], &begin);
+        for (size_t i = begin; i < end; i++) {
+            double *low = &values->lows[values->count], *high = &values->highs[values->count];
+            if (!point_range(chart, chart->log, &points[i], low, high)) continue;
+            values->lo = fmin(values->lo, *low);
+            values->hi = fmax(values->hi, *high);
+            d->buckets = d->buckets || points[i].count > 1;
+            values->count++;
         }
+        double newest = end > 0 ? chart_shown(chart, points[end - 1].last) : NAN;
+        values->least = fmin(values->least, newest); /* ignores NaN */
+        values->most = fmax(values->most, newest);
     }
-    return *points > 0;
+    return values->count > 0;
 }
 
-/* Counts the points beyond the ends of the values' axis. */
-static void count_outliers(struct drawing *d)
+/* ---- curves ---- */
+
+/* The values of a trace in one dot column: extremes, and the first and last value of the line. */
+struct column {
+    int x;
+    double lo, hi, first, last;
+    bool any, lost; /* there are values; some were NaN or infinite */
+};
+
+/* A curve as far as it is drawn. */
+struct curve {
+    const struct drawing *d;
+    enum style style;
+    int every;     /* as of raster_line */
+    bool extremes; /* columns are drawn from their highest to their lowest value */
+    int fork_x;    /* dimmed before it */
+    int x, y;      /* its end; x < 0: none, it begins anew */
+};
+
+static void draw_column(struct curve *curve, const struct column *column)
 {
-    for (int t = 0; t < d->chart->trace_count; t++) {
-        const struct chart_trace *trace = &d->chart->trace[t];
-        size_t i, end = visible(d->chart, trace, &i);
-        for (; i < end; i++) {
-            double low, high;
-            if (!point_range(d->chart, false, &trace->points[i], &low, &high)) continue;
-            d->above += high > d->y.hi;
-            d->below += low < d->y.lo;
-            d->buckets = d->buckets || (trace->points[i].count > 1 && (high > d->y.hi || low < d->y.lo));
-        }
+    const struct raster *raster = &curve->d->raster;
+    enum style style = column->x < curve->fork_x ? STYLE_DIM : curve->style;
+    if (!column->any) {
+        if (column->lost) curve->x = -1; /* leave a gap for a missing number */
+        return;
     }
+    if (curve->x >= 0)
+        raster_line(raster, curve->x, curve->y, column->x, chart_dot_y(curve->d, column->first), style,
+                    curve->every);
+    if (curve->extremes)
+        raster_line(raster, column->x, chart_dot_y(curve->d, column->hi), column->x,
+                    chart_dot_y(curve->d, column->lo), style, 1);
+    curve->x = column->x;
+    curve->y = chart_dot_y(curve->d, column->last);
 }
 
-static int dot_x(const struct drawing *d, double step)
+/* Draws a trace in `style`, and what it inherits dimmed; `values` (may be NULL) replaces those of its
+ * points. */
+static void draw_curve(const struct drawing *d, const struct chart_trace *trace, const double *values,
+                       enum style style)
 {
-    double least = d->x.log ? 0 : -1; /* logarithms leave no room before the first step */
-    double at = axis_position(&d->x, step) * (d->dot_columns - 1); /* NaN: before it */
-    return (int)lround(fmin(fmax(at, least), (double)d->dot_columns));
-}
-
-static int dot_y(const struct drawing *d, double value)
-{
-    int last = d->plot.h * d->dot_h - 1;
-    double at = axis_position(&d->y, value);
-    if (isnan(at)) return last; /* on a logarithmic axis zero lies below everything */
-    return (int)lround((1 - fmin(fmax(at, 0), 1)) * last);
-}
-
-/* The cell of the grid that holds the dot. */
-static int cell_x(const struct drawing *d, double step)
-{
-    return d->plot.x + dot_x(d, step) / d->dot_w;
-}
-
-static int cell_y(const struct drawing *d, double value)
-{
-    return d->plot.y + dot_y(d, value) / d->dot_h;
-}
-
-/* Sets a dot, counted from the plot's upper left; clips others. */
-static void set_dot(const struct drawing *d, int x, int y, enum style style)
-{
-    if (x < 0 || y < 0 || x >= d->dot_columns || y >= d->plot.h * d->dot_h) return;
-    struct dots *dots = &d->dots[y / d->dot_h * d->plot.w + x / d->dot_w];
-    dots->bits |= (uint8_t)(1u << (y % d->dot_h * d->dot_w + x % d->dot_w));
-    dots->style = (uint8_t)style;
-}
-
-/* Draws a line; if dotted, one dot in `every` is set. */
-static void draw_dots(const struct drawing *d, int x0, int y0, int x1, int y1, enum style style, int every)
-{
-    /* Bresenham; the ends are dots of the plot or one column outside, so the walk is short */
-    int dx = abs(x1 - x0), dy = -abs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, error = dx + dy;
-    for (int n = 0;; n++) {
-        if (n % every == 0) set_dot(d, x0, y0, style);
-        if (x0 == x1 && y0 == y1) return;
-        int twice = 2 * error;
-        if (twice >= dy) {
-            error += dy;
-            x0 += sx;
-        }
-        if (twice <= dx) {
-            error += dx;
-            y0 += sy;
-        }
-    }
-}
-
-static uint32_t glyph_of(enum glyph_level level, uint8_t bits)
-{
-    /* from our bit (row, column) to the Unicode bit of that dot */
-    static const uint8_t braille[8] = {0x01, 0x08, 0x02, 0x10, 0x04, 0x20, 0x40, 0x80};
-    static const uint32_t block[4] = {' ', 0x2580, 0x2584, 0x2588};
-    static const char ascii[8] = {' ', '\'', '-', '\'', '.', ':', '.', '|'};
-    if (level == GLYPHS_BLOCK) return block[bits & 3];
-    if (level == GLYPHS_ASCII) return (unsigned char)ascii[bits & 7];
-    uint32_t glyph = 0x2800;
-    for (int i = 0; i < 8; i++)
-        if (bits & 1u << i) glyph |= braille[i];
-    return glyph;
-}
-
-/* Writes cells with dots to the grid; leaves the others as they are. */
-static void show_dots(const struct drawing *d)
-{
-    const struct dots *dots = d->dots;
-    for (int y = d->plot.y; y < d->plot.y + d->plot.h; y++)
-        for (int x = d->plot.x; x < d->plot.x + d->plot.w; x++, dots++)
-            if (dots->bits)
-                grid_put(d->grid, x, y, glyph_of(d->grid->level, dots->bits), (enum style)dots->style,
-                         ATTR_NONE);
-}
-
-/* Gathers the points of a trace into dot columns; `values` (may be NULL) replaces the points' own values. */
-static void reduce(const struct drawing *d, const struct chart_trace *trace, const double *values)
-{
-    int columns = d->dot_columns;
-    for (int c = 0; c < columns; c++) d->columns[c] = (struct column){.lo = INFINITY, .hi = -INFINITY};
-    size_t i, end = visible(d->chart, trace, &i);
+    struct curve curve = {d, style, trace->marks ? 3 : 1, !trace->band, 0, -1, 0};
+    struct column column = {.x = -1};
+    size_t i, end = chart_visible(d->chart, trace, &i);
+    if (trace->fork_step > 0) curve.fork_x = chart_dot_x(d, (double)trace->fork_step);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
-        int x = dot_x(d, point_step(p));
-        struct column *column = &d->columns[x < 0 ? 0 : x >= columns ? columns - 1 : x];
-        double lo = shown(d->chart, values ? values[i] : p->min),
-               hi = shown(d->chart, values ? values[i] : p->max),
-               mid = shown(d->chart, values ? values[i] : p->mean);
-        column->non_finite += p->non_finite > 0;
+        int dot = chart_dot_x(d, chart_middle(p)), last = d->raster.columns - 1,
+            x = dot < 0      ? 0
+                : dot > last ? last
+                             : dot;
+        double lo = chart_shown(d->chart, values ? values[i] : p->min),
+               hi = chart_shown(d->chart, values ? values[i] : p->max),
+               mid = chart_shown(d->chart, values ? values[i] : p->mean);
+        if (x != column.x) {
+            draw_column(&curve, &column);
+            column = (struct column){.x = x, .lo = INFINITY, .hi = -INFINITY};
+        }
+        column.lost = column.lost || p->non_finite > 0;
         if (!isfinite(lo) || !isfinite(hi)) continue;
         if (!isfinite(mid)) mid = hi;
-        if (column->count++ == 0) column->first = mid;
-        column->last = mid;
-        if (lo < column->lo) column->lo = lo;
-        if (hi > column->hi) column->hi = hi;
+        if (!column.any) column.first = mid;
+        column.any = true;
+        column.last = mid;
+        column.lo = fmin(column.lo, lo);
+        column.hi = fmax(column.hi, hi);
     }
-}
-
-/* `extremes`: also draws from the highest to the lowest value of each column. */
-static void draw_columns(const struct drawing *d, enum style style, int every, bool extremes)
-{
-    int columns = d->dot_columns, from_x = -1, from_y = 0;
-    for (int x = 0; x < columns; x++) {
-        const struct column *column = &d->columns[x];
-        if (column->count == 0) {
-            if (column->non_finite) from_x = -1; /* leave a gap for a missing number */
-            continue;
-        }
-        if (from_x >= 0) draw_dots(d, from_x, from_y, x, dot_y(d, column->first), style, every);
-        if (extremes) draw_dots(d, x, dot_y(d, column->hi), x, dot_y(d, column->lo), style, 1);
-        from_x = x;
-        from_y = dot_y(d, column->last);
-    }
+    draw_column(&curve, &column);
 }
 
 /* Draws, after the dots, a cross at the top for every NaN or infinite value, an arrow where a value lies
@@ -272,21 +151,22 @@ static void draw_columns(const struct drawing *d, enum style style, int every, b
 static void draw_marks(const struct drawing *d, const struct chart_trace *trace)
 {
     int last_x = -8; /* keep marks apart, so that the line between them is visible */
-    size_t i, end = visible(d->chart, trace, &i);
+    size_t i, end = chart_visible(d->chart, trace, &i);
     for (; i < end; i++) {
         const struct series_point *p = &trace->points[i];
-        bool above = d->above && shown(d->chart, p->max) > d->y.hi,
-             below = d->below && shown(d->chart, p->min) < d->y.lo;
+        bool above = d->above && chart_shown(d->chart, p->max) > d->y.hi,
+             below = d->below && chart_shown(d->chart, p->min) < d->y.lo;
         if (!trace->marks && !p->non_finite && !above && !below) continue;
-        int x = cell_x(d, point_step(p));
+        int x = chart_cell_x(d, chart_middle(p));
         if (x >= d->plot.x + d->plot.w) continue;
         if (above) grid_put(d->grid, x, d->plot.y, 0x2191, STYLE_WARN, ATTR_BOLD);
         if (below) grid_put(d->grid, x, d->plot.y + d->plot.h - 1, 0x2193, STYLE_WARN, ATTR_BOLD);
         if (p->non_finite) grid_put(d->grid, x, d->plot.y, 0x2717, STYLE_BAD, ATTR_BOLD);
-        double last = shown(d->chart, p->last);
+        double last = chart_shown(d->chart, p->last);
         if (!trace->marks || !isfinite(last) || x - last_x < 3 || above || below) continue;
         last_x = x;
-        grid_put(d->grid, x, cell_y(d, last), 0x25C6, trace->style, ATTR_NONE);
+        enum style style = p->last_step < trace->fork_step ? STYLE_DIM : trace->style;
+        grid_put(d->grid, x, chart_cell_y(d, last), 0x25C6, style, ATTR_NONE);
     }
 }
 
@@ -299,26 +179,22 @@ static void draw_traces(const struct drawing *d)
     bool any_smooth = false;
     for (int t = 0; t < count; t++) any_smooth = any_smooth || traces[t].smooth;
     for (int smooth = 0; smooth <= any_smooth; smooth++) {
-        if (smooth) memset(d->dots, 0, (size_t)d->plot.w * (size_t)d->plot.h * sizeof *d->dots);
+        if (smooth) raster_clear(&d->raster);
         for (int t = count - 1; t >= 0; t--) {
             bool behind = !smooth && traces[t].smooth;
             if (smooth && !traces[t].smooth) continue;
-            reduce(d, &traces[t], smooth ? traces[t].smooth : NULL);
-            draw_columns(d, behind ? STYLE_DIM : traces[t].style,
-                         traces[t].marks   ? 3
-                         : traces[t].trend ? 2
-                                           : 1,
-                         !traces[t].trend);
+            draw_curve(d, &traces[t], smooth ? traces[t].smooth : NULL, behind ? STYLE_DIM : traces[t].style);
         }
-        show_dots(d);
+        raster_show(&d->raster);
     }
     for (int t = count - 1; t >= 0; t--) draw_marks(d, &traces[t]);
+    chart_draw_markers(d);
 }
 
 /* The last point that begins at or before `step`; NULL before the first. */
 static const struct series_point *point_at(const struct chart_trace *trace, int64_t step)
 {
-    size_t i = lower_bound(trace->points, trace->count, step);
+    size_t i = chart_lower_bound(trace->points, trace->count, step);
     if (i < trace->count && trace->points[i].first_step <= step) return &trace->points[i];
     return i > 0 ? &trace->points[i - 1] : NULL;
 }
@@ -327,11 +203,7 @@ static const struct series_point *point_at(const struct chart_trace *trace, int6
 static const struct series_point *title_point(const struct chart *chart, const struct chart_trace *trace)
 {
     const struct series_point *newest = trace->count ? &trace->points[trace->count - 1] : NULL;
-    bool at_cursor = chart->cursor >= 0;
-    if (!newest || (!at_cursor && !trace->trend)) return newest;
-    /* the compared run may have ended before; its last evaluation may lie one step after its last step */
-    if (at_cursor && trace->trend && chart->cursor > newest->last_step + 1) return NULL;
-    return point_at(trace, at_cursor ? chart->cursor : chart->last_step);
+    return newest && chart->cursor >= 0 ? point_at(trace, chart->cursor) : newest;
 }
 
 /* A value in the title, drawn whole or not at all, with as much of its explanation as fits. */
@@ -366,11 +238,11 @@ static void draw_trace_value(struct pen *pen, const struct chart *chart, const s
 {
     const struct series_point *point = title_point(chart, trace);
     struct value value = {.name = trace->name, .style = trace->style, .more_style = STYLE_BAD, .text = "--"};
-    if (trace->name) value.symbol = trace->marks ? 0x25C6 : trace->trend ? 0x00B7 : 0x2501;
+    if (trace->name) value.symbol = trace->marks ? 0x25C6 : 0x2501;
     if (point && trace->smooth && chart->cursor < 0)
-        axis_format(shown(chart, trace->smooth[point - trace->points]), value.text, sizeof value.text);
+        axis_format(chart_shown(chart, trace->smooth[point - trace->points]), value.text, sizeof value.text);
     else if (point)
-        axis_format(point->non_finite == point->count && point->count ? NAN : shown(chart, point->last),
+        axis_format(point->non_finite == point->count && point->count ? NAN : chart_shown(chart, point->last),
                     value.text, sizeof value.text);
     /* some of the steps merged into one point may lack a number */
     if (point && chart->cursor >= 0 && point->non_finite && point->count > point->non_finite)
@@ -398,11 +270,13 @@ static void draw_title(const struct drawing *d)
     if (chart->unit && area.w >= 50) pen_print(&pen, STYLE_DIM, 0, " %s", chart->unit);
     if (d->y.log) pen_print(&pen, STYLE_DIM, 0, " log");
     if (chart->decay > 0) pen_print(&pen, STYLE_DIM, 0, " ema %g", chart->decay);
-    if (chart->cursor >= 0) pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, " @%" PRId64, chart->cursor);
+    if (chart->cursor >= 0 && !chart->bare)
+        pen_print(&pen, STYLE_ACCENT, ATTR_BOLD, " @%" PRId64, chart->cursor);
     pen.end--;
-    for (int t = 0; t < chart->trace_count; t++) draw_trace_value(&pen, chart, &chart->trace[t]);
+    for (int t = 0; t < chart->trace_count && !chart->bare; t++)
+        draw_trace_value(&pen, chart, &chart->trace[t]);
     struct value best = {0x2605, "best", STYLE_BEST, STYLE_DIM, "", ""};
-    axis_format(shown(chart, chart->best), best.text, sizeof best.text);
+    axis_format(chart_shown(chart, chart->best), best.text, sizeof best.text);
     snprintf(best.more, sizeof best.more, " @%" PRId64, chart->best_step);
     if (chart->best_step >= 0) draw_value(&pen, &best);
     draw_outliers(&pen, d);
@@ -420,7 +294,7 @@ static void draw_axes(const struct drawing *d)
     struct rect plot = d->plot;
     grid_fill(grid, (struct rect){plot.x - 1, plot.y, 1, plot.h}, 0x2502, STYLE_RULE, 0);
     for (int i = 0; i < d->y.count; i++) {
-        int y = cell_y(d, d->y.tick[i]);
+        int y = chart_cell_y(d, d->y.tick[i]);
         grid_text_right(grid, d->area.x, y, CHART_MARGIN - 1, STYLE_DIM, 0, d->y.label[i]);
         grid_put(grid, plot.x - 1, y, 0x2524, STYLE_RULE, 0);
         if (grid->level == GLYPHS_ASCII) continue; /* in ASCII the line consists of such dots */
@@ -428,7 +302,8 @@ static void draw_axes(const struct drawing *d)
     }
     int row = d->area.y + d->area.h - 1, free_from = d->area.x, right = d->area.x + d->area.w;
     for (int i = 0; i < d->x.count; i++) {
-        int w = (int)strlen(d->x.label[i]), x = cell_x(d, d->x.tick[i]) - w / 2;
+        int w = (int)strlen(d->x.label[i]),
+            x = d->plot.x + chart_dot_of(d, d->x.tick[i]) / d->raster.dot_w - w / 2;
         if (x + w > right) x = right - w;
         if (x < free_from) continue;
         grid_text(grid, x, row, w, STYLE_DIM, 0, d->x.label[i]);
@@ -442,16 +317,16 @@ static void mark_steps(const struct drawing *d, bool events)
         const struct chart_mark *mark = &d->chart->marks[i];
         if (mark->event != events || !is_visible(d, mark->step)) continue;
         if (events)
-            grid_put(d->grid, cell_x(d, (double)mark->step), d->plot.y, '!', STYLE_WARN, ATTR_BOLD);
+            grid_put(d->grid, chart_cell_x(d, (double)mark->step), d->plot.y, '!', STYLE_WARN, ATTR_BOLD);
         else
-            grid_put(d->grid, cell_x(d, (double)mark->step), d->plot.y + d->plot.h - 1, 0x25B2, STYLE_ACCENT,
-                     0);
+            grid_put(d->grid, chart_cell_x(d, (double)mark->step), d->plot.y + d->plot.h - 1, 0x25B2,
+                     STYLE_ACCENT, 0);
     }
 }
 
 static void draw_cursor(const struct drawing *d)
 {
-    int x = cell_x(d, (double)d->chart->cursor);
+    int x = chart_cell_x(d, (double)d->chart->cursor);
     if (x < d->plot.x || x >= d->plot.x + d->plot.w) return;
     for (int y = d->plot.y; y < d->plot.y + d->plot.h; y++) {
         const struct cell *cell = &d->grid->cells[(size_t)y * (size_t)d->grid->w + (size_t)x];
@@ -462,17 +337,18 @@ static void draw_cursor(const struct drawing *d)
     }
 }
 
-/* Sets the values' axis; false when no value is visible. */
-static bool init_values(struct drawing *d)
+bool chart_init_values(struct drawing *d, int ticks)
 {
     const struct chart *chart = d->chart;
-    double lo = 0, hi = 1;
-    size_t points;
-    int ticks = d->plot.h / 2 + 1; /* at most a label in every other row */
-    bool any = value_range(chart, chart->log, &lo, &hi, &points);
-    double all_lo = lo, all_hi = hi;
-    if (any && !chart->log && !chart->outliers) cut_outliers(d->grid, chart, points, &lo, &hi);
-    bool cut = lo > all_lo || hi < all_hi;
+    struct values values;
+    bool any = gather_values(d, &values), cut = false;
+    double lo = values.lo, hi = values.hi;
+    if (any && !chart->log && !chart->outliers) {
+        robust_range(values.lows, values.highs, values.count, &lo, &hi);
+        lo = fmax(fmin(lo, values.least), values.lo); /* the newest values stay inside */
+        hi = fmin(fmax(hi, values.most), values.hi);
+        cut = lo > values.lo || hi < values.hi;
+    }
     if (any && chart->zero && !chart->log) {
         lo = fmin(lo, 0);
         hi = fmax(hi, 0) * 1.05;
@@ -481,15 +357,27 @@ static bool init_values(struct drawing *d)
         lo -= more;
         hi += more;
     }
-    axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks > 8 ? 8 : ticks);
-    if (cut) count_outliers(d);
+    axis_init(&d->y, any ? lo : NAN, hi, chart->log, ticks);
+    for (size_t i = 0; cut && i < values.count; i++) {
+        d->above += values.highs[i] > d->y.hi;
+        d->below += values.lows[i] < d->y.lo;
+    }
     return any;
+}
+
+void chart_init_steps(struct drawing *d, int ticks)
+{
+    double first = (double)d->chart->first_step, last = (double)d->chart->last_step,
+           scale = d->chart->x_scale;
+    if (scale > 0)
+        axis_init(&d->x, first / scale, last / scale, d->chart->log_steps, ticks);
+    else
+        axis_init_steps(&d->x, first, last, d->chart->log_steps, ticks);
 }
 
 static void draw_plot(struct drawing *d, bool any)
 {
-    axis_init_steps(&d->x, (double)d->chart->first_step, (double)d->chart->last_step, d->chart->log_steps,
-                    d->plot.w / 10);
+    chart_init_steps(d, d->plot.w / 10);
     if (!any) {
         const char *text = d->chart->trace[0].count ? "no finite value in this range"
                            : d->chart->ended        ? "not recorded"
@@ -499,11 +387,12 @@ static void draw_plot(struct drawing *d, bool any)
     }
     draw_axes(d);
     mark_steps(d, false);
+    chart_draw_bands(d);
     draw_traces(d);
-    double best = shown(d->chart, d->chart->best);
+    double best = chart_shown(d->chart, d->chart->best);
     if (is_visible(d, d->chart->best_step) && isfinite(best))
-        grid_put(d->grid, cell_x(d, (double)d->chart->best_step), cell_y(d, best), 0x2605, STYLE_BEST,
-                 ATTR_BOLD);
+        grid_put(d->grid, chart_cell_x(d, (double)d->chart->best_step), chart_cell_y(d, best), 0x2605,
+                 STYLE_BEST, ATTR_BOLD);
     if (d->chart->events) mark_steps(d, true);
     if (d->chart->cursor >= 0) draw_cursor(d);
 }
@@ -511,17 +400,10 @@ static void draw_plot(struct drawing *d, bool any)
 void chart_draw(struct grid *grid, struct rect area, const struct chart *chart)
 {
     if (area.w <= 0 || area.h <= 0) return;
-    bool braille = grid->level == GLYPHS_BRAILLE, block = grid->level == GLYPHS_BLOCK;
     struct drawing d = {.grid = grid, .chart = chart, .area = area, .plot = chart_plot(area)};
-    bool any = init_values(&d);
+    int ticks = d.plot.h / 2 + 1; /* at most a label in every other row */
+    bool any = chart_init_values(&d, ticks > 8 ? 8 : ticks);
     draw_title(&d);
-    if (area.w < CHART_MIN_W || area.h < CHART_MIN_H) return;
-    d.dot_w = braille ? 2 : 1;
-    d.dot_h = braille ? 4 : block ? 2 : 3;
-    d.dot_columns = d.plot.w * d.dot_w;
-    size_t columns = (size_t)d.dot_columns, cells = (size_t)d.plot.w * (size_t)d.plot.h;
-    d.columns = grid_scratch(grid, columns * sizeof *d.columns + cells * sizeof *d.dots);
-    if (!d.columns) return;
-    d.dots = (struct dots *)(d.columns + columns);
-    draw_plot(&d, any);
+    if (area.w >= CHART_MIN_W && area.h >= CHART_MIN_H && raster_init(&d.raster, grid, d.plot))
+        draw_plot(&d, any);
 }

@@ -12,7 +12,7 @@
 #include "runs/series.h"
 #include "tui/widget/grid.h"
 
-enum { CHART_TRACES_MAX = 3, CHART_MARGIN = 7, CHART_MIN_W = 18, CHART_MIN_H = 4 };
+enum { CHART_TRACES_MAX = 10, CHART_MARGIN = 7, CHART_MIN_W = 18, CHART_MIN_H = 4 };
 
 struct chart_trace {
     const char *name;                  /* in the legend; NULL: no name (the only series) */
@@ -20,8 +20,10 @@ struct chart_trace {
     size_t count;
     const double *smooth; /* count values: drawn as the line, the points dimmed behind it; NULL: none */
     enum style style;
-    bool marks; /* mark each point: there are few */
-    bool trend; /* a run to compare with: its means as a dotted line, distinct without colour */
+    bool marks;        /* mark each point: there are few */
+    int64_t fork_step; /* the points before it are those of other runs, and dimmed; 0: none */
+    char marker;       /* a digit that is drawn along the line: distinct without colour; 0: none */
+    bool band;         /* of several runs: the range of each point is shaded, the line is the mean */
 };
 
 /* A small triangle on the axis for an order that took effect, or an exclamation mark at the plot's upper edge
@@ -36,10 +38,14 @@ struct chart {
     const char *unit;  /* "nats"; NULL: none */
     struct chart_trace trace[CHART_TRACES_MAX];
     int trace_count;
+    bool bare;                     /* the title has no values: they are listed elsewhere */
     int64_t first_step, last_step; /* the visible range */
-    bool log_steps;                /* logarithmic steps; step 0 lies at step 1 */
-    bool exponential;              /* shows exp of the values, and of `best` */
-    bool log;                      /* logarithmic values, where possible */
+    double x_scale;   /* where points lie at other numbers than steps, such as milliseconds: how many of them
+                         are   one on the axis; 0: steps */
+    bool log_steps;   /* logarithmic steps; step 0 lies at step 1 */
+    double scale;     /* shows the values times `scale`, and `best`; 0: as they are */
+    bool exponential; /* shows exp of the values, and of `best` */
+    bool log;         /* logarithmic values, where possible */
     bool
         outliers; /* the values' axis, if linear, covers rare outliers too; else they are marked at its end */
     bool zero;    /* the values' axis begins at 0 (when not logarithmic) */
@@ -59,7 +65,16 @@ struct chart {
 /* Draws into `area`, all of which it owns; only the title if the area is too small or memory runs out. */
 void chart_draw(struct grid *grid, struct rect area, const struct chart *chart);
 
+/* The value that the chart shows for one of a series. A mean then is a geometric one. */
+double chart_shown(const struct chart *chart, double value);
+
+/* The step at which a point is drawn. */
+double chart_middle(const struct series_point *point);
+
 /* The cells between the axes. */
 struct rect chart_plot(struct rect area);
+
+/* The step at column x of a plot that shows first_step to last_step. */
+int64_t chart_step_at(struct rect plot, int64_t first_step, int64_t last_step, bool log_steps, int x);
 
 #endif

@@ -55,7 +55,9 @@ enum style {
     STYLE_LR,
     STYLE_GRAD,
     STYLE_SPEED,
-    STYLE_COUNT
+    STYLE_CURVE, /* of several runs in one chart: the first of STYLE_CURVES styles in a row */
+    STYLE_CURVES = 10,
+    STYLE_COUNT = STYLE_CURVE + STYLE_CURVES
 };
 
 enum { ATTR_NONE = 0, ATTR_BOLD = 1, ATTR_REVERSE = 2, ATTR_UNDERLINE = 4, ATTR_COUNT = 8 };

@@ -8,26 +8,46 @@ bool layout_too_small(int w, int h)
     return w < LAYOUT_MIN_W || h < LAYOUT_MIN_H;
 }
 
-/* Places the charts above the text. */
-static void place_charts(struct run_layout *out, bool enlarged)
+/* The part `i` of `count` equal ones of a length; the first ones are longer where it cannot be divided. */
+static void divide(int length, int count, int i, int *from, int *size)
 {
-    struct rect all = {0, out->header.h, out->sample.w, out->sample.y - out->header.h};
-    struct rect upper = all, lower = all;
-    bool four = all.w >= 100 && all.h >= 16;
-    memset(out->chart, 0, sizeof out->chart);
-    out->chart[0] = all;
-    out->chart_count = enlarged || all.h < 10 ? 1 : four ? 4 : 2;
-    upper.h = four ? (all.h + 1) / 2 : all.h >= 12 ? (all.h * 3 + 2) / 5 : all.h / 2;
-    rect_skip(&lower, upper.h);
-    for (int i = 0, count = out->chart_count, left = (all.w - 2) / 2; count > 1 && i < count; i++) {
-        struct rect chart = i < count / 2 ? upper : lower;
-        if (four) chart.x = i % 2 ? left + 2 : 0;
-        if (four) chart.w = i % 2 ? all.w - left - 2 : left;
-        out->chart[i] = chart;
-    }
+    int least = length / count, longer = length % count;
+    *from = i * least + (i < longer ? i : longer);
+    *size = least + (i < longer);
 }
 
-void layout_run(int w, int h, bool enlarged, int rows, struct run_layout *out)
+/* Places the charts above the text. Of two above each other the first, the loss, is higher. */
+static void place_charts(struct run_layout *out, int charts)
+{
+    enum { GOOD_W = 50, GOOD_H = 11, LEAST_H = 5, GAP = 2 };
+    struct rect all = {0, out->header.h, out->sample.w, out->sample.y - out->header.h};
+    int columns = all.w / GOOD_W > 0 ? all.w / GOOD_W : 1, rows = all.h / GOOD_H, done = 0;
+    if (rows < 2) rows = all.h >= 2 * LEAST_H ? 2 : 1;
+    if (rows == 2 && all.h < 16) columns = 1;
+    if (rows == 1) columns = 1;
+    int count = charts < columns * rows ? charts : columns * rows;
+    if (count > LAYOUT_CHARTS) count = LAYOUT_CHARTS;
+    if (count < 1) count = 1;
+    rows = (count + columns - 1) / columns;
+    for (int r = 0; r < rows; r++) {
+        int y, h, first, n;
+        divide(all.h, rows, r, &y, &h);
+        divide(count, rows, r, &first, &n);
+        if (rows == 2 && columns == 1 && all.h >= 12) {
+            int upper = (all.h * 3 + 2) / 5;
+            y = r ? upper : 0;
+            h = r ? all.h - upper : upper;
+        }
+        for (int c = 0; c < n; c++) {
+            int x, w;
+            divide(all.w - (n - 1) * GAP, n, c, &x, &w);
+            out->chart[done++] = (struct rect){all.x + x + c * GAP, all.y + y, w, h};
+        }
+    }
+    out->chart_count = done;
+}
+
+void layout_run(int w, int h, int charts, int rows, struct run_layout *out)
 {
     memset(out, 0, sizeof *out);
     if (layout_too_small(w, h)) return;
@@ -41,7 +61,7 @@ void layout_run(int w, int h, bool enlarged, int rows, struct run_layout *out)
     if (side) events = 0; /* the side panel shows them */
     out->events = (struct rect){0, h - 1 - events, side ? w - side - 2 : w, events};
     out->sample = (struct rect){0, out->events.y - sample, out->events.w, sample};
-    place_charts(out, enlarged);
+    place_charts(out, charts);
 }
 
 /* --- tables --- */

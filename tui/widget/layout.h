@@ -6,7 +6,7 @@
 
 #include "tui/widget/grid.h"
 
-enum { LAYOUT_MIN_W = 40, LAYOUT_MIN_H = 10, LAYOUT_CHARTS = 4 };
+enum { LAYOUT_MIN_W = 40, LAYOUT_MIN_H = 10, LAYOUT_CHARTS = 48 };
 
 /* Below LAYOUT_MIN_W × LAYOUT_MIN_H a view shows only that the terminal is too small. */
 bool layout_too_small(int w, int h);
@@ -15,16 +15,16 @@ bool layout_too_small(int w, int h);
 
 struct run_layout {
     struct rect header;               /* name, progress, numbers */
-    struct rect chart[LAYOUT_CHARTS]; /* slot 0 is the loss, unless one chart is enlarged into slot 0 */
-    int chart_count;                  /* 1: the focused one; 2: loss and the focused one; 4: all */
+    struct rect chart[LAYOUT_CHARTS]; /* from left to right, then down */
+    int chart_count;
     struct rect sample; /* the newest text, or the classes of a classifier; above it the ranks */
     struct rect events;
     struct rect side; /* details; only on wide screens */
 };
 
-/* `enlarged`: one chart takes all the room. `rows`: as many would be good below the charts, if two charts and
- * two thirds of the screen are left; 0: as suits a text. */
-void layout_run(int w, int h, bool enlarged, int rows, struct run_layout *out);
+/* `charts`: as many would be good, at least 1; 1: one takes all the room. `rows`: as many would be good below
+ * the charts, if two charts and two thirds of the screen are left; 0: as suits a text. */
+void layout_run(int w, int h, int charts, int rows, struct run_layout *out);
 
 /* --- tables --- */
 

@@ -1,7 +1,9 @@
-/* See watch.h. Each rank watches the one before it, the first one the last: it hears from it every second,
- * and where both are on one host it also knows at once when that process has died. Whoever misses its
- * neighbour tells rank 0, which reports and ends; then the launcher ends all others. If rank 0 is the one
- * that is missed, or does not end, the rank that noticed does the same. */
+/* See watch.h. Each rank hears every second from the one before it, the first one from the last. And each
+ * knows at once when the process of the rank before it on its own host has died; a rank that is alone on its
+ * host is missed after some time only. Whoever misses another one tells rank 0. Rank 0 lets all others know
+ * that it takes the report on, reports, and lets them end; so none of them ends before, which would make the
+ * launcher kill the rest sooner. If rank 0 is the one that is missed, or does not answer, the rank that
+ * noticed does the same. A rank whose launcher has ended fails, too: nobody could end it any more. */
 #include "kernels/device/mpi/watch.h"
 
 #include <mpi.h>
@@ -19,7 +21,10 @@
 
 enum { LOOK_MS = 100, TAG_BEAT = 0, TAG_LOST = 1 };
 
-static const double BEAT = 1, REPORTING = 5; /* seconds: between two beats; for rank 0 to report */
+/* Seconds between two beats; for rank 0 to answer about a silent rank and, as the launcher kills all soon
+ * after a death, about a dead one; for the rank that reports to do so; for a message that was sent before a
+ * death. */
+static const double BEAT = 1, ANSWERING = 5, ANSWERING_DEATH = 1, REPORTING = 10, ARRIVING = 0.1;
 
 /* A rank's process, and what says whether its number means the same process to another rank. */
 struct process {
@@ -30,7 +35,9 @@ struct process {
 
 struct notice {
     int rank;
-    bool died, reported; /* died: else it is silent */
+    bool died; /* else it is silent */
+    enum { NOTICED, TAKEN, REPORTED } stage;
+    char why[200]; /* it cannot go on; "": it has died or is silent */
 };
 
 struct watch {
@@ -39,8 +46,9 @@ struct watch {
     double seconds;
     world_lost *lost;
     void *context;
-    struct process watched;
-    int pidfd; /* of the watched process; -1: on another host */
+    int mate;  /* the rank before this one on this host */
+    int pidfd; /* of its process; -1: there is none */
+    pid_t launcher;
     pthread_t thread;
     atomic_bool closing;
 };
@@ -58,78 +66,129 @@ static int neighbour(const struct watch *w, int distance)
     return (w->world->rank + w->world->size + distance) % w->world->size;
 }
 
-/* Learns the process to watch and, on this host, takes hold of it. */
-static void find_watched(struct watch *w)
+/* Takes hold of the process of the rank before this one on this host. */
+static void find_mate(struct watch *w)
 {
-    struct process mine;
-    describe_process(&mine, w->world->hosts[w->world->rank]);
-    MPI_Sendrecv(&mine, sizeof mine, MPI_BYTE, neighbour(w, 1), TAG_BEAT, &w->watched, sizeof w->watched,
-                 MPI_BYTE, neighbour(w, -1), TAG_BEAT, w->comm, MPI_STATUS_IGNORE);
-    bool near = mine.space && w->watched.space == mine.space && strcmp(w->watched.host, mine.host) == 0;
-    w->pidfd = near ? (int)syscall(SYS_pidfd_open, (pid_t)w->watched.pid, 0) : -1;
+    int size = w->world->size;
+    struct process *all = calloc((size_t)size, sizeof *all), *mine = all + w->world->rank;
+    if (!all) abort(); /* the others wait for this one */
+    describe_process(mine, w->world->hosts[w->world->rank]);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, sizeof *all, MPI_BYTE, w->comm);
+    w->pidfd = -1;
+    for (int back = 1; back < size && w->pidfd < 0; back++) {
+        w->mate = neighbour(w, -back);
+        const struct process *other = &all[w->mate];
+        bool near = mine->space && other->space == mine->space && strcmp(other->host, mine->host) == 0;
+        if (near) w->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)other->pid, 0);
+    }
+    free(all);
 }
 
-/* Tells ranks [from, to), and gives the messages `seconds` to leave. */
-static void tell(struct watch *w, int from, int to, const struct notice *notice, double seconds)
+/* Tells ranks [from, to); `notice` stays as it is until this process ends. */
+static void tell(struct watch *w, int from, int to, const struct notice *notice)
 {
     MPI_Request request;
-    int done;
-    double start = MPI_Wtime();
     for (int rank = from; rank < to; rank++)
         if (rank != w->world->rank && !(notice->died && rank == notice->rank))
             MPI_Isend(notice, sizeof *notice, MPI_BYTE, rank, TAG_LOST, w->comm, &request);
-    do {
-        poll(NULL, 0, LOOK_MS);
-        MPI_Iprobe(MPI_ANY_SOURCE, TAG_LOST, w->comm, &done, MPI_STATUS_IGNORE); /* moves messages on */
-    } while (MPI_Wtime() - start < seconds);
 }
 
-/* Reports that a rank is lost, and ends this process; the launcher ends the others. */
-static void end(struct watch *w, struct notice notice)
+/* Reports that a rank is lost, and ends this process; the launcher ends those that do not end themselves. */
+static void end(struct watch *w, struct notice taken)
 {
-    char text[256];
-    const char *host = w->world->hosts[notice.rank];
-    if (notice.died)
-        snprintf(text, sizeof text, "rank %d on %s has died", notice.rank, host);
+    char text[320];
+    int done;
+    struct notice reported = taken;
+    const char *host = w->world->hosts[taken.rank];
+    taken.stage = TAKEN;
+    reported.stage = REPORTED;
+    tell(w, 0, w->world->size, &taken);
+    if (*taken.why)
+        snprintf(text, sizeof text, "rank %d on %s: %s", taken.rank, host, taken.why);
+    else if (taken.died)
+        snprintf(text, sizeof text, "rank %d on %s has died", taken.rank, host);
     else
-        snprintf(text, sizeof text, "rank %d on %s gave no sign of life for %g s (world.timeout)",
-                 notice.rank, host, w->seconds);
+        snprintf(text, sizeof text, "rank %d on %s gave no sign of life for %g s (world.timeout)", taken.rank,
+                 host, w->seconds);
     w->lost(w->context, text);
-    notice.reported = true; /* so that nobody reports this rank; the launcher wakes a silent one to end it */
-    tell(w, 0, w->world->size, &notice, 0);
+    tell(w, 0, w->world->size, &reported);
+    poll(NULL, 0, LOOK_MS);
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_LOST, w->comm, &done, MPI_STATUS_IGNORE); /* moves the messages on */
     _exit(EXIT_FAILURE);
 }
 
-static void report(struct watch *w, struct notice notice)
-{
-    if (w->world->rank > 0 && notice.rank > 0) tell(w, 0, 1, &notice, REPORTING);
-    end(w, notice);
-}
-
-/* What the watching thread waits for. */
+/* Messages on their way to and from the watching thread. */
 struct beats {
     MPI_Request sent, heard, told;
     char out, in;
-    struct notice notice;
+    struct notice notice, mine;
     double sent_at, heard_at, looked_at;
+    double until; /* another rank reports, until then at most; 0: none is lost */
+    bool taken;   /* and has said that it does */
 };
+
+static void hear_of_lost(struct watch *w, struct beats *b)
+{
+    MPI_Irecv(&b->notice, sizeof b->notice, MPI_BYTE, MPI_ANY_SOURCE, TAG_LOST, w->comm, &b->told);
+}
 
 static void begin(struct watch *w, struct beats *b)
 {
     *b = (struct beats){.sent = MPI_REQUEST_NULL, .told = MPI_REQUEST_NULL};
     b->heard_at = b->looked_at = MPI_Wtime();
     MPI_Irecv(&b->in, 1, MPI_BYTE, neighbour(w, -1), TAG_BEAT, w->comm, &b->heard);
-    MPI_Irecv(&b->notice, sizeof b->notice, MPI_BYTE, MPI_ANY_SOURCE, TAG_LOST, w->comm, &b->told);
+    hear_of_lost(w, b);
 }
 
-/* died: the watched process has. */
+/* Learns of a lost rank from another one; `wait`: also soon. */
+static void listen(struct watch *w, struct beats *b, double now, bool wait)
+{
+    int done;
+    for (;;) {
+        MPI_Test(&b->told, &done, MPI_STATUS_IGNORE);
+        if (done || !wait || MPI_Wtime() - now > ARRIVING) break;
+        poll(NULL, 0, 1);
+    }
+    if (!done) return;
+    if (b->notice.stage == REPORTED) _exit(EXIT_FAILURE);
+    if (b->notice.stage == NOTICED) end(w, b->notice);
+    b->until = now + REPORTING;
+    b->taken = true;
+    hear_of_lost(w, b);
+}
+
+/* This rank has noticed it. */
+static void notice(struct watch *w, struct beats *b, double now, struct notice mine)
+{
+    b->mine = mine;
+    if (w->world->rank == 0 || b->mine.rank == 0) end(w, b->mine);
+    tell(w, 0, 1, &b->mine);
+    b->until = now + (mine.died ? ANSWERING_DEATH : ANSWERING);
+}
+
+/* Whether this rank itself cannot go on, for which the others may wait. */
+static bool fails_itself(struct watch *w, struct notice *out)
+{
+    struct world_watched *also = w->world->watched;
+    *out = (struct notice){.rank = w->world->rank};
+    pthread_mutex_lock(&also->lock);
+    const char *why = also->failure ? also->failure(also->context) : NULL;
+    if (!why && getppid() != w->launcher) why = "the process that has started it, such as mpirun, has ended";
+    if (why) snprintf(out->why, sizeof out->why, "%s", why);
+    pthread_mutex_unlock(&also->lock);
+    return why;
+}
+
+/* died: the mate has. */
 static void look(struct watch *w, struct beats *b, bool died)
 {
     int done;
+    struct notice mine;
     double now = MPI_Wtime();
-    MPI_Test(&b->told, &done, MPI_STATUS_IGNORE);
-    if (done && b->notice.reported) _exit(EXIT_FAILURE);
-    if (done) end(w, b->notice);
+    listen(w, b, now, died && !b->until);
+    if (b->until && now < b->until) return;
+    if (b->until && b->taken) _exit(EXIT_FAILURE);
+    if (b->until) end(w, b->mine);
     /* it is this process that stood still, and has not heard what was sent meanwhile */
     if (now - b->looked_at > BEAT) b->heard_at = now;
     b->looked_at = now;
@@ -143,7 +202,10 @@ static void look(struct watch *w, struct beats *b, bool died)
         b->heard_at = now;
         MPI_Irecv(&b->in, 1, MPI_BYTE, neighbour(w, -1), TAG_BEAT, w->comm, &b->heard);
     }
-    if (died || now - b->heard_at > w->seconds) report(w, (struct notice){neighbour(w, -1), died, false});
+    if (died || now - b->heard_at > w->seconds)
+        notice(w, b, now, (struct notice){.rank = died ? w->mate : neighbour(w, -1), .died = died});
+    else if (fails_itself(w, &mine))
+        notice(w, b, now, mine);
 }
 
 static void finish(struct beats *b)
@@ -159,7 +221,11 @@ static void *run(void *context)
     struct beats beats;
     struct pollfd pid = {w->pidfd, POLLIN, 0};
     begin(w, &beats);
-    while (!w->closing) look(w, &beats, poll(&pid, 1, LOOK_MS) > 0);
+    while (!w->closing) {
+        bool died = poll(&pid, 1, LOOK_MS) > 0;
+        look(w, &beats, died);
+        if (died) pid.fd = -1; /* it stays readable */
+    }
     finish(&beats);
     return NULL;
 }
@@ -173,8 +239,9 @@ struct watch *watch_open(const struct world *world, double seconds, world_lost *
     struct watch *w = calloc(1, sizeof *w);
     if (!w) abort(); /* the others wait for this one */
     *w = (struct watch){.world = world, .seconds = seconds, .lost = lost, .context = context};
+    w->launcher = getppid();
     MPI_Comm_dup(MPI_COMM_WORLD, &w->comm);
-    find_watched(w);
+    find_mate(w);
     sigfillset(&all); /* signals are for the training thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = pthread_create(&w->thread, NULL, run, w);

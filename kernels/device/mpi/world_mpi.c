@@ -138,7 +138,8 @@ static const char *mpi_open(struct world *world)
 
 static void mpi_watch(struct world *world, double seconds, world_lost *lost, void *context)
 {
-    ((struct mpi *)world->context)->watch = watch_open(world, seconds, lost, context);
+    struct mpi *mpi = world->context;
+    mpi->watch = watch_open(world, seconds, lost, context);
 }
 
 __attribute__((visibility("default"))) const struct mpi_plugin mpi_plugin = {

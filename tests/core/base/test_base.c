@@ -1,15 +1,6 @@
 /* Tests of core/base: errors, arenas, the ring, the clock, Philox, text, files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,10 +12,10 @@
 #include "core/base/philox.h"
 #include "core/base/ring.h"
 #include "core/base/text.h"
+#include "tests/cmocka.h"
 
-static void err_text_is_cut_at_a_character_boundary(void **state)
+TEST_CASE(err_text_is_cut_at_a_character_boundary)
 {
-    (void)state;
     char big[600];
     memset(big, 'x', sizeof big);
     struct err err = {0};
@@ -44,9 +35,8 @@ static void err_text_is_cut_at_a_character_boundary(void **state)
     assert_int_equal(err_set(NULL, STATUS_BUSY, "nobody listens"), STATUS_BUSY);
 }
 
-static void arena_pieces_are_zeroed_aligned_and_apart(void **state)
+TEST_CASE(arena_pieces_are_zeroed_aligned_and_apart)
 {
-    (void)state;
     struct arena arena = {0};
     unsigned char *pieces[200];
     for (size_t i = 0; i < 200; i++) {
@@ -88,9 +78,8 @@ static void *produce(void *argument)
     return NULL;
 }
 
-static void ring_keeps_order_and_content_between_threads(void **state)
+TEST_CASE(ring_keeps_order_and_content_between_threads)
 {
-    (void)state;
     struct race race = {.count = 200000};
     assert_true(ring_init(&race.ring, 4000));
     assert_int_equal(race.ring.capacity, 4096);
@@ -109,9 +98,8 @@ static void ring_keeps_order_and_content_between_threads(void **state)
     ring_release(&race.ring);
 }
 
-static void ring_refuses_when_full_and_gives_again_what_is_not_freed(void **state)
+TEST_CASE(ring_refuses_when_full_and_gives_again_what_is_not_freed)
 {
-    (void)state;
     struct ring ring;
     assert_true(ring_init(&ring, 64));
     for (int64_t i = 0; i < 4; i++) assert_true(ring_push(&ring, &(struct iovec){&i, sizeof i}, 1));
@@ -131,9 +119,8 @@ static void ring_refuses_when_full_and_gives_again_what_is_not_freed(void **stat
 }
 
 /* The known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10 rounds). */
-static void philox_matches_the_published_vectors(void **state)
+TEST_CASE(philox_matches_the_published_vectors)
 {
-    (void)state;
     static const uint32_t vector[3][10] = {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
         {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e,
@@ -149,9 +136,8 @@ static void philox_matches_the_published_vectors(void **state)
     assert_true(philox_uniform(0) == 0.0f && philox_uniform(UINT32_MAX) < 1.0f);
 }
 
-static void durations_are_readable(void **state)
+TEST_CASE(durations_are_readable)
 {
-    (void)state;
     char buf[32];
     assert_string_equal(clock_format_duration(3.24, buf, sizeof buf), "3.2s");
     assert_string_equal(clock_format_duration(59.4, buf, sizeof buf), "59s");
@@ -164,9 +150,8 @@ static void durations_are_readable(void **state)
     assert_true(clock_monotonic() >= before && clock_wall() > 1.6e9);
 }
 
-static void text_suggests_the_nearest_name(void **state)
+TEST_CASE(text_suggests_the_nearest_name)
 {
-    (void)state;
     static const char *const names[] = {"learning_rate", "batch_size", "seq_len", "dropout"};
     assert_string_equal(text_nearest("lerning_rate", names, 4), "learning_rate");
     assert_string_equal(text_nearest("batchsize", names, 4), "batch_size");
@@ -177,9 +162,8 @@ static void text_suggests_the_nearest_name(void **state)
     assert_null(text_nearest("step", options, 2)); /* half of its letters differ */
 }
 
-static void numbers_are_written_short_and_read_back(void **state)
+TEST_CASE(numbers_are_written_short_and_read_back)
 {
-    (void)state;
     char buf[64];
     static const double values[] = {0.1,  3e-4,      1.0 / 3, 5e-324, 1.7976931348623157e308,
                                     -2.5, 123456789, 0,       1e15,   6.02e23};
@@ -225,9 +209,8 @@ static int digits_of(const char *text)
     return count - zeros;
 }
 
-static void doubles_are_written_as_short_as_can_be(void **state)
+TEST_CASE(doubles_are_written_as_short_as_can_be)
 {
-    (void)state;
     for (uint32_t i = 0; i < 60000; i++) {
         struct philox_block random = philox4x32_10(i, 0, 0, 0, 11, 12);
         uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1];
@@ -257,9 +240,8 @@ static void doubles_are_written_as_short_as_can_be(void **state)
     }
 }
 
-static void doubles_are_laid_out_plainly(void **state)
+TEST_CASE(doubles_are_laid_out_plainly)
 {
-    (void)state;
     static const struct {
         double value;
         const char *text;
@@ -284,9 +266,8 @@ static void doubles_are_laid_out_plainly(void **state)
     assert_string_equal(text_format_double(1234.5678, buf, 5), "1234");
 }
 
-static void files_are_replaced_whole_and_errors_name_the_path(void **state)
+TEST_CASE(files_are_replaced_whole_and_errors_name_the_path)
 {
-    (void)state;
     const char *base = getenv("ANNEAL_TEST_DIR") ? getenv("ANNEAL_TEST_DIR") : "/tmp/anneal-test-base";
     char folder[512], path[600];
     struct err err = {0};
@@ -316,9 +297,8 @@ static void files_are_replaced_whole_and_errors_name_the_path(void **state)
     assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
 }
 
-static void anneal_home_follows_the_environment(void **state)
+TEST_CASE(anneal_home_follows_the_environment)
 {
-    (void)state;
     char buf[512];
     struct err err = {0};
     char *saved = getenv("ANNEAL_HOME") ? strdup(getenv("ANNEAL_HOME")) : NULL;
@@ -334,9 +314,8 @@ static void anneal_home_follows_the_environment(void **state)
     free(saved);
 }
 
-static void a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite(void **state)
+TEST_CASE(a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite)
 {
-    (void)state;
     char buf[32];
     assert_string_equal(text_format_loss(3.21006, buf, sizeof buf), "3.2101");
     assert_string_equal(text_format_loss(NAN, buf, sizeof buf), "nan");
@@ -346,9 +325,8 @@ static void a_loss_that_is_no_number_has_no_sign_unless_it_is_infinite(void **st
     assert_string_equal(text_format_loss(12.5, buf, 4), "12."); /* cut, never beyond the buffer */
 }
 
-static void memory_that_was_written_to_is_private(void **state)
+TEST_CASE(memory_that_was_written_to_is_private)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__ /* the sanitizer's shadow of touched memory is resident, too */
     skip();
 #endif
@@ -362,9 +340,8 @@ static void memory_that_was_written_to_is_private(void **state)
     free(memory);
 }
 
-static void amounts_of_memory_are_read_with_their_units(void **state)
+TEST_CASE(amounts_of_memory_are_read_with_their_units)
 {
-    (void)state;
     static const struct {
         const char *word;
         size_t bytes;
@@ -388,9 +365,8 @@ static void amounts_of_memory_are_read_with_their_units(void **state)
         if (text_parse_bytes(bad[i], &bytes)) fail_msg("\"%s\" is taken", bad[i]);
 }
 
-static void counts_and_rates_have_units(void **state)
+TEST_CASE(counts_and_rates_have_units)
 {
-    (void)state;
     static const struct {
         const char *word;
         double value;

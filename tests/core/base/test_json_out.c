@@ -1,20 +1,13 @@
 /* Tests of core/base/json_out.h: layout, escapes and numbers; a JSON parser reads back every value.
  *
  * */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
 
 #include "core/base/json_out.h"
 #include "core/base/philox.h"
+#include "tests/cmocka.h"
 
 struct scene {
     struct json_out json;
@@ -59,9 +52,8 @@ static void put_members(struct json_out *json, enum json_out_layout layout)
     json_out_close(json);
 }
 
-static void members_are_laid_out_as_their_container_says(void **state)
+TEST_CASE(members_are_laid_out_as_their_container_says)
 {
-    (void)state;
     struct scene s;
     put_members(begin(&s), JSON_OUT_LINES);
     expect(&s, "{\n  \"a\": 1,\n  \"list\": [\n    true,\n    null\n  ],\n  \"none\": {}\n}\n");
@@ -83,9 +75,8 @@ static void members_are_laid_out_as_their_container_says(void **state)
     expect(&s, "{\"rows\":[\n  {\"i\": 0, \"t\": 0.500},\n  {\"i\": 1, \"t\": 0.500}\n]}\n");
 }
 
-static void numbers_read_back_and_keep_their_kind(void **state)
+TEST_CASE(numbers_read_back_and_keep_their_kind)
 {
-    (void)state;
     struct scene s;
     static const double values[] = {5, -0.0, 0.1, 1e300, 1.0 / 3, 1e16, NAN, INFINITY, -INFINITY};
     struct json_out *json = begin(&s);
@@ -97,9 +88,8 @@ static void numbers_read_back_and_keep_their_kind(void **state)
            "[5.0, -0.0, 0.1, 1e+300, 0.3333333333333333, 1e+16, null, null, null, -9223372036854775808]\n");
 }
 
-static void control_characters_are_kept_and_escaped(void **state)
+TEST_CASE(control_characters_are_kept_and_escaped)
 {
-    (void)state;
     struct scene s;
     struct json_out *json = begin(&s);
     json_out_open(json, NULL, '{', JSON_OUT_FLAT);
@@ -111,9 +101,8 @@ static void control_characters_are_kept_and_escaped(void **state)
         "{\"a\\\"b\": \"\\u000d\\n\\u0009\\u0000\\u001b\\u007f\\u0085\\\\ \xE2\x82\xAC\", \"none\": null}\n");
 }
 
-static void any_bytes_become_a_string_that_a_parser_reads(void **state)
+TEST_CASE(any_bytes_become_a_string_that_a_parser_reads)
 {
-    (void)state;
     static const unsigned char spice[] = {0,    '"',  '\\', 0x7F, 0x80, 0xBF, 0xC0, 0xC2, 0xC3, 0xE0,
                                           0xA0, 0x9F, 0xED, 0xEF, 0xF0, 0x90, 0x8F, 0xF4, 0xF5, 0xFF};
     for (uint32_t round = 0; round < 5000; round++) {
@@ -136,9 +125,8 @@ static void any_bytes_become_a_string_that_a_parser_reads(void **state)
     }
 }
 
-static void members_are_written_by_the_types_of_their_values(void **state)
+TEST_CASE(members_are_written_by_the_types_of_their_values)
 {
-    (void)state;
     struct scene s;
     struct json_out *json = begin(&s);
     char name[] = "n";
@@ -152,9 +140,8 @@ static void members_are_written_by_the_types_of_their_values(void **state)
                "\"h\":-9223372036854775808,\"i\":\"text\"}\n");
 }
 
-static void the_first_write_error_is_kept(void **state)
+TEST_CASE(the_first_write_error_is_kept)
 {
-    (void)state;
     struct json_out json;
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);

@@ -1,18 +1,10 @@
 /* The memory available to a process: the limits of control groups of both versions, read from folders like
  * the kernel's, combined with the machine's own memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
 #include "core/base/memory.h"
+#include "tests/cmocka.h"
 
 static char place[512];
 
@@ -44,9 +36,8 @@ static struct memory_group read_with(const char *groups)
     return memory_group_read(path, place);
 }
 
-static void the_lowest_limit_above_a_process_counts(void **state)
+TEST_CASE(the_lowest_limit_above_a_process_counts)
 {
-    (void)state;
     begin("second");
     put("/user.slice", "memory.max", "3000\n");
     put("/user.slice", "memory.current", "1000\n");
@@ -63,9 +54,8 @@ static void the_lowest_limit_above_a_process_counts(void **state)
     assert_int_equal(group.left, 700);
 }
 
-static void pages_of_files_that_can_be_dropped_are_left(void **state)
+TEST_CASE(pages_of_files_that_can_be_dropped_are_left)
 {
-    (void)state;
     begin("droppable");
     put("/job", "memory.max", "3000\n");
     put("/job", "memory.current", "2900\n");
@@ -73,9 +63,8 @@ static void pages_of_files_that_can_be_dropped_are_left(void **state)
     assert_int_equal(read_with("0::/job\n").left, 1900);
 }
 
-static void groups_of_the_first_version_are_read_too(void **state)
+TEST_CASE(groups_of_the_first_version_are_read_too)
 {
-    (void)state;
     begin("first");
     put("/memory/job", "memory.limit_in_bytes", "2000\n");
     put("/memory/job", "memory.usage_in_bytes", "500\n");
@@ -88,9 +77,8 @@ static void groups_of_the_first_version_are_read_too(void **state)
 }
 
 /* The process's own group is mounted at the place of the root group, but its path is the one on the host. */
-static void a_container_finds_its_group_where_it_is_mounted(void **state)
+TEST_CASE(a_container_finds_its_group_where_it_is_mounted)
 {
-    (void)state;
     begin("container");
     put("", "memory.max", "5000\n");
     put("", "memory.current", "1000\n");
@@ -98,9 +86,8 @@ static void a_container_finds_its_group_where_it_is_mounted(void **state)
     assert_int_equal(read_with("0::/docker/0123456789abcdef\n").left, 4000);
 }
 
-static void without_a_limit_there_is_none(void **state)
+TEST_CASE(without_a_limit_there_is_none)
 {
-    (void)state;
     begin("none");
     put("/job", "memory.max", "max\n");
     put("/job", "memory.current", "900\n");
@@ -112,9 +99,8 @@ static void without_a_limit_there_is_none(void **state)
     assert_true(group.limit == -1 && group.left == -1);
 }
 
-static void less_is_available_than_there_is(void **state)
+TEST_CASE(less_is_available_than_there_is)
 {
-    (void)state;
     struct memory_group group = memory_group_read("/proc/self/cgroup", "/sys/fs/cgroup");
     assert_true(memory_total() > 0 && memory_available() > 0);
     assert_true(memory_available() <= memory_total());

@@ -1,18 +1,10 @@
 /* Which file systems several hosts share, by lists of mounts as the system writes them. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 #include "core/base/mount.h"
+#include "tests/cmocka.h"
 
 /* The number of the mount that the current folder is in. */
 static uint64_t here(void)
@@ -40,9 +32,8 @@ static struct mount found(const char *text)
     return mount;
 }
 
-static void shared_file_systems_are_known_and_whether_they_lock(void **state)
+TEST_CASE(shared_file_systems_are_known_and_whether_they_lock)
 {
-    (void)state;
     static const struct {
         const char *end;
         bool shared, locks;
@@ -72,9 +63,8 @@ static void shared_file_systems_are_known_and_whether_they_lock(void **state)
     }
 }
 
-static void only_the_mount_of_the_folder_counts(void **state)
+TEST_CASE(only_the_mount_of_the_folder_counts)
 {
-    (void)state;
     struct mount mount = found("999999 1 0:50 / /other rw - nfs4 a:/b rw\n"
                                "# 1 0:51 / /home rw master:1 propagate_from:2 - xfs /dev/sda rw\n"
                                "999998 1 0:52 / /more rw - fuse.sshfs a:/b rw\n");
@@ -82,9 +72,8 @@ static void only_the_mount_of_the_folder_counts(void **state)
     assert_false(mount.shared);
 }
 
-static void what_is_damaged_or_missing_is_not_shared(void **state)
+TEST_CASE(what_is_damaged_or_missing_is_not_shared)
 {
-    (void)state;
     static const char *const lists[] = {"",
                                         "\n",
                                         "#",
@@ -102,9 +91,8 @@ static void what_is_damaged_or_missing_is_not_shared(void **state)
     assert_true(!mount.shared && mount.locks);
 }
 
-static void the_system_names_the_file_system_of_proc(void **state)
+TEST_CASE(the_system_names_the_file_system_of_proc)
 {
-    (void)state;
     struct mount mount;
     mount_of("/proc/self/status", &mount);
     assert_string_equal(mount.type, "proc");

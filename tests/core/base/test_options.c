@@ -1,14 +1,6 @@
 /* The parser of the command line, and the help that is written from the same table. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/base/options.h"
+#include "tests/cmocka.h"
 
 struct record {
     bool fast;
@@ -61,9 +53,8 @@ static struct parsed parse(const struct command_line *of, const char *text)
     return p;
 }
 
-static void words_options_and_settings_come_in_any_order(void **state)
+TEST_CASE(words_options_and_settings_come_in_any_order)
 {
-    (void)state;
     struct parsed p =
         parse(&line, "--color=blue a --a.b=1 -f --name me --count 7 b --a.c=2 --rate=0.25 --text=");
     if (p.status) fail_msg("%s", p.err.text);
@@ -90,9 +81,8 @@ static void words_options_and_settings_come_in_any_order(void **state)
     words_release(&p.words);
 }
 
-static void a_value_may_stick_to_its_letter_and_numbers_below_zero_are_words(void **state)
+TEST_CASE(a_value_may_stick_to_its_letter_and_numbers_below_zero_are_words)
 {
-    (void)state;
     struct parsed p = parse(&line, "-nme --color red -1 -");
     assert_int_equal(p.status, STATUS_OK);
     assert_string_equal(p.record.name, "me");
@@ -106,9 +96,8 @@ static void a_value_may_stick_to_its_letter_and_numbers_below_zero_are_words(voi
     words_release(&p.words);
 }
 
-static void a_value_that_may_be_missing_begins_with_a_digit_or_follows_equals(void **state)
+TEST_CASE(a_value_that_may_be_missing_begins_with_a_digit_or_follows_equals)
 {
-    (void)state;
     static const struct {
         const char *text, *fit, *word;
     } cases[] = {{"--color red --fit 8GiB a", "8GiB", "a"},
@@ -124,9 +113,8 @@ static void a_value_that_may_be_missing_begins_with_a_digit_or_follows_equals(vo
     }
 }
 
-static void what_cannot_be_meant_is_named(void **state)
+TEST_CASE(what_cannot_be_meant_is_named)
 {
-    (void)state;
     static const struct {
         const char *text, *sentence;
     } cases[] = {
@@ -181,9 +169,8 @@ static void what_cannot_be_meant_is_named(void **state)
     words_release(&p.words);
 }
 
-static void help_ends_the_reading(void **state)
+TEST_CASE(help_ends_the_reading)
 {
-    (void)state;
     static const char *const texts[] = {"--help", "-h", "a b --fast --help --frobnicate"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct parsed p = parse(&line, texts[i]);
@@ -197,9 +184,8 @@ static void help_ends_the_reading(void **state)
     words_release(&p.words);
 }
 
-static void the_help_lists_every_option_within_a_hundred_columns(void **state)
+TEST_CASE(the_help_lists_every_option_within_a_hundred_columns)
 {
-    (void)state;
     char *page = NULL;
     size_t size;
     char about[1000] = "";

@@ -1,18 +1,11 @@
 /* Tests of UTF-8 and clean text in core/base/text.h: characters, where text may be cut, and the text sent to
  * a terminal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <errno.h>
 #include <utf8proc.h>
 
 #include "core/base/philox.h"
 #include "core/base/text.h"
+#include "tests/cmocka.h"
 
 /* The i-th number of a round, in [0, 1). */
 static double uniform(uint64_t round, uint64_t i)
@@ -20,9 +13,8 @@ static double uniform(uint64_t round, uint64_t i)
     return philox4x32_10((uint32_t)i, (uint32_t)round, 0, 0, 7, 7).word[0] / 4294967296.0;
 }
 
-static void characters_are_those_of_another_library(void **state)
+TEST_CASE(characters_are_those_of_another_library)
 {
-    (void)state;
     for (uint32_t lead = 0; lead < 256; lead++)
         for (uint32_t second = 0x70; second < 0xD0; second++)
             for (size_t n = 1; n <= 4; n++) {
@@ -41,9 +33,8 @@ static void characters_are_those_of_another_library(void **state)
             }
 }
 
-static void a_cut_falls_between_characters(void **state)
+TEST_CASE(a_cut_falls_between_characters)
 {
-    (void)state;
     const char *text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z"; /* 1 + 2 + 3 + 4 + 1 bytes */
     static const size_t cuts[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
     for (size_t n = 0; n <= 11; n++) assert_int_equal(utf8_cut(text, n), cuts[n]);
@@ -60,9 +51,8 @@ static void expect_clean(const char *bytes, const char *want)
 
 #define BAD "\xEF\xBF\xBD"
 
-static void good_text_passes_and_bad_bytes_are_replaced(void **state)
+TEST_CASE(good_text_passes_and_bad_bytes_are_replaced)
 {
-    (void)state;
     expect_clean("", "");
     expect_clean("plain", "plain");
     expect_clean("na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80", "na\xC3\xAFve \xE2\x98\x83 \xF0\x9F\x98\x80");
@@ -81,9 +71,8 @@ static void good_text_passes_and_bad_bytes_are_replaced(void **state)
     assert_string_equal(out, "a" BAD "b"); /* a NUL would end the text */
 }
 
-static void a_character_cut_at_the_end_is_left_out(void **state)
+TEST_CASE(a_character_cut_at_the_end_is_left_out)
 {
-    (void)state;
     expect_clean("a\xC3", "a");
     expect_clean("a\xE2\x98", "a");
     expect_clean("a\xE2", "a");
@@ -104,9 +93,8 @@ static bool is_utf8(const char *text, size_t n)
     return true;
 }
 
-static void any_bytes_become_utf8_that_fits(void **state)
+TEST_CASE(any_bytes_become_utf8_that_fits)
 {
-    (void)state;
     static const unsigned char spice[] = {0,    'a',  'z',  0x7F, 0x80, 0xBF, 0xC0, 0xC2, 0xC3, 0xE0,
                                           0xA0, 0x9F, 0xED, 0xEF, 0xF0, 0x90, 0x8F, 0xF4, 0xF5, 0xFF};
     for (uint64_t round = 0; round < 20000; round++) {
@@ -131,9 +119,8 @@ static void any_bytes_become_utf8_that_fits(void **state)
     }
 }
 
-static void a_line_has_no_breaks(void **state)
+TEST_CASE(a_line_has_no_breaks)
 {
-    (void)state;
     char line[16];
     struct arena arena = {0};
     clean_line(line, sizeof line, "a\tb\nc\x1B[31m");
@@ -144,9 +131,8 @@ static void a_line_has_no_breaks(void **state)
     arena_release(&arena);
 }
 
-static void a_word_is_quoted_where_a_shell_needs_it(void **state)
+TEST_CASE(a_word_is_quoted_where_a_shell_needs_it)
 {
-    (void)state;
     char quoted[64], small[10];
     assert_string_equal(text_quote("build/anneal", quoted, sizeof quoted), "build/anneal");
     assert_string_equal(text_quote("my builds/anneal", quoted, sizeof quoted), "'my builds/anneal'");
@@ -156,9 +142,8 @@ static void a_word_is_quoted_where_a_shell_needs_it(void **state)
     assert_true(strlen(small) < sizeof small && small[0] == '\'' && small[strlen(small) - 1] == '\'');
 }
 
-static void the_program_is_named_as_it_was_called(void **state)
+TEST_CASE(the_program_is_named_as_it_was_called)
 {
-    (void)state;
     char *called = program_invocation_name, name[512], endless[1000];
     program_invocation_name = "build/anneal";
     assert_string_equal(text_program(name, sizeof name), "build/anneal");

@@ -1,15 +1,6 @@
 /* See saved.h. */
 #include "tests/core/checkpoint/saved.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
+#include "tests/cmocka.h"
 
 #include "core/base/file.h"
 

@@ -1,24 +1,16 @@
 /* Checkpoints: a loaded checkpoint equals the saved one, to the bit; a damaged or incomplete one is never
  * found; a failed save leaves older ones unchanged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
+#include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 #include "tests/core/network/rig.h"
 
@@ -38,9 +30,8 @@ static int count_entries(const char *folder)
     return count;
 }
 
-static void the_size_is_that_of_the_files(void **state)
+TEST_CASE(the_size_is_that_of_the_files)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     struct train_state train = saved_state(1);
@@ -64,9 +55,8 @@ static void the_size_is_that_of_the_files(void **state)
     free(parent);
 }
 
-static void the_newest_is_offered_and_older_ones_by_number(void **state)
+TEST_CASE(the_newest_is_offered_and_older_ones_by_number)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     char *parent = saved_folder("several"), path[8];
@@ -105,9 +95,8 @@ static void damage_file(const char *path, enum damage damage)
     free(bytes);
 }
 
-static void a_damaged_one_is_passed_over_for_an_older_one(void **state)
+TEST_CASE(a_damaged_one_is_passed_over_for_an_older_one)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     struct err err;
@@ -151,9 +140,8 @@ static void make_folder(const char *parent, const char *name)
     free(path);
 }
 
-static void incomplete_folders_and_other_names_are_never_offered(void **state)
+TEST_CASE(incomplete_folders_and_other_names_are_never_offered)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     char *parent = saved_folder("incomplete"), *from, *to;
@@ -183,9 +171,8 @@ static void incomplete_folders_and_other_names_are_never_offered(void **state)
     free(parent);
 }
 
-static void a_list_of_checksums_that_is_not_ours_is_refused(void **state)
+TEST_CASE(a_list_of_checksums_that_is_not_ours_is_refused)
 {
-    (void)state;
     static const char *const lists[] = {
         "",
         "nonsense",
@@ -214,9 +201,8 @@ static void a_list_of_checksums_that_is_not_ours_is_refused(void **state)
     free(parent);
 }
 
-static void saving_the_same_step_again_replaces_it_whole(void **state)
+TEST_CASE(saving_the_same_step_again_replaces_it_whole)
 {
-    (void)state;
     struct rig first, second, loaded;
     struct model_config config = rig_config();
     struct train_state back;
@@ -236,9 +222,8 @@ static void saving_the_same_step_again_replaces_it_whole(void **state)
     free(parent);
 }
 
-static void pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left(void **state)
+TEST_CASE(pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     char *parent = saved_folder("prune");
@@ -264,9 +249,8 @@ static void pruning_keeps_the_newest_and_clears_what_a_killed_trainer_left(void 
 
 /* A run resumes from the newest complete checkpoint: it sets the damaged ones aside, and prunes after its own
  * next save. */
-static void damaged_ones_are_set_aside_and_push_no_good_one_out(void **state)
+TEST_CASE(damaged_ones_are_set_aside_and_push_no_good_one_out)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     char *parent = saved_folder("damaged-newest"), *found = saved_path(parent, "step-20", "");
@@ -291,9 +275,8 @@ static void damaged_ones_are_set_aside_and_push_no_good_one_out(void **state)
 }
 
 /* A run resumed from an older checkpoint finds later ones of the previous trainer, which are not its own. */
-static void the_one_just_written_stays_whatever_is_newer(void **state)
+TEST_CASE(the_one_just_written_stays_whatever_is_newer)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     char *parent = saved_folder("newer");
@@ -312,9 +295,8 @@ static void the_one_just_written_stays_whatever_is_newer(void **state)
     free(parent);
 }
 
-static void a_full_disk_leaves_older_ones_untouched_and_nothing_half_written(void **state)
+TEST_CASE(a_full_disk_leaves_older_ones_untouched_and_nothing_half_written)
 {
-    (void)state;
     struct rig old, new, loaded;
     struct model_config config = rig_config();
     struct train_state train = saved_state(2), back;
@@ -360,9 +342,8 @@ static void a_full_disk_leaves_older_ones_untouched_and_nothing_half_written(voi
     free(parent);
 }
 
-static void a_parent_that_is_a_file_is_an_error(void **state)
+TEST_CASE(a_parent_that_is_a_file_is_an_error)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     struct train_state train = saved_state(2);
@@ -383,9 +364,8 @@ static void expect_text(json_t *json, const char *key, const char *want)
     if (!got || strcmp(got, want) != 0) fail_msg("%s is %s, expected %s", key, got ? got : "missing", want);
 }
 
-static void config_json_tells_hugging_face_the_architecture(void **state)
+TEST_CASE(config_json_tells_hugging_face_the_architecture)
 {
-    (void)state;
     static const char *const types[] = {"llama", "qwen3", "qwen2"};
     static const char *const classes[] = {"LlamaForCausalLM", "Qwen3ForCausalLM", "Qwen2ForCausalLM"};
     char *parent = saved_folder("config"), *path = saved_path(parent, "step-1", "config.json");

@@ -1,17 +1,9 @@
 /* Loading a checkpoint: the loaded network equals the saved one, to the bit; a file that does not fit the
  * model or is not a trainer's state is refused with one sentence that names it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/model/hugging_face.h"
+#include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 
 static void expect_same_after_load(const struct model_config *config, int moments, double best)
@@ -37,9 +29,8 @@ static void expect_same_after_load(const struct model_config *config, int moment
     free(parent);
 }
 
-static void everything_comes_back_bit_for_bit(void **state)
+TEST_CASE(everything_comes_back_bit_for_bit)
 {
-    (void)state;
     for (int bits = 0; bits < 8; bits++) {
         struct model_config config = rig_config();
         config.qk_norm = bits & 1;
@@ -50,9 +41,8 @@ static void everything_comes_back_bit_for_bit(void **state)
     }
 }
 
-static void a_best_loss_that_is_not_there_yet_comes_back_as_infinity(void **state)
+TEST_CASE(a_best_loss_that_is_not_there_yet_comes_back_as_infinity)
 {
-    (void)state;
     struct model_config config = rig_config();
     expect_same_after_load(&config, 2, INFINITY);
 }
@@ -77,9 +67,8 @@ static void expect_other_model_refused(const struct model_config *saved, int sav
     free(parent);
 }
 
-static void a_model_that_differs_is_refused_naming_the_field(void **state)
+TEST_CASE(a_model_that_differs_is_refused_naming_the_field)
 {
-    (void)state;
     const struct model_config config = rig_config();
     struct model_config other = config;
     other.vocab_size = 14;
@@ -125,9 +114,8 @@ static void a_model_that_differs_is_refused_naming_the_field(void **state)
                                "optimizer.safetensors: has no tensor v.model.embed_tokens.weight");
 }
 
-static void tensors_that_do_not_fit_their_description_are_refused_by_name(void **state)
+TEST_CASE(tensors_that_do_not_fit_their_description_are_refused_by_name)
 {
-    (void)state;
     static const char *const parts[] = {"has a tensor lm_head.weight, which this model does not have",
                                         "has no tensor model.layers.0.self_attn.q_norm.weight",
                                         "model.embed_tokens.weight is (13, 10), this model needs (14, 10)"};
@@ -164,14 +152,6 @@ static float value_of(uint16_t bits, bool bf16)
     return (float)(bits & 0x8000 ? -value : value);
 }
 
-static enum status fetch_host(void *context, void *host, const void *data, size_t bytes, struct err *err)
-{
-    (void)context;
-    (void)err;
-    memcpy(host, data, bytes);
-    return STATUS_OK;
-}
-
 /* Replaces model.safetensors by all tensors with two bytes per element. */
 static uint16_t *write_short_weights(const struct model *model, const char *path, const char *dtype)
 {
@@ -194,15 +174,14 @@ static uint16_t *write_short_weights(const struct model *model, const char *path
                                          path,
                                          0};
     }
-    if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err))
+    if (safetensors_write(path, tensors, model->param_count, safetensors_fetch_host, NULL, &err))
         fail_msg("%s", err.text);
     free(tensors);
     return halves;
 }
 
-static void weights_of_two_bytes_are_read_exactly(void **state)
+TEST_CASE(weights_of_two_bytes_are_read_exactly)
 {
-    (void)state;
     static const char *const dtypes[] = {"BF16", "F16"};
     struct model_config config = rig_config();
     config.vocab_size = 60000; /* more than a piece of the staging memory */
@@ -251,7 +230,7 @@ static uint16_t *write_upper_halves(const struct model *model, const float *weig
                                 .data = wide ? (const void *)(weights + p->offset) : halves + p->offset,
                                 .bytes = p->count * (wide ? 4 : 2)};
     }
-    if (safetensors_write(path, tensors, model->param_count, fetch_host, NULL, &err))
+    if (safetensors_write(path, tensors, model->param_count, safetensors_fetch_host, NULL, &err))
         fail_msg("%s", err.text);
     free(tensors);
     return halves;
@@ -284,9 +263,8 @@ static void expect_stored(const struct network *network, const struct param *p, 
 }
 
 /* Opened and loaded like a model that a command generates with. */
-static void what_is_bf16_stays_bf16_where_nothing_is_trained(void **state)
+TEST_CASE(what_is_bf16_stays_bf16_where_nothing_is_trained)
 {
-    (void)state;
     const char *f32[] = {"", "model.layers.0.self_attn.k_proj.weight"}; /* cuts packed q, k, v into three */
     for (int i = 0; i < 2; i++) {
         struct model_config config = rig_config();
@@ -341,9 +319,8 @@ static void what_is_bf16_stays_bf16_where_nothing_is_trained(void **state)
     }
 }
 
-static void a_trainer_state_that_is_incomplete_or_wrong_is_refused(void **state)
+TEST_CASE(a_trainer_state_that_is_incomplete_or_wrong_is_refused)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "{",

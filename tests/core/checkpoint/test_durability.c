@@ -2,23 +2,15 @@
  * system call is reported and leaves older checkpoints; a file too large for a quick check must at least have
  * its full length. The program replaces libc's write, fsync, rename and renameat2 to record the calls and let
  * them fail. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 
 /* ---- the watched calls ---- */
@@ -149,9 +141,8 @@ static void expect_synced_before_seen(void)
     }
 }
 
-static void everything_is_on_disk_before_the_checkpoint_has_its_name(void **state)
+TEST_CASE(everything_is_on_disk_before_the_checkpoint_has_its_name)
 {
-    (void)state;
     struct rig rig;
     struct model_config config = rig_config();
     char *parent = saved_folder("synced");
@@ -179,9 +170,8 @@ static void everything_is_on_disk_before_the_checkpoint_has_its_name(void **stat
 }
 
 /* Each call in turn fails: the save fails with a message, and older checkpoints stay. */
-static void each_call_that_fails_fails_the_save(void **state)
+TEST_CASE(each_call_that_fails_fails_the_save)
 {
-    (void)state;
     struct rig old, new, loaded;
     struct model_config config = rig_config();
     struct train_state train = saved_state(2), back;
@@ -218,9 +208,8 @@ static void each_call_that_fails_fails_the_save(void **state)
     free(path), free(other), free(parent);
 }
 
-static void writes_that_take_less_than_they_were_given_continue(void **state)
+TEST_CASE(writes_that_take_less_than_they_were_given_continue)
 {
-    (void)state;
     struct rig rig, loaded;
     struct model_config config = rig_config();
     struct train_state back;
@@ -271,9 +260,8 @@ static void list(const char *parent, const char *sum)
 }
 
 /* A quick check compares the length of large files; only loading reads the numbers. */
-static void a_large_file_is_whole_at_its_whole_length_and_with_its_checksum(void **state)
+TEST_CASE(a_large_file_is_whole_at_its_whole_length_and_with_its_checksum)
 {
-    (void)state;
     enum { COUNT = (66 << 20) / 4 };
     struct err err;
     struct file_map map;
@@ -301,9 +289,8 @@ static void a_large_file_is_whole_at_its_whole_length_and_with_its_checksum(void
 }
 
 /* A quick check reads a small file completely. */
-static void a_small_file_is_read_at_a_glance(void **state)
+TEST_CASE(a_small_file_is_read_at_a_glance)
 {
-    (void)state;
     char *parent = saved_folder("glance"), *folder = saved_path(parent, "step-1", ""),
          *model = saved_path(parent, "step-1", "model.safetensors");
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
@@ -313,18 +300,16 @@ static void a_small_file_is_read_at_a_glance(void **state)
     free(parent), free(folder), free(model);
 }
 
-static enum status fetch_pattern(void *context, void *host, const void *data, size_t bytes, struct err *err)
+static enum status fetch_pattern(void *context, void *host, const struct safetensor *t, size_t at,
+                                 size_t bytes, struct err *err)
 {
-    (void)err;
     (*(int *)context)++;
-    memcpy(host, data, bytes);
-    return STATUS_OK;
+    return safetensors_fetch_host(NULL, host, t, at, bytes, err);
 }
 
 /* Larger than one write, and not a multiple of it. */
-static void a_tensor_of_several_pieces_comes_back(void **state)
+TEST_CASE(a_tensor_of_several_pieces_comes_back)
 {
-    (void)state;
     enum { COUNT = (5 << 20) / 8 + 3 };
     struct safetensors back;
     struct err err;

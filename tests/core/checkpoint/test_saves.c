@@ -1,23 +1,15 @@
 /* Checkpoints while training continues: a checkpoint has the state at its request, whichever thread writes
  * it; when it is reported as saved it is on disk; and one with weights alone can start a new run, but not
  * resume one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 
@@ -90,9 +82,8 @@ static void hold_first_save(struct story *story)
     if (sem_timedwait(&door.go, &until) != 0) atomic_store(&door.late, 1);
 }
 
-static void a_checkpoint_written_while_training_continues_is_that_of_the_moment_it_was_asked_for(void **state)
+TEST_CASE(a_checkpoint_written_while_training_continues_is_that_of_the_moment_it_was_asked_for)
 {
-    (void)state;
     struct session front, back;
     open_door(5);
     session_open(&front, "front", NULL, WORDS("checkpoint.every=3", "checkpoint.background=false"), 900);
@@ -119,9 +110,8 @@ static void a_checkpoint_written_while_training_continues_is_that_of_the_moment_
     session_close(&back);
 }
 
-static void a_checkpoint_waits_for_the_one_before_and_none_is_lost(void **state)
+TEST_CASE(a_checkpoint_waits_for_the_one_before_and_none_is_lost)
 {
-    (void)state;
     struct session s;
     session_open(&s, "each", NULL, WORDS("checkpoint.every=1"), 900);
     session_start(&s, false);
@@ -176,9 +166,8 @@ static void stay_long(struct story *story)
     hold_for(3000);
 }
 
-static void a_checkpoint_that_had_to_wait_long_says_so(void **state)
+TEST_CASE(a_checkpoint_that_had_to_wait_long_says_so)
 {
-    (void)state;
     struct session s;
     open_door(-1);
     session_open(&s, "long", NULL, WORDS("checkpoint.every=5"), 900);
@@ -195,9 +184,8 @@ static void a_checkpoint_that_had_to_wait_long_says_so(void **state)
     session_close(&s);
 }
 
-static void an_ordered_checkpoint_is_on_disk_when_it_is_answered(void **state)
+TEST_CASE(an_ordered_checkpoint_is_on_disk_when_it_is_answered)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 4, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
     open_door(-1);
@@ -228,9 +216,8 @@ static void continue_when_saved(struct story *story, bool begins)
     if (!begins && story->checkpoint_count == 1) seen_at = story->done;
 }
 
-static void a_pause_does_not_hold_a_checkpoint_up(void **state)
+TEST_CASE(a_pause_does_not_hold_a_checkpoint_up)
 {
-    (void)state;
     struct session s;
     session_open(&s, "paused", NULL, WORDS("checkpoint.every=4"), 900);
     s.story.orders = pause_script;
@@ -272,9 +259,8 @@ static void look_at_step_10(struct story *story)
     if (story->done == 10) older_best_stayed = is_whole(watched, 4) && is_whole(watched, 9);
 }
 
-static void a_best_that_could_not_be_saved_takes_the_one_before_from_nobody(void **state)
+TEST_CASE(a_best_that_could_not_be_saved_takes_the_one_before_from_nobody)
 {
-    (void)state;
     struct session s;
     signal(SIGXFSZ, SIG_IGN);
     session_open(
@@ -304,9 +290,8 @@ static void fill_disk_once_at_step_12(struct story *story, bool begins)
     let_files_be(first ? 1000 : RLIM_INFINITY);
 }
 
-static void a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end(void **state)
+TEST_CASE(a_checkpoint_that_failed_at_the_last_step_is_written_at_the_end)
 {
-    (void)state;
     struct session s;
     signal(SIGXFSZ, SIG_IGN);
     session_open(&s, "last-failed", NULL, WORDS("eval.every=4", "checkpoint.background=false"), 900);
@@ -333,9 +318,8 @@ static void count_events(struct story *story)
     if (story->done == 7) events_at_step_7 = story->event_count;
 }
 
-static void a_full_disk_is_reported_once_and_again_when_it_is_no_longer_full(void **state)
+TEST_CASE(a_full_disk_is_reported_once_and_again_when_it_is_no_longer_full)
 {
-    (void)state;
     struct session s;
     signal(SIGXFSZ, SIG_IGN);
     session_open(&s, "once", NULL,
@@ -365,9 +349,8 @@ static void free_disk(struct story *story)
     let_files_be(RLIM_INFINITY);
 }
 
-static void the_end_counts_those_that_failed_like_the_first(void **state)
+TEST_CASE(the_end_counts_those_that_failed_like_the_first)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     enum train_outcome outcome;
@@ -402,9 +385,8 @@ static void keep_event(struct story *story)
     if (story->done == 11) event_of_other_cause = strdup(story->last_event);
 }
 
-static void another_cause_is_reported_too(void **state)
+TEST_CASE(another_cause_is_reported_too)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     enum train_outcome outcome;
@@ -425,9 +407,8 @@ static void another_cause_is_reported_too(void **state)
 
 /* ---- weights alone ---- */
 
-static void without_moments_a_checkpoint_is_smaller_and_resumes_no_run(void **state)
+TEST_CASE(without_moments_a_checkpoint_is_smaller_and_resumes_no_run)
 {
-    (void)state;
     struct session full, light;
     struct err err = {0};
     session_open(&full, "full", NULL, NULL, 900);

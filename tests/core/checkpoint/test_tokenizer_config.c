@@ -1,18 +1,10 @@
 /* tokenizer_config.json: transformers takes our tokenizer.json as it is, and nothing else of the file is
  * lost. tests/fixtures/tokenizer/check_autotokenizer.py holds transformers against these very texts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 /* cmocka wants the four above first */
-#include <cmocka.h>
-
 #include "core/base/file.h"
 #include "core/checkpoint/tokenizer_config.h"
+#include "tests/cmocka.h"
 
 static const char *const kinds[] = {"llama", "mistral", "qwen2", "qwen3"};
 
@@ -45,9 +37,8 @@ static void expect(const char *model_type, const char *was, const char *is)
     free(again);
 }
 
-static void a_new_file_names_the_class_that_takes_the_tokenizer_as_it_is(void **state)
+TEST_CASE(a_new_file_names_the_class_that_takes_the_tokenizer_as_it_is)
 {
-    (void)state;
     static const char plain[] = "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
                                 "  \"clean_up_tokenization_spaces\": false\n}\n";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -59,9 +50,8 @@ static void a_new_file_names_the_class_that_takes_the_tokenizer_as_it_is(void **
         "  \"pad_token\": null,\n  \"unk_token\": null\n}\n");
 }
 
-static void another_class_is_replaced_and_every_other_key_kept(void **state)
+TEST_CASE(another_class_is_replaced_and_every_other_key_kept)
 {
-    (void)state;
     expect("llama",
            "{\"add_bos_token\": true, \"tokenizer_class\": \"LlamaTokenizer\", \"eos_token\": {\"content\": "
            "\"</s>\", "
@@ -83,9 +73,8 @@ static void another_class_is_replaced_and_every_other_key_kept(void **state)
 
 /* Beside a tokenizer.json that Qwen2's own class builds from the vocabulary, no key has to make it read the
  * file; tests/fixtures/tokenizer/check_autotokenizer.py compares the ids. */
-static void a_tokenizer_of_the_qwen2_family_needs_no_trust(void **state)
+TEST_CASE(a_tokenizer_of_the_qwen2_family_needs_no_trust)
 {
-    (void)state;
     static const char *const files[] = {"qwen_style.json", "llama_style.json", "digits_style.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char folder[] = "/tmp/anneal-tokenizer-config-XXXXXX", path[200], from[100];
@@ -107,9 +96,8 @@ static void a_tokenizer_of_the_qwen2_family_needs_no_trust(void **state)
     }
 }
 
-static void a_file_that_needs_no_change_stays_word_for_word(void **state)
+TEST_CASE(a_file_that_needs_no_change_stays_word_for_word)
 {
-    (void)state;
     static const char *const files[] = {
         "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"eos_token\": \"a\",\n\n \"n\": 1e3}",
         "not JSON", "[1]", "{\"tokenizer_class\": \"Llama"};

@@ -1,16 +1,8 @@
 /* Many texts at once: each is what it would be alone, whatever its neighbours, and however few slots there
  * are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/generate/batch.h"
 #include "core/generate/generate.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { V = 256, PROMPTS = 11, LENGTH = 40 };
@@ -92,9 +84,8 @@ static size_t alone(struct scene *s, const char *prompt, struct sampling samplin
     return n;
 }
 
-static void each_text_is_what_it_is_alone(void **state)
+TEST_CASE(each_text_is_what_it_is_alone)
 {
-    (void)state;
     static const struct sampling ways[] = {
         {.top_p = 1},
         {.temperature = 1, .top_p = 1, .repetition_penalty = 1.3, .presence_penalty = 0.5, .seed = 5}};
@@ -116,9 +107,8 @@ static void each_text_is_what_it_is_alone(void **state)
         }
 }
 
-static void a_text_ends_when_its_slot_is_full(void **state)
+TEST_CASE(a_text_ends_when_its_slot_is_full)
 {
-    (void)state;
     struct scene s;
     open_scene(&s, 3);
     write_all(&s, (struct sampling){.top_p = 1},
@@ -131,9 +121,8 @@ static void a_text_ends_when_its_slot_is_full(void **state)
     close_scene(&s);
 }
 
-static void a_stop_ends_it_after_a_step_and_leaves_the_others_unfinished(void **state)
+TEST_CASE(a_stop_ends_it_after_a_step_and_leaves_the_others_unfinished)
 {
-    (void)state;
     struct scene s;
     open_scene(&s, 2);
     s.stop_after = 3;

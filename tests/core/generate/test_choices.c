@@ -1,16 +1,9 @@
 /* Multiple choice: likelihoods equal those of the reference in double precision, however the texts pass
  * through the cache. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/generate/choices.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/reference_network.h"
 #include "tests/core/network/rig.h"
 
@@ -73,9 +66,8 @@ static const struct question questions[] = {
     {"x", {"y", "z", "x"}, 3, 0},
 };
 
-static void likelihoods_are_those_of_the_reference_in_passes_of_any_size(void **state)
+TEST_CASE(likelihoods_are_those_of_the_reference_in_passes_of_any_size)
 {
-    (void)state;
     static const int sizes[] = {1, 3, 7, LONGEST};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct scene s;
@@ -108,9 +100,8 @@ static void likelihoods_are_those_of_the_reference_in_passes_of_any_size(void **
 }
 
 /* The weights are arbitrary, so it depends on the letter whether the two measures agree. */
-static void a_longer_choice_can_win_per_byte(void **state)
+TEST_CASE(a_longer_choice_can_win_per_byte)
 {
-    (void)state;
     struct scene s;
     struct question q = {"abc", {"d", "efghijklmnop"}, 2, 0};
     double nats[2];
@@ -129,9 +120,8 @@ static void a_longer_choice_can_win_per_byte(void **state)
 }
 
 /* As lm-evaluation-harness has it; so both spellings score the same. */
-static void a_blank_between_belongs_to_the_choice_wherever_it_is_written(void **state)
+TEST_CASE(a_blank_between_belongs_to_the_choice_wherever_it_is_written)
 {
-    (void)state;
     struct scene s;
     const struct question before = {"one two ", {"three", "four"}, 2, 0};
     const struct question after = {"one two", {" three", " four"}, 2, 0};
@@ -145,9 +135,8 @@ static void a_blank_between_belongs_to_the_choice_wherever_it_is_written(void **
 
 /* BOS comes before the context, so that even an empty one has a token that predicts the first of the choice.
  */
-static void texts_begin_with_the_tokens_that_the_tokenizer_puts_before_them(void **state)
+TEST_CASE(texts_begin_with_the_tokens_that_the_tokenizer_puts_before_them)
 {
-    (void)state;
     static const struct question asked[] = {{"the ark", {" and", " of the Lord"}, 2, 0},
                                             {"", {"the ark", "Noah"}, 2, 0}};
     struct rig rig;
@@ -189,9 +178,8 @@ static void texts_begin_with_the_tokens_that_the_tokenizer_puts_before_them(void
     rig_close(&rig);
 }
 
-static void a_context_that_is_too_long_loses_its_beginning(void **state)
+TEST_CASE(a_context_that_is_too_long_loses_its_beginning)
 {
-    (void)state;
     struct scene s;
     const struct question q = {"0123456789abcdef", {"gh", "ijklm"}, 2, 0};
     double got[2];
@@ -202,9 +190,8 @@ static void a_context_that_is_too_long_loses_its_beginning(void **state)
     close_scene(&s);
 }
 
-static void what_cannot_be_scored_is_named(void **state)
+TEST_CASE(what_cannot_be_scored_is_named)
 {
-    (void)state;
     static const struct {
         struct question question;
         int vocab_size, most;
@@ -230,9 +217,8 @@ static void what_cannot_be_scored_is_named(void **state)
     tokenizer_close(tokenizer);
 }
 
-static void weights_that_are_not_numbers_are_no_answer(void **state)
+TEST_CASE(weights_that_are_not_numbers_are_no_answer)
 {
-    (void)state;
     struct scene s;
     struct choice_answer out;
     struct err err = {0};

@@ -1,17 +1,10 @@
 /* Conversations: what a template makes of messages, special tokens that users type, and messages that no
  * longer fit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the four above first */
-#include <cmocka.h>
 #include <jansson.h>
-#include <stdio.h>
 
 #include "core/generate/conversation.h"
+#include "tests/cmocka.h"
 #include "tests/datasets/datasets_help.h"
 
 #define TEMPLATE                                                                                             \
@@ -54,9 +47,8 @@ static size_t count_of(const struct token_list *list, uint32_t id)
     return count;
 }
 
-static void special_tokens_that_a_user_types_stay_text(void **state)
+TEST_CASE(special_tokens_that_a_user_types_stay_text)
 {
-    (void)state;
     struct scene s;
     struct err err = {0};
     struct token_list list = {0};
@@ -79,9 +71,8 @@ static void special_tokens_that_a_user_types_stay_text(void **state)
     close_scene(&s);
 }
 
-static void the_oldest_questions_are_dropped_with_their_answers(void **state)
+TEST_CASE(the_oldest_questions_are_dropped_with_their_answers)
 {
-    (void)state;
     struct scene s;
     struct err err = {0};
     struct token_list list = {0};
@@ -109,9 +100,8 @@ static void the_oldest_questions_are_dropped_with_their_answers(void **state)
     close_scene(&s);
 }
 
-static void a_new_system_message_replaces_the_old_one(void **state)
+TEST_CASE(a_new_system_message_replaces_the_old_one)
 {
-    (void)state;
     struct scene s;
     struct err err = {0};
     open_scene(&s, TEMPLATE);
@@ -127,9 +117,8 @@ static void a_new_system_message_replaces_the_old_one(void **state)
     close_scene(&s);
 }
 
-static void an_answer_that_is_not_utf8_is_kept_as_transformers_decodes_it(void **state)
+TEST_CASE(an_answer_that_is_not_utf8_is_kept_as_transformers_decodes_it)
 {
-    (void)state;
     static const char bytes[] = "a\xe2\x82"
                                 "b\xff\xf0\x9f\x98 \x80\xc3";
     struct scene s;
@@ -142,9 +131,8 @@ static void an_answer_that_is_not_utf8_is_kept_as_transformers_decodes_it(void *
     close_scene(&s);
 }
 
-static void what_is_no_text_or_no_template_is_refused(void **state)
+TEST_CASE(what_is_no_text_or_no_template_is_refused)
 {
-    (void)state;
     struct scene s;
     struct err err = {0};
     open_scene(&s, TEMPLATE);

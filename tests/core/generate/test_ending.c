@@ -1,16 +1,10 @@
 /* The end of a text: end tokens, a stop text, the length; and that nothing is shown which does not stay. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the four above first */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/generate/ending.h"
 #include "core/generate/inference.h"
+#include "tests/cmocka.h"
 
 static struct tokenizer *tokenizer; /* one token a byte */
 static const struct special_tokens ends = {.bos = -1, .pad = -1, .eos = {3, 7}, .eos_count = 2};
@@ -59,25 +53,22 @@ static void expect(const char *drawn, const char *stop, int64_t most, const char
     growing_text_release(&text);
 }
 
-static void each_end_token_ends_a_text_and_is_no_part_of_it(void **state)
+TEST_CASE(each_end_token_ends_a_text_and_is_no_part_of_it)
 {
-    (void)state;
     expect("ab\003cd", "", 99, "ab", END_TOKEN, 3);
     expect("\007", "", 99, "", END_TOKEN, 1);
 }
 
-static void a_stop_text_ends_it_wherever_the_tokens_cut_it(void **state)
+TEST_CASE(a_stop_text_ends_it_wherever_the_tokens_cut_it)
 {
-    (void)state;
     expect("one two. three", ". ", 99, "one two", END_STOP_TEXT, 9);
     expect("aaab", "aab", 99, "a", END_STOP_TEXT, 4);
     expect("stop", "stop", 99, "", END_STOP_TEXT, 4);
     expect("sto", "stop", 99, "sto", END_NOT_YET, 3);
 }
 
-static void the_beginning_of_a_stop_text_is_held_back(void **state)
+TEST_CASE(the_beginning_of_a_stop_text_is_held_back)
 {
-    (void)state;
     struct growing_text text = write_bytes("Yes.\n\nUse", "\n\nUser:", 99);
     assert_int_equal(text.final, 4);
     growing_text_release(&text);
@@ -86,9 +77,8 @@ static void the_beginning_of_a_stop_text_is_held_back(void **state)
     growing_text_release(&text);
 }
 
-static void half_a_character_is_held_back_until_the_end(void **state)
+TEST_CASE(half_a_character_is_held_back_until_the_end)
 {
-    (void)state;
     struct growing_text text = write_bytes("a\xe4\xbd", "", 99);
     assert_int_equal(text.final, 1);
     growing_text_release(&text);
@@ -96,16 +86,14 @@ static void half_a_character_is_held_back_until_the_end(void **state)
     expect("a\xe4\xbd\xa0", "", 99, "a\xe4\xbd\xa0", END_NOT_YET, 4);
 }
 
-static void a_text_ends_at_its_length_at_the_latest(void **state)
+TEST_CASE(a_text_ends_at_its_length_at_the_latest)
 {
-    (void)state;
     expect("abcdef", "zzz", 4, "abcd", END_LENGTH, 4);
     expect("abcdef", "d", 4, "abc", END_STOP_TEXT, 4); /* both at once: the stop text is cut off */
 }
 
-static void measures_count_the_first_token_to_the_prompt(void **state)
+TEST_CASE(measures_count_the_first_token_to_the_prompt)
 {
-    (void)state;
     struct inference inference = {0};
     inference_begin(&inference, 10);
     struct inference_record none = inference_measure(&inference);

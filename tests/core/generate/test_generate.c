@@ -1,16 +1,8 @@
 /* Generation: the likeliest tokens of the reference, prompts, and the window that slides over a long text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/generate/generate.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/reference_network.h"
 #include "tests/core/network/rig.h"
 
@@ -61,9 +53,8 @@ static void write_tokens(struct scene *s, struct sampling sampling, uint32_t *to
 
 static const struct sampling greedy = {.temperature = 0, .top_p = 1};
 
-static void greedy_takes_the_likeliest_token_of_the_reference(void **state)
+TEST_CASE(greedy_takes_the_likeliest_token_of_the_reference)
 {
-    (void)state;
     struct scene s;
     open_scene(&s, 16, V);
     size_t n = s.rig.model.elements;
@@ -85,9 +76,8 @@ static void greedy_takes_the_likeliest_token_of_the_reference(void **state)
     close_scene(&s);
 }
 
-static void greedy_is_the_same_every_time_and_ignores_the_seed(void **state)
+TEST_CASE(greedy_is_the_same_every_time_and_ignores_the_seed)
 {
-    (void)state;
     struct scene s;
     uint32_t a[40], b[40];
     struct sampling other = greedy;
@@ -99,9 +89,8 @@ static void greedy_is_the_same_every_time_and_ignores_the_seed(void **state)
     close_scene(&s);
 }
 
-static void a_full_context_drops_its_older_half_and_continues(void **state)
+TEST_CASE(a_full_context_drops_its_older_half_and_continues)
 {
-    (void)state;
     static const int lengths[] = {1, 2, 3, 8, 13};
     for (int i = 0; i < 5; i++) {
         struct scene s;
@@ -124,9 +113,8 @@ static void a_full_context_drops_its_older_half_and_continues(void **state)
     }
 }
 
-static void a_long_prompt_keeps_its_end(void **state)
+TEST_CASE(a_long_prompt_keeps_its_end)
 {
-    (void)state;
     struct scene s;
     open_scene(&s, 4, V);
     start(&s, "the end");
@@ -136,9 +124,8 @@ static void a_long_prompt_keeps_its_end(void **state)
     close_scene(&s);
 }
 
-static void a_prompt_may_take_several_passes(void **state)
+TEST_CASE(a_prompt_may_take_several_passes)
 {
-    (void)state;
     struct scene whole, pieces;
     open_scene(&whole, 100, V);
     open_scene_of_passes(&pieces, 7, 100, V);
@@ -151,9 +138,8 @@ static void a_prompt_may_take_several_passes(void **state)
     close_scene(&pieces);
 }
 
-static void an_empty_prompt_starts_from_a_newline(void **state)
+TEST_CASE(an_empty_prompt_starts_from_a_newline)
 {
-    (void)state;
     struct scene s;
     open_scene(&s, 4, V);
     start(&s, "");
@@ -162,9 +148,8 @@ static void an_empty_prompt_starts_from_a_newline(void **state)
     close_scene(&s);
 }
 
-static void a_prompt_outside_the_vocabulary_is_refused(void **state)
+TEST_CASE(a_prompt_outside_the_vocabulary_is_refused)
 {
-    (void)state;
     struct scene s;
     struct err err = {0};
     open_scene(&s, 8, 100);
@@ -175,9 +160,8 @@ static void a_prompt_outside_the_vocabulary_is_refused(void **state)
     close_scene(&s);
 }
 
-static void a_broken_model_still_gives_a_token(void **state)
+TEST_CASE(a_broken_model_still_gives_a_token)
 {
-    (void)state;
     struct scene s;
     struct sampling sampling = {.temperature = 1, .top_k = 3, .top_p = 0.9};
     open_scene(&s, 8, V);

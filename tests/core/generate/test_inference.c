@@ -1,14 +1,8 @@
 /* The measures of inference, of times that are given here instead of taken from the clock. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/generate/inference.h"
+#include "tests/cmocka.h"
 
 static void expect(double got, double wanted)
 {
@@ -16,9 +10,8 @@ static void expect(double got, double wanted)
 }
 
 /* Latencies of 1 to 20 ms, not sorted, after a first token that took 500 ms. */
-static void each_measure_is_what_its_name_says(void **state)
+TEST_CASE(each_measure_is_what_its_name_says)
 {
-    (void)state;
     double latencies[21] = {0.5}, sum = 0.5;
     for (int i = 1; i <= 20; i++) sum += latencies[i] = (i * 7 % 20 + 1) * 1e-3;
     struct inference inference = {
@@ -34,9 +27,8 @@ static void each_measure_is_what_its_name_says(void **state)
     expect(r.total_ms, 710);
 }
 
-static void what_was_not_measured_is_not_a_number(void **state)
+TEST_CASE(what_was_not_measured_is_not_a_number)
 {
-    (void)state;
     struct inference inference = {0};
     struct err err;
     inference_begin(&inference, 3);

@@ -1,16 +1,10 @@
 /* Sampling: which tokens may be drawn and how often, against the distribution computed from the definitions.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the four above first */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/generate/sampling.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { V = 256, DRAWS = 4000 };
@@ -81,43 +75,37 @@ static void expect_distribution(struct sampling sampling, int least_support, int
     }
 }
 
-static void plain_draws_follow_the_softmax(void **state)
+TEST_CASE(plain_draws_follow_the_softmax)
 {
-    (void)state;
     expect_distribution((struct sampling){.temperature = 1, .top_p = 1, .seed = 1}, V, V);
 }
 
-static void a_higher_temperature_flattens_the_distribution(void **state)
+TEST_CASE(a_higher_temperature_flattens_the_distribution)
 {
-    (void)state;
     expect_distribution((struct sampling){.temperature = 3, .top_p = 1, .seed = 2}, V, V);
     expect_distribution((struct sampling){.temperature = 0.5, .top_p = 1, .seed = 3}, V, V);
 }
 
-static void top_k_draws_among_the_k_likeliest_only(void **state)
+TEST_CASE(top_k_draws_among_the_k_likeliest_only)
 {
-    (void)state;
     expect_distribution((struct sampling){.temperature = 2, .top_k = 5, .top_p = 1, .seed = 4}, 5, 5);
     expect_distribution((struct sampling){.temperature = 1, .top_k = 100000, .top_p = 1, .seed = 5}, V, V);
 }
 
-static void top_p_draws_from_the_smallest_set_that_reaches_it(void **state)
+TEST_CASE(top_p_draws_from_the_smallest_set_that_reaches_it)
 {
-    (void)state;
     expect_distribution((struct sampling){.temperature = 2, .top_p = 0.5, .seed = 6}, 3, V / 2);
     expect_distribution((struct sampling){.temperature = 2, .top_p = 0.9, .seed = 7}, 6, V - 1);
 }
 
-static void min_p_is_a_share_of_the_likeliest(void **state)
+TEST_CASE(min_p_is_a_share_of_the_likeliest)
 {
-    (void)state;
     expect_distribution((struct sampling){.temperature = 2, .top_p = 1, .min_p = 0.3, .seed = 8}, 3, V / 2);
     expect_distribution((struct sampling){.temperature = 2, .top_p = 1, .min_p = 1, .seed = 9}, 1, 1);
 }
 
-static void top_k_comes_before_top_p_and_min_p_last(void **state)
+TEST_CASE(top_k_comes_before_top_p_and_min_p_last)
 {
-    (void)state;
     expect_distribution((struct sampling){.temperature = 2, .top_k = 20, .top_p = 0.6, .seed = 8}, 2, 19);
     expect_distribution(
         (struct sampling){.temperature = 2, .top_k = 30, .top_p = 0.9, .min_p = 0.6, .seed = 10}, 2, 25);
@@ -125,9 +113,8 @@ static void top_k_comes_before_top_p_and_min_p_last(void **state)
         (struct sampling){.temperature = 2, .top_k = 30, .top_p = 1, .min_p = 0.6, .seed = 11}, 2, 29);
 }
 
-static void repetition_is_penalised_in_prompt_and_text_presence_only_in_the_text(void **state)
+TEST_CASE(repetition_is_penalised_in_prompt_and_text_presence_only_in_the_text)
 {
-    (void)state;
     for (uint32_t v = 0; v < V; v += 3) sampler_note(&sampler, v, SEEN_IN_PROMPT);
     for (uint32_t v = 0; v < V; v += 4) sampler_note(&sampler, v, SEEN_IN_TEXT);
     sampler_note(&sampler, 0, SEEN_IN_PROMPT); /* stays in the text */
@@ -151,9 +138,8 @@ static uint32_t likeliest(void)
     return best;
 }
 
-static void the_narrowest_draws_are_greedy(void **state)
+TEST_CASE(the_narrowest_draws_are_greedy)
 {
-    (void)state;
     static const struct sampling narrow[] = {{.temperature = 0, .top_p = 1},
                                              {.temperature = 1, .top_k = 1, .top_p = 1},
                                              {.temperature = 50, .top_k = 1, .top_p = 1},
@@ -167,18 +153,16 @@ static void the_narrowest_draws_are_greedy(void **state)
             assert_int_equal(sampler_draw(&sampler, &narrow[i], logits, index), likeliest());
 }
 
-static void of_equal_logits_the_lowest_token_is_the_likeliest(void **state)
+TEST_CASE(of_equal_logits_the_lowest_token_is_the_likeliest)
 {
-    (void)state;
     const struct sampling greedy = {.top_p = 1}, one = {.temperature = 1, .top_k = 1, .top_p = 1};
     logits[77] = logits[200] = logits[78] = 9;
     assert_int_equal(sampler_draw(&sampler, &greedy, logits, 0), 77);
     assert_int_equal(sampler_draw(&sampler, &one, logits, 0), 77);
 }
 
-static void a_draw_is_a_function_of_seed_and_index(void **state)
+TEST_CASE(a_draw_is_a_function_of_seed_and_index)
 {
-    (void)state;
     struct sampling a = {.temperature = 1, .top_p = 1, .seed = 0x123456789ABCDEF}, b = a;
     int same = 0;
     b.seed++;
@@ -190,9 +174,8 @@ static void a_draw_is_a_function_of_seed_and_index(void **state)
     assert_in_range(same, 0, 60);
 }
 
-static void logits_that_are_not_finite_are_never_drawn(void **state)
+TEST_CASE(logits_that_are_not_finite_are_never_drawn)
 {
-    (void)state;
     const struct sampling plain = {.temperature = 1, .top_p = 1}, greedy = {.top_p = 1};
     for (int v = 0; v < V; v++)
         if (v != 5 && v != 9) logits[v] = v % 3 == 0 ? NAN : v % 3 == 1 ? INFINITY : -INFINITY;

@@ -1,15 +1,10 @@
 /* See rationed.h. */
 #include "tests/core/memory/rationed.h"
+#include "tests/cmocka.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 /* cmocka wants four of the above first */
-#include <cmocka.h>
 
 static struct ration ration;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,13 +1,5 @@
 /* The allocator: the contract of every strategy, and the report when memory is full. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/core/memory/rationed.h"
 
 enum { MIB = 1 << 20 };
@@ -122,9 +114,8 @@ static void streams_do_not_share_memory(void **state)
 
 /* ---- scopes, errors, leaks ---- */
 
-static void a_scope_frees_what_it_holds(void **state)
+TEST_CASE(a_scope_frees_what_it_holds)
 {
-    (void)state;
     for (int kind = 0; kind < ALLOCATOR_KINDS; kind++) {
         struct rationed f;
         struct allocator_scope outer, inner;
@@ -187,9 +178,8 @@ static void hear(void *context, const char *line)
 }
 
 /* More tags than the sentence has room for, each in its line of the table. */
-static void a_full_device_reports_the_whole_table(void **state)
+TEST_CASE(a_full_device_reports_the_whole_table)
 {
-    (void)state;
     struct rationed f;
     struct allocator *allocator;
     struct err err = {0};
@@ -219,9 +209,8 @@ static void a_full_device_reports_the_whole_table(void **state)
     rationed_close(&f);
 }
 
-static void sizes_that_overflow_are_refused_with_their_tag(void **state)
+TEST_CASE(sizes_that_overflow_are_refused_with_their_tag)
 {
-    (void)state;
     struct rationed f;
     struct err err = {0};
     void *memory = NULL;

@@ -1,15 +1,8 @@
 /* A million random operations on each of the allocator's strategies, against a model of what is live: nothing
  * overlaps, everything is aligned, every byte is counted, a request that fits is never refused, and the idle
  * memory that `caching` keeps is bounded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "core/base/philox.h"
+#include "tests/cmocka.h"
 #include "tests/core/memory/rationed.h"
 #include "tests/long.h"
 
@@ -207,21 +200,18 @@ static void many_operations(enum allocator_kind kind)
     }
 }
 
-static void many_operations_of_basic(void **state)
+TEST_CASE(many_operations_of_basic)
 {
-    (void)state;
     many_operations(ALLOCATOR_BASIC);
 }
 
-static void many_operations_of_pool(void **state)
+TEST_CASE(many_operations_of_pool)
 {
-    (void)state;
     many_operations(ALLOCATOR_POOL);
 }
 
-static void many_operations_of_caching(void **state)
+TEST_CASE(many_operations_of_caching)
 {
-    (void)state;
     many_operations(ALLOCATOR_CACHING);
 }
 
@@ -267,9 +257,8 @@ static void many_operations_of_arena(void **state)
  * full. Measured with these sizes, half of whose bytes are in pieces above 64 MiB: 2.0 times the streams'
  * peaks where nothing is ever given back, as small requests split what a large one left; 1.1 times where it
  * is trimmed now and then. A device that is full trims by itself. */
-static void caching_wastes_little(void **state)
+TEST_CASE(caching_wastes_little)
 {
-    (void)state;
     for (int trims = 0; trims < 2; trims++) {
         static struct model m;
         struct rationed r;

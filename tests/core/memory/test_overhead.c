@@ -1,19 +1,10 @@
 /* The memory of a device that is not in the plan: measured if possible, and stored per GPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/memory/fit.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
-static void a_cpu_is_measured_by_what_the_process_holds(void **state)
+TEST_CASE(a_cpu_is_measured_by_what_the_process_holds)
 {
-    (void)state;
     struct device_info cpu = {.uuid = ""};
     char *folder = rig_path("overhead-cpu");
     int64_t before = overhead_measure(&cpu);
@@ -30,9 +21,8 @@ static void a_cpu_is_measured_by_what_the_process_holds(void **state)
     free(folder);
 }
 
-static void each_device_has_its_own(void **state)
+TEST_CASE(each_device_has_its_own)
 {
-    (void)state;
     struct device_info one = {.uuid = "GPU-1"}, other = {.uuid = "GPU-2"};
     char *folder = rig_path("overhead-gpu"), *file = rig_path("overhead-gpu/overhead-GPU-2");
     assert_int_equal(overhead_recall(folder, &one), -1);

@@ -1,22 +1,15 @@
 /* Classifiers of transformers: the checkouts of tests/fixtures/classification, made by its
  * make_classifiers.py, have the logits and the loss that transformers computes, also packed into rows; and
  * our config.json names the same classes. */
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <jansson.h>
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/generate/classifier.h"
 #include "core/model/hugging_face.h"
 #include "datasets/batch.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 static const char *const kinds[] = {"llama", "mistral", "qwen2", "qwen3"};
@@ -72,9 +65,8 @@ static void compare(void *context, int row, const float *logits)
     a->count++;
 }
 
-static void logits_and_loss_are_those_of_transformers(void **state)
+TEST_CASE(logits_and_loss_are_those_of_transformers)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         static const float weights[LABELS] = {1, 1, 1};
         struct answers a = {.kind = kind};
@@ -104,9 +96,8 @@ static void logits_and_loss_are_those_of_transformers(void **state)
     }
 }
 
-static void classes_survive_our_config(void **state)
+TEST_CASE(classes_survive_our_config)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         struct model_config config;
         struct model model, back;
@@ -149,9 +140,8 @@ static void expect_refused(const char *key, const char *value, const char *says)
     free(path);
 }
 
-static void a_classifier_that_is_not_computed_is_refused(void **state)
+TEST_CASE(a_classifier_that_is_not_computed_is_refused)
 {
-    (void)state;
     char many[120000] = "{";
     size_t used = 1;
     for (int i = 0; i < 5000; i++)

@@ -1,14 +1,6 @@
 /* The configuration: every source (files, words, the output of config_text), every check, the messages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/model/config.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 /* Every key as config.def declares it. */
@@ -30,7 +22,8 @@ static const char *other_value(size_t i)
         " seq_len=32 rope_base=5000 rope_scaling=llama3 rope_factor=2"
         " pooling=mean rope_high_freq_factor=8 rope_beta_fast=9 mlp_bias=false "
         "full_attention_layers=1,3-5 kind=qwen3"
-        " layout=gathered shard=off timeout=5 at_epoch_end=true graph=off contents=weights loss=plain"
+        " layout=gathered shard=off overlap=false timeout=5 at_epoch_end=true graph=off contents=weights "
+        "loss=plain"
         " val_split=tail format=instructions too_long=refuse base=bf16 on_nan=stop plateau_steps=70 "
         "trace_step=5 seed=9223372036854775807";
     static char values[KEYS][32];
@@ -118,9 +111,8 @@ static void expect_sizes_refused(const char *const words[], const char *part)
 }
 #define REFUSED(part, ...) expect_sizes_refused((const char *const[]){__VA_ARGS__, NULL}, part)
 
-static void defaults_are_complete_and_consistent(void **state)
+TEST_CASE(defaults_are_complete_and_consistent)
 {
-    (void)state;
     struct config config;
     config_init(&config);
     finish(&config);
@@ -146,9 +138,8 @@ static void defaults_are_complete_and_consistent(void **state)
     assert_true(config.sample.temperature == 0.8);
 }
 
-static void every_key_can_be_given_as_a_word(void **state)
+TEST_CASE(every_key_can_be_given_as_a_word)
 {
-    (void)state;
     struct config config;
     config_init(&config);
     for (size_t i = 0; i < KEYS; i++) {
@@ -164,9 +155,8 @@ static void every_key_can_be_given_as_a_word(void **state)
     }
 }
 
-static void every_key_can_be_given_in_a_file(void **state)
+TEST_CASE(every_key_can_be_given_in_a_file)
 {
-    (void)state;
     struct config config;
     struct err err;
     char text[8192] = "; a comment\n# another\n\n";
@@ -187,9 +177,8 @@ static void every_key_can_be_given_in_a_file(void **state)
     }
 }
 
-static void the_last_word_wins_and_beats_the_file(void **state)
+TEST_CASE(the_last_word_wins_and_beats_the_file)
 {
-    (void)state;
     struct config config;
     struct err err;
     config_init(&config);
@@ -200,9 +189,8 @@ static void the_last_word_wins_and_beats_the_file(void **state)
     assert_int_equal(config.train.seed, 4);
 }
 
-static void overrides_hold_whether_the_preset_comes_before_or_after(void **state)
+TEST_CASE(overrides_hold_whether_the_preset_comes_before_or_after)
 {
-    (void)state;
     static const char *const words[] = {"model.preset=medium", "model.hidden_dim=96", "model.num_heads=6"};
     for (int order = 0; order < 3; order++) {
         struct config config;
@@ -218,9 +206,8 @@ static void overrides_hold_whether_the_preset_comes_before_or_after(void **state
     }
 }
 
-static void beta2_follows_the_optimizer_unless_given(void **state)
+TEST_CASE(beta2_follows_the_optimizer_unless_given)
 {
-    (void)state;
     struct config config;
     config_init(&config);
     set(&config, "train.optimizer=lion");
@@ -233,9 +220,8 @@ static void beta2_follows_the_optimizer_unless_given(void **state)
     assert_true(config.train.beta2 == 0.9);
 }
 
-static void an_unknown_key_names_the_nearest(void **state)
+TEST_CASE(an_unknown_key_names_the_nearest)
 {
-    (void)state;
     expect_word_refused("--train.lerning_rate=1", "did you mean train.learning_rate?");
     expect_word_refused("--model.hiden_dim=1", "did you mean model.hidden_dim?");
     expect_word_refused("--eval.early_stoping_patience=1", "did you mean eval.early_stopping_patience?");
@@ -248,16 +234,14 @@ static void an_unknown_key_names_the_nearest(void **state)
     expect_file_refused("seed = 4\n", "run.ini:1: unknown key seed");
 }
 
-static void a_key_in_the_wrong_section_names_the_right_one(void **state)
+TEST_CASE(a_key_in_the_wrong_section_names_the_right_one)
 {
-    (void)state;
     expect_word_refused("--optimizer_settings.learning_rate=1", "did you mean train.learning_rate?");
     expect_file_refused("[optimization]\nweight_decay = 0.1\n", "did you mean train.weight_decay?");
 }
 
-static void a_bad_value_names_what_is_accepted(void **state)
+TEST_CASE(a_bad_value_names_what_is_accepted)
 {
-    (void)state;
     expect_word_refused("train.optimizer=sgd", "must be one of adamw|lion");
     expect_word_refused("train.optimizer=", "must be one of adamw|lion");
     expect_word_refused("train.optimizer=adam", "must be one of adamw|lion");
@@ -283,9 +267,8 @@ static void a_bad_value_names_what_is_accepted(void **state)
     expect_file_refused("[train]\n\nbatch_size = many\n", "run.ini:3: train.batch_size = many");
 }
 
-static void a_text_that_is_too_long_is_refused_whole(void **state)
+TEST_CASE(a_text_that_is_too_long_is_refused_whole)
 {
-    (void)state;
     char word[CONFIG_TEXT_MAX + 64] = "sample.prompt=";
     struct config config;
     struct err err = {0};
@@ -300,9 +283,8 @@ static void a_text_that_is_too_long_is_refused_whole(void **state)
     assert_int_equal(strlen(config.sample.prompt), CONFIG_TEXT_MAX - 1);
 }
 
-static void a_word_without_a_value_says_how_it_should_look(void **state)
+TEST_CASE(a_word_without_a_value_says_how_it_should_look)
 {
-    (void)state;
     expect_word_refused("--train.seed", "must be --section.key=value");
     expect_word_refused("--=4", "must be --section.key=value");
     expect_word_refused("", "must be --section.key=value");
@@ -312,25 +294,22 @@ static void a_word_without_a_value_says_how_it_should_look(void **state)
     expect_word_refused(word, "must be --section.key=value");
 }
 
-static void a_key_that_a_file_has_twice_is_refused(void **state)
+TEST_CASE(a_key_that_a_file_has_twice_is_refused)
 {
-    (void)state;
     expect_file_refused("[train]\nlearning_rate = 1e-3\n[eval]\nevery = 5\n[train]\nlearning_rate = 1e-4\n",
                         "run.ini:6: train.learning_rate is set twice");
     expect_file_refused("[param_group.norms]\nmatch = *norm*\nlr_scale = 1\nlr_scale = 2\n",
                         "run.ini:4: param_group.norms.lr_scale is set twice");
 }
 
-static void a_line_that_is_no_pair_is_named_by_its_number(void **state)
+TEST_CASE(a_line_that_is_no_pair_is_named_by_its_number)
 {
-    (void)state;
     expect_file_refused("[train]\nseed = 1\nwhat is this\n", "run.ini:3: must be [section]");
     expect_file_refused("[train\nseed = 1\n", "run.ini:1: must be [section]");
 }
 
-static void a_line_longer_than_the_buffer_is_refused_not_cut(void **state)
+TEST_CASE(a_line_longer_than_the_buffer_is_refused_not_cut)
 {
-    (void)state;
     char text[4096] = "[sample]\nprompt = ";
     size_t n = strlen(text);
     memset(text + n, 'x', 3000);
@@ -338,9 +317,8 @@ static void a_line_longer_than_the_buffer_is_refused_not_cut(void **state)
     expect_file_refused(text, "run.ini:2: the line is longer than");
 }
 
-static void indented_lines_are_keys_not_continuations(void **state)
+TEST_CASE(indented_lines_are_keys_not_continuations)
 {
-    (void)state;
     struct config config;
     struct err err;
     config_init(&config);
@@ -349,9 +327,8 @@ static void indented_lines_are_keys_not_continuations(void **state)
     assert_int_equal(config.train.batch_size, 3);
 }
 
-static void files_that_are_no_configuration_are_refused(void **state)
+TEST_CASE(files_that_are_no_configuration_are_refused)
 {
-    (void)state;
     struct config config;
     struct err err = {0};
     config_init(&config);
@@ -366,9 +343,8 @@ static void files_that_are_no_configuration_are_refused(void **state)
 }
 
 /* Random bytes that matter to an INI reader: the result is a status and one printable line. */
-static void random_files_end_in_a_status_never_in_a_crash(void **state)
+TEST_CASE(random_files_end_in_a_status_never_in_a_crash)
 {
-    (void)state;
     static const char alphabet[] = "[]=;:# \t\r\n\x1b\x7f\xff\"'|trainseedmodl.0123456789-e";
     static const char *const starts[] = {"", "[train]\n",
                                          "[train]\nseed = ", "[sample]\nprompt = ", "\xEF\xBB\xBF[train]\n"};
@@ -390,9 +366,8 @@ static void random_files_end_in_a_status_never_in_a_crash(void **state)
     }
 }
 
-static void impossible_sizes_are_one_sentence_each(void **state)
+TEST_CASE(impossible_sizes_are_one_sentence_each)
 {
-    (void)state;
     REFUSED("model.hidden_dim = 256 is not a multiple of model.num_heads = 3", "model.num_heads=3");
     REFUSED("model.num_heads = 4 is not a multiple of model.num_kv_heads = 3", "model.num_kv_heads=3");
     REFUSED("model.head_dim = 5: must be even", "model.head_dim=5");
@@ -405,9 +380,8 @@ static void impossible_sizes_are_one_sentence_each(void **state)
             "model.num_heads=1");
 }
 
-static void a_trace_of_a_step_that_never_comes_is_refused(void **state)
+TEST_CASE(a_trace_of_a_step_that_never_comes_is_refused)
 {
-    (void)state;
     static const char *const past[] = {"train.total_steps=40", "profile.trace_step=40", NULL};
     expect_sizes_refused(past, "profile.trace_step = 40: no such step, as train.total_steps = 40");
     struct config config;
@@ -438,9 +412,8 @@ static void expect_round_trip(const struct config *config)
     free(second);
 }
 
-static void a_configuration_stored_before_a_key_existed_means_what_it_meant(void **state)
+TEST_CASE(a_configuration_stored_before_a_key_existed_means_what_it_meant)
 {
-    (void)state;
     struct config config, again;
     struct err err = {0};
     config_init(&config);
@@ -457,9 +430,8 @@ static void a_configuration_stored_before_a_key_existed_means_what_it_meant(void
     free(text);
 }
 
-static void the_effective_configuration_reads_back_equal(void **state)
+TEST_CASE(the_effective_configuration_reads_back_equal)
 {
-    (void)state;
     struct config config;
     config_init(&config);
     finish(&config);
@@ -474,9 +446,8 @@ static void the_effective_configuration_reads_back_equal(void **state)
     expect_round_trip(&config);
 }
 
-static void texts_that_ini_would_mangle_read_back_equal(void **state)
+TEST_CASE(texts_that_ini_would_mangle_read_back_equal)
 {
-    (void)state;
     static const char *const prompts[] = {"",
                                           " ",
                                           "   blanks around   ",
@@ -511,9 +482,8 @@ static void texts_that_ini_would_mangle_read_back_equal(void **state)
     expect_round_trip(&config);
 }
 
-static void a_damaged_stored_configuration_is_an_error(void **state)
+TEST_CASE(a_damaged_stored_configuration_is_an_error)
 {
-    (void)state;
     static const char *const texts[] = {"[train]\nseed\n", "nonsense", "[train]\nseed = x\n", "[]\n[\n",
                                         "[train]\nno_such = 1\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -531,9 +501,8 @@ static void a_damaged_stored_configuration_is_an_error(void **state)
     assert_int_not_equal(config_read_effective(&config, text, "run 7", &err), STATUS_OK);
 }
 
-static void the_help_lists_every_key(void **state)
+TEST_CASE(the_help_lists_every_key)
 {
-    (void)state;
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -551,9 +520,8 @@ static void the_help_lists_every_key(void **state)
     free(text);
 }
 
-static void an_unknown_key_has_no_value(void **state)
+TEST_CASE(an_unknown_key_has_no_value)
 {
-    (void)state;
     struct config config;
     char value[32];
     config_init(&config);

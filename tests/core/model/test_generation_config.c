@@ -1,17 +1,9 @@
 /* The files beside a model's weights: ids of special tokens, and the chat template. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "core/base/file.h"
 #include "core/model/generation_config.h"
+#include "tests/cmocka.h"
 
 static char folder[] = "/tmp/anneal-generation-config-XXXXXX";
 
@@ -47,9 +39,8 @@ static void expect_template(const char *expected)
     free(text);
 }
 
-static void generation_config_comes_before_config(void **state)
+TEST_CASE(generation_config_comes_before_config)
 {
-    (void)state;
     struct special_tokens tokens;
     struct err err = {0};
     put("config.json", "{\"bos_token_id\": 1, \"eos_token_id\": 2, \"pad_token_id\": null}");
@@ -66,9 +57,8 @@ static void generation_config_comes_before_config(void **state)
     assert_int_equal(tokens.eos[1], 9);
 }
 
-static void a_folder_without_the_files_names_no_tokens(void **state)
+TEST_CASE(a_folder_without_the_files_names_no_tokens)
 {
-    (void)state;
     struct special_tokens tokens;
     assert_int_equal(special_tokens_read(folder, &tokens, NULL), STATUS_OK);
     assert_int_equal(tokens.bos, -1);
@@ -77,9 +67,8 @@ static void a_folder_without_the_files_names_no_tokens(void **state)
     expect_template(NULL);
 }
 
-static void minus_one_is_no_token(void **state)
+TEST_CASE(minus_one_is_no_token)
 {
-    (void)state;
     struct special_tokens tokens;
     struct err err = {0};
     put("config.json", "{\"bos_token_id\": -1, \"eos_token_id\": [-1, 2, -1, 3], \"pad_token_id\": -1}");
@@ -89,9 +78,8 @@ static void minus_one_is_no_token(void **state)
     assert_true(tokens.eos[0] == 2 && tokens.eos[1] == 3);
 }
 
-static void bad_ids_are_one_sentence_each(void **state)
+TEST_CASE(bad_ids_are_one_sentence_each)
 {
-    (void)state;
     static const struct {
         const char *text, *part;
     } cases[] = {
@@ -114,9 +102,8 @@ static void bad_ids_are_one_sentence_each(void **state)
     }
 }
 
-static void the_template_file_comes_before_the_tokenizers_configuration(void **state)
+TEST_CASE(the_template_file_comes_before_the_tokenizers_configuration)
 {
-    (void)state;
     put("tokenizer_config.json",
         "{\"chat_template\": \"one\", \"model_max_length\": 1000000000000000019884624838656}");
     expect_template("one");
@@ -133,9 +120,8 @@ static void the_template_file_comes_before_the_tokenizers_configuration(void **s
     assert_null(text);
 }
 
-static void texts_of_special_tokens_come_from_both_files(void **state)
+TEST_CASE(texts_of_special_tokens_come_from_both_files)
 {
-    (void)state;
     struct err err = {0};
     json_t *texts;
     assert_int_equal(special_texts_read(folder, &texts, &err), STATUS_OK);

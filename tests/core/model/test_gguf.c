@@ -1,21 +1,13 @@
 /* GGUF files, read back by a small reader of the format: every tensor with its values, the sizes, and the
  * tokenizer; and models that llama.cpp could not run are refused. tests/fixtures/gguf/check_gguf.py holds the
  * same files against llama.cpp itself. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
 #include "core/base/half.h"
 #include "core/model/hugging_face.h"
+#include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 #include "tests/core/network/rig.h"
 
@@ -222,9 +214,8 @@ static void compare(struct gguf *g, const struct safetensors *source, const char
         }
 }
 
-static void every_tensor_has_its_values_in_every_type(void **state)
+TEST_CASE(every_tensor_has_its_values_in_every_type)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         {"model.embed_tokens.weight", "token_embd.weight"},
         {"model.norm.weight", "output_norm.weight"},
@@ -288,9 +279,8 @@ static double real(struct gguf *g, const char *key)
 
 /* llama.cpp divides the frequencies of the base by a tensor of factors for llama3, and computes yarn itself.
  */
-static void rotary_scaling_is_written_as_llama_cpp_reads_it(void **state)
+TEST_CASE(rotary_scaling_is_written_as_llama_cpp_reads_it)
 {
-    (void)state;
     struct gguf g;
     struct model_config config;
     double step;
@@ -314,9 +304,8 @@ static void rotary_scaling_is_written_as_llama_cpp_reads_it(void **state)
     file_map_close(&g.map);
 }
 
-static void a_matrix_whose_rows_are_no_blocks_stays_in_16_bits(void **state)
+TEST_CASE(a_matrix_whose_rows_are_no_blocks_stays_in_16_bits)
 {
-    (void)state;
     struct gguf g;
     char *path = export_fixture("llama_bf16", GGUF_Q8_0); /* 24 and 40 wide: not multiples of 32 */
     open_gguf(&g, path);
@@ -357,9 +346,8 @@ static void put(const char *folder, const char *name, const char *text)
     rig_write(path, text, strlen(text));
 }
 
-static void split_patterns_have_llama_cpps_names(void **state)
+TEST_CASE(split_patterns_have_llama_cpps_names)
 {
-    (void)state;
     static const char *const cases[][2] = {{"gpt2_style", "gpt-2"},
                                            {"llama_style", "llama-bpe"},
                                            {"qwen_style", "qwen2"},
@@ -404,9 +392,8 @@ static void split_patterns_have_llama_cpps_names(void **state)
     free(folder);
 }
 
-static void tokens_merges_special_tokens_and_the_chat_template_are_written(void **state)
+TEST_CASE(tokens_merges_special_tokens_and_the_chat_template_are_written)
 {
-    (void)state;
     struct gguf g;
     json_t *json = json_load_file("tests/fixtures/tokenizer/llama_style.json", 0, NULL), *model, *id;
     const char *text;
@@ -465,9 +452,8 @@ static void expect_refused(const char *folder, enum gguf_type type, const char *
     free(path);
 }
 
-static void a_pattern_without_a_name_is_refused(void **state)
+TEST_CASE(a_pattern_without_a_name_is_refused)
 {
-    (void)state;
     struct file_map map;
     char *folder = folder_with("tests/fixtures/tokenizer/qwen_style.json");
     assert_int_equal(file_map_open("tests/fixtures/tokenizer/qwen_style.json", &map, NULL), STATUS_OK);
@@ -481,9 +467,8 @@ static void a_pattern_without_a_name_is_refused(void **state)
     free(folder);
 }
 
-static void a_token_outside_the_vocabulary_is_refused(void **state)
+TEST_CASE(a_token_outside_the_vocabulary_is_refused)
 {
-    (void)state;
     char *folder = folder_with("tests/fixtures/tokenizer/qwen_style.json");
     json_t *json = json_load_file("tests/fixtures/tokenizer/qwen_style.json", 0, NULL);
     json_t *first = json_array_get(json_object_get(json, "added_tokens"), 0);
@@ -496,9 +481,8 @@ static void a_token_outside_the_vocabulary_is_refused(void **state)
     free(folder);
 }
 
-static void what_llama_cpp_does_not_compute_is_refused(void **state)
+TEST_CASE(what_llama_cpp_does_not_compute_is_refused)
 {
-    (void)state;
     expect_refused("tests/fixtures/kinds/mistral_window", GGUF_F32,
                    "the attention window of 7 tokens in layer 0");
     expect_refused("tests/fixtures/kinds/qwen2_sliding", GGUF_F32,
@@ -508,9 +492,8 @@ static void what_llama_cpp_does_not_compute_is_refused(void **state)
     expect_refused("tests/fixtures/kinds/qwen3_biases", GGUF_F32, "both qk_norm (Qwen3) and qkv_bias");
 }
 
-static void a_weight_that_f16_cannot_hold_is_refused_by_name(void **state)
+TEST_CASE(a_weight_that_f16_cannot_hold_is_refused_by_name)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct rig rig;
     saved_open(&rig, &config, 0, 3);
@@ -531,9 +514,8 @@ static void a_weight_that_f16_cannot_hold_is_refused_by_name(void **state)
     free(folder);
 }
 
-static void halves_round_to_the_nearest(void **state)
+TEST_CASE(halves_round_to_the_nearest)
 {
-    (void)state;
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         float value = float_of_f16((uint16_t)bits);
         if (value != value) {

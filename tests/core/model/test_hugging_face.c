@@ -1,19 +1,11 @@
 /* config.json in both directions: our files read back equal; files of other programs are read or refused with
  * one sentence. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
 #include "core/model/hugging_face.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 static enum status read_text(const char *text, struct model_config *out, struct err *err)
@@ -47,9 +39,8 @@ static void expect_refused(const char *extra, const char *part)
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
 }
 
-static void what_is_written_reads_back_equal(void **state)
+TEST_CASE(what_is_written_reads_back_equal)
 {
-    (void)state;
     char *path = rig_path("config.json");
     for (int bits = 0; bits < 6; bits++) {
         struct model_config config = rig_config(), back = {0};
@@ -88,9 +79,8 @@ static void what_is_written_reads_back_equal(void **state)
     free(path);
 }
 
-static void numbers_are_written_with_no_more_digits_than_they_need(void **state)
+TEST_CASE(numbers_are_written_with_no_more_digits_than_they_need)
 {
-    (void)state;
     char *path = rig_path("config.json");
     struct model_config config = rig_config();
     struct file_map map;
@@ -106,9 +96,8 @@ static void numbers_are_written_with_no_more_digits_than_they_need(void **state)
 }
 
 /* Of two names for the same computation, model.kind chooses one. */
-static void a_model_without_window_is_written_as_the_kind_that_it_is(void **state)
+TEST_CASE(a_model_without_window_is_written_as_the_kind_that_it_is)
 {
-    (void)state;
     char *path = rig_path("config.json");
     static const enum model_kind kinds[] = {MODEL_AUTO, MODEL_LLAMA, MODEL_MISTRAL};
     static const char *const types[] = {"llama", "llama", "mistral"};
@@ -130,9 +119,8 @@ static void a_model_without_window_is_written_as_the_kind_that_it_is(void **stat
     free(path);
 }
 
-static void keys_that_others_leave_out_have_their_defaults(void **state)
+TEST_CASE(keys_that_others_leave_out_have_their_defaults)
 {
-    (void)state;
     struct model_config config;
     struct err err;
     if (read_llama("", &config, &err)) fail_msg("%s", err.text);
@@ -145,9 +133,8 @@ static void keys_that_others_leave_out_have_their_defaults(void **state)
     assert_int_equal(config.head_dim, 8);
 }
 
-static void both_spellings_of_the_rotary_base_are_read(void **state)
+TEST_CASE(both_spellings_of_the_rotary_base_are_read)
 {
-    (void)state;
     struct model_config config;
     struct err err;
     if (read_llama("\"rope_theta\": 5000", &config, &err)) fail_msg("%s", err.text);
@@ -158,9 +145,8 @@ static void both_spellings_of_the_rotary_base_are_read(void **state)
 }
 
 /* tests/fixtures/rope/make_rope.py wrote them; single precision has 24 bits. */
-static void rotary_frequencies_are_those_of_transformers(void **state)
+TEST_CASE(rotary_frequencies_are_those_of_transformers)
 {
-    (void)state;
     json_t *cases = json_load_file("tests/fixtures/rope/rope.json", 0, NULL), *one;
     size_t index;
     int kinds = 0;
@@ -189,9 +175,8 @@ static void rotary_frequencies_are_those_of_transformers(void **state)
     json_decref(cases);
 }
 
-static void what_we_do_not_compute_is_refused(void **state)
+TEST_CASE(what_we_do_not_compute_is_refused)
 {
-    (void)state;
     struct model_config config;
     struct err err;
     expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\"}", "\"yarn\" needs a number \"factor\"");
@@ -244,9 +229,8 @@ static void expect_kind_refused(const char *kind, const char *extra, const char 
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
 }
 
-static void keys_that_change_nothing_are_let_pass(void **state)
+TEST_CASE(keys_that_change_nothing_are_let_pass)
 {
-    (void)state;
     static const char *const kinds[] = {"llama", "mistral", "qwen2", "qwen3"};
     static const char *const keys[] = {
         "\"architectures\": [\"X\"], \"transformers_version\": \"4.40.0\", \"torch_dtype\": \"bfloat16\"",
@@ -264,9 +248,8 @@ static void keys_that_change_nothing_are_let_pass(void **state)
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) kind_of(kinds[k], keys[i]);
 }
 
-static void every_key_that_could_change_the_numbers_is_refused_by_name(void **state)
+TEST_CASE(every_key_that_could_change_the_numbers_is_refused_by_name)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"\"hidden_act\": \"gelu\"", "hidden_act is gelu; only silu"},
         {"\"hidden_act\": 3", "hidden_act is not a string"},
@@ -311,9 +294,8 @@ static void every_key_that_could_change_the_numbers_is_refused_by_name(void **st
             expect_kind_refused(kinds[k], cases[i][0], cases[i][1]);
 }
 
-static void keys_of_one_kind_are_refused_in_another(void **state)
+TEST_CASE(keys_of_one_kind_are_refused_in_another)
 {
-    (void)state;
     expect_kind_refused("llama", "\"sliding_window\": 16", "sliding_window = 16;");
     expect_kind_refused("llama", "\"use_sliding_window\": true",
                         "use_sliding_window = true (only false is computed)");
@@ -326,9 +308,8 @@ static void keys_of_one_kind_are_refused_in_another(void **state)
     expect_kind_refused("qwen3", "\"mlp_bias\": true", "mlp_bias = true (only false is computed)");
 }
 
-static void all_keys_that_are_not_understood_are_named_at_once(void **state)
+TEST_CASE(all_keys_that_are_not_understood_are_named_at_once)
 {
-    (void)state;
     struct model_config config;
     struct err err;
     char many[1500] = "\"more\": 0";
@@ -351,9 +332,8 @@ static void expect_windows(struct model_config config, const char *kind, int a, 
     "\"layer_types\": [\"" a "_attention\", \"" b "_attention\", \"" c "_attention\", \"" d "_attention\"]"
 #define WINDOW "\"use_sliding_window\": true, \"sliding_window\": 9"
 
-static void the_window_of_each_layer_is_that_of_transformers(void **state)
+TEST_CASE(the_window_of_each_layer_is_that_of_transformers)
 {
-    (void)state;
     expect_windows(kind_of("mistral", ""), "mistral", 4096, 4096, 4096, 4096); /* its default */
     expect_windows(kind_of("mistral", "\"sliding_window\": null"), "mistral", 0, 0, 0, 0);
     expect_windows(kind_of("mistral", "\"sliding_window\": 9"), "mistral", 9, 9, 9, 9);
@@ -373,9 +353,8 @@ static void the_window_of_each_layer_is_that_of_transformers(void **state)
     expect_kind_refused("mistral", "\"sliding_window\": 0", "sliding_window must be a whole number from 1");
 }
 
-static void biases_are_those_of_transformers(void **state)
+TEST_CASE(biases_are_those_of_transformers)
 {
-    (void)state;
     struct model_config c = kind_of("llama", "\"attention_bias\": true");
     assert_true(c.qkv_bias && c.o_bias && !c.mlp_bias && !c.qk_norm);
     c = kind_of("llama", "\"mlp_bias\": true");
@@ -390,9 +369,8 @@ static void biases_are_those_of_transformers(void **state)
     assert_true(c.qkv_bias && c.o_bias);
 }
 
-static void sizes_that_a_kind_leaves_out_are_those_of_its_class(void **state)
+TEST_CASE(sizes_that_a_kind_leaves_out_are_those_of_its_class)
 {
-    (void)state;
     struct model_config config;
     struct err err;
     char text[512];
@@ -416,9 +394,8 @@ static void sizes_that_a_kind_leaves_out_are_those_of_its_class(void **state)
     }
 }
 
-static void sizes_that_are_missing_or_impossible_are_refused(void **state)
+TEST_CASE(sizes_that_are_missing_or_impossible_are_refused)
 {
-    (void)state;
     struct model_config config;
     struct err err;
     assert_int_equal(read_text("{\"model_type\": \"llama\"}", &config, &err), STATUS_CORRUPT);
@@ -434,9 +411,8 @@ static void sizes_that_are_missing_or_impossible_are_refused(void **state)
     expect_refused("\"rope_theta\": -1", "must be positive");
 }
 
-static void files_that_are_no_json_object_are_refused(void **state)
+TEST_CASE(files_that_are_no_json_object_are_refused)
 {
-    (void)state;
     static const char *const texts[] = {"", "{", "[]", "5", "{\"a\": 1, \"a\": 2}", "{} trailing"};
     struct model_config config;
     struct err err;

@@ -1,21 +1,12 @@
 /* Suggestions for unknown keys of the configuration. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "core/model/config.h"
 #include "core/model/key_names.h"
+#include "tests/cmocka.h"
 
-static void a_name_that_other_programs_use_suggests_the_key(void **state)
+TEST_CASE(a_name_that_other_programs_use_suggests_the_key)
 {
-    (void)state;
     static const char *const names[][2] = {
         {"train.lr", "train.learning_rate"},
         {"lr", "train.learning_rate"},
@@ -46,9 +37,8 @@ static void a_name_that_other_programs_use_suggests_the_key(void **state)
     }
 }
 
-static void a_misspelt_key_suggests_the_nearest_and_a_strange_one_nothing(void **state)
+TEST_CASE(a_misspelt_key_suggests_the_nearest_and_a_strange_one_nothing)
 {
-    (void)state;
     assert_string_equal(key_name_suggest("train.lerning_rate"), "train.learning_rate");
     assert_string_equal(key_name_suggest("optimization.weight_decay"), "train.weight_decay");
     assert_string_equal(key_name_suggest("param_group.norms.mtach"), "match");
@@ -57,9 +47,8 @@ static void a_misspelt_key_suggests_the_nearest_and_a_strange_one_nothing(void *
 }
 
 /* A suggestion must be good: every alias leads to a key that there is, and none is a key itself. */
-static void every_alias_leads_to_a_key(void **state)
+TEST_CASE(every_alias_leads_to_a_key)
 {
-    (void)state;
     static const struct {
         const char *key, *words;
     } aliases[] = {

@@ -1,21 +1,13 @@
 /* Every kind of model that is read from Hugging Face's files computes what transformers computes, and is
  * written as it was read. Fixtures: tests/fixtures/kinds/make_kinds.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/generate/generate.h"
 #include "core/model/hugging_face.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 #define FIXTURES "tests/fixtures/kinds/"
@@ -82,9 +74,8 @@ static void read_tokens(const json_t *list, int32_t *out, int count)
     for (int i = 0; i < count; i++) out[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
 }
 
-static void the_loss_is_that_of_transformers(void **state)
+TEST_CASE(the_loss_is_that_of_transformers)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         struct checkout c;
         int32_t tokens[80], targets[80];
@@ -130,9 +121,8 @@ static int32_t likeliest(struct checkout *c, const int32_t *tokens, int count, b
     return best;
 }
 
-static void greedy_text_is_that_of_transformers(void **state)
+TEST_CASE(greedy_text_is_that_of_transformers)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++)
         for (int cached = 0; cached < 2; cached++) {
             struct checkout c;
@@ -156,9 +146,8 @@ static void greedy_text_is_that_of_transformers(void **state)
 static const char *const tokenizers[] = {"with_bos", "without_bos"};
 
 /* From a text on, as `anneal generate` does it. */
-static void a_prompt_with_and_without_bos_continues_as_transformers_generate_does(void **state)
+TEST_CASE(a_prompt_with_and_without_bos_continues_as_transformers_generate_does)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++)
         for (int t = 0; t < 2; t++) {
             struct checkout c;
@@ -197,9 +186,8 @@ static void a_prompt_with_and_without_bos_continues_as_transformers_generate_doe
         }
 }
 
-static void a_checkout_says_which_kind_and_windows_it_has(void **state)
+TEST_CASE(a_checkout_says_which_kind_and_windows_it_has)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         struct model_config config;
         struct err err = {0};
@@ -211,9 +199,8 @@ static void a_checkout_says_which_kind_and_windows_it_has(void **state)
 }
 
 /* transformers computes the same of both: make_kinds.py --check. */
-static void a_checkout_is_written_as_it_was_read(void **state)
+TEST_CASE(a_checkout_is_written_as_it_was_read)
 {
-    (void)state;
     char *path = rig_path("config.json");
     for (int kind = 0; kind < KINDS; kind++) {
         struct model_config config, back;

@@ -1,16 +1,7 @@
 /* Keys of [model] together: head widths, the kinds of model, which layers have a window, and what a stored
  * configuration means that lacks them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/model/config.h"
+#include "tests/cmocka.h"
 
 static void set(struct config *config, const char *word)
 {
@@ -37,9 +28,8 @@ static void expect_refused(const char *const words[], const char *part)
 }
 #define REFUSED(part, ...) expect_refused((const char *const[]){__VA_ARGS__, NULL}, part)
 
-static void keys_that_no_kind_of_model_has_together_are_refused(void **state)
+TEST_CASE(keys_that_no_kind_of_model_has_together_are_refused)
 {
-    (void)state;
     REFUSED("no model_type has these together", "model.o_bias=true");
     REFUSED("o_bias = 0, mlp_bias = 1", "model.mlp_bias=true", "model.qkv_bias=true");
     REFUSED("qk_norm = 1", "model.mlp_bias=true", "model.qk_norm=true");
@@ -59,9 +49,8 @@ static void keys_that_no_kind_of_model_has_together_are_refused(void **state)
     }
 }
 
-static void layers_outside_of_the_list_have_the_window(void **state)
+TEST_CASE(layers_outside_of_the_list_have_the_window)
 {
-    (void)state;
     struct config config;
     config_init(&config);
     set(&config, "model.qk_norm=true");
@@ -85,18 +74,16 @@ static double flops(int window, const char *full, int seq_len)
     return result;
 }
 
-static void a_window_lowers_the_flops_of_the_layers_that_have_it(void **state)
+TEST_CASE(a_window_lowers_the_flops_of_the_layers_that_have_it)
 {
-    (void)state;
     assert_true(flops(0, "", 256) - flops(64, "", 256) == 12.0 * 6 * 4 * 64 * (256 - 64));
     assert_true(flops(0, "", 256) - flops(64, "0-1,5", 256) == 12.0 * 3 * 4 * 64 * (256 - 64));
     assert_true(flops(0, "", 256) == flops(300, "", 256));
 }
 
 /* A stored configuration has every size of its time, so that the folder of model.from may be gone. */
-static void a_size_that_a_stored_configuration_lacks_is_off(void **state)
+TEST_CASE(a_size_that_a_stored_configuration_lacks_is_off)
 {
-    (void)state;
     static const char *const newer[] = {"rope_attention_factor", "rope_beta_fast", "rope_beta_slow",
                                         "rope_truncate",         "o_bias",         "mlp_bias",
                                         "sliding_window",        "kind",           "full_attention_layers"};
@@ -122,9 +109,8 @@ static void a_size_that_a_stored_configuration_lacks_is_off(void **state)
     free(text);
 }
 
-static void an_unusual_head_width_is_allowed_when_given(void **state)
+TEST_CASE(an_unusual_head_width_is_allowed_when_given)
 {
-    (void)state;
     struct config config;
     config_init(&config);
     set(&config, "model.num_heads=3");

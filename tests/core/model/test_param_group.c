@@ -1,17 +1,10 @@
 /* Parameter groups: the table of ranges made from keys, for every arena layout, compared with a loop over
  * parameters. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/model/config.h"
 #include "core/train/optimizer.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 static enum status try_set(struct param_groups *groups, const char *key, const char *value, struct err *err)
@@ -57,9 +50,8 @@ static struct model open_model(int kind)
 }
 
 /* Compares every element of every parameter in the table with its own group. */
-static void the_ranges_say_of_every_element_what_its_group_says(void **state)
+TEST_CASE(the_ranges_say_of_every_element_what_its_group_says)
 {
-    (void)state;
     for (int kind = 0; kind < 6; kind++) {
         struct model model = open_model(kind);
         struct param_groups groups = {.count = 0};
@@ -99,9 +91,8 @@ static void the_ranges_say_of_every_element_what_its_group_says(void **state)
     }
 }
 
-static void without_groups_there_are_two_ranges_matrices_and_vectors(void **state)
+TEST_CASE(without_groups_there_are_two_ranges_matrices_and_vectors)
 {
-    (void)state;
     struct model model = open_model(1);
     struct param_groups none = {.count = 0};
     struct update_range ranges[64];
@@ -116,9 +107,8 @@ static void without_groups_there_are_two_ranges_matrices_and_vectors(void **stat
 }
 
 /* The shares name every parameter once. */
-static void the_shares_add_up_to_the_model(void **state)
+TEST_CASE(the_shares_add_up_to_the_model)
 {
-    (void)state;
     struct model model = open_model(2);
     struct param_groups groups = {.count = 0};
     struct param_share shares[PARAM_SHARES_MAX];
@@ -147,9 +137,8 @@ static void expect_refused_by_model(const struct param_groups *groups, const cha
     model_release(&model);
 }
 
-static void a_group_without_parameters_is_refused_with_names_to_match(void **state)
+TEST_CASE(a_group_without_parameters_is_refused_with_names_to_match)
 {
-    (void)state;
     struct param_groups none = {.count = 0}, shadowed = {.count = 0}, strange = {.count = 0};
     set(&none, "norms.lr_scale", "0.5");
     expect_refused_by_model(&none, "param_group.norms.match = : matches no parameter");
@@ -161,9 +150,8 @@ static void a_group_without_parameters_is_refused_with_names_to_match(void **sta
     expect_refused_by_model(&strange, "names are like model.embed_tokens.weight, ");
 }
 
-static void freezing_everything_is_refused(void **state)
+TEST_CASE(freezing_everything_is_refused)
 {
-    (void)state;
     struct param_groups all = {.count = 0}, parts = {.count = 0};
     add(&all, "all", "*", "inherit", "0");
     expect_refused_by_model(&all, "param_group.all.lr_scale = 0: nothing is left to train");
@@ -186,9 +174,8 @@ static void expect_key_refused(const char *key, const char *value, const char *p
     assert_int_equal(groups.count, 0);
 }
 
-static void what_is_no_key_of_a_group_is_refused_in_a_sentence(void **state)
+TEST_CASE(what_is_no_key_of_a_group_is_refused_in_a_sentence)
 {
-    (void)state;
     struct param_groups groups = {.count = 0};
     struct err err = {0};
     expect_key_refused("norms.lr_scal", "1", "did you mean lr_scale?");
@@ -209,9 +196,8 @@ static void what_is_no_key_of_a_group_is_refused_in_a_sentence(void **state)
 }
 
 /* A file, a word of the command line over it, what is stored, and that read back. */
-static void groups_go_through_files_words_and_the_stored_configuration(void **state)
+TEST_CASE(groups_go_through_files_words_and_the_stored_configuration)
 {
-    (void)state;
     static const char text[] = "[train]\nseed = 3\n[param_group.norms]\nmatch = *norm*\nweight_decay = 0\n"
                                "[param_group.qk]\nmatch = *[qk]_proj*\nlr_scale = 0.25\n";
     char *path = rig_path("groups.ini"), value[64];

@@ -1,16 +1,8 @@
 /* The presets: their sizes are those of the table, the numbers of parameters are the published ones; and how
  * the vocabulary depends on the tokenizer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "core/model/config.h"
 #include "core/model/model.h"
+#include "tests/cmocka.h"
 
 /* With a tokenizer that is not known, so that the preset's vocabulary counts. */
 static void set_preset(struct config *config, const char *name)
@@ -23,9 +15,8 @@ static void set_preset(struct config *config, const char *name)
     assert_int_equal(config_finish(config, NULL), STATUS_OK);
 }
 
-static void the_tiny_preset_has_the_published_number_of_parameters(void **state)
+TEST_CASE(the_tiny_preset_has_the_published_number_of_parameters)
 {
-    (void)state;
     struct config config;
     struct model model;
     set_preset(&config, "tiny");
@@ -34,9 +25,8 @@ static void the_tiny_preset_has_the_published_number_of_parameters(void **state)
     model_release(&model);
 }
 
-static void every_preset_has_its_table_sizes(void **state)
+TEST_CASE(every_preset_has_its_table_sizes)
 {
-    (void)state;
     static const int sizes[][5] = {
         {256, 6, 4, 2048}, {256, 4, 4, 32000}, {512, 8, 8, 32000}, {1024, 16, 16, 32000}};
     for (int i = 0; i < 4; i++) {
@@ -49,9 +39,8 @@ static void every_preset_has_its_table_sizes(void **state)
     assert_int_equal(PRESETS, 4);
 }
 
-static void a_vocabulary_that_is_not_set_follows_the_tokenizer(void **state)
+TEST_CASE(a_vocabulary_that_is_not_set_follows_the_tokenizer)
 {
-    (void)state;
     static const struct {
         const char *words[4];
         int vocabulary;
@@ -90,9 +79,8 @@ static void a_vocabulary_that_is_not_set_follows_the_tokenizer(void **state)
 }
 
 /* A stored configuration keeps the vocabulary it was trained with, even if its tokenizer has changed. */
-static void a_stored_vocabulary_stays_with_a_larger_tokenizer(void **state)
+TEST_CASE(a_stored_vocabulary_stays_with_a_larger_tokenizer)
 {
-    (void)state;
     struct config config, back;
     struct err err = {0};
     config_init(&config);

@@ -1,23 +1,15 @@
 /* Weights in shards: files written by transformers give the results of transformers; an index that does not
  * match its shards, or points to another folder, is refused with one sentence that names the file. Fixtures:
  * tests/fixtures/sharded/make_sharded.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
+#include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 #include "tests/core/network/rig.h"
 
@@ -98,9 +90,8 @@ static double worst_logit(const char *fixture, const char *folder)
 
 static const char *const fixtures[] = {"llama_bf16", "qwen2_fp16", "qwen3_fp32"};
 
-static void a_model_in_shards_computes_what_transformers_computes(void **state)
+TEST_CASE(a_model_in_shards_computes_what_transformers_computes)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         char folder[PATH_MAX];
         snprintf(folder, sizeof folder, FIXTURES "%s", fixtures[i]);
@@ -110,9 +101,8 @@ static void a_model_in_shards_computes_what_transformers_computes(void **state)
     }
 }
 
-static void an_import_joins_the_shards_and_computes_the_same(void **state)
+TEST_CASE(an_import_joins_the_shards_and_computes_the_same)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         char from[PATH_MAX], *to = rig_path("joined");
         int64_t bytes;
@@ -155,9 +145,8 @@ static int count_beginning_with(const char *path)
     return count;
 }
 
-static void a_copy_that_is_stopped_leaves_nothing_behind(void **state)
+TEST_CASE(a_copy_that_is_stopped_leaves_nothing_behind)
 {
-    (void)state;
     static const char *const places[] = {"stopped-shards", "stopped-file", "stopped.gguf"};
     char *joined = rig_path("to-stop");
     int64_t bytes;
@@ -214,9 +203,8 @@ static char *with_place(const char *tensor, const char *shard)
     return folder;
 }
 
-static void a_folder_without_its_weights_says_what_is_there_instead(void **state)
+TEST_CASE(a_folder_without_its_weights_says_what_is_there_instead)
 {
-    (void)state;
     static const char pointer[] =
         "version https://git-lfs.github.com/spec/v1\n"
         "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
@@ -233,9 +221,8 @@ static void a_folder_without_its_weights_says_what_is_there_instead(void **state
     free(folder);
 }
 
-static void a_shard_is_a_plain_name_in_the_same_folder(void **state)
+TEST_CASE(a_shard_is_a_plain_name_in_the_same_folder)
 {
-    (void)state;
     char outside[PATH_MAX];
     char *target = rig_path("outside.safetensors");
     copy_file(FIXTURES "llama_bf16/" FIRST, target);
@@ -251,9 +238,8 @@ static void a_shard_is_a_plain_name_in_the_same_folder(void **state)
     free(target);
 }
 
-static void an_index_that_disagrees_with_its_shards_is_refused(void **state)
+TEST_CASE(an_index_that_disagrees_with_its_shards_is_refused)
 {
-    (void)state;
     char *folder = with_place("model.more.weight", SECOND);
     expect_refused(folder, STATUS_CORRUPT, INDEX ": lists ");
     free(folder);
@@ -265,9 +251,8 @@ static void an_index_that_disagrees_with_its_shards_is_refused(void **state)
     free(folder);
 }
 
-static void shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused(void **state)
+TEST_CASE(shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused)
 {
-    (void)state;
     char *folder = copy_of("llama_bf16"), *first = saved_path(folder, FIRST, ""), copy[PATH_MAX];
     snprintf(copy, sizeof copy, "%s", path_of(folder, SECOND));
     assert_int_equal(truncate(copy, 9000), 0);
@@ -282,13 +267,12 @@ static void shards_that_are_missing_cut_or_hold_a_tensor_twice_are_refused(void 
     free(folder);
 }
 
-static void an_index_that_is_none_is_refused(void **state)
+TEST_CASE(an_index_that_is_none_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } cases[] = {{"", ":1: "},
-                 {"[]", "weight_map is missing or empty"},
+                 {"[]", "not a JSON object"},
                  {"{}", "weight_map is missing or empty"},
                  {"{\"weight_map\": {}}", "weight_map is missing or empty"},
                  {"{\"weight_map\": \"" FIRST "\"}", "weight_map is missing or empty"},
@@ -303,9 +287,8 @@ static void an_index_that_is_none_is_refused(void **state)
     free(folder);
 }
 
-static void tensors_of_another_shape_or_type_are_refused_before_anything_is_written(void **state)
+TEST_CASE(tensors_of_another_shape_or_type_are_refused_before_anything_is_written)
 {
-    (void)state;
     char *folder = copy_of("llama_bf16"), text[2048];
     struct file_map map;
     struct err err = {0};
@@ -340,9 +323,8 @@ static void tensors_of_another_shape_or_type_are_refused_before_anything_is_writ
 }
 
 /* Qwen3's smaller checkouts hold it. */
-static void a_tied_head_that_repeats_the_embedding_is_let_pass_and_another_is_not(void **state)
+TEST_CASE(a_tied_head_that_repeats_the_embedding_is_let_pass_and_another_is_not)
 {
-    (void)state;
     char *folder = copy_of("qwen3_fp32");
     struct safetensors files;
     struct err err = {0};

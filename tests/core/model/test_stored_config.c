@@ -1,18 +1,9 @@
 /* Stored configurations, read again: before a key existed, and with a number of steps that follows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/model/config.h"
+#include "tests/cmocka.h"
 
-static void a_run_stored_without_early_evaluations_and_samples_has_none_when_resumed(void **state)
+TEST_CASE(a_run_stored_without_early_evaluations_and_samples_has_none_when_resumed)
 {
-    (void)state;
     struct config config;
     struct err err = {0};
     config_init(&config);
@@ -29,9 +20,8 @@ static void word(struct config *config, const char *text)
     if (config_read_word(config, text, &err)) fail_msg("%s", err.text);
 }
 
-static void of_steps_and_epochs_the_one_given_last_counts(void **state)
+TEST_CASE(of_steps_and_epochs_the_one_given_last_counts)
 {
-    (void)state;
     struct config config, stored;
     struct err err;
     config_init(&config);

@@ -1,13 +1,8 @@
 /* See cached.h. */
 #include "tests/core/network/cached.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the first three above */
-#include <cmocka.h>
 #include <math.h>
 
 #include "tests/core/network/rig.h"

@@ -1,14 +1,8 @@
 /* See plan_trial.h. */
 #include "tests/core/network/plan_trial.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 /* cmocka wants the first three above */
-#include <cmocka.h>
-
 #include "core/model/adapter.h"
 #include "core/model/config.h"
 #include "core/network/network.h"

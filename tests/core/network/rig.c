@@ -1,14 +1,8 @@
 /* See rig.h. */
 #include "tests/core/network/rig.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the first three above */
-#include <cmocka.h>
 #include <fnmatch.h>
 #include <math.h>
 

@@ -1,20 +1,13 @@
 /* Micro-batches add up to the large batch, also if some labels do not count. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void accumulation_is_the_large_batch(void **state)
+TEST_CASE(accumulation_is_the_large_batch)
 {
-    (void)state;
     struct session large, small;
     session_open(&large, "large", NULL, WORDS("train.batch_size=6", "data.shuffle=none"), 900);
     session_open(&small, "small", NULL, WORDS("train.accumulation_steps=3", "data.shuffle=none"), 900);
@@ -33,9 +26,8 @@ static void accumulation_is_the_large_batch(void **state)
 }
 
 /* The story's text has spaces at odd distances, so that micro-batches differ in how many labels count. */
-static void accumulation_is_the_large_batch_also_where_labels_do_not_count(void **state)
+TEST_CASE(accumulation_is_the_large_batch_also_where_labels_do_not_count)
 {
-    (void)state;
     static const char *const large_words[] = {"train.batch_size=6", "data.shuffle=none", "data.padding=32",
                                               "eval.every=4", NULL};
     static const char *const small_words[] = {"train.accumulation_steps=3", "data.shuffle=none",

@@ -1,17 +1,9 @@
 /* When ranks with slices exchange: gradients while the backward pass still computes, weights while the
  * forward pass already does. The collectives are those of this file: they count and exchange nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/network/exchange.h"
 #include "kernels/device/cpu.h"
 #include "kernels/device/world.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { L = 6, B = 2, T = 8 };
@@ -148,9 +140,8 @@ static void expect_once(const struct model *model, const unsigned char *times)
 
 static const char *const frozen[] = {"", "*layers.0*", "*norm*", "*layers.2.mlp* *embed*"};
 
-static void a_layers_gradients_go_while_the_layers_below_compute(void **state)
+TEST_CASE(a_layers_gradients_go_while_the_layers_below_compute)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof frozen / sizeof *frozen; f++) {
         struct rig rig;
         open_rank(&rig, frozen[f], true);
@@ -165,9 +156,8 @@ static void a_layers_gradients_go_while_the_layers_below_compute(void **state)
     }
 }
 
-static void before_the_last_micro_batch_nothing_is_sent(void **state)
+TEST_CASE(before_the_last_micro_batch_nothing_is_sent)
 {
-    (void)state;
     struct rig rig;
     open_rank(&rig, "", true);
     train_step(&rig, false);
@@ -181,9 +171,8 @@ static void before_the_last_micro_batch_nothing_is_sent(void **state)
     close_rank(&rig);
 }
 
-static void a_layer_waits_for_no_weights_of_later_ones(void **state)
+TEST_CASE(a_layer_waits_for_no_weights_of_later_ones)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof frozen / sizeof *frozen; f++) {
         struct rig rig;
         open_rank(&rig, frozen[f], true);

@@ -1,16 +1,9 @@
 /* Frozen parameters: the trained ones have the same gradients as without freezing, and the frozen ones have
  * no gradients, no moments and no products for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/train/optimizer.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { B = 2, T = 5, N = B * T };
@@ -195,9 +188,8 @@ static const char *const patterns[] = {
     "*embed* *lm_head* *layers.0.*",
     "*embed* *norm* *layers.*"};
 
-static void whatever_is_frozen_the_rest_is_trained_as_ever(void **state)
+TEST_CASE(whatever_is_frozen_the_rest_is_trained_as_ever)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         for (int form = 0; form < 6; form++) { /* the last two: a Llama with all biases */
             struct model_config config = rig_config();
@@ -215,9 +207,8 @@ static void whatever_is_frozen_the_rest_is_trained_as_ever(void **state)
 
 /* ---- what it costs ---- */
 
-static void what_is_frozen_has_no_gradient_and_no_moments(void **state)
+TEST_CASE(what_is_frozen_has_no_gradient_and_no_moments)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         struct model_config config = rig_config();
         struct rig whole, rig;
@@ -243,9 +234,8 @@ static void what_is_frozen_has_no_gradient_and_no_moments(void **state)
     }
 }
 
-static void in_bf16_what_is_frozen_has_no_master_copy(void **state)
+TEST_CASE(in_bf16_what_is_frozen_has_no_master_copy)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct plan_input input = {.B = B, .T = T, .moments = 2, .precision = PRECISION_BF16, .snapshot = 3};
     struct model model = {0};
@@ -282,9 +272,8 @@ static void expect_calls(const char *frozen, int weight_products, int attention,
     close_pair(&pair);
 }
 
-static void nothing_is_computed_that_nobody_needs(void **state)
+TEST_CASE(nothing_is_computed_that_nobody_needs)
 {
-    (void)state;
     expect_calls("", 9, 2, 5, 1);
     expect_calls("*embed*", 9, 2, 5, 0);
     expect_calls("*q_proj*", 9, 2, 5, 1);  /* k and v are one product */

@@ -1,13 +1,7 @@
 /* Compares the list of matrix products for warming up with those that the network really calls, and the
  * workspace that it lends them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 /* cmocka wants the first four above */
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/kernels/product.h"
 
@@ -91,9 +85,8 @@ static void write_on(struct network *net, const int32_t *tokens, int T, float *l
 }
 
 /* With and without a tail behind the loss's chunks, heads of another width than the stream's, tied or not. */
-static void exactly_the_products_of_a_step_are_listed(void **state)
+TEST_CASE(exactly_the_products_of_a_step_are_listed)
 {
-    (void)state;
     static const int sizes[][2] = {{13, 50}, {2, 8}, {16, 64}, {1, 1}};
     static int32_t tokens[1024], targets[1024];
     static float logits[16];
@@ -118,9 +111,8 @@ static void exactly_the_products_of_a_step_are_listed(void **state)
         }
 }
 
-static void without_training_only_the_forward_products_are_listed(void **state)
+TEST_CASE(without_training_only_the_forward_products_are_listed)
 {
-    (void)state;
     static int32_t tokens[650];
     static float logits[16];
     struct model_config config = rig_config();
@@ -134,9 +126,8 @@ static void without_training_only_the_forward_products_are_listed(void **state)
     rig_close(&rig);
 }
 
-static void the_workspace_that_products_want_is_planned_and_lent(void **state)
+TEST_CASE(the_workspace_that_products_want_is_planned_and_lent)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct backend backend = recording_backend();
     struct rig with, without;

@@ -1,15 +1,8 @@
 /* The gradients of the whole network: every element of every parameter against central differences, in double
  * precision, of a second implementation (reference_network.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/network/reference_network.h"
 #include "tests/core/network/rig.h"
 
@@ -106,83 +99,73 @@ static void expect_gradients(const struct model_config *config, struct rig_dropo
 
 static const struct rig_dropout none = {0}, some = {.probability = 0.3f, .seed = 0x123456789, .step = 3};
 
-static void llama_with_grouped_heads(void **state)
+TEST_CASE(llama_with_grouped_heads)
 {
-    (void)state;
     struct model_config config = rig_config();
     expect_gradients(&config, none);
 }
 
-static void llama_with_tied_weights(void **state)
+TEST_CASE(llama_with_tied_weights)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.tie_weights = true;
     expect_gradients(&config, none);
 }
 
-static void llama_with_as_many_kv_heads(void **state)
+TEST_CASE(llama_with_as_many_kv_heads)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.num_kv_heads = 4;
     expect_gradients(&config, none);
 }
 
-static void llama_with_one_kv_head_and_one_layer(void **state)
+TEST_CASE(llama_with_one_kv_head_and_one_layer)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.num_kv_heads = 1;
     config.num_layers = 1;
     expect_gradients(&config, none);
 }
 
-static void qwen2_with_biases(void **state)
+TEST_CASE(qwen2_with_biases)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qkv_bias = true;
     expect_gradients(&config, none);
 }
 
-static void qwen3_with_normed_heads(void **state)
+TEST_CASE(qwen3_with_normed_heads)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qk_norm = true;
     config.head_dim = 6;
     expect_gradients(&config, none);
 }
 
-static void llama_with_biases_of_attention(void **state)
+TEST_CASE(llama_with_biases_of_attention)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qkv_bias = config.o_bias = true;
     expect_gradients(&config, none);
 }
 
-static void llama_with_all_biases(void **state)
+TEST_CASE(llama_with_all_biases)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qkv_bias = config.o_bias = config.mlp_bias = true;
     expect_gradients(&config, none);
     expect_gradients(&config, some);
 }
 
-static void mistral_with_a_window(void **state)
+TEST_CASE(mistral_with_a_window)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.sliding_window = 3;
     expect_gradients(&config, none);
 }
 
-static void qwen3_with_a_window_in_one_layer_and_biases(void **state)
+TEST_CASE(qwen3_with_a_window_in_one_layer_and_biases)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qk_norm = config.qkv_bias = config.o_bias = true;
     config.sliding_window = 2;
@@ -190,24 +173,21 @@ static void qwen3_with_a_window_in_one_layer_and_biases(void **state)
     expect_gradients(&config, some);
 }
 
-static void everything_at_once_with_dropout(void **state)
+TEST_CASE(everything_at_once_with_dropout)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qk_norm = config.qkv_bias = config.tie_weights = true;
     expect_gradients(&config, some);
 }
 
-static void dropout_at_every_site(void **state)
+TEST_CASE(dropout_at_every_site)
 {
-    (void)state;
     struct model_config config = rig_config();
     expect_gradients(&config, some);
 }
 
-static void dropout_differs_between_steps_and_micro_batches(void **state)
+TEST_CASE(dropout_differs_between_steps_and_micro_batches)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct rig rig;
     struct rig_dropout step = some, micro_batch = some;
@@ -232,9 +212,8 @@ static void dropout_differs_between_steps_and_micro_batches(void **state)
 
 /* The mean is over all valid tokens of the step, never a mean of means: the two halves have different counts
  * of valid labels. */
-static void two_micro_batches_add_up_to_the_large_one(void **state)
+TEST_CASE(two_micro_batches_add_up_to_the_large_one)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct rig rig;
     rig_open(&rig, NULL, &config, B, T, 2);
@@ -258,9 +237,8 @@ static void two_micro_batches_add_up_to_the_large_one(void **state)
     rig_close(&rig);
 }
 
-static void logits_match_the_reference_at_every_position(void **state)
+TEST_CASE(logits_match_the_reference_at_every_position)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct rig rig;
     rig_open(&rig, NULL, &config, B, T, 2);
@@ -286,9 +264,8 @@ static void logits_match_the_reference_at_every_position(void **state)
 }
 
 /* Nothing of a larger batch may leak into a smaller one that follows it in the same buffers. */
-static void a_short_sequence_after_a_long_one_is_as_if_alone(void **state)
+TEST_CASE(a_short_sequence_after_a_long_one_is_as_if_alone)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct rig rig;
     rig_open(&rig, NULL, &config, B, T, 2);

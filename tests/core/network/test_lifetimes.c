@@ -1,17 +1,9 @@
 /* Checks the buffer lifetimes of a recorded walk: in a computing walk, all data in the shared workspace that
  * is no longer needed is set to NaN before each call. Losses and gradients must equal those of an undisturbed
  * walk, to the bit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/model/config.h"
 #include "core/network/record.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/plan_trial.h"
 #include "tests/core/network/rig.h"
 
@@ -164,9 +156,8 @@ static void expect_the_same(const struct plan_trial *t)
     walk_close(&spoilt);
 }
 
-static void what_no_later_operation_reads_may_be_spoilt(void **state)
+TEST_CASE(what_no_later_operation_reads_may_be_spoilt)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
         struct plan_trial trial;
         plan_trial_draw(seed, true, &trial);
@@ -175,9 +166,8 @@ static void what_no_later_operation_reads_may_be_spoilt(void **state)
 }
 
 /* More rows than a chunk of the loss has, and a tail: the gradient of the stream is written in pieces. */
-static void pieces_of_the_loss_keep_what_the_others_have_written(void **state)
+TEST_CASE(pieces_of_the_loss_keep_what_the_others_have_written)
 {
-    (void)state;
     for (int loss = PLAN_LOSS_FUSED; loss <= PLAN_LOSS_PLAIN; loss++) {
         struct plan_trial trial = {.config = rig_config(), .story = "pieces"};
         trial.input = (struct plan_input){
@@ -187,9 +177,8 @@ static void pieces_of_the_loss_keep_what_the_others_have_written(void **state)
 }
 
 /* The test itself works: a walk whose needed data is set to NaN gives another result. */
-static void spoiling_what_is_needed_is_noticed(void **state)
+TEST_CASE(spoiling_what_is_needed_is_noticed)
 {
-    (void)state;
     struct plan_trial trial = {.config = rig_config(), .story = "planted"};
     trial.input = (struct plan_input){.B = 3, .T = 7, .moments = 2, .host_counts = true};
     struct walk w;
@@ -214,9 +203,8 @@ static void spoiling_what_is_needed_is_noticed(void **state)
 }
 
 /* A lifetime that is cut short lets two buffers overlap that are needed at once. */
-static void a_conflict_that_is_forgotten_makes_buffers_overlap(void **state)
+TEST_CASE(a_conflict_that_is_forgotten_makes_buffers_overlap)
 {
-    (void)state;
     struct plan_trial trial = {.config = rig_config()};
     struct walk w;
     struct record record;
@@ -250,9 +238,8 @@ static uint64_t conflicts_of(struct touch *touches, int count, enum buffer b)
 
 #define BIT(buffer) ((uint64_t)1 << BUFFER_##buffer)
 
-static void a_content_lives_from_its_writing_to_its_last_reading(void **state)
+TEST_CASE(a_content_lives_from_its_writing_to_its_last_reading)
 {
-    (void)state;
     struct touch touches[] = {
         {0, BUFFER_NORM, ACCESS_WRITTEN, 0, 16}, {1, BUFFER_ACT, ACCESS_WRITTEN, 0, 16},
         {1, BUFFER_NORM, ACCESS_READ, 0, 16},    {2, BUFFER_DX, ACCESS_WRITTEN, 0, 16},
@@ -265,9 +252,8 @@ static void a_content_lives_from_its_writing_to_its_last_reading(void **state)
     assert_int_equal(conflicts_of(touches, 6, BUFFER_NORM), BIT(ACT) | BIT(DX)); /* also as its last use */
 }
 
-static void what_is_written_in_pieces_lives_from_the_first_one(void **state)
+TEST_CASE(what_is_written_in_pieces_lives_from_the_first_one)
 {
-    (void)state;
     struct touch touches[] = {{0, BUFFER_DX, ACCESS_WRITTEN, 0, 16},   {1, BUFFER_DX, ACCESS_READ, 0, 16},
                               {2, BUFFER_NORM, ACCESS_WRITTEN, 0, 8},  {3, BUFFER_ACT, ACCESS_SCRATCH, 0, 16},
                               {4, BUFFER_NORM, ACCESS_WRITTEN, 8, 16}, {5, BUFFER_NORM, ACCESS_READ, 0, 16}};

@@ -1,15 +1,8 @@
 /* train.loss and train.loss_chunk: all logits at once, or a chunk of rows at a time. The two sum in another
  * order, so they agree within rounding; each by itself gives the same bits every time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { B = 10, T = 64, N = B * T }; /* more rows than a chunk has */
@@ -57,9 +50,8 @@ static void expect_near(const float *got, const float *wanted, size_t count)
 }
 
 /* Chunks of any number of rows: chosen, given, and one that does not divide N. */
-static void fused_and_plain_give_the_same_loss_and_gradients_within_rounding(void **state)
+TEST_CASE(fused_and_plain_give_the_same_loss_and_gradients_within_rounding)
 {
-    (void)state;
     static const int chunks[] = {0, 1, 13, 320};
     size_t count;
     double wanted, loss;
@@ -76,9 +68,8 @@ static void fused_and_plain_give_the_same_loss_and_gradients_within_rounding(voi
     free(plain);
 }
 
-static void either_gives_the_same_bits_every_time(void **state)
+TEST_CASE(either_gives_the_same_bits_every_time)
 {
-    (void)state;
     for (int choice = PLAN_LOSS_FUSED; choice <= PLAN_LOSS_PLAIN; choice++) {
         size_t count;
         double losses[2];

@@ -1,21 +1,13 @@
 /* The network and the optimizers against PyTorch (fixtures made by tests/fixtures/torch/make_fixtures.py). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/text.h"
 #include "core/model/config.h"
 #include "core/model/safetensors.h"
 #include "core/network/network.h"
 #include "core/train/optimizer.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 struct fixture {
@@ -236,9 +228,8 @@ static void read_groups(const struct fixture *f, struct param_groups *groups)
     *groups = config.groups;
 }
 
-static void parameter_groups_follow_those_of_pytorch(void **state)
+TEST_CASE(parameter_groups_follow_those_of_pytorch)
 {
-    (void)state;
     struct fixture f;
     struct param_groups groups = {.count = 0};
     struct err err = {0};
@@ -275,9 +266,8 @@ static void parameter_groups_follow_those_of_pytorch(void **state)
 }
 
 /* A batch of which rows have different numbers of ignored labels, a row at a time and all at once. */
-static void micro_batches_add_up_to_the_gradient_of_the_whole_batch(void **state)
+TEST_CASE(micro_batches_add_up_to_the_gradient_of_the_whole_batch)
 {
-    (void)state;
     struct fixture f;
     open_fixture(&f, "llama");
     struct network *net = &f.network;
@@ -324,9 +314,8 @@ static void micro_batches_add_up_to_the_gradient_of_the_whole_batch(void **state
 CASES(TESTS)
 
 /* Cut anywhere, at places that no group of random numbers begins at. */
-static void initial_weights_made_in_pieces_are_those_made_at_once(void **state)
+TEST_CASE(initial_weights_made_in_pieces_are_those_made_at_once)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct model model;
     config.qkv_bias = true;

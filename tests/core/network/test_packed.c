@@ -1,14 +1,7 @@
 /* Sequences that are packed into rows: loss and gradients are those of the sequences one by one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { B = 2, T = 12, N = B * T };
@@ -94,40 +87,35 @@ static void expect_packed_is_one_by_one(const struct model_config *config, int i
     rig_close(&single);
 }
 
-static void packed_sequences_train_as_one_by_one(void **state)
+TEST_CASE(packed_sequences_train_as_one_by_one)
 {
-    (void)state;
     struct model_config config = rig_config();
     expect_packed_is_one_by_one(&config, 0);
 }
 
-static void with_recomputed_activations_too(void **state)
+TEST_CASE(with_recomputed_activations_too)
 {
-    (void)state;
     struct model_config config = rig_config();
     expect_packed_is_one_by_one(&config, 1);
 }
 
-static void with_normed_heads_too(void **state)
+TEST_CASE(with_normed_heads_too)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qk_norm = true;
     expect_packed_is_one_by_one(&config, 0);
     expect_packed_is_one_by_one(&config, 2);
 }
 
-static void with_biases_and_tied_weights_too(void **state)
+TEST_CASE(with_biases_and_tied_weights_too)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.qkv_bias = config.tie_weights = true;
     expect_packed_is_one_by_one(&config, 0);
 }
 
-static void with_a_window_too(void **state)
+TEST_CASE(with_a_window_too)
 {
-    (void)state;
     struct model_config config = rig_config();
     config.sliding_window = 3;
     expect_packed_is_one_by_one(&config, 0);

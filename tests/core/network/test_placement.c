@@ -1,14 +1,6 @@
 /* Places that buffers share: buffers needed at the same time never overlap, and no memory is wasted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/network/plan.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 /* Two buffers conflict where one stage needs both. */
@@ -23,35 +15,31 @@ static size_t solve(struct placement *at, const unsigned *stages, size_t count)
     return placement_solve(at, count);
 }
 
-static void buffers_of_different_stages_lie_on_each_other(void **state)
+TEST_CASE(buffers_of_different_stages_lie_on_each_other)
 {
-    (void)state;
     struct placement at[] = {{.bytes = 256}, {.bytes = 1024}, {.bytes = 512}};
     assert_int_equal(solve(at, (unsigned[]){1, 2, 4}, 3), 1024);
     for (int i = 0; i < 3; i++) assert_int_equal(at[i].offset, 0);
 }
 
-static void buffers_of_one_stage_lie_behind_each_other(void **state)
+TEST_CASE(buffers_of_one_stage_lie_behind_each_other)
 {
-    (void)state;
     struct placement at[] = {{.bytes = 256}, {.bytes = 1024}, {.bytes = 512}};
     assert_int_equal(solve(at, (unsigned[]){3, 2, 6}, 3), 256 + 1024 + 512);
     assert_int_equal(at[1].offset, 0); /* the largest first */
 }
 
 /* a and b are needed together, b and c, but not a and c: c goes where a is. */
-static void a_gap_below_others_is_used(void **state)
+TEST_CASE(a_gap_below_others_is_used)
 {
-    (void)state;
     struct placement at[] = {{.bytes = 1024}, {.bytes = 512}, {.bytes = 256}};
     assert_int_equal(solve(at, (unsigned[]){1, 3, 2}, 3), 1024 + 512);
     assert_int_equal(at[1].offset, 1024);
     assert_int_equal(at[2].offset, 0);
 }
 
-static void none_take_nothing(void **state)
+TEST_CASE(none_take_nothing)
 {
-    (void)state;
     struct placement empty = {.offset = 9};
     assert_int_equal(placement_solve(NULL, 0), 0);
     assert_int_equal(placement_solve(&empty, 1), 0);
@@ -59,9 +47,8 @@ static void none_take_nothing(void **state)
 
 /* Random sets: buffers needed together never overlap; the size is at least that of the fullest stage and at
  * most the sum of all buffers. */
-static void whatever_the_sizes_and_stages_nothing_needed_together_overlaps(void **state)
+TEST_CASE(whatever_the_sizes_and_stages_nothing_needed_together_overlaps)
 {
-    (void)state;
     enum { MOST = 20, SETS = 2000, STAGES = 6 };
     for (uint64_t set = 0; set < SETS; set++) {
         struct placement at[MOST];

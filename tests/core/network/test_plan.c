@@ -2,19 +2,12 @@
  * counts.
  *
  * */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <limits.h>
-#include <stdio.h>
 
 #include "core/memory/fit.h"
 #include "core/model/config.h"
 #include "core/train/optimizer.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 /* mem_alloc has no context of its own, so the counts are the test program's. */
@@ -132,9 +125,8 @@ static void expect_plan_is_what_is_allocated(const struct model_config *config, 
     assert_int_equal(asked.freed, asked.calls);
 }
 
-static void the_total_is_the_bytes_allocated_for_every_kind_of_model(void **state)
+TEST_CASE(the_total_is_the_bytes_allocated_for_every_kind_of_model)
 {
-    (void)state;
     for (int bits = 0; bits < 8; bits++)
         for (int moments = 0; moments <= 2; moments++) {
             struct model_config config = rig_config();
@@ -146,9 +138,8 @@ static void the_total_is_the_bytes_allocated_for_every_kind_of_model(void **stat
         }
 }
 
-static void the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes(void **state)
+TEST_CASE(the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes)
 {
-    (void)state;
     static const int shapes[][2] = {{1, 1}, {1, 64}, {64, 1}, {5, 11}};
     for (int i = 0; i < 4; i++) {
         struct model_config config = rig_config();
@@ -172,9 +163,8 @@ static void the_total_is_the_bytes_allocated_for_the_smallest_and_odd_shapes(voi
 }
 
 /* Twice the layers are twice what each of them saves, but without a backward pass no byte more. */
-static void without_a_backward_pass_all_layers_share_one_residual_stream(void **state)
+TEST_CASE(without_a_backward_pass_all_layers_share_one_residual_stream)
 {
-    (void)state;
     struct model_config config = rig_config();
     size_t bytes[2];
     for (int deep = 0; deep < 2; deep++) {
@@ -193,9 +183,8 @@ static void without_a_backward_pass_all_layers_share_one_residual_stream(void **
 }
 
 /* If the device has its own memory, the host's is planned separately and not added to it. */
-static void the_hosts_memory_counts_only_where_the_device_computes_in_it(void **state)
+TEST_CASE(the_hosts_memory_counts_only_where_the_device_computes_in_it)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct model model;
     struct plan own, shared;
@@ -214,9 +203,8 @@ static void the_hosts_memory_counts_only_where_the_device_computes_in_it(void **
 
 /* All logits at once: always if the key says so, automatically only if it needs no more memory; the plan then
  * says so. */
-static void all_logits_at_once_where_they_are_asked_for_or_free(void **state)
+TEST_CASE(all_logits_at_once_where_they_are_asked_for_or_free)
 {
-    (void)state;
     static const int vocabularies[] = {64, 512, 2048, 32000, 128000};
     int plain_by_itself = 0;
     for (int i = 0; i < 5; i++) {
@@ -244,9 +232,8 @@ static void all_logits_at_once_where_they_are_asked_for_or_free(void **state)
 }
 
 /* Fewer rows, fewer bytes; and never more rows than a micro-batch has. */
-static void the_plan_follows_the_rows_of_a_chunk(void **state)
+TEST_CASE(the_plan_follows_the_rows_of_a_chunk)
 {
-    (void)state;
     static const int64_t given[] = {1, 7, 64, 1000, 4096, 1 << 26};
     struct model_config config = model_preset(PRESET_TINY);
     struct model model;
@@ -272,9 +259,8 @@ static void the_plan_follows_the_rows_of_a_chunk(void **state)
     model_release(&model);
 }
 
-static void lion_plans_one_moment_less_than_adamw(void **state)
+TEST_CASE(lion_plans_one_moment_less_than_adamw)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct model model;
     struct plan adamw, lion;
@@ -294,9 +280,8 @@ static void lion_plans_one_moment_less_than_adamw(void **state)
     model_release(&model);
 }
 
-static void every_buffer_has_a_name_and_a_category_that_has_one(void **state)
+TEST_CASE(every_buffer_has_a_name_and_a_category_that_has_one)
 {
-    (void)state;
     static const char *const names[] = {"weights",   "frozen weights", "gradients", "moments", "activations",
                                         "workspace", "KV cache",       "host",      "snapshot"};
     struct model_config config = rig_config();
@@ -331,9 +316,8 @@ static struct model_config large_config(void)
                                  .qkv_bias = true};
 }
 
-static void a_very_large_configuration_does_not_overflow(void **state)
+TEST_CASE(a_very_large_configuration_does_not_overflow)
 {
-    (void)state;
     struct model_config config = large_config();
     struct model model;
     struct plan plan;
@@ -354,9 +338,8 @@ static void a_very_large_configuration_does_not_overflow(void **state)
 }
 
 /* B * T that no int holds, and B * T * V that no size_t does. */
-static void more_than_can_be_counted_is_refused_with_the_numbers(void **state)
+TEST_CASE(more_than_can_be_counted_is_refused_with_the_numbers)
 {
-    (void)state;
     static const int shapes[][2] = {{1 << 16, 1 << 16}, {46341, 46341}, {1, INT_MAX}};
     struct model_config config = large_config();
     struct model model;
@@ -382,9 +365,8 @@ static void more_than_can_be_counted_is_refused_with_the_numbers(void **state)
 }
 
 /* Fitting records its plans with fewer pieces of the loss. */
-static void a_rough_plan_has_the_same_sizes(void **state)
+TEST_CASE(a_rough_plan_has_the_same_sizes)
 {
-    (void)state;
     for (int i = 0; i < 48; i++) {
         struct model_config config = rig_config();
         struct model model;
@@ -408,9 +390,8 @@ static void a_rough_plan_has_the_same_sizes(void **state)
 }
 
 /* The answer fits, and one more does not: for many memory sizes, for batch and length. */
-static void what_fits_is_the_most_that_fits(void **state)
+TEST_CASE(what_fits_is_the_most_that_fits)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct model model;
     int size;
@@ -440,9 +421,8 @@ static void what_fits_is_the_most_that_fits(void **state)
 }
 
 /* Without a device the result is the same as with one. */
-static void what_is_reserved_is_what_every_allocator_takes(void **state)
+TEST_CASE(what_is_reserved_is_what_every_allocator_takes)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct model model;
     struct device *device;
@@ -469,9 +449,8 @@ static void what_is_reserved_is_what_every_allocator_takes(void **state)
     model_release(&model);
 }
 
-static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_category(void **state)
+TEST_CASE(a_device_that_refuses_leaves_nothing_allocated_and_names_the_category)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct model model;
     struct plan plan;
@@ -494,9 +473,8 @@ static void a_device_that_refuses_leaves_nothing_allocated_and_names_the_categor
     model_release(&model);
 }
 
-static void a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_the_devices(void **state)
+TEST_CASE(a_snapshot_is_host_memory_and_part_of_the_total_only_where_that_is_the_devices)
 {
-    (void)state;
     struct model_config config = rig_config();
     struct model model;
     assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);

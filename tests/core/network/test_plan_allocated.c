@@ -1,17 +1,10 @@
 /* The plan of any configuration equals the allocation on the CPU, to the byte: sixty drawn from a seed, for
  * every strategy. tests/cuda_sim/test_plan_allocated_sim.c is the same test for the simulated GPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/core/network/plan_trial.h"
 
-static void the_plan_of_any_configuration_is_what_is_allocated(void **state)
+TEST_CASE(the_plan_of_any_configuration_is_what_is_allocated)
 {
-    (void)state;
     struct plan_trial trial;
     int of_strategy[ALLOCATOR_KINDS] = {0}, of_moments[3] = {0}, recomputed = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {

@@ -1,14 +1,6 @@
 /* Activation checkpointing: layers that save only their inputs give the same gradients, to the bit, and use
  * as much less memory as planned. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { B = 2, T = 7, N = B * T, LAYERS = 5 };
@@ -51,9 +43,8 @@ static void trial_end(struct trial *t)
     model_release(&t->model);
 }
 
-static void gradients_are_the_same_to_the_bit(void **state)
+TEST_CASE(gradients_are_the_same_to_the_bit)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         struct model_config config = rig_config();
         struct trial plain, again;
@@ -82,9 +73,8 @@ static size_t layer_bytes(const struct plan *plan)
     return bytes;
 }
 
-static void a_layer_that_saves_its_input_alone_saves_ten_times_less(void **state)
+TEST_CASE(a_layer_that_saves_its_input_alone_saves_ten_times_less)
 {
-    (void)state;
     for (int i = 0; i < PRESETS; i++) {
         struct model_config config = model_preset((enum preset)i);
         struct model model;

@@ -1,16 +1,8 @@
 /* See story.h. */
 #include "tests/core/train/story.h"
+#include "tests/cmocka.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 /* cmocka wants the first three above */
-#include <cmocka.h>
-
 #include "core/base/file.h"
 #include "tests/core/network/rig.h"
 
@@ -116,6 +108,11 @@ static void on_event(void *context, const struct event_record *record)
     story->last_event_step = record->step;
     snprintf(story->last_event, sizeof story->last_event, "%s", record->text);
     snprintf(story->last_level, sizeof story->last_level, "%s", record->level);
+}
+
+static void on_evaluating(void *context)
+{
+    (void)context;
 }
 
 static void on_paused(void *context, bool paused)
@@ -238,6 +235,7 @@ enum status session_try(struct session *s, struct err *err)
                                 .check_allocations = s->check_allocations,
                                 .observer = {.context = &s->story,
                                              .step = on_step,
+                                             .evaluating = on_evaluating,
                                              .eval = on_eval,
                                              .stopping = on_stopping,
                                              .sample = on_sample,

@@ -1,16 +1,9 @@
 /* `--check-allocations`: the trainer counts its own allocations. Clean steps pass, one that allocates ends
  * the run with a sentence, and allocations of an observer do not count. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "core/base/heap.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 #include "tests/counted.h"
 
@@ -19,9 +12,8 @@
 static void *(*volatile get)(size_t) = malloc; /* volatile: or the compiler takes the pair away */
 
 /* A sanitizer has its own malloc family. */
-static void need_counting(void **state)
+TEST_CASE(need_counting)
 {
-    (void)state;
     if (!heap_counts()) skip();
 }
 
@@ -148,9 +140,8 @@ static void a_step_that_takes_device_memory_ends_the_run_with_a_sentence(void **
     assert_int_equal(reported, 4);
 }
 
-static void memory_of_every_kind_counts_for_the_device(void **state)
+TEST_CASE(memory_of_every_kind_counts_for_the_device)
 {
-    (void)state;
     const struct backend *be = cpu_backend();
     void *memory[3];
     assert_int_equal(be->device_open(DEVICE_FIRST, 1, &device, NULL), STATUS_OK);

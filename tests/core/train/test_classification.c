@@ -2,17 +2,10 @@
  * the pooled rows by the weights of their classes, its gradient is right for both kinds of pooling; and how
  * the keys of the task change a training run. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 #include "core/generate/classifier.h"
 #include "datasets/batch.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 
@@ -65,9 +58,8 @@ static double train(struct rig *rig, int from, int to, int B)
     return result.loss_sum;
 }
 
-static void packed_texts_have_the_loss_and_gradient_of_texts_alone(void **state)
+TEST_CASE(packed_texts_have_the_loss_and_gradient_of_texts_alone)
 {
-    (void)state;
     for (int pooling = 0; pooling < POOLINGS; pooling++) {
         struct rig alone, packed;
         open_rig(&alone, (enum pooling)pooling, 1);
@@ -125,9 +117,8 @@ static double loss_by_logits(struct rig *rig)
     return j.loss;
 }
 
-static void the_loss_is_that_of_the_logits_by_the_weights_of_the_classes(void **state)
+TEST_CASE(the_loss_is_that_of_the_logits_by_the_weights_of_the_classes)
 {
-    (void)state;
     for (int pooling = 0; pooling < POOLINGS; pooling++) {
         struct rig rig;
         struct rows rows;
@@ -144,9 +135,8 @@ static void the_loss_is_that_of_the_logits_by_the_weights_of_the_classes(void **
 }
 
 /* Of every parameter, the element with the largest gradient. */
-static void the_gradient_agrees_with_central_differences(void **state)
+TEST_CASE(the_gradient_agrees_with_central_differences)
 {
-    (void)state;
     for (int pooling = 0; pooling < POOLINGS; pooling++) {
         struct rig rig;
         open_rig(&rig, (enum pooling)pooling, 2);
@@ -232,9 +222,8 @@ static double value_of(const struct trial *t, const char *name)
     return NAN;
 }
 
-static void training_learns_the_labels_and_measures_every_class(void **state)
+TEST_CASE(training_learns_the_labels_and_measures_every_class)
 {
-    (void)state;
     struct trial t;
     TRY(&t, "train.total_steps=60");
     if (t.status) fail_msg("%s", t.err.text);
@@ -247,9 +236,8 @@ static void training_learns_the_labels_and_measures_every_class(void **state)
 }
 
 /* data.text_column, data.label_column, data.too_long, classifier.weights, eval.metric */
-static void a_key_that_cannot_be_is_refused_with_what_can(void **state)
+TEST_CASE(a_key_that_cannot_be_is_refused_with_what_can)
 {
-    (void)state;
     static const struct {
         const char *word, *says[2];
     } cases[] = {
@@ -276,9 +264,8 @@ static void a_key_that_cannot_be_is_refused_with_what_can(void **state)
 }
 
 /* eval.metric */
-static void a_metric_may_be_the_score_of_one_class(void **state)
+TEST_CASE(a_metric_may_be_the_score_of_one_class)
 {
-    (void)state;
     static const char *const words[] = {"eval.metric=f1.spam", "eval.metric=precision.spam",
                                         "eval.metric=recall.ham"};
     for (int i = 0; i < 3; i++) {
@@ -309,9 +296,8 @@ static double attention_flops(const char *seq_len, double tokens)
 }
 
 /* Forward and backward, 2 layers, 2 heads of width 8; B 2. Texts have about 16 tokens. */
-static void attention_costs_what_the_texts_in_a_row_do(void **state)
+TEST_CASE(attention_costs_what_the_texts_in_a_row_do)
 {
-    (void)state;
     double of_short = attention_flops("train.seq_len=64", 2 * 64),
            of_long = attention_flops("train.seq_len=240", 2 * 240);
     double of_sixteen = 12.0 * 2 * 2 * 8 * (16 + 1) / 2;
@@ -320,9 +306,8 @@ static void attention_costs_what_the_texts_in_a_row_do(void **state)
 }
 
 /* classifier.pooling */
-static void pooling_and_class_weights_change_the_loss(void **state)
+TEST_CASE(pooling_and_class_weights_change_the_loss)
 {
-    (void)state;
     static const char *const words[] = {"classifier.pooling=last", "classifier.pooling=mean",
                                         "classifier.weights=balanced", "classifier.weights=ham:1,spam:7"};
     double losses[4];
@@ -338,9 +323,8 @@ static void pooling_and_class_weights_change_the_loss(void **state)
 }
 
 /* Rows of 64 tokens hold two or three of these texts, rows of 240 ten or more. */
-static void an_evaluation_does_not_depend_on_how_texts_are_packed(void **state)
+TEST_CASE(an_evaluation_does_not_depend_on_how_texts_are_packed)
 {
-    (void)state;
     static const char *const lengths_of_rows[] = {"train.seq_len=64", "train.seq_len=240"};
     double losses[2];
     for (int i = 0; i < 2; i++) {
@@ -355,9 +339,8 @@ static void an_evaluation_does_not_depend_on_how_texts_are_packed(void **state)
     if (!(fabs(losses[0] - losses[1]) < 2e-7)) fail_msg("%.12g and %.12g", losses[0], losses[1]);
 }
 
-static void the_best_is_the_highest_value_of_the_metric(void **state)
+TEST_CASE(the_best_is_the_highest_value_of_the_metric)
 {
-    (void)state;
     struct trial t;
     TRY(&t, "eval.metric=macro_f1", "train.total_steps=40");
     if (t.status) fail_msg("%s", t.err.text);
@@ -389,9 +372,8 @@ static void ruinous_adamw(float *w, void *narrow, float *m, float *v, const floa
 }
 
 /* Answers that nothing has computed are neither counted nor the best. */
-static void numbers_that_are_not_finite_are_reported_and_measure_nothing(void **state)
+TEST_CASE(numbers_that_are_not_finite_are_reported_and_measure_nothing)
 {
-    (void)state;
     struct backend backend = *cpu_backend();
     struct trial t;
     backend.adamw_step = ruinous_adamw;

@@ -1,13 +1,8 @@
 /* The estimate of a step on many GPUs: against published runs, and against what its formulas say. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "core/train/cluster.h"
+#include "tests/cmocka.h"
 
 /* Sizes of a model, of a step, and the cluster. */
 struct trial {
@@ -83,9 +78,8 @@ static const struct trial published[] = {
     {"TinyLlama", 22, 2048, 32, 4, 64, 5632, 32000, false, false, 2048, 8, 128, "a100-40gb", 16, 25e9, 5.461},
 };
 
-static void published_steps_are_met_within_a_quarter(void **state)
+TEST_CASE(published_steps_are_met_within_a_quarter)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         const struct trial *t = &published[i];
         struct estimate e;
@@ -105,9 +99,8 @@ static void published_steps_are_met_within_a_quarter(void **state)
 static const struct trial small = {"small", 4,    1024, 16, 16,     64, 2752, 4096, false,
                                    false,   2048, 8,    4,  "h100", 16, 10e9, 0};
 
-static void ranks_send_what_rings_send(void **state)
+TEST_CASE(ranks_send_what_rings_send)
 {
-    (void)state;
     struct estimate e;
     estimate_open(&e, &small);
     double elements = (double)e.model.parameters, all = (4 + 2) * elements;
@@ -128,9 +121,8 @@ static void ranks_send_what_rings_send(void **state)
 
 /* What a pass hides costs nothing. The gradients of the embedding, the last ones, cannot be hidden, nor the
  * weights of the embedding, the first that are needed. */
-static void what_a_pass_hides_costs_no_time(void **state)
+TEST_CASE(what_a_pass_hides_costs_no_time)
 {
-    (void)state;
     struct estimate e;
     estimate_open(&e, &small);
     e.cluster.network = 1e9;
@@ -142,15 +134,14 @@ static void what_a_pass_hides_costs_no_time(void **state)
     assert_true(fast.waiting >= embedding * 7 / 8 / 200e9 && fast.waiting < 0.6 * fast.communication);
     assert_true(slow.waiting > 0.9 * slow.communication && slow.waiting < slow.communication);
     assert_true(slow.seconds == slow.computing + slow.waiting);
-    e.config.world.overlap = false;
+    e.config.world.overlap = OVERLAP_OFF;
     struct cluster_step after = step_on(&e, 16);
     assert_true(after.waiting == after.communication && after.communication == fast.communication);
     model_release(&e.model);
 }
 
-static void memory_is_the_plan_of_a_rank(void **state)
+TEST_CASE(memory_is_the_plan_of_a_rank)
 {
-    (void)state;
     struct estimate e;
     struct plan plan;
     struct err err;
@@ -167,9 +158,8 @@ static void memory_is_the_plan_of_a_rank(void **state)
 }
 
 /* 32 sequences: the busiest of 12 GPUs has three, as the busiest of 11; 64 have no more than one each. */
-static void the_busiest_gpu_decides(void **state)
+TEST_CASE(the_busiest_gpu_decides)
 {
-    (void)state;
     struct estimate e;
     estimate_open(&e, &small);
     assert_int_equal(step_on(&e, 12).batch_size, 3);
@@ -179,9 +169,8 @@ static void the_busiest_gpu_decides(void **state)
     model_release(&e.model);
 }
 
-static void a_model_that_is_too_large_does_not_fit(void **state)
+TEST_CASE(a_model_that_is_too_large_does_not_fit)
 {
-    (void)state;
     static const struct trial large = {"8B",  32,   4096, 32, 8,      128, 14336, 128256, false,
                                        false, 2048, 1,    64, "h100", 64,  50e9,  0};
     struct estimate e;

@@ -1,14 +1,6 @@
 /* The decisions between two steps, for every combination of facts that matters. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "core/train/decide.h"
+#include "tests/cmocka.h"
 
 /* Nothing to do but the next step. */
 static const struct facts plain = {.step = 5, .total = 10, .asked = true, .evaluated = true};
@@ -25,9 +17,8 @@ static void expect_end(struct facts facts, enum train_outcome outcome)
     assert_int_equal(decision.outcome, outcome);
 }
 
-static void with_nothing_due_the_next_step_follows_once_the_observer_was_asked(void **state)
+TEST_CASE(with_nothing_due_the_next_step_follows_once_the_observer_was_asked)
 {
-    (void)state;
     struct facts f = plain;
     expect(f, ACTION_STEP);
     f.in_flight = 1; /* steps follow each other unsettled */
@@ -38,9 +29,8 @@ static void with_nothing_due_the_next_step_follows_once_the_observer_was_asked(v
     expect(f, ACTION_ASK);
 }
 
-static void due_and_ordered_things_wait_for_the_steps_under_way(void **state)
+TEST_CASE(due_and_ordered_things_wait_for_the_steps_under_way)
 {
-    (void)state;
     struct facts f = plain;
     f.in_flight = 1;
     for (unsigned due = 1; due < 16; due++) {
@@ -58,9 +48,8 @@ static void due_and_ordered_things_wait_for_the_steps_under_way(void **state)
     expect(f, ACTION_SETTLE);
 }
 
-static void what_is_held_out_is_evaluated_before_the_run_is_finished(void **state)
+TEST_CASE(what_is_held_out_is_evaluated_before_the_run_is_finished)
 {
-    (void)state;
     struct facts f = plain;
     f.evaluated = false;
     expect(f, ACTION_STEP);
@@ -70,9 +59,8 @@ static void what_is_held_out_is_evaluated_before_the_run_is_finished(void **stat
     expect_end(f, TRAIN_FINISHED);
 }
 
-static void the_last_checkpoint_is_of_weights_without_doubt_or_that_an_evaluation_clears(void **state)
+TEST_CASE(the_last_checkpoint_is_of_weights_without_doubt_or_that_an_evaluation_clears)
 {
-    (void)state;
     struct facts f = plain;
     f.leave = true;
     assert_true(decide(&f).save);
@@ -85,9 +73,8 @@ static void the_last_checkpoint_is_of_weights_without_doubt_or_that_an_evaluatio
     assert_false(decide(&f).save);
 }
 
-static void things_due_come_in_their_order_and_before_orders(void **state)
+TEST_CASE(things_due_come_in_their_order_and_before_orders)
 {
-    (void)state;
     struct facts f = plain;
     f.ordered = true;
     f.leave = true;
@@ -105,9 +92,8 @@ static void things_due_come_in_their_order_and_before_orders(void **state)
     expect_end(f, TRAIN_STOPPED);
 }
 
-static void doubtful_weights_are_not_saved_and_a_checkpoint_not_twice(void **state)
+TEST_CASE(doubtful_weights_are_not_saved_and_a_checkpoint_not_twice)
 {
-    (void)state;
     struct facts f = plain;
     f.due = DUE_BEST | DUE_CHECKPOINT;
     f.doubtful = true;
@@ -119,9 +105,8 @@ static void doubtful_weights_are_not_saved_and_a_checkpoint_not_twice(void **sta
     expect(f, ACTION_STEP);
 }
 
-static void the_run_ends_for_the_first_reason_there_is(void **state)
+TEST_CASE(the_run_ends_for_the_first_reason_there_is)
 {
-    (void)state;
     struct facts f = plain;
     f.patience_used_up = true;
     expect_end(f, TRAIN_EARLY_STOPPED);
@@ -143,9 +128,8 @@ static void the_run_ends_for_the_first_reason_there_is(void **state)
     expect_end(f, TRAIN_FAILED);
 }
 
-static void only_a_failing_device_is_replaced_and_only_where_there_is_another(void **state)
+TEST_CASE(only_a_failing_device_is_replaced_and_only_where_there_is_another)
 {
-    (void)state;
     static const enum status failures[] = {STATUS_DEVICE, STATUS_NO_MEMORY, STATUS_FAILED, STATUS_IO};
     for (int i = 0; i < 4; i++) {
         struct facts f = plain;
@@ -156,9 +140,8 @@ static void only_a_failing_device_is_replaced_and_only_where_there_is_another(vo
     }
 }
 
-static void what_is_due_follows_from_the_configuration_and_the_step(void **state)
+TEST_CASE(what_is_due_follows_from_the_configuration_and_the_step)
 {
-    (void)state;
     struct config c;
     config_init(&c);
     c.train.total_steps = 60;
@@ -186,9 +169,8 @@ static void list_due(const struct config *c, unsigned due, int64_t last, char *o
             used += (size_t)snprintf(out + used, size - used, "%s%d", used ? " " : "", (int)step);
 }
 
-static void early_ones_come_often_at_first_and_up_to_half_of_every(void **state)
+TEST_CASE(early_ones_come_often_at_first_and_up_to_half_of_every)
 {
-    (void)state;
     struct config c;
     char steps[200];
     config_init(&c);
@@ -209,9 +191,8 @@ static void early_ones_come_often_at_first_and_up_to_half_of_every(void **state)
     assert_int_equal(decide_due(&c, 10, false), 0);
 }
 
-static void a_sample_is_the_first_thing_to_be_seen(void **state)
+TEST_CASE(a_sample_is_the_first_thing_to_be_seen)
 {
-    (void)state;
     struct facts f = plain;
     f.step = 0;
     f.due = DUE_EVALUATION | DUE_EARLY | DUE_SAMPLE;
@@ -220,9 +201,8 @@ static void a_sample_is_the_first_thing_to_be_seen(void **state)
     expect(f, ACTION_EVALUATE);
 }
 
-static void an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop(void **state)
+TEST_CASE(an_early_evaluation_does_not_hold_up_a_run_that_is_to_stop)
 {
-    (void)state;
     struct facts f = plain;
     f.due = DUE_EVALUATION | DUE_EARLY | DUE_SAMPLE;
     f.asked = false;

@@ -1,18 +1,10 @@
 /* Divergence: non-finite gradients skip the update and are reported, a hundred in a row end the run, and the
  * weights and every checkpoint always stay finite. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
 #include "core/model/safetensors.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 
@@ -61,9 +53,8 @@ static void expect_finite_checkpoint(const char *folder)
     }
 }
 
-static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
+TEST_CASE(a_non_finite_gradient_skips_the_update_and_says_so)
 {
-    (void)state;
     struct backend backend = poisoned_backend(3, 5);
     struct session s;
     session_open(&s, "skip", &backend, WORDS("eval.every=1"), 900);
@@ -85,9 +76,8 @@ static void a_non_finite_gradient_skips_the_update_and_says_so(void **state)
 
 /* health.on_nan = stop: nothing is saved, evaluated or pruned after the bad step, and a resume goes on from
  * the last checkpoint before. */
-static void a_run_set_to_stop_at_the_first_non_finite_number_continues_from_before(void **state)
+TEST_CASE(a_run_set_to_stop_at_the_first_non_finite_number_continues_from_before)
 {
-    (void)state;
     struct backend backend = poisoned_backend(3, 4);
     struct session s;
     session_open(&s, "stop", &backend,
@@ -124,9 +114,8 @@ static void ruinous_adamw(float *w, void *weights, float *m, float *v, const flo
         for (size_t i = 0; i < n; i++) w[i] *= 1e12f;
 }
 
-static void a_run_whose_weights_an_update_has_ruined_continues_from_before_it(void **state)
+TEST_CASE(a_run_whose_weights_an_update_has_ruined_continues_from_before_it)
 {
-    (void)state;
     static const struct {
         const char *stop;
         int64_t leave_at;
@@ -177,9 +166,8 @@ static void poisoning_adamw(float *w, void *weights, float *m, float *v, const f
 }
 
 /* An ordered checkpoint is not saved either. */
-static void weights_that_are_not_finite_are_never_a_checkpoint(void **state)
+TEST_CASE(weights_that_are_not_finite_are_never_a_checkpoint)
 {
-    (void)state;
     struct backend backend = *cpu_backend();
     struct story_order script[] = {{.at = 6, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
     struct session s;
@@ -197,9 +185,8 @@ static void weights_that_are_not_finite_are_never_a_checkpoint(void **state)
 }
 
 /* The fourth update ruins the weights, a checkpoint is due at once, and the fifth gradient reveals it. */
-static void a_checkpoint_due_before_the_ruin_is_discovered_is_not_written(void **state)
+TEST_CASE(a_checkpoint_due_before_the_ruin_is_discovered_is_not_written)
 {
-    (void)state;
     static const char *const asyncs[] = {"train.async=true", "train.async=false"};
     for (int i = 0; i < 2; i++) {
         struct backend backend = *cpu_backend();
@@ -222,9 +209,8 @@ static void a_checkpoint_due_before_the_ruin_is_discovered_is_not_written(void *
     }
 }
 
-static void a_skipped_update_delays_a_checkpoint_and_costs_none(void **state)
+TEST_CASE(a_skipped_update_delays_a_checkpoint_and_costs_none)
 {
-    (void)state;
     struct backend backend = poisoned_backend(4, 6);
     struct session s;
     session_open(&s, "delayed", &backend, WORDS("checkpoint.every=4"), 900);
@@ -238,9 +224,8 @@ static void a_skipped_update_delays_a_checkpoint_and_costs_none(void **state)
 
 /* The last evaluation of the same weights has a finite loss, so the batch was the cause. Without an
  * evaluation the cause is unknown. */
-static void a_run_whose_last_step_is_skipped_saves_what_validation_clears(void **state)
+TEST_CASE(a_run_whose_last_step_is_skipped_saves_what_validation_clears)
 {
-    (void)state;
     for (int validated = 0; validated < 2; validated++) {
         struct backend backend = poisoned_backend(11, 12);
         struct session s;
@@ -269,9 +254,8 @@ static void no_sum_of_an_evaluation(double *out, const float *x, size_t n, bool 
 }
 
 /* The gradients are finite, and so are the weights: the evaluation alone raises the doubt. */
-static void weights_that_an_evaluation_doubts_are_not_saved_where_the_run_stops_for_it(void **state)
+TEST_CASE(weights_that_an_evaluation_doubts_are_not_saved_where_the_run_stops_for_it)
 {
-    (void)state;
     struct backend backend = *cpu_backend();
     struct session s;
     backend.sum = no_sum_of_an_evaluation;
@@ -286,9 +270,8 @@ static void weights_that_an_evaluation_doubts_are_not_saved_where_the_run_stops_
     }
 }
 
-static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
+TEST_CASE(a_hundred_skipped_updates_in_a_row_end_the_run)
 {
-    (void)state;
     struct backend backend = poisoned_backend(10, INT64_MAX);
     struct session s;
     session_open(&s, "diverged", &backend, WORDS("train.total_steps=400", "checkpoint.every=9"), 900);
@@ -300,9 +283,8 @@ static void a_hundred_skipped_updates_in_a_row_end_the_run(void **state)
     session_close(&s);
 }
 
-static void ninety_nine_skipped_updates_do_not(void **state)
+TEST_CASE(ninety_nine_skipped_updates_do_not)
 {
-    (void)state;
     struct backend backend = poisoned_backend(10, 109);
     struct session s;
     session_open(&s, "recovered", &backend, WORDS("train.total_steps=112"), 900);
@@ -312,9 +294,8 @@ static void ninety_nine_skipped_updates_do_not(void **state)
     session_close(&s);
 }
 
-static void one_good_update_starts_the_count_anew(void **state)
+TEST_CASE(one_good_update_starts_the_count_anew)
 {
-    (void)state;
     struct backend backend = poisoned_backend(10, 150);
     struct session s;
     poison.spared = 70;
@@ -327,9 +308,8 @@ static void one_good_update_starts_the_count_anew(void **state)
     session_close(&s);
 }
 
-static void the_count_of_skipped_updates_survives_a_resume(void **state)
+TEST_CASE(the_count_of_skipped_updates_survives_a_resume)
 {
-    (void)state;
     struct backend backend = poisoned_backend(0, INT64_MAX);
     struct session s;
     struct story_order script[] = {{.at = 60, .order = {.id = 1, .verb = ORDER_CHECKPOINT}}, {0}};
@@ -346,9 +326,8 @@ static void the_count_of_skipped_updates_survives_a_resume(void **state)
 }
 
 /* All is finite, and soon over: before enough losses are known to speak of a spike. */
-static void a_run_that_diverges_in_its_first_steps_is_reported(void **state)
+TEST_CASE(a_run_that_diverges_in_its_first_steps_is_reported)
 {
-    (void)state;
     struct session s;
     session_open(&s, "early", NULL,
                  WORDS("model.hidden_dim=64", "train.learning_rate=10", "train.warmup_steps=5",
@@ -364,9 +343,8 @@ static void a_run_that_diverges_in_its_first_steps_is_reported(void **state)
 }
 
 /* No poison here: a learning rate far too high, until numbers leave the range of fp32. */
-static void a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint(void **state)
+TEST_CASE(a_learning_rate_far_too_high_never_writes_a_non_finite_checkpoint)
 {
-    (void)state;
     static const char *const optimizers[] = {"train.optimizer=adamw", "train.optimizer=lion"};
     for (int i = 0; i < 2; i++) {
         struct session s;

@@ -1,22 +1,15 @@
 /* Early evaluations and samples: when they come, and what they leave as it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/train/decide.h"
 #include "core/train/early.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void early_ones_are_counted_as_they_come(void **state)
+TEST_CASE(early_ones_are_counted_as_they_come)
 {
-    (void)state;
     static const int64_t evers[] = {0, 1, 19, 20, 39, 40, 99, 100, 200, 1000, 12345};
     for (size_t e = 0; e < sizeof evers / sizeof *evers; e++)
         for (int64_t total = 1; total < 600; total += 7) {
@@ -32,9 +25,8 @@ static void early_ones_are_counted_as_they_come(void **state)
         }
 }
 
-static void early_evaluations_and_samples_change_no_step_and_use_up_no_patience(void **state)
+TEST_CASE(early_evaluations_and_samples_change_no_step_and_use_up_no_patience)
 {
-    (void)state;
     static const int64_t evaluated[] = {0, 10, 20, 40, 45};
     struct session early, late;
     struct session *const sessions[] = {&early, &late};

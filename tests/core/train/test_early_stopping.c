@@ -1,18 +1,12 @@
 /* Early stopping: what improves, what counts against the patience, and the row that each evaluation leaves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/train/early_stopping.h"
+#include "tests/cmocka.h"
 
-static void the_first_evaluation_is_the_best_so_far(void **state)
+TEST_CASE(the_first_evaluation_is_the_best_so_far)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 3, 0.5, false);
     struct stopping_record row = early_stopping_judge(&stopping, 100, 7.25, false);
@@ -25,9 +19,8 @@ static void the_first_evaluation_is_the_best_so_far(void **state)
     assert_int_equal(row.patience, 3);
 }
 
-static void stops_when_the_patience_is_used_up_and_not_before(void **state)
+TEST_CASE(stops_when_the_patience_is_used_up_and_not_before)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 2, 0, false);
     early_stopping_judge(&stopping, 10, 2, false);
@@ -41,9 +34,8 @@ static void stops_when_the_patience_is_used_up_and_not_before(void **state)
     assert_true(row.best_val_loss == 2 && row.val_loss == 4);
 }
 
-static void an_improvement_gives_the_patience_back(void **state)
+TEST_CASE(an_improvement_gives_the_patience_back)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 2, 0, false);
     early_stopping_judge(&stopping, 10, 2, false);
@@ -53,9 +45,8 @@ static void an_improvement_gives_the_patience_back(void **state)
     assert_int_equal(early_stopping_judge(&stopping, 50, 1.6, false).verdict, VERDICT_STOP);
 }
 
-static void min_delta_counts_for_patience_and_drift_does_not_creep(void **state)
+TEST_CASE(min_delta_counts_for_patience_and_drift_does_not_creep)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 3, 0.25, false);
     early_stopping_judge(&stopping, 1, 2, false);
@@ -70,9 +61,8 @@ static void min_delta_counts_for_patience_and_drift_does_not_creep(void **state)
     assert_int_equal(row.patience_used, 0);
 }
 
-static void an_ordered_evaluation_may_be_the_best_and_leaves_the_patience(void **state)
+TEST_CASE(an_ordered_evaluation_may_be_the_best_and_leaves_the_patience)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 2, 0, false);
     early_stopping_judge(&stopping, 1, 2, false);
@@ -87,18 +77,16 @@ static void an_ordered_evaluation_may_be_the_best_and_leaves_the_patience(void *
     assert_int_equal(early_stopping_judge(&stopping, 5, 1.5, false).patience_used, 0); /* less than 2 */
 }
 
-static void equal_is_not_better(void **state)
+TEST_CASE(equal_is_not_better)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 1, 0, false);
     early_stopping_judge(&stopping, 1, 2, false);
     assert_int_equal(early_stopping_judge(&stopping, 2, 2, false).verdict, VERDICT_STOP);
 }
 
-static void nan_and_infinity_never_improve(void **state)
+TEST_CASE(nan_and_infinity_never_improve)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 3, 0, false);
     struct stopping_record row = early_stopping_judge(&stopping, 1, NAN, false);
@@ -111,9 +99,8 @@ static void nan_and_infinity_never_improve(void **state)
     assert_true(stopping.best == 9);
 }
 
-static void patience_zero_keeps_the_history_and_never_stops(void **state)
+TEST_CASE(patience_zero_keeps_the_history_and_never_stops)
 {
-    (void)state;
     struct early_stopping stopping;
     early_stopping_init(&stopping, 0, 0, false);
     early_stopping_judge(&stopping, 0, 1, false);

@@ -1,15 +1,7 @@
 /* Health: a problem is reported once, with its first step and numbers; a good run has no reports. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/judged.h"
 #include "tests/core/train/story.h"
@@ -75,9 +67,8 @@ static void expect_one(const struct patient *p, int64_t step, const char *what)
     assert_non_null(strstr(p->reported[0].text, what));
 }
 
-static void a_run_that_goes_well_is_left_alone(void **state)
+TEST_CASE(a_run_that_goes_well_is_left_alone)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 3000; i++) {
@@ -90,9 +81,8 @@ static void a_run_that_goes_well_is_left_alone(void **state)
     assert_int_equal(p.count, 0);
 }
 
-static void one_step_of_high_loss_is_a_spike_and_reported_once(void **state)
+TEST_CASE(one_step_of_high_loss_is_a_spike_and_reported_once)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 400; i++) take(&p, step_of(good_loss(i) * (i == 200 ? 1.5 : 1)));
@@ -100,9 +90,8 @@ static void one_step_of_high_loss_is_a_spike_and_reported_once(void **state)
     assert_non_null(strstr(p.reported[0].text, "the median of the 64 steps before"));
 }
 
-static void a_spike_that_takes_twenty_steps_is_one_incident_and_the_next_another(void **state)
+TEST_CASE(a_spike_that_takes_twenty_steps_is_one_incident_and_the_next_another)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 500; i++)
@@ -111,9 +100,8 @@ static void a_spike_that_takes_twenty_steps_is_one_incident_and_the_next_another
     assert_true(p.reported[0].step == 200 && p.reported[1].step == 300);
 }
 
-static void a_loss_that_stays_up_is_reported_once_and_becomes_what_is_usual(void **state)
+TEST_CASE(a_loss_that_stays_up_is_reported_once_and_becomes_what_is_usual)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 800; i++) {
@@ -124,9 +112,8 @@ static void a_loss_that_stays_up_is_reported_once_and_becomes_what_is_usual(void
     assert_true(p.reported[0].step == 200 && p.reported[1].step == 700);
 }
 
-static void a_loss_that_stands_still_is_a_plateau_from_where_it_stood(void **state)
+TEST_CASE(a_loss_that_stands_still_is_a_plateau_from_where_it_stood)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 5000; i++)
@@ -137,9 +124,8 @@ static void a_loss_that_stands_still_is_a_plateau_from_where_it_stood(void **sta
     assert_in_range(p.told_at[0], 2000, 3500);
 }
 
-static void a_plateau_that_ends_may_be_followed_by_another(void **state)
+TEST_CASE(a_plateau_that_ends_may_be_followed_by_another)
 {
-    (void)state;
     struct patient p;
     struct config_health limits = usual;
     limits.plateau_steps = 64;
@@ -152,9 +138,8 @@ static void a_plateau_that_ends_may_be_followed_by_another(void **state)
 }
 
 /* A small model near its end: every 1,000 steps take less off the loss than its noise hides. */
-static void a_slow_noisy_fall_is_reported_once_and_in_four_digits(void **state)
+TEST_CASE(a_slow_noisy_fall_is_reported_once_and_in_four_digits)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 10000; i++) take(&p, step_of((4.8 - 0.00003 * i) * (1 + 0.05 * noise((uint64_t)i))));
@@ -167,9 +152,8 @@ static void a_slow_noisy_fall_is_reported_once_and_in_four_digits(void **state)
     assert_non_null(strstr(now, "raise health.plateau_steps"));
 }
 
-static void a_machine_that_becomes_slow_is_reported_from_when(void **state)
+TEST_CASE(a_machine_that_becomes_slow_is_reported_from_when)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 400; i++) {
@@ -187,9 +171,8 @@ static void a_machine_that_becomes_slow_is_reported_from_when(void **state)
 }
 
 /* Builds come and go on the machine: for a few steps it is almost as before, then slow again. */
-static void a_machine_that_is_slow_with_breaks_is_one_incident(void **state)
+TEST_CASE(a_machine_that_is_slow_with_breaks_is_one_incident)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 400; i++) {
@@ -201,9 +184,8 @@ static void a_machine_that_is_slow_with_breaks_is_one_incident(void **state)
     assert_int_equal(p.count, 1);
 }
 
-static void a_machine_that_is_less_slow_than_the_limit_is_left_alone(void **state)
+TEST_CASE(a_machine_that_is_less_slow_than_the_limit_is_left_alone)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 400; i++) { /* a dip of a few steps below it, and then 30 % */
@@ -214,9 +196,8 @@ static void a_machine_that_is_less_slow_than_the_limit_is_left_alone(void **stat
     assert_int_equal(p.count, 0);
 }
 
-static void short_steps_that_are_slow_for_a_moment_are_no_incident(void **state)
+TEST_CASE(short_steps_that_are_slow_for_a_moment_are_no_incident)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 1000; i++) { /* a hundred steps of 20 ms */
@@ -229,9 +210,8 @@ static void short_steps_that_are_slow_for_a_moment_are_no_incident(void **state)
     assert_int_equal(p.count, 0);
 }
 
-static void waiting_for_batches_is_reported_from_when_and_how_much(void **state)
+TEST_CASE(waiting_for_batches_is_reported_from_when_and_how_much)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 400; i++) {
@@ -245,9 +225,8 @@ static void waiting_for_batches_is_reported_from_when_and_how_much(void **state)
     assert_non_null(strstr(p.reported[0].text, "% of the time of the last 32 steps"));
 }
 
-static void a_row_of_non_finite_steps_is_one_incident(void **state)
+TEST_CASE(a_row_of_non_finite_steps_is_one_incident)
 {
-    (void)state;
     struct patient p;
     begin(&p, usual);
     for (int i = 0; i < 200; i++) {
@@ -288,9 +267,8 @@ a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_
     assert_int_equal(judge_evaluation(&health, 1, NAN, &event), 0); /* the step has said so */
 }
 
-static void what_is_switched_off_says_nothing(void **state)
+TEST_CASE(what_is_switched_off_says_nothing)
 {
-    (void)state;
     struct patient p;
     begin(&p, (struct config_health){0});
     for (int i = 0; i < 3000; i++) {
@@ -316,9 +294,8 @@ static void fill_with_prose(struct session *s, uint64_t count)
     }
 }
 
-static void training_that_goes_well_reports_no_event(void **state)
+TEST_CASE(training_that_goes_well_reports_no_event)
 {
-    (void)state;
     struct session s;
     session_open(&s, "well", NULL,
                  WORDS("train.total_steps=500", "train.warmup_steps=50", "train.batch_size=4"), 60000);
@@ -331,9 +308,8 @@ static void training_that_goes_well_reports_no_event(void **state)
 }
 
 /* From step 300 on the learning rate is a thousand times too high. */
-static void a_learning_rate_that_breaks_training_is_reported(void **state)
+TEST_CASE(a_learning_rate_that_breaks_training_is_reported)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 300, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 1000}},
                                    {0}};
@@ -357,9 +333,8 @@ static void lost_sum(double *out, const float *x, size_t n, bool add, void *scra
     if (!add) *out = NAN; /* an evaluation's: steps add up theirs */
 }
 
-static void an_evaluation_that_is_not_finite_is_an_event_and_may_end_the_run(void **state)
+TEST_CASE(an_evaluation_that_is_not_finite_is_an_event_and_may_end_the_run)
 {
-    (void)state;
     for (int stop = 0; stop < 2; stop++) {
         struct session s;
         struct backend lost = *cpu_backend();

@@ -1,15 +1,8 @@
 /* The limits of health.h, each at its edge: one side is left alone, the other is reported, at the step and
  * with the numbers that the header promises. Signals have no noise, so that every edge is exact. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/train/judged.h"
 
 /* One event, and the step after which it was reported. */
@@ -88,9 +81,8 @@ static void expect_text(const struct patient *p, int i, const char *part)
 
 /* ---- not finite ---- */
 
-static void sixteen_finite_steps_end_an_incident_and_fifteen_do_not(void **state)
+TEST_CASE(sixteen_finite_steps_end_an_incident_and_fifteen_do_not)
 {
-    (void)state;
     for (int calm = 15; calm <= 16; calm++) {
         struct patient p = begin((struct config_health){0});
         take_losses(&p, 3, 2);
@@ -104,9 +96,8 @@ static void sixteen_finite_steps_end_an_incident_and_fifteen_do_not(void **state
     }
 }
 
-static void what_ends_the_run_is_an_error_that_says_so(void **state)
+TEST_CASE(what_ends_the_run_is_an_error_that_says_so)
 {
-    (void)state;
     for (int stop = 0; stop < 2; stop++) {
         struct patient p = begin((struct config_health){.on_nan = stop});
         struct health_step skipped = good;
@@ -131,9 +122,8 @@ static void what_ends_the_run_is_an_error_that_says_so(void **state)
 
 /* ---- loss spike ---- */
 
-static void a_spike_is_judged_once_thirty_two_losses_are_known(void **state)
+TEST_CASE(a_spike_is_judged_once_thirty_two_losses_are_known)
 {
-    (void)state;
     for (int known = 31; known <= 32; known++) {
         struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, known, 2);
@@ -143,9 +133,8 @@ static void a_spike_is_judged_once_thirty_two_losses_are_known(void **state)
     }
 }
 
-static void a_deviation_is_at_least_a_hundredth_of_the_median(void **state)
+TEST_CASE(a_deviation_is_at_least_a_hundredth_of_the_median)
 {
-    (void)state;
     for (int above = 0; above < 2; above++) {
         struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, 100, 2);
@@ -156,9 +145,8 @@ static void a_deviation_is_at_least_a_hundredth_of_the_median(void **state)
 }
 
 /* Half of the losses 1.5, half 2.5: the median 2, the median absolute deviation 0.5. */
-static void a_deviation_is_that_of_a_gaussian_with_the_same_median_deviation(void **state)
+TEST_CASE(a_deviation_is_that_of_a_gaussian_with_the_same_median_deviation)
 {
-    (void)state;
     for (int above = 0; above < 2; above++) {
         struct patient p = begin((struct config_health){.loss_spike = 6});
         for (int i = 0; i < 100; i++) take_losses(&p, 1, i % 2 ? 1.5 : 2.5);
@@ -167,9 +155,8 @@ static void a_deviation_is_that_of_a_gaussian_with_the_same_median_deviation(voi
     }
 }
 
-static void only_the_last_sixty_four_losses_count(void **state)
+TEST_CASE(only_the_last_sixty_four_losses_count)
 {
-    (void)state;
     struct patient p = begin((struct config_health){.loss_spike = 6});
     for (int i = 0; i < 64; i++) take_losses(&p, 1, i % 2 ? 1 : 5);
     take_losses(&p, 33, 1); /* more than half of the window, and so the median and its deviation */
@@ -177,9 +164,8 @@ static void only_the_last_sixty_four_losses_count(void **state)
     expect_events(&p, 1);
 }
 
-static void eight_calm_steps_end_a_spike_and_seven_do_not(void **state)
+TEST_CASE(eight_calm_steps_end_a_spike_and_seven_do_not)
 {
-    (void)state;
     for (int calm = 7; calm <= 8; calm++) {
         struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, 50, 2);
@@ -193,9 +179,8 @@ static void eight_calm_steps_end_a_spike_and_seven_do_not(void **state)
     }
 }
 
-static void spikes_that_end_do_not_add_up_to_a_new_level(void **state)
+TEST_CASE(spikes_that_end_do_not_add_up_to_a_new_level)
 {
-    (void)state;
     struct patient p = begin((struct config_health){.loss_spike = 6});
     take_losses(&p, 50, 2);
     for (int i = 0; i < 4; i++) {
@@ -205,9 +190,8 @@ static void spikes_that_end_do_not_add_up_to_a_new_level(void **state)
     expect_events(&p, 4);
 }
 
-static void after_sixty_four_steps_a_spike_is_the_new_level(void **state)
+TEST_CASE(after_sixty_four_steps_a_spike_is_the_new_level)
 {
-    (void)state;
     for (int known = 31; known <= 32; known++) {
         struct patient p = begin((struct config_health){.loss_spike = 6});
         take_losses(&p, 50, 2);
@@ -220,9 +204,8 @@ static void after_sixty_four_steps_a_spike_is_the_new_level(void **state)
 
 /* ---- divergence ---- */
 
-static void a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_second_step_on(void **state)
+TEST_CASE(a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_second_step_on)
 {
-    (void)state;
     static const struct {
         double first, guess, edge;
     } cases[] = {{7.7, 7.6, 15.4}, {3, 10, 15}};
@@ -245,9 +228,8 @@ static void a_loss_far_above_the_first_one_and_a_guess_is_divergence_from_the_se
     expect_events(&p, 0);
 }
 
-static void divergence_is_over_after_eight_sound_steps_and_no_spike_next_to_a_spike(void **state)
+TEST_CASE(divergence_is_over_after_eight_sound_steps_and_no_spike_next_to_a_spike)
 {
-    (void)state;
     for (int sound = 7; sound <= 8; sound++) {
         struct patient p = begin((struct config_health){.loss_spike = 6});
         p.health.guess = 2;
@@ -272,9 +254,8 @@ static struct patient begin_plateau(int64_t steps)
     return begin((struct config_health){.plateau_steps = steps, .plateau_delta = 0.002});
 }
 
-static void a_plateau_is_judged_once_all_groups_are_known(void **state)
+TEST_CASE(a_plateau_is_judged_once_all_groups_are_known)
 {
-    (void)state;
     static const int64_t steps[] = {32, 64, 100};
     for (int i = 0; i < 3; i++) {
         struct patient p = begin_plateau(steps[i]);
@@ -296,9 +277,8 @@ static double take_fall(struct patient *p, int steps, double loss, double fall)
 
 /* A straight fall by d a group: the medians lie 16 d apart, and its groups' noise counts as
  * 1.4826 / sqrt(2) * sqrt(pi / 2) * sqrt(2 / 16) d = 0.46455 d. */
-static void a_fall_by_less_than_the_share_and_the_noise_is_a_plateau(void **state)
+TEST_CASE(a_fall_by_less_than_the_share_and_the_noise_is_a_plateau)
 {
-    (void)state;
     double edge = 0.002 * 4 / (16 + 0.46455 + 0.002 * 7.5); /* the older half's median is at 4 - 7.5 d */
     for (int flat = 0; flat < 2; flat++) {
         struct patient p = begin_plateau(32);
@@ -309,9 +289,8 @@ static void a_fall_by_less_than_the_share_and_the_noise_is_a_plateau(void **stat
 }
 
 /* Known when it began: the first step of the oldest group, also after a step that had no finite loss. */
-static void a_plateau_is_reported_with_its_first_step_and_both_losses(void **state)
+TEST_CASE(a_plateau_is_reported_with_its_first_step_and_both_losses)
 {
-    (void)state;
     struct patient p = begin_plateau(64);
     double loss = take_fall(&p, 100, 8, 0.02);
     take_losses(&p, 1, NAN); /* reported for itself, and no part of a group */
@@ -333,9 +312,8 @@ static int plateaus_around_a_drop(double drop, int groups, double after)
     return p.count;
 }
 
-static void a_plateau_ends_with_a_fall_by_four_times_the_share_for_eight_groups(void **state)
+TEST_CASE(a_plateau_ends_with_a_fall_by_four_times_the_share_for_eight_groups)
 {
-    (void)state;
     assert_int_equal(plateaus_around_a_drop(0.0319, 100, 4 - 0.0319), 1);
     assert_int_equal(plateaus_around_a_drop(0.0321, 100, 4 - 0.0321), 2);
     /* of nine low groups the newer half has the most of for eight groups, then the loss is where it was */
@@ -344,9 +322,8 @@ static void a_plateau_ends_with_a_fall_by_four_times_the_share_for_eight_groups(
 }
 
 /* A straight fall by d a group, whose noise is as above, ends it with 16 d = 4 shares + 2 * 0.46455 d. */
-static void a_slow_fall_ends_a_plateau_only_above_twice_its_noise(void **state)
+TEST_CASE(a_slow_fall_ends_a_plateau_only_above_twice_its_noise)
 {
-    (void)state;
     double loss = 4, edge = 4 * 0.002 * loss / (16 - 2 * 0.46455);
     for (int ends = 0; ends < 2; ends++) {
         struct patient p = begin_plateau(32);
@@ -369,9 +346,8 @@ static struct patient begin_throughput(void)
 }
 
 /* The median of the last 8 is low with the fifth slow step; 5 seconds later it is an incident. */
-static void a_slow_machine_is_reported_after_five_seconds_with_the_step_it_began_at(void **state)
+TEST_CASE(a_slow_machine_is_reported_after_five_seconds_with_the_step_it_began_at)
 {
-    (void)state;
     struct patient p = begin_throughput();
     take_speeds(&p, 142, 1000);
     take_speeds(&p, 20, 500);
@@ -381,9 +357,8 @@ static void a_slow_machine_is_reported_after_five_seconds_with_the_step_it_began
 }
 
 /* The first 64 speeds that have left the window of the last 8: more than half of them are 1,000. */
-static void after_eight_steps_the_next_sixty_four_are_what_is_usual(void **state)
+TEST_CASE(after_eight_steps_the_next_sixty_four_are_what_is_usual)
 {
-    (void)state;
     for (int most = 0; most < 2; most++) {
         struct patient p = begin_throughput();
         take_speeds(&p, 32 + most, 1000);
@@ -393,9 +368,8 @@ static void after_eight_steps_the_next_sixty_four_are_what_is_usual(void **state
     }
 }
 
-static void a_drop_is_reported_above_the_share_and_left_alone_below(void **state)
+TEST_CASE(a_drop_is_reported_above_the_share_and_left_alone_below)
 {
-    (void)state;
     for (int low = 0; low < 2; low++) {
         struct patient p = begin_throughput();
         take_speeds(&p, 142, 1000);
@@ -404,9 +378,8 @@ static void a_drop_is_reported_above_the_share_and_left_alone_below(void **state
     }
 }
 
-static void moments_below_the_limit_do_not_add_up(void **state)
+TEST_CASE(moments_below_the_limit_do_not_add_up)
 {
-    (void)state;
     struct patient p = begin_throughput();
     take_speeds(&p, 142, 1000);
     for (int i = 0; i < 6; i++) {
@@ -418,9 +391,8 @@ static void moments_below_the_limit_do_not_add_up(void **state)
 
 /* Within half of the share: 800 of 1,000. Of the last 8 the most are fast from the fifth fast step on, and
  * slow again from the fourth slow one on. */
-static void thirty_two_steps_within_half_of_the_share_end_an_incident(void **state)
+TEST_CASE(thirty_two_steps_within_half_of_the_share_end_an_incident)
 {
-    (void)state;
     for (int calm = 0; calm < 3; calm++) {
         struct patient p = begin_throughput();
         take_speeds(&p, 142, 1000);
@@ -433,9 +405,8 @@ static void thirty_two_steps_within_half_of_the_share_end_an_incident(void **sta
 
 /* An incident of n slow steps ends 31 steps after them at the earliest. One that is too long for that makes
  * what comes after it the usual speed, which 60 steps are too few to know. */
-static void after_two_hundred_and_fifty_six_steps_a_speed_is_the_usual_one(void **state)
+TEST_CASE(after_two_hundred_and_fifty_six_steps_a_speed_is_the_usual_one)
 {
-    (void)state;
     for (int too_long = 0; too_long < 2; too_long++) {
         struct patient p = begin_throughput();
         take_speeds(&p, 142, 1000);
@@ -452,9 +423,8 @@ static void after_two_hundred_and_fifty_six_steps_a_speed_is_the_usual_one(void 
     expect_text(&p, 1, "usually 500");
 }
 
-static void what_is_usual_follows_a_machine_that_slows_down_little_by_little(void **state)
+TEST_CASE(what_is_usual_follows_a_machine_that_slows_down_little_by_little)
 {
-    (void)state;
     struct patient p = begin_throughput();
     for (int i = 0; i < 1000; i++) take_speeds(&p, 1, 1000 * pow(0.998, i));
     expect_events(&p, 0);
@@ -465,9 +435,8 @@ static void what_is_usual_follows_a_machine_that_slows_down_little_by_little(voi
     expect_events(&p, 1);
 }
 
-static void what_is_usual_stands_still_in_an_incident(void **state)
+TEST_CASE(what_is_usual_stands_still_in_an_incident)
 {
-    (void)state;
     struct patient p = begin_throughput();
     take_speeds(&p, 142, 1000);
     take_speeds(&p, 100, 500);
@@ -486,9 +455,8 @@ static struct patient begin_starvation(void)
     return p;
 }
 
-static void waiting_is_judged_over_thirty_two_steps_and_reported_after_five_seconds(void **state)
+TEST_CASE(waiting_is_judged_over_thirty_two_steps_and_reported_after_five_seconds)
 {
-    (void)state;
     struct patient p = begin_starvation();
     take_waits(&p, 31 + 5, 0.5);
     expect_events(&p, 1);
@@ -499,9 +467,8 @@ static void waiting_is_judged_over_thirty_two_steps_and_reported_after_five_seco
     expect_events(&p, 0);
 }
 
-static void waiting_for_the_share_is_left_alone_and_for_more_is_reported(void **state)
+TEST_CASE(waiting_for_the_share_is_left_alone_and_for_more_is_reported)
 {
-    (void)state;
     for (int more = 0; more < 2; more++) {
         struct patient p = begin_starvation();
         take_waits(&p, 100, more ? 0.2505 : 0.25);
@@ -509,9 +476,8 @@ static void waiting_for_the_share_is_left_alone_and_for_more_is_reported(void **
     }
 }
 
-static void an_incident_of_waiting_ends_at_half_of_the_share(void **state)
+TEST_CASE(an_incident_of_waiting_ends_at_half_of_the_share)
 {
-    (void)state;
     for (int calm = 0; calm < 2; calm++) {
         struct patient p = begin_starvation();
         take_waits(&p, 100, 0.5);
@@ -522,9 +488,8 @@ static void an_incident_of_waiting_ends_at_half_of_the_share(void **state)
     }
 }
 
-static void seconds_of_waiting_that_is_over_do_not_count_for_the_next(void **state)
+TEST_CASE(seconds_of_waiting_that_is_over_do_not_count_for_the_next)
 {
-    (void)state;
     struct patient p = begin_starvation();
     take_waits(&p, 40, 0);
     for (int i = 0; i < 8;

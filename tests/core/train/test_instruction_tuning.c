@@ -1,21 +1,13 @@
 /* From JSONL to the loss: conversations packed into one row have the loss and the gradient that transformers
  * computes with position_ids. Fixtures: tests/fixtures/instructions/make_instructions.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/hugging_face.h"
 #include "datasets/examples.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 
 enum { T = 120 };
@@ -40,8 +32,7 @@ static void open_corpus(const json_t *fixture, struct corpus *corpus)
                                  .texts = json_incref(json_object_get(fixture, "texts"))};
     for (int again = 0; again < 2; again++) { /* the second time it is found in the cache */
         if (again) corpus_close(corpus);
-        if (corpus_open_instructions(path, "tests/fixtures/kinds/without_bos.json", &format, cache, NULL,
-                                     corpus, &err))
+        if (corpus_open(path, "tests/fixtures/kinds/without_bos.json", &format, cache, NULL, corpus, &err))
             fail_msg("%s", err.text);
     }
     assert_int_equal(corpus->tokens, json_integer_value(json_object_get(fixture, "tokens")));
@@ -61,9 +52,8 @@ static void expect_near(const char *name, const char *what, double got, double w
     if (!(fabs(got - want) <= 2e-5 * want)) fail_msg("%s: %s %.9g, transformers %.9g", name, what, got, want);
 }
 
-static void packed_conversations_have_the_loss_that_transformers_computes(void **state)
+TEST_CASE(packed_conversations_have_the_loss_that_transformers_computes)
 {
-    (void)state;
     json_t *fixture = json_load_file("tests/fixtures/instructions/packed.json", 0, NULL), *wanted;
     struct corpus corpus = {0};
     struct example_rows rows, none;

@@ -1,15 +1,6 @@
 /* Every key of the configuration has its documented effect, and no other: a run with the key changed differs
  * from one without in exactly the facets named here. config.def lists the keys, so one that has no row fails
  * the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
@@ -20,6 +11,7 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 
@@ -347,6 +339,9 @@ static const struct row {
     {"health.on_nan", "stop",
      LENGTH | RATE | LOSS | EVALS | VALUES | PATIENCE | SAVES | FILES | WRITER | PROFILED,
      "train.learning_rate=1000 train.warmup_steps=0", FRESH, 0, NULL},
+    {"hooks.on_event", "", 0, "", FRESH, 0, "tests/tui/command/test_hooks.c"},
+    {"hooks.timeout", "", 0, "", FRESH, 0, "tests/tui/command/test_hooks.c"},
+    {"hooks.stall", "", 0, "", FRESH, 0, "tests/tui/command/test_hooks.c"},
     {"lora.rank", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
     {"lora.alpha", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
     {"lora.rslora", "", 0, "", FRESH, 0, "tests/core/train/test_lora.c"},
@@ -388,17 +383,15 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static void the_same_keys_give_the_same_run(void **state)
+TEST_CASE(the_same_keys_give_the_same_run)
 {
-    (void)state;
     struct facets one = facets_of(EVALUATES SAVES_BY TALKS, "", FRESH),
                   two = facets_of(EVALUATES SAVES_BY TALKS, "", FRESH);
     assert_memory_equal(&one, &two, sizeof one);
 }
 
-static void every_key_has_a_row(void **state)
+TEST_CASE(every_key_has_a_row)
 {
-    (void)state;
     static const char *const keys[] = {
 #define KEY(section, name, ...) #section "." #name,
 #include "core/model/config.def"
@@ -436,9 +429,8 @@ static bool check_facets(const struct row *row)
     return !*wrong;
 }
 
-static void a_key_changes_what_it_says_and_nothing_else(void **state)
+TEST_CASE(a_key_changes_what_it_says_and_nothing_else)
 {
-    (void)state;
     bool all = true;
     for (int i = 0; i < ROWS; i++) all = (rows[i].elsewhere || check_facets(&rows[i])) && all;
     assert_true(all);

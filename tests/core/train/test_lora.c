@@ -1,16 +1,7 @@
 /* Adapters: against peft (fixtures made by tests/fixtures/peft/make_peft.py), and in training. The keys
  * lora.rank, lora.alpha, lora.rslora, lora.dropout, lora.targets, lora.layers, lora.train_norms,
  * lora.train_head and lora.train_embedding. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
 #include "core/checkpoint/checkpoint.h"
@@ -18,6 +9,7 @@
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "core/train/optimizer.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 
@@ -137,9 +129,8 @@ static double train_step(struct adapted *a)
 
 /* ---- against peft ---- */
 
-static void loss_logits_and_gradients_are_those_of_peft(void **state)
+TEST_CASE(loss_logits_and_gradients_are_those_of_peft)
 {
-    (void)state;
     for (int i = 0; i < FIXTURES_COUNT; i++)
         for (int interval = 0; interval < 2; interval++) {
             const struct fixture *f = &fixtures[i];
@@ -166,9 +157,8 @@ static void loss_logits_and_gradients_are_those_of_peft(void **state)
 
 /* The bounds are a small multiple of what peft's own run in fp32 differs from its run in double precision,
  * which is in the fixtures' metadata: at most 1e-4. */
-static void ten_steps_of_adamw_end_where_those_of_peft_end(void **state)
+TEST_CASE(ten_steps_of_adamw_end_where_those_of_peft_end)
 {
-    (void)state;
     for (int i = 0; i < FIXTURES_COUNT; i++) {
         const struct fixture *f = &fixtures[i];
         struct adapted a;
@@ -193,9 +183,8 @@ static void ten_steps_of_adamw_end_where_those_of_peft_end(void **state)
 
 /* ---- of their own ---- */
 
-static void the_base_has_no_gradient_no_moment_and_no_weight_product(void **state)
+TEST_CASE(the_base_has_no_gradient_no_moment_and_no_weight_product)
 {
-    (void)state;
     struct adapted a;
     open_adapted(&a, &fixtures[0], path_of(&fixtures[0], "adapter"), 2, 0);
     const struct plan *plan = &a.rig.plan;
@@ -217,9 +206,8 @@ static void the_base_has_no_gradient_no_moment_and_no_weight_product(void **stat
     close_adapted(&a);
 }
 
-static void fresh_adapters_change_nothing_and_are_a_function_of_the_seed(void **state)
+TEST_CASE(fresh_adapters_change_nothing_and_are_a_function_of_the_seed)
 {
-    (void)state;
     struct adapted a;
     const struct fixture *f = &fixtures[1];
     open_adapted(&a, f, path_of(f, "adapter"), 2, 0);
@@ -267,9 +255,8 @@ static double dropped_loss(struct adapted *a)
     return train_step(a);
 }
 
-static void with_dropout_gradients_are_those_of_the_dropped_loss(void **state)
+TEST_CASE(with_dropout_gradients_are_those_of_the_dropped_loss)
 {
-    (void)state;
     const struct fixture *f = &fixtures[1];
     struct adapted kept, a;
     open_adapted(&kept, f, path_of(f, "adapter"), 2, 0);

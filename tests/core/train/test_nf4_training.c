@@ -1,21 +1,13 @@
 /* Training adapters beside a model in NF4: against bitsandbytes and peft (a fixture made by
  * tests/fixtures/nf4/make_model.py), and through the keys lora.base and lora.double_quant. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/model/adapter.h"
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "core/model/storage.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 
@@ -83,9 +75,8 @@ static double step(struct rig *rig, const struct safetensors *file)
 
 /* The fixture was computed in fp32, too: the bounds are a few times what two orders of additions differ by.
  */
-static void loss_and_gradients_are_those_of_bitsandbytes_and_peft(void **state)
+TEST_CASE(loss_and_gradients_are_those_of_bitsandbytes_and_peft)
 {
-    (void)state;
     struct safetensors file;
     assert_int_equal(safetensors_open(FOLDER "/expected.safetensors", &file, NULL), STATUS_OK);
     for (int nested = 0; nested < 2; nested++) {
@@ -148,9 +139,8 @@ static void run(struct session *s, const char *name, const char *const *words, i
     assert_int_equal(s->story.step_count, 8);
 }
 
-static void a_run_beside_nf4_resumes_bit_for_bit(void **state)
+TEST_CASE(a_run_beside_nf4_resumes_bit_for_bit)
 {
-    (void)state;
     char *from = make_base();
     static const char *const nesting[] = {"lora.double_quant=false", "lora.double_quant=true"};
     for (int i = 0; i < 2; i++) {
@@ -167,9 +157,8 @@ static void a_run_beside_nf4_resumes_bit_for_bit(void **state)
 
 /* Every base gives losses of its own, near those of fp32; and NF4 recomputes activations unless told not to.
  */
-static void bases_differ_a_little(void **state)
+TEST_CASE(bases_differ_a_little)
 {
-    (void)state;
     char *from = make_base();
     static const char *const bases[][2] = {{"lora.base=fp32", "lora.double_quant=true"},
                                            {"lora.base=bf16", "lora.double_quant=true"},
@@ -195,9 +184,8 @@ static void bases_differ_a_little(void **state)
 }
 
 /* A checkpoint holds the adapters; of the base in 4 bits nothing is written. */
-static void a_checkpoint_holds_no_base(void **state)
+TEST_CASE(a_checkpoint_holds_no_base)
 {
-    (void)state;
     char *from = make_base(), path[4096];
     struct session s;
     struct safetensors file;
@@ -224,9 +212,8 @@ static enum element stored(enum lora_base base, enum element computed, bool mixe
         &(struct storage){.computed = computed, .mixes = mixes, .base = base, .nested = nested}, &p);
 }
 
-static void only_projections_are_in_four_bits(void **state)
+TEST_CASE(only_projections_are_in_four_bits)
 {
-    (void)state;
     static const char q[] = "model.layers.3.self_attn.q_proj.weight", head[] = "lm_head.weight",
                       a[] = "model.layers.3.self_attn.q_proj.lora_A.weight", norm[] = "model.norm.weight";
     const enum element wide = ELEMENT_FP32, narrow = ELEMENT_BF16;
@@ -242,9 +229,8 @@ static void only_projections_are_in_four_bits(void **state)
     assert_int_equal(stored(LORA_BASE_AUTO, wide, true, true, q, 8), wide); /* no file says bf16 */
 }
 
-static void a_base_that_the_device_does_not_compute_with_is_refused(void **state)
+TEST_CASE(a_base_that_the_device_does_not_compute_with_is_refused)
 {
-    (void)state;
     struct err err;
     struct storage wide = {.computed = ELEMENT_BF16, .base = LORA_BASE_FP32},
                    narrow = {.computed = ELEMENT_FP32, .base = LORA_BASE_BF16};

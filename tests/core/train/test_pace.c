@@ -1,13 +1,6 @@
 /* Which rank the others wait for, from what each rank counted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
 #include "core/train/pace.h"
+#include "tests/cmocka.h"
 
 enum { RANKS = 4, STEPS = 10 };
 
@@ -39,9 +32,8 @@ static int report(struct world_of_paces *w, const double *ms)
     return paces_judge(&w->paces, &w->times);
 }
 
-static void a_record_has_the_means_since_the_last_one(void **state)
+TEST_CASE(a_record_has_the_means_since_the_last_one)
 {
-    (void)state;
     struct world_of_paces w;
     begin(&w, 2);
     report(&w, (const double[]){5, 7});
@@ -54,9 +46,8 @@ static void a_record_has_the_means_since_the_last_one(void **state)
     paces_close(&w.paces);
 }
 
-static void a_slow_rank_is_named_once_when_it_lasts(void **state)
+TEST_CASE(a_slow_rank_is_named_once_when_it_lasts)
 {
-    (void)state;
     struct world_of_paces w;
     const double slow[] = {10, 11, 20, 9}, even[] = {10, 11, 12, 9};
     begin(&w, RANKS);
@@ -70,9 +61,8 @@ static void a_slow_rank_is_named_once_when_it_lasts(void **state)
     paces_close(&w.paces);
 }
 
-static void one_slow_report_is_no_news(void **state)
+TEST_CASE(one_slow_report_is_no_news)
 {
-    (void)state;
     struct world_of_paces w;
     begin(&w, RANKS);
     for (int i = 0; i < 100; i++) {
@@ -82,9 +72,8 @@ static void one_slow_report_is_no_news(void **state)
     paces_close(&w.paces);
 }
 
-static void of_two_ranks_the_slower_one_is_named(void **state)
+TEST_CASE(of_two_ranks_the_slower_one_is_named)
 {
-    (void)state;
     struct world_of_paces w;
     begin(&w, 2);
     int named = -1;
@@ -94,9 +83,8 @@ static void of_two_ranks_the_slower_one_is_named(void **state)
     paces_close(&w.paces);
 }
 
-static void all_slow_ranks_are_named_one_after_the_other(void **state)
+TEST_CASE(all_slow_ranks_are_named_one_after_the_other)
 {
-    (void)state;
     struct world_of_paces w;
     const double ms[] = {30, 10, 10, 20};
     begin(&w, RANKS);

@@ -1,17 +1,9 @@
 /* The profiler alone, on a device whose clock the test controls: exact times, which steps are profiled, and
  * that it never waits. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 #include "core/train/profiler.h"
+#include "tests/cmocka.h"
 
 struct event {
     double at; /* microseconds */
@@ -125,9 +117,8 @@ static void row_is(const struct profile_record *row, const char *phase, int laye
     if (fabs(row->time_us - time_us) > 1e-9) fail_msg("%s: %.9g us, not %g", op, row->time_us, time_us);
 }
 
-static void an_operation_takes_until_the_next_mark(void **state)
+TEST_CASE(an_operation_takes_until_the_next_mark)
 {
-    (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
     device.now = 1e6;
@@ -147,9 +138,8 @@ static void an_operation_takes_until_the_next_mark(void **state)
     close_profiler(p);
 }
 
-static void rows_add_up_to_the_step_each_operation_once(void **state)
+TEST_CASE(rows_add_up_to_the_step_each_operation_once)
 {
-    (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
     profiler_begin(p, 7, NULL, NULL, false);
@@ -168,9 +158,8 @@ static void rows_add_up_to_the_step_each_operation_once(void **state)
     close_profiler(p);
 }
 
-static void after_the_warm_up_one_step_in_n_is_profiled(void **state)
+TEST_CASE(after_the_warm_up_one_step_in_n_is_profiled)
 {
-    (void)state;
     static const bool want[] = {false, false, false, true,  false, false, false,
                                 true,  false, false, false, true,  false, false};
     struct profiler *p = open_profiler(4, 3, 100, 100);
@@ -186,9 +175,8 @@ static void after_the_warm_up_one_step_in_n_is_profiled(void **state)
     close_profiler(p);
 }
 
-static void a_step_that_is_wished_for_is_profiled_whenever_it_comes(void **state)
+TEST_CASE(a_step_that_is_wished_for_is_profiled_whenever_it_comes)
 {
-    (void)state;
     int count;
     struct profiler *p = open_profiler(0, 3, 100, 100); /* none is due, ever */
     assert_null(profiler_begin(p, 0, NULL, NULL, false));
@@ -204,9 +192,8 @@ static void a_step_that_is_wished_for_is_profiled_whenever_it_comes(void **state
     close_profiler(p);
 }
 
-static void a_phase_and_its_operations_are_ranges(void **state)
+TEST_CASE(a_phase_and_its_operations_are_ranges)
 {
-    (void)state;
     struct profiler *p = open_profiler(1, 0, 3, 100); /* room for three marks */
     profiler_begin(p, 0, NULL, NULL, false);
     mark(p, PHASE_FORWARD, 0, "a", 1);
@@ -219,9 +206,8 @@ static void a_phase_and_its_operations_are_ranges(void **state)
     close_profiler(p);
 }
 
-static void a_device_that_is_behind_is_not_waited_for(void **state)
+TEST_CASE(a_device_that_is_behind_is_not_waited_for)
 {
-    (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
     profiler_begin(p, 0, NULL, NULL, false);
@@ -240,9 +226,8 @@ static void a_device_that_is_behind_is_not_waited_for(void **state)
     close_profiler(p);
 }
 
-static void a_step_that_failed_has_no_rows(void **state)
+TEST_CASE(a_step_that_failed_has_no_rows)
 {
-    (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
     profiler_begin(p, 0, NULL, NULL, false);
@@ -258,9 +243,8 @@ static void a_step_that_failed_has_no_rows(void **state)
     close_profiler(p);
 }
 
-static void what_there_is_no_room_for_is_unattributed(void **state)
+TEST_CASE(what_there_is_no_room_for_is_unattributed)
 {
-    (void)state;
     int count;
     struct profiler *marks = open_profiler(1, 0, 3, 100);
     profiler_begin(marks, 0, NULL, NULL, false);
@@ -281,9 +265,8 @@ static void what_there_is_no_room_for_is_unattributed(void **state)
     close_profiler(few);
 }
 
-static void all_events_are_opened_with_the_profiler(void **state)
+TEST_CASE(all_events_are_opened_with_the_profiler)
 {
-    (void)state;
     int count;
     struct profiler *p = open_profiler(1, 0, 100, 100);
     int opened = device.opened;
@@ -297,9 +280,8 @@ static void all_events_are_opened_with_the_profiler(void **state)
     close_profiler(p);
 }
 
-static void none_is_harmless(void **state)
+TEST_CASE(none_is_harmless)
 {
-    (void)state;
     int count = 1;
     assert_null(profiler_begin(NULL, 0, NULL, NULL, false));
     profiler_end(NULL);

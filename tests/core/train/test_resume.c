@@ -1,17 +1,9 @@
 /* A resumed run is the uninterrupted one, bit for bit: losses, rates, norms, evaluations, samples, and the
  * files of the last checkpoint. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -124,9 +116,8 @@ static void expect_resume_is_exact(const char *const *words, int total, int stri
         "eval.early_stopping_patience=50", "sample.every=5"
 
 /* 50 sequences, 4 a step: epochs end with steps 13 and 25; breaks fall before, on and behind them. */
-static void epochs_are_evaluated_where_the_uninterrupted_run_has_them(void **state)
+TEST_CASE(epochs_are_evaluated_where_the_uninterrupted_run_has_them)
 {
-    (void)state;
     expect_resume_is_exact(WORDS("train.total_steps=27", "train.accumulation_steps=2", "eval.every=0",
                                  "eval.at_epoch_end=true", "eval.early_stopping_patience=50",
                                  "sample.every=9", "data.padding=32", "param_group.norms.match=*norm*",
@@ -134,9 +125,8 @@ static void epochs_are_evaluated_where_the_uninterrupted_run_has_them(void **sta
                            27, 6, BY_REQUEST);
 }
 
-static void a_run_with_frozen_parameters_resumes_bit_for_bit(void **state)
+TEST_CASE(a_run_with_frozen_parameters_resumes_bit_for_bit)
 {
-    (void)state;
     expect_resume_is_exact(WORDS(RESUME_WORDS, "checkpoint.background=true",
                                  "param_group.low.match=*[kv]_proj*", "param_group.low.lr_scale=0"),
                            14, 1, BY_REQUEST);
@@ -159,9 +149,8 @@ static double moment_size(const struct session *s, const char *name)
 }
 
 /* Frozen parameters become trainable, and the other way round. */
-static void moments_of_what_is_thawed_begin_at_zero_and_it_is_said(void **state)
+TEST_CASE(moments_of_what_is_thawed_begin_at_zero_and_it_is_said)
 {
-    (void)state;
     static const char o[] = "m.model.layers.0.self_attn.o_proj.weight",
                       down[] = "m.model.layers.0.mlp.down_proj.weight";
     struct session s;
@@ -184,37 +173,32 @@ static void moments_of_what_is_thawed_begin_at_zero_and_it_is_said(void **state)
     session_close(&s);
 }
 
-static void an_adamw_run_resumes_bit_for_bit_after_a_request(void **state)
+TEST_CASE(an_adamw_run_resumes_bit_for_bit_after_a_request)
 {
-    (void)state;
     expect_resume_is_exact(WORDS(RESUME_WORDS), 14, 1, BY_REQUEST);
 }
 
-static void a_lion_run_resumes_bit_for_bit_after_an_order(void **state)
+TEST_CASE(a_lion_run_resumes_bit_for_bit_after_an_order)
 {
-    (void)state;
     expect_resume_is_exact(
         WORDS(RESUME_WORDS, "train.optimizer=lion", "train.learning_rate=0.001", "data.shuffle=random"), 14,
         1, BY_ORDER);
 }
 
-static void a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint(void **state)
+TEST_CASE(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint)
 {
-    (void)state;
     expect_resume_is_exact(
         WORDS(RESUME_WORDS, "model.qk_norm=true", "model.tie_weights=false", "checkpoint.every=3"), 14, 2,
         BY_CRASH);
 }
 
-static void a_run_on_several_threads_resumes_bit_for_bit(void **state)
+TEST_CASE(a_run_on_several_threads_resumes_bit_for_bit)
 {
-    (void)state;
     expect_resume_is_exact(WORDS(RESUME_WORDS, "train.threads=2", "train.batch_size=3"), 14, 9, BY_REQUEST);
 }
 
-static void an_interrupted_run_can_be_interrupted_again(void **state)
+TEST_CASE(an_interrupted_run_can_be_interrupted_again)
 {
-    (void)state;
     struct session whole, part;
     session_open(&whole, "whole", NULL, WORDS(RESUME_WORDS), 900);
     session_start(&whole, false);
@@ -235,9 +219,8 @@ static void an_interrupted_run_can_be_interrupted_again(void **state)
     session_close(&whole);
 }
 
-static void the_factor_of_the_learning_rate_survives_a_resume(void **state)
+TEST_CASE(the_factor_of_the_learning_rate_survives_a_resume)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 2, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 0.25}},
                                    {.at = 4, .order = {.id = 2, .verb = ORDER_STOP}},
@@ -252,9 +235,8 @@ static void the_factor_of_the_learning_rate_survives_a_resume(void **state)
     session_close(&s);
 }
 
-static void resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience(void **state)
+TEST_CASE(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience)
 {
-    (void)state;
     struct session s;
     session_open(&s, "patience", NULL,
                  WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=9"), 900);
@@ -269,9 +251,8 @@ static void resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patie
     session_close(&s);
 }
 
-static void resuming_takes_the_new_min_delta(void **state)
+TEST_CASE(resuming_takes_the_new_min_delta)
 {
-    (void)state;
     struct session s;
     session_open(&s, "min-delta", NULL, WORDS("train.learning_rate=0.003", "eval.every=2"), 900);
     s.story.leave_at = 4;
@@ -290,9 +271,8 @@ static void resuming_takes_the_new_min_delta(void **state)
     session_close(&s);
 }
 
-static void resuming_on_other_threads_says_that_digits_may_differ(void **state)
+TEST_CASE(resuming_on_other_threads_says_that_digits_may_differ)
 {
-    (void)state;
     for (int threads = 1; threads <= 2; threads++) {
         struct session s;
         session_open(&s, "threads", NULL, NULL, 900);
@@ -322,9 +302,8 @@ static void cross_entropy_with_a_bad_step(float *losses, void *logits, const int
 }
 
 /* Its updates are one fewer than its steps, and AdamW's bias correction goes by them. */
-static void a_run_with_a_skipped_update_resumes_bit_for_bit(void **state)
+TEST_CASE(a_run_with_a_skipped_update_resumes_bit_for_bit)
 {
-    (void)state;
     struct session s[2];
     struct backend backend = *cpu_backend();
     backend.cross_entropy_fused = cross_entropy_with_a_bad_step;
@@ -346,9 +325,8 @@ static void a_run_with_a_skipped_update_resumes_bit_for_bit(void **state)
     for (int i = 0; i < 2; i++) session_close(&s[i]);
 }
 
-static void a_finished_run_has_nothing_left_to_resume(void **state)
+TEST_CASE(a_finished_run_has_nothing_left_to_resume)
 {
-    (void)state;
     struct session s;
     session_open(&s, "finished", NULL, NULL, 900);
     session_start(&s, false);
@@ -361,9 +339,8 @@ static void a_finished_run_has_nothing_left_to_resume(void **state)
 
 /* ---- repeating ---- */
 
-static void the_same_seed_gives_the_same_run_and_another_one_another(void **state)
+TEST_CASE(the_same_seed_gives_the_same_run_and_another_one_another)
 {
-    (void)state;
     static const char *const seeds[] = {"train.seed=5", "train.seed=5", "train.seed=6"};
     struct session s[3];
     for (int i = 0; i < 3; i++) {
@@ -379,9 +356,8 @@ static void the_same_seed_gives_the_same_run_and_another_one_another(void **stat
     for (int i = 0; i < 3; i++) session_close(&s[i]);
 }
 
-static void another_corpus_is_refused(void **state)
+TEST_CASE(another_corpus_is_refused)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     session_open(&s, "other-corpus", NULL, NULL, 900);

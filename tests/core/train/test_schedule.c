@@ -1,13 +1,8 @@
 /* Learning-rate schedules: their formulas, and the corners where a division by zero could hide. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 
 #include "core/train/schedule.h"
+#include "tests/cmocka.h"
 
 static const enum schedule_kind kinds[] = {SCHEDULE_CONSTANT, SCHEDULE_WARMUP_CONSTANT, SCHEDULE_COSINE,
                                            SCHEDULE_LINEAR, SCHEDULE_INVERSE_SQRT};
@@ -24,65 +19,57 @@ static void expect_near(double got, double want)
     if (!(fabs(got - want) <= 1e-15)) fail_msg("%.17g, expected %.17g", got, want);
 }
 
-static void constant_ignores_the_warmup(void **state)
+TEST_CASE(constant_ignores_the_warmup)
 {
-    (void)state;
     for (int64_t s = 0; s < 30; s++) expect_near(at(SCHEDULE_CONSTANT, 10, 20, s), 0.5);
 }
 
-static void warmup_rises_in_equal_steps_and_reaches_the_peak_in_its_last_one(void **state)
+TEST_CASE(warmup_rises_in_equal_steps_and_reaches_the_peak_in_its_last_one)
 {
-    (void)state;
     static const enum schedule_kind rising[] = {SCHEDULE_WARMUP_CONSTANT, SCHEDULE_COSINE, SCHEDULE_LINEAR,
                                                 SCHEDULE_INVERSE_SQRT};
     for (int k = 0; k < 4; k++)
         for (int64_t s = 0; s < 10; s++) expect_near(at(rising[k], 10, 100, s), 0.5 * (double)(s + 1) / 10);
 }
 
-static void warmup_constant_stays_at_the_peak(void **state)
+TEST_CASE(warmup_constant_stays_at_the_peak)
 {
-    (void)state;
     expect_near(at(SCHEDULE_WARMUP_CONSTANT, 10, 100, 10), 0.5);
     expect_near(at(SCHEDULE_WARMUP_CONSTANT, 10, 100, 99), 0.5);
 }
 
-static void cosine_falls_from_the_peak_through_the_middle_to_the_floor(void **state)
+TEST_CASE(cosine_falls_from_the_peak_through_the_middle_to_the_floor)
 {
-    (void)state;
     expect_near(at(SCHEDULE_COSINE, 20, 100, 20), 0.5);
     expect_near(at(SCHEDULE_COSINE, 20, 100, 40), 0.05 + 0.45 * 0.5 * (1 + cos(M_PI / 4)));
     expect_near(at(SCHEDULE_COSINE, 20, 100, 60), 0.275);
     expect_near(at(SCHEDULE_COSINE, 20, 100, 100), 0.05);
 }
 
-static void linear_falls_in_equal_steps(void **state)
+TEST_CASE(linear_falls_in_equal_steps)
 {
-    (void)state;
     expect_near(at(SCHEDULE_LINEAR, 20, 100, 20), 0.5);
     expect_near(at(SCHEDULE_LINEAR, 20, 100, 40), 0.3875);
     expect_near(at(SCHEDULE_LINEAR, 20, 100, 60), 0.275);
     expect_near(at(SCHEDULE_LINEAR, 20, 100, 100), 0.05);
 }
 
-static void inverse_sqrt_peaks_at_the_end_of_the_warmup(void **state)
+TEST_CASE(inverse_sqrt_peaks_at_the_end_of_the_warmup)
 {
-    (void)state;
     expect_near(at(SCHEDULE_INVERSE_SQRT, 10, 1000, 9), 0.5);
     expect_near(at(SCHEDULE_INVERSE_SQRT, 10, 1000, 39), 0.25);
     expect_near(at(SCHEDULE_INVERSE_SQRT, 10, 1000, 159), 0.125);
     for (int64_t s = 0; s < 1000; s++) assert_true(at(SCHEDULE_INVERSE_SQRT, 10, 1000, s) <= 0.5);
 }
 
-static void without_warmup_the_first_step_is_at_the_peak(void **state)
+TEST_CASE(without_warmup_the_first_step_is_at_the_peak)
 {
-    (void)state;
     for (int k = 0; k < KINDS; k++) expect_near(at(kinds[k], 0, 100, 0), 0.5);
     expect_near(at(SCHEDULE_INVERSE_SQRT, 0, 100, 3), 0.25); /* as if W were 1 */
 }
 
-static void a_run_inside_its_warmup_never_reaches_the_peak(void **state)
+TEST_CASE(a_run_inside_its_warmup_never_reaches_the_peak)
 {
-    (void)state;
     static const enum schedule_kind rising[] = {SCHEDULE_WARMUP_CONSTANT, SCHEDULE_COSINE, SCHEDULE_LINEAR,
                                                 SCHEDULE_INVERSE_SQRT};
     for (int k = 0; k < 4; k++)
@@ -92,9 +79,8 @@ static void a_run_inside_its_warmup_never_reaches_the_peak(void **state)
         }
 }
 
-static void after_the_last_step_the_value_of_the_end_stays(void **state)
+TEST_CASE(after_the_last_step_the_value_of_the_end_stays)
 {
-    (void)state;
     for (int k = 0; k < KINDS; k++)
         for (int64_t warmup = 0; warmup <= 200; warmup += 50) {
             double end = at(kinds[k], warmup, 100, 100);
@@ -103,9 +89,8 @@ static void after_the_last_step_the_value_of_the_end_stays(void **state)
         }
 }
 
-static void every_value_is_finite_positive_and_at_most_the_peak(void **state)
+TEST_CASE(every_value_is_finite_positive_and_at_most_the_peak)
 {
-    (void)state;
     static const int64_t sizes[] = {0, 1, 2, 3, 10, 1000000000000};
     for (int k = 0; k < KINDS; k++)
         for (int w = 0; w < 6; w++)

@@ -1,18 +1,9 @@
 /* Slices of several ranks (world.shard): each has the masters and moments of its slice, updates it, and
  * writes it to the checkpoint that all write together. The ranks here are networks of one process, one after
  * the other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "core/base/file.h"
 #include "core/train/optimizer.h"
+#include "tests/cmocka.h"
 #include "tests/core/checkpoint/saved.h"
 #include "tests/core/network/rig.h"
 
@@ -66,9 +57,8 @@ static void expect_equal(const struct rig *rank, const struct rig *one)
         expect_part("moment", network_moment(&rank->network, i), network_moment(&one->network, i), owned);
 }
 
-static void slices_cover_everything_once(void **state)
+TEST_CASE(slices_cover_everything_once)
 {
-    (void)state;
     static const size_t sizes[] = {1, 63, 64, 65, 640, 1000, 123456};
     struct model model = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -87,9 +77,8 @@ static void slices_cover_everything_once(void **state)
         }
 }
 
-static void a_slice_takes_its_part_of_the_memory(void **state)
+TEST_CASE(a_slice_takes_its_part_of_the_memory)
 {
-    (void)state;
     struct rig one, rank;
     open_rank(&one, 0, 1, true, 2);
     for (int ranks = 2; ranks <= 4; ranks++)
@@ -126,9 +115,8 @@ static void step(struct rig *rig, enum optimizer_kind kind)
     optimizer_step(&optimizer, &rig->network);
 }
 
-static void ranks_that_update_their_slices_make_the_step_of_one(void **state)
+TEST_CASE(ranks_that_update_their_slices_make_the_step_of_one)
 {
-    (void)state;
     for (int kind = 0; kind < OPTIMIZERS; kind++) {
         int moments = kind == OPTIMIZER_LION ? 1 : 2;
         struct rig one, rank;
@@ -185,9 +173,8 @@ static void expect_same_file(const char *a, const char *b, const char *name)
     free(y);
 }
 
-static void a_checkpoint_that_ranks_write_is_that_of_one(void **state)
+TEST_CASE(a_checkpoint_that_ranks_write_is_that_of_one)
 {
-    (void)state;
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "config.json",
                                         "trainer.json", "checksums"};
     char *whole = saved_folder("whole");
@@ -204,9 +191,8 @@ static void a_checkpoint_that_ranks_write_is_that_of_one(void **state)
     free(whole);
 }
 
-static void any_number_of_ranks_loads_it(void **state)
+TEST_CASE(any_number_of_ranks_loads_it)
 {
-    (void)state;
     char *parent = saved_folder("loaded"), *folder;
     struct rig one, rank;
     struct train_state train;
@@ -230,9 +216,8 @@ static void any_number_of_ranks_loads_it(void **state)
     free(parent);
 }
 
-static void a_part_that_cannot_be_written_is_reported(void **state)
+TEST_CASE(a_part_that_cannot_be_written_is_reported)
 {
-    (void)state;
     struct rig rig;
     struct err err = {0};
     char *parent = saved_folder("missing"), *gone = saved_path(parent, "step-1", "");

@@ -1,16 +1,8 @@
 /* The inputs and results of a step: masks, labels, and the order of events while a step still runs on an
  * asynchronous device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -18,9 +10,8 @@
 /* ---- dropout ---- */
 
 /* All tokens alike: without dropout every micro-batch of every step has the same loss. */
-static void every_micro_batch_of_every_step_has_a_dropout_mask_of_its_own(void **state)
+TEST_CASE(every_micro_batch_of_every_step_has_a_dropout_mask_of_its_own)
 {
-    (void)state;
     struct session s[2];
     for (int i = 0; i < 2; i++) {
         session_open(&s[i], "masks", NULL,
@@ -69,9 +60,8 @@ static void counting_forward(float *losses, const void *logits, const int32_t *t
     count_ones(losses, targets, N);
 }
 
-static void losses_are_means_over_the_labels_that_count(void **state)
+TEST_CASE(losses_are_means_over_the_labels_that_count)
 {
-    (void)state;
     struct session s;
     struct backend counting = *cpu_backend();
     counting.cross_entropy_fused = counting_fused;
@@ -105,9 +95,8 @@ static void counted_forward(float *losses, const void *logits, const int32_t *ta
 }
 
 /* 1,500 tokens hold out 150: nine sequences, four full batches of two and one of one. */
-static void eval_batches_is_how_many_are_evaluated_and_zero_is_all(void **state)
+TEST_CASE(eval_batches_is_how_many_are_evaluated_and_zero_is_all)
 {
-    (void)state;
     static const char *const words[] = {"eval.batches=0", "eval.batches=3", "eval.batches=40"};
     static const int passes[] = {5, 3, 5};
     double losses[3];
@@ -149,9 +138,8 @@ static struct backend lazy_backend(void)
     return lazy;
 }
 
-static void a_step_under_way_changes_no_evaluation_sample_or_checkpoint(void **state)
+TEST_CASE(a_step_under_way_changes_no_evaluation_sample_or_checkpoint)
 {
-    (void)state;
     struct session s[2];
     struct backend lazy = lazy_backend();
     for (int i = 0; i < 2; i++) {
@@ -173,9 +161,8 @@ static void a_step_under_way_changes_no_evaluation_sample_or_checkpoint(void **s
     for (int i = 0; i < 2; i++) session_close(&s[i]);
 }
 
-static void an_order_waits_for_the_steps_that_were_queued_before_it(void **state)
+TEST_CASE(an_order_waits_for_the_steps_that_were_queued_before_it)
 {
-    (void)state;
     struct session s, every;
     struct backend lazy = lazy_backend();
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}},
@@ -212,9 +199,8 @@ static void constant_sum(double *out, const float *x, size_t n, bool add, void *
 }
 
 /* After 63 steps at 4 the 64th is a spike, and completes a plateau. */
-static void a_step_may_have_two_events(void **state)
+TEST_CASE(a_step_may_have_two_events)
 {
-    (void)state;
     struct session s;
     struct backend constant = *cpu_backend();
     constant.sum = constant_sum;
@@ -252,9 +238,8 @@ static void sample(const char *const *words)
 }
 
 /* The weights stay as they are, so the step alone makes the difference. */
-static void samples_are_drawn_anew_at_every_step_but_for_the_likeliest_tokens(void **state)
+TEST_CASE(samples_are_drawn_anew_at_every_step_but_for_the_likeliest_tokens)
 {
-    (void)state;
     char first[2][256];
     sample(WORDS("sample.every=4", "train.learning_rate=0", "sample.max_tokens=20", "train.total_steps=13"));
     assert_true(*samples[0] && *samples[1] && *samples[2]);
@@ -272,9 +257,8 @@ static void samples_are_drawn_anew_at_every_step_but_for_the_likeliest_tokens(vo
 }
 
 /* A byte a token, of a text that is ASCII. */
-static void a_sample_has_as_many_tokens_as_asked_for(void **state)
+TEST_CASE(a_sample_has_as_many_tokens_as_asked_for)
 {
-    (void)state;
     sample(WORDS("train.total_steps=201", "sample.every=200", "train.learning_rate=0.03",
                  "sample.temperature=0", "sample.max_tokens=40"));
     assert_int_equal(strlen(samples[0]), 40);

@@ -4,20 +4,13 @@
  * Without sanitizers the program brings its own malloc family, which counts and passes on to glibc's; a
  * symbol of the program comes before those of libraries. AddressSanitizer has its own family and a hook for
  * counting. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -148,9 +141,8 @@ static void leave_checkpoints_out(struct story *story, bool begins)
     if (story->done >= 1 && story->done < 12) atomic_store(&heap.on, !begins);
 }
 
-static void the_count_sees_every_way_to_allocate(void **state)
+TEST_CASE(the_count_sees_every_way_to_allocate)
 {
-    (void)state;
     void *memory[5] = {0};
     atomic_store(&heap.count, 0);
     atomic_store(&heap.on, true);
@@ -194,15 +186,13 @@ static void expect_no_allocation(const char *const *words, struct story_order *o
 }
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void adamw_steps_allocate_nothing(void **state)
+TEST_CASE(adamw_steps_allocate_nothing)
 {
-    (void)state;
     expect_no_allocation(WORDS("train.dropout=0.1", "train.accumulation_steps=2", "train.threads=2"), NULL);
 }
 
-static void lion_steps_on_two_threads_allocate_nothing(void **state)
+TEST_CASE(lion_steps_on_two_threads_allocate_nothing)
 {
-    (void)state;
     expect_no_allocation(WORDS("train.optimizer=lion", "train.threads=2", "model.qk_norm=true",
                                "model.qkv_bias=true", "data.shuffle=random"),
                          NULL);
@@ -210,9 +200,8 @@ static void lion_steps_on_two_threads_allocate_nothing(void **state)
 
 /* A team of one thread is the only one that libgomp does not keep for the next parallel region: it allocates
  * and frees its record every time. Nothing else may. */
-static void on_one_thread_only_the_openmp_library_allocates(void **state)
+TEST_CASE(on_one_thread_only_the_openmp_library_allocates)
 {
-    (void)state;
 #ifdef SANITIZED
     print_message("a sanitizer's hook does not tell who allocates\n");
     skip();
@@ -222,17 +211,15 @@ static void on_one_thread_only_the_openmp_library_allocates(void **state)
 }
 
 /* Large enough that products take the matrix library's own threads and buffers. */
-static void steps_of_a_larger_model_allocate_nothing(void **state)
+TEST_CASE(steps_of_a_larger_model_allocate_nothing)
 {
-    (void)state;
     expect_no_allocation(WORDS("model.hidden_dim=128", "model.head_dim=64", "model.intermediate_dim=344",
                                "train.threads=2", "train.seq_len=32", "train.batch_size=3"),
                          NULL);
 }
 
-static void evaluations_and_orders_between_steps_allocate_nothing(void **state)
+TEST_CASE(evaluations_and_orders_between_steps_allocate_nothing)
 {
-    (void)state;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = 0.5}},
                                    {.at = 5, .order = {.id = 2, .verb = ORDER_EVAL}},
                                    {.at = 6, .order = {.id = 3, .verb = ORDER_PAUSE}},

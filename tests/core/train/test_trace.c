@@ -1,19 +1,11 @@
 /* Traces: the output is JSON that a viewer can nest, however times are rounded; and tracing a step, by the
  * configuration or an order, does not change its results. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/train/trace.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 #include "tests/core/train/trace_reader.h"
@@ -29,7 +21,8 @@ static void round_trip(const struct span *spans, int count, double step_us, cons
     struct trace *trace;
     struct err err = {0};
     char *path = rig_path("trace.json");
-    assert_int_equal(trace_open(17, "a \"device\"", &trace, &err), STATUS_OK);
+    assert_int_equal(trace_open(&(struct trace_origin){17, "a \"device\"", NULL, 0, 0}, &trace, &err),
+                     STATUS_OK);
     for (int i = 0; i < n; i++) trace_activity(trace, &activities[i]);
     trace_spans(trace, step_us, spans, count);
     if (trace_close(trace, path, &err)) fail_msg("%s", err.text);
@@ -37,14 +30,13 @@ static void round_trip(const struct span *spans, int count, double step_us, cons
     free(path);
 }
 
-static void operations_lie_in_layers_in_phases_in_the_step(void **state)
+TEST_CASE(operations_lie_in_layers_in_phases_in_the_step)
 {
-    (void)state;
-    static const struct span spans[] = {{PHASE_FORWARD, -1, "embedding", 0, 1, 1000, 0},
-                                        {PHASE_FORWARD, 0, "gemm qkv", 1, 4, 2000, 8000},
-                                        {PHASE_FORWARD, 0, "attention", 5, 2.5, 10, 20},
-                                        {PHASE_FORWARD, 1, "gemm qkv", 7.5, 3.5, 2000, 8000},
-                                        {PHASE_BACKWARD, 1, "gemm qkv dw", 11, 2, 1, 1}};
+    static const struct span spans[] = {{PHASE_FORWARD, -1, "embedding", 0, 1, 1000, 0, false, 0},
+                                        {PHASE_FORWARD, 0, "gemm qkv", 1, 4, 2000, 8000, false, 0},
+                                        {PHASE_FORWARD, 0, "attention", 5, 2.5, 10, 20, false, 0},
+                                        {PHASE_FORWARD, 1, "gemm qkv", 7.5, 3.5, 2000, 8000, false, 0},
+                                        {PHASE_BACKWARD, 1, "gemm qkv dw", 11, 2, 1, 1, false, 0}};
     round_trip(spans, 5, 20, NULL, 0);
     const struct trace_event *step = trace_find(&reading, "step 17"),
                              *forward = trace_find(&reading, "forward"),
@@ -64,14 +56,19 @@ static void operations_lie_in_layers_in_phases_in_the_step(void **state)
     assert_true(gemm->gigabytes == 0.5 && gemm->gigaflops == 2);
 }
 
-static void times_that_round_against_each_other_still_nest(void **state)
+TEST_CASE(times_that_round_against_each_other_still_nest)
 {
-    (void)state;
     struct span spans[300];
     double at = 0.1;
     for (int i = 0; i < 300; i++) {
         double time = 1.0 / 3 + rig_uniform(3, (uint64_t)i);
-        spans[i] = (struct span){i < 150 ? PHASE_FORWARD : PHASE_BACKWARD, i / 10 % 15, "op", at, time, 1, 1};
+        spans[i] = (struct span){.phase = i < 150 ? PHASE_FORWARD : PHASE_BACKWARD,
+                                 .layer = i / 10 % 15,
+                                 .op = "op",
+                                 .start_us = at,
+                                 .time_us = time,
+                                 .bytes = 1,
+                                 .flops = 1};
         at += time;
     }
     round_trip(spans, 300, 0, NULL, 0); /* the step is as long as its spans, at least */
@@ -79,9 +76,8 @@ static void times_that_round_against_each_other_still_nest(void **state)
     assert_int_equal(trace_count(&reading, "layer"), 30);
 }
 
-static void what_the_device_saw_is_a_thread_a_stream(void **state)
+TEST_CASE(what_the_device_saw_is_a_thread_a_stream)
 {
-    (void)state;
     static const struct activity activities[] = {
         {.name = "void kernel<\"x\\y\", \xc3\xa4>()",
          .kind = ACTIVITY_KERNEL,
@@ -123,14 +119,13 @@ static void what_the_device_saw_is_a_thread_a_stream(void **state)
     assert_true(in->start == 0 && in->duration == 20);
 }
 
-static void a_file_that_cannot_be_written_is_an_error_that_names_it(void **state)
+TEST_CASE(a_file_that_cannot_be_written_is_an_error_that_names_it)
 {
-    (void)state;
     struct trace *trace;
     struct err err = {0};
     char *file = rig_path("plain"), *path = rig_path("plain/trace.json");
     rig_write(file, "x", 1);
-    assert_int_equal(trace_open(1, "cpu", &trace, &err), STATUS_OK);
+    assert_int_equal(trace_open(&(struct trace_origin){1, "cpu", NULL, 0, 0}, &trace, &err), STATUS_OK);
     assert_int_equal(trace_close(trace, path, &err), STATUS_IO);
     assert_non_null(strstr(err.text, "plain"));
     free(file);
@@ -146,9 +141,8 @@ static void read_step(const struct session *s, int step)
     trace_read(path, &reading);
 }
 
-static void the_step_of_the_configuration_is_traced_and_computes_the_same(void **state)
+TEST_CASE(the_step_of_the_configuration_is_traced_and_computes_the_same)
 {
-    (void)state;
     struct session plain, traced;
     const char *const *words = WORDS("train.accumulation_steps=2", "train.dropout=0.1",
                                      "checkpoint.activation_interval=2", "profile.every=3");
@@ -180,9 +174,8 @@ static void the_step_of_the_configuration_is_traced_and_computes_the_same(void *
     session_close(&traced);
 }
 
-static void a_resumed_run_keeps_the_trace_of_its_first_life(void **state)
+TEST_CASE(a_resumed_run_keeps_the_trace_of_its_first_life)
 {
-    (void)state;
     struct session s;
     char path[4200];
     session_open(&s, "again", NULL, WORDS("checkpoint.every=3", "profile.trace_step=4"), 900);
@@ -203,9 +196,8 @@ static void a_resumed_run_keeps_the_trace_of_its_first_life(void **state)
     session_close(&s);
 }
 
-static void an_order_traces_the_next_step_and_is_answered_with_it(void **state)
+TEST_CASE(an_order_traces_the_next_step_and_is_answered_with_it)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_TRACE}},
                                    {.at = 3, .order = {.id = 2, .verb = ORDER_TRACE}},
@@ -229,9 +221,8 @@ static void an_order_traces_the_next_step_and_is_answered_with_it(void **state)
 }
 
 /* A paused run continues when ordered, although a trace is waiting. */
-static void an_order_in_a_pause_waits_for_the_step_after_it(void **state)
+TEST_CASE(an_order_in_a_pause_waits_for_the_step_after_it)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_PAUSE}},
                                    {.at = 3, .order = {.id = 2, .verb = ORDER_TRACE}, .wait = 1},
@@ -246,9 +237,8 @@ static void an_order_in_a_pause_waits_for_the_step_after_it(void **state)
     session_close(&s);
 }
 
-static void an_order_after_which_no_step_comes_says_so(void **state)
+TEST_CASE(an_order_after_which_no_step_comes_says_so)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 5, .order = {.id = 1, .verb = ORDER_TRACE}},
                                    {.at = 5, .order = {.id = 2, .verb = ORDER_STOP}},
@@ -262,9 +252,8 @@ static void an_order_after_which_no_step_comes_says_so(void **state)
     session_close(&s);
 }
 
-static void a_trace_that_cannot_be_written_does_not_end_the_run(void **state)
+TEST_CASE(a_trace_that_cannot_be_written_does_not_end_the_run)
 {
-    (void)state;
     struct session s;
     session_open(&s, "unwritable", NULL, WORDS("profile.trace_step=2"), 900);
     struct err err = {0};
@@ -277,10 +266,44 @@ static void a_trace_that_cannot_be_written_does_not_end_the_run(void **state)
     session_close(&s);
 }
 
+/* Rank 0 takes in what rank 1 recorded: two processes, each with its own step, at their places in time. */
+TEST_CASE(ranks_are_processes_and_collectives_say_how_long_they_wait)
+{
+    static const struct span spans[] = {{PHASE_BACKWARD, 0, "attention", 0, 5, 1, 1, false, 0},
+                                        {PHASE_OPTIMIZER, -1, "reduce gradients", 5, 4, 1000, 0, true, 3}};
+    struct trace *mine, *other;
+    struct err err = {0};
+    size_t size;
+    char *path = rig_path("ranks.json");
+    assert_int_equal(trace_open(&(struct trace_origin){9, "a", "near", 0, 2e-6}, &mine, &err), STATUS_OK);
+    assert_int_equal(trace_open(&(struct trace_origin){9, "b", "far", 1, 7e-6}, &other, &err), STATUS_OK);
+    trace_spans(mine, 9, spans, 2);
+    trace_spans(other, 9, spans, 2);
+    const char *text = trace_text(other, &size);
+    assert_int_equal(strlen(text), size);
+    trace_add(mine, text);
+    assert_int_equal(trace_close(other, NULL, &err), STATUS_OK);
+    assert_int_equal(trace_close(mine, path, &err), STATUS_OK);
+    trace_read(path, &reading);
+    assert_string_equal(reading.processes[1], "rank 0 on near");
+    assert_string_equal(reading.processes[3], "rank 1 on far");
+    assert_string_equal(reading.processes[4], "rank 1 on far: b");
+    assert_int_equal(trace_count(&reading, "collective"), 2);
+    for (int i = 0; i < reading.count; i++) {
+        const struct trace_event *event = &reading.events[i];
+        if (strcmp(event->category, "step") == 0)
+            assert_int_equal(event->start, event->process == 1 ? 2000 : 7000);
+        if (strcmp(event->category, "collective") == 0) assert_true(event->wait == 3);
+        if (strcmp(event->category, "operation") == 0) assert_true(event->wait < 0);
+    }
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_lie_in_layers_in_phases_in_the_step),
+        cmocka_unit_test(ranks_are_processes_and_collectives_say_how_long_they_wait),
         cmocka_unit_test(times_that_round_against_each_other_still_nest),
         cmocka_unit_test(what_the_device_saw_is_a_thread_a_stream),
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error_that_names_it),

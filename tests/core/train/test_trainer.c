@@ -1,18 +1,10 @@
 /* The trainer's contract: complete records, orders that take effect at the promised step, automatic stopping,
  * validation tokens never trained on. Resuming is in test_resume.c, allocation in test_step_loop.c,
  * divergence in test_divergence.c, accumulation in test_accumulation.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
 #include "tests/core/train/story.h"
 
@@ -20,9 +12,8 @@
 
 /* ---- the records ---- */
 
-static void a_repeating_text_is_learned(void **state)
+TEST_CASE(a_repeating_text_is_learned)
 {
-    (void)state;
     struct session s;
     session_open(&s, "learn", NULL,
                  WORDS("train.total_steps=500", "eval.every=250", "train.learning_rate=0.02"), 2000);
@@ -35,9 +26,8 @@ static void a_repeating_text_is_learned(void **state)
     session_close(&s);
 }
 
-static void every_step_leaves_a_complete_record(void **state)
+TEST_CASE(every_step_leaves_a_complete_record)
 {
-    (void)state;
     struct session s;
     session_open(&s, "records", NULL, WORDS("train.accumulation_steps=3", "eval.every=5"), 900);
     session_start(&s, false);
@@ -82,9 +72,8 @@ static void every_step_leaves_a_complete_record(void **state)
 
 /* 900 bytes are 50 training sequences of 16: with 2 a step, epochs end after steps 25, 50; with 4 after 13,
  * 25, 38, 50, none of which takes a multiple of 50 but two. */
-static void epochs_end_with_an_evaluation(void **state)
+TEST_CASE(epochs_end_with_an_evaluation)
 {
-    (void)state;
     struct session s;
     session_open(&s, "epochs", NULL,
                  WORDS("train.total_steps=52", "train.batch_size=4", "eval.every=0", "eval.at_epoch_end=true",
@@ -100,9 +89,8 @@ static void epochs_end_with_an_evaluation(void **state)
     session_close(&s);
 }
 
-static void the_same_batches_are_evaluated_every_time(void **state)
+TEST_CASE(the_same_batches_are_evaluated_every_time)
 {
-    (void)state;
     struct session s;
     session_open(&s, "evals", NULL, WORDS("train.learning_rate=0", "eval.every=1", "eval.batches=2"), 900);
     session_start(&s, false);
@@ -112,9 +100,8 @@ static void the_same_batches_are_evaluated_every_time(void **state)
     session_close(&s);
 }
 
-static void without_validation_tokens_nothing_is_evaluated(void **state)
+TEST_CASE(without_validation_tokens_nothing_is_evaluated)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}}, {0}};
     session_open(&s, "no-validation", NULL, WORDS("data.val_fraction=0", "eval.every=2"), 900);
@@ -126,9 +113,8 @@ static void without_validation_tokens_nothing_is_evaluated(void **state)
     session_close(&s);
 }
 
-static void samples_continue_the_prompt_and_checkpoints_come_when_due(void **state)
+TEST_CASE(samples_continue_the_prompt_and_checkpoints_come_when_due)
 {
-    (void)state;
     struct session s;
     session_open(&s, "due", NULL, WORDS("sample.every=4", "checkpoint.every=5", "checkpoint.keep=2"), 900);
     session_start(&s, false);
@@ -148,9 +134,8 @@ static void samples_continue_the_prompt_and_checkpoints_come_when_due(void **sta
 
 /* ---- orders ---- */
 
-static void orders_take_effect_at_the_step_they_were_given(void **state)
+TEST_CASE(orders_take_effect_at_the_step_they_were_given)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 0, .order = {.id = 1, .verb = ORDER_CHECKPOINT}},
                                    {.at = 3, .order = {.id = 2, .verb = ORDER_EVAL}},
@@ -183,9 +168,8 @@ static void orders_take_effect_at_the_step_they_were_given(void **state)
     session_close(&s);
 }
 
-static void a_pause_holds_the_run_until_it_is_continued(void **state)
+TEST_CASE(a_pause_holds_the_run_until_it_is_continued)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 4, .order = {.id = 1, .verb = ORDER_PAUSE}},
                                    {.at = 4, .order = {.id = 2, .verb = ORDER_EVAL}, .wait = 2},
@@ -202,9 +186,8 @@ static void a_pause_holds_the_run_until_it_is_continued(void **state)
     session_close(&s);
 }
 
-static void a_paused_run_can_be_stopped(void **state)
+TEST_CASE(a_paused_run_can_be_stopped)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 4, .order = {.id = 1, .verb = ORDER_PAUSE}},
                                    {.at = 4, .order = {.id = 2, .verb = ORDER_STOP}, .wait = 2},
@@ -219,9 +202,8 @@ static void a_paused_run_can_be_stopped(void **state)
     session_close(&s);
 }
 
-static void a_factor_that_is_no_number_from_zero_up_is_refused(void **state)
+TEST_CASE(a_factor_that_is_no_number_from_zero_up_is_refused)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {
         {.at = 1, .order = {.id = 1, .verb = ORDER_LR_FACTOR, .argument = NAN}},
@@ -240,9 +222,8 @@ static void a_factor_that_is_no_number_from_zero_up_is_refused(void **state)
 
 /* ---- stopping by itself ---- */
 
-static void early_stopping_ends_a_run_that_learns_nothing(void **state)
+TEST_CASE(early_stopping_ends_a_run_that_learns_nothing)
 {
-    (void)state;
     struct session s;
     session_open(&s, "early", NULL,
                  WORDS("train.learning_rate=0", "eval.every=2", "eval.early_stopping_patience=2"), 900);
@@ -258,9 +239,8 @@ static void early_stopping_ends_a_run_that_learns_nothing(void **state)
 }
 
 /* Of a run that learns nothing each evaluation that is due uses up patience. */
-static void an_ordered_evaluation_uses_up_no_patience(void **state)
+TEST_CASE(an_ordered_evaluation_uses_up_no_patience)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}}, {0}};
     session_open(&s, "asked", NULL,
@@ -275,9 +255,8 @@ static void an_ordered_evaluation_uses_up_no_patience(void **state)
     session_close(&s);
 }
 
-static void an_ordered_evaluation_that_is_the_best_keeps_its_weights(void **state)
+TEST_CASE(an_ordered_evaluation_that_is_the_best_keeps_its_weights)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_EVAL}}, {0}};
     session_open(&s, "asked-best", NULL, WORDS("data.val_fraction=0.1"), 900);
@@ -291,9 +270,8 @@ static void an_ordered_evaluation_that_is_the_best_keeps_its_weights(void **stat
     session_close(&s);
 }
 
-static void the_best_weights_survive_later_checkpoints(void **state)
+TEST_CASE(the_best_weights_survive_later_checkpoints)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     char path[4096];
@@ -320,9 +298,8 @@ static void the_best_weights_survive_later_checkpoints(void **state)
     session_close(&s);
 }
 
-static void a_plan_larger_than_the_memory_is_refused_beforehand(void **state)
+TEST_CASE(a_plan_larger_than_the_memory_is_refused_beforehand)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     session_open(&s, "large", NULL,
@@ -334,9 +311,8 @@ static void a_plan_larger_than_the_memory_is_refused_beforehand(void **state)
     session_close(&s);
 }
 
-static void asking_for_the_same_evaluation_again_costs_no_patience(void **state)
+TEST_CASE(asking_for_the_same_evaluation_again_costs_no_patience)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 2, .order = {.id = 1, .verb = ORDER_EVAL}},
                                    {.at = 2, .order = {.id = 2, .verb = ORDER_EVAL}},
@@ -362,17 +338,15 @@ static void expect_refused(struct session *s, const char *part)
     session_close(s);
 }
 
-static void a_vocabulary_smaller_than_the_tokenizers_is_refused(void **state)
+TEST_CASE(a_vocabulary_smaller_than_the_tokenizers_is_refused)
 {
-    (void)state;
     struct session s;
     session_open(&s, "vocabulary", NULL, WORDS("model.vocab_size=255"), 900);
     expect_refused(&s, "model.vocab_size = 255 is smaller than the tokenizer's 256 (set it to at least 256)");
 }
 
-static void a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the_file(void **state)
+TEST_CASE(a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the_file)
 {
-    (void)state;
     for (int said = 0; said < 3; said++) {
         struct session s;
         session_open(&s, "token", NULL, NULL, 900);
@@ -386,9 +360,8 @@ static void a_token_outside_the_vocabulary_is_refused_whatever_is_said_about_the
     }
 }
 
-static void a_corpus_shorter_than_a_sequence_is_refused(void **state)
+TEST_CASE(a_corpus_shorter_than_a_sequence_is_refused)
 {
-    (void)state;
     struct session s;
     session_open(&s, "short", NULL, NULL, 17);
     expect_refused(&s, "the corpus is too short");
@@ -401,9 +374,8 @@ static void a_corpus_shorter_than_a_sequence_is_refused(void **state)
 }
 
 /* 900 letters, 88 of them to validate with: 5 sequences, 2 a batch. */
-static void a_split_whose_labels_are_all_padding_is_refused(void **state)
+TEST_CASE(a_split_whose_labels_are_all_padding_is_refused)
 {
-    (void)state;
     struct session s;
     session_open(&s, "padding", NULL, WORDS("data.padding=7"), 900);
     for (int i = 800; i < 900; i++) s.tokens[i] = 7;
@@ -423,9 +395,8 @@ static void a_split_whose_labels_are_all_padding_is_refused(void **state)
     session_close(&s);
 }
 
-static void the_shortest_corpus_trains(void **state)
+TEST_CASE(the_shortest_corpus_trains)
 {
-    (void)state;
     struct session s;
     session_open(&s, "shortest", NULL, WORDS("data.val_fraction=0"), 17);
     session_start(&s, false);
@@ -434,9 +405,8 @@ static void the_shortest_corpus_trains(void **state)
     session_close(&s);
 }
 
-static void without_a_tokenizer_it_trains_and_says_why_it_does_not_sample(void **state)
+TEST_CASE(without_a_tokenizer_it_trains_and_says_why_it_does_not_sample)
 {
-    (void)state;
     struct session s;
     struct story_order script[] = {{.at = 3, .order = {.id = 1, .verb = ORDER_SAMPLE}}, {0}};
     session_open(&s, "mute", NULL, WORDS("sample.every=2"), 900);
@@ -450,9 +420,8 @@ static void without_a_tokenizer_it_trains_and_says_why_it_does_not_sample(void *
     session_close(&s);
 }
 
-static void a_checkpoint_that_cannot_be_written_does_not_stop_training(void **state)
+TEST_CASE(a_checkpoint_that_cannot_be_written_does_not_stop_training)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     enum train_outcome outcome;
@@ -473,9 +442,8 @@ static void a_checkpoint_that_cannot_be_written_does_not_stop_training(void **st
     session_close(&s);
 }
 
-static void resuming_with_another_model_is_refused(void **state)
+TEST_CASE(resuming_with_another_model_is_refused)
 {
-    (void)state;
     struct session s;
     char path[4096];
     struct err err = {0};
@@ -520,9 +488,8 @@ static void watched_cross_entropy(float *losses, void *logits, const int32_t *ta
     cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
 }
 
-static void validation_tokens_are_never_trained_on(void **state)
+TEST_CASE(validation_tokens_are_never_trained_on)
 {
-    (void)state;
     static const char *const shuffles[] = {"data.shuffle=stride", "data.shuffle=random", "data.shuffle=none"};
     struct backend backend = *cpu_backend();
     backend.embedding_forward = watched_embedding_forward;

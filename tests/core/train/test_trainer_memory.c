@@ -1,20 +1,12 @@
 /* The trainer's reports on memory: a request that can never fit, who decides about free memory, and the
  * memory in use. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void memory_is_reported_also_where_nothing_else_is_due(void **state)
+TEST_CASE(memory_is_reported_also_where_nothing_else_is_due)
 {
-    (void)state;
     struct session s;
     session_open(&s, "reported", NULL, WORDS("train.total_steps=350"), 2000);
     session_start(&s, false);
@@ -25,9 +17,8 @@ static void memory_is_reported_also_where_nothing_else_is_due(void **state)
 }
 
 /* Others would else take it for still to come and for another program's at once, until the first step. */
-static void what_the_device_has_given_is_reported_before_the_first_step(void **state)
+TEST_CASE(what_the_device_has_given_is_reported_before_the_first_step)
 {
-    (void)state;
     struct session s;
     session_open(&s, "given", NULL, WORDS("train.total_steps=1"), 2000);
     session_start(&s, false);
@@ -47,9 +38,8 @@ static void nearly_full(struct device *device, struct device_info *out)
 
 /* The observer reserves memory and may wait for it, so the trainer must not fail on free memory before asking
  * the observer. */
-static void memory_that_others_hold_is_left_to_who_reserves(void **state)
+TEST_CASE(memory_that_others_hold_is_left_to_who_reserves)
 {
-    (void)state;
     struct session s;
     struct backend backend = *cpu_backend();
     backend.device_describe = nearly_full;
@@ -65,9 +55,8 @@ static void tiny(struct device *device, struct device_info *out)
     out->total_bytes = 4096;
 }
 
-static void more_than_the_device_has_fails_at_once(void **state)
+TEST_CASE(more_than_the_device_has_fails_at_once)
 {
-    (void)state;
     struct session s;
     struct err err = {0};
     struct backend backend = *cpu_backend();
@@ -111,9 +100,8 @@ static enum status warm(struct stream *stream, const struct gemm_shape *shapes, 
     return warmed.ends ? err_set(err, warmed.ends, "warming up failed") : STATUS_OK;
 }
 
-static void warming_up_gives_its_memory_back_on_every_way_out(void **state)
+TEST_CASE(warming_up_gives_its_memory_back_on_every_way_out)
 {
-    (void)state;
     static const enum status ends[] = {STATUS_DEVICE, STATUS_INTERRUPTED, STATUS_NO_MEMORY, STATUS_OK};
     for (int i = 0; i < 4; i++) {
         struct session s;

@@ -1,15 +1,8 @@
 /* The profile of real training: its rows add up, no operation is missing, and training is unchanged. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -44,9 +37,8 @@ static bool profiled(const struct story *story, int64_t step)
     return find(story, step, "unattributed", -1, "unattributed") != NULL;
 }
 
-static void rows_add_up_to_the_time_of_the_step(void **state)
+TEST_CASE(rows_add_up_to_the_time_of_the_step)
 {
-    (void)state;
     struct session s;
     train(&s, "sum", WORDS("profile.every=1", "profile.warmup_steps=0", "train.accumulation_steps=2"));
     for (int64_t step = 0; step < 12; step++) {
@@ -62,9 +54,8 @@ static void rows_add_up_to_the_time_of_the_step(void **state)
     session_close(&s);
 }
 
-static void warm_up_is_left_out_and_then_one_step_in_n_is_taken(void **state)
+TEST_CASE(warm_up_is_left_out_and_then_one_step_in_n_is_taken)
 {
-    (void)state;
     struct session s;
     train(&s, "some", WORDS("profile.every=4", "profile.warmup_steps=2"));
     for (int64_t step = 0; step < 12; step++)
@@ -75,9 +66,8 @@ static void warm_up_is_left_out_and_then_one_step_in_n_is_taken(void **state)
     session_close(&s);
 }
 
-static void an_accumulated_step_calls_an_operation_once_a_micro_batch(void **state)
+TEST_CASE(an_accumulated_step_calls_an_operation_once_a_micro_batch)
 {
-    (void)state;
     struct session s;
     train(&s, "calls", WORDS("profile.every=7", "profile.warmup_steps=4", "train.accumulation_steps=3"));
     for (int layer = 0; layer < 2; layer++) {
@@ -97,9 +87,8 @@ static void an_accumulated_step_calls_an_operation_once_a_micro_batch(void **sta
     session_close(&s);
 }
 
-static void what_is_computed_again_is_a_phase_of_its_own(void **state)
+TEST_CASE(what_is_computed_again_is_a_phase_of_its_own)
 {
-    (void)state;
     struct session s;
     train(&s, "again", WORDS("profile.every=1", "checkpoint.activation_interval=2"));
     assert_int_equal(calls(&s.story, 5, "recompute", 0, "attention"), 1);
@@ -114,9 +103,8 @@ static void what_is_computed_again_is_a_phase_of_its_own(void **state)
 }
 
 /* Every operation that there is, those of the other optimizer and of the plain rotation apart. */
-static void with_everything_on_there_is_room_for_every_operation(void **state)
+TEST_CASE(with_everything_on_there_is_room_for_every_operation)
 {
-    (void)state;
     struct session s;
     train(&s, "all",
           WORDS("profile.every=1", "train.dropout=0.2", "model.qk_norm=true", "model.qkv_bias=true",
@@ -155,9 +143,8 @@ static void with_everything_on_there_is_room_for_every_operation(void **state)
     session_close(&s);
 }
 
-static void training_is_the_same_to_the_bit_with_and_without(void **state)
+TEST_CASE(training_is_the_same_to_the_bit_with_and_without)
 {
-    (void)state;
     struct session with, without;
     struct file_map a, b;
     char path[4096];
@@ -183,9 +170,8 @@ static void training_is_the_same_to_the_bit_with_and_without(void **state)
 }
 
 /* They run the same network, and are no part of a step. */
-static void evaluations_and_samples_are_not_in_the_profile(void **state)
+TEST_CASE(evaluations_and_samples_are_not_in_the_profile)
 {
-    (void)state;
     struct session s;
     train(&s, "beside", WORDS("profile.every=1", "profile.warmup_steps=0", "eval.every=1", "sample.every=1"));
     assert_true(s.story.eval_count >= 12 && s.story.sample_count >= 12);

@@ -11,7 +11,7 @@ struct trace_event {
     char name[200], category[16];
     int process, thread;
     long long start, duration;
-    double bytes, flops, gigabytes, gigaflops; /* -1: not said */
+    double bytes, flops, gigabytes, gigaflops, wait; /* -1: not said; wait: microseconds */
     /* of a kernel; -1 or "": not said */
     double blocks, threads, registers, static_shared, dynamic_shared, occupancy, waves;
     char limit[16];
@@ -20,11 +20,12 @@ struct trace_event {
 struct trace_reading {
     struct trace_event events[TRACE_EVENTS_MAX];
     int count;
-    char processes[4][100]; /* names by number */
+    char processes[10][100]; /* names by number */
 };
 
 /* Fails the test unless the file is JSON with traceEvents, each complete event has a name, a process and a
- * thread that have names, and of two events of one thread one lies in the other or they are apart. */
+ * thread that have names, each rank has one step, and of two events of one thread one lies in the other or
+ * they are apart. */
 void trace_read(const char *path, struct trace_reading *out);
 
 /* The first event of this name, or NULL; how many have the category. */

@@ -31,11 +31,12 @@ static enum status find_device(int *index, struct cuda_device_report *out, struc
     return fail(err);
 }
 
-static enum status find_cupti(struct err *err)
+static enum status find_library(struct err *err)
 {
     return fail(err);
 }
 
 extern const struct cuda_plugin cuda_plugin;
 const struct cuda_plugin cuda_plugin = {
-    sizeof cuda_plugin, sizeof(struct backend), NULL, inspect, inspect_device, find_device, find_cupti};
+    sizeof cuda_plugin, sizeof(struct backend), NULL,        inspect, inspect_device,
+    find_device,        find_library,           find_library};

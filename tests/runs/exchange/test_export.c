@@ -17,6 +17,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/annotation.h"
 #include "runs/exchange/export.h"
 #include "runs/order.h"
 #include "tests/runs/store_fixture.h"
@@ -244,7 +245,12 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "run,name,status,created_at,ended_at,device,precision,parameters,steps,tokens,final_loss,best_val_"
         "loss,"
         "best_step,tokens_per_sec,parent_id,parent_step,frozen_parameters,trained_"
-        "parameters,note,best_metric,best_value"};
+        "parameters,note,best_metric,best_value",
+        "run,segment,first_step,started_at,ended_at,status,pid,host",
+        "run,name,value",
+        "run,tag",
+        "run,segment,step,kind,wall_time,path,bytes",
+        "run,segment,step,wall_time,level,text"};
     char home[PATH_MAX], id[RUN_ID_MAX], other[RUN_ID_MAX];
     struct err err = {0};
     store_fixture_home("tables", home, sizeof home);
@@ -267,6 +273,9 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
     writer_memory(writer, &(struct memory_record){1, "weights", 3, 2, 1});
     for (int r = 0; r < 2; r++)
         writer_rank(writer, &(struct rank_record){1, r, "ada", "cpu", 2.5, 0.25, 4096, 1 << 20});
+    writer_checkpoint(writer, &(struct checkpoint_record){1, 1.5, "checkpoints/step-1", "best", 4096});
+    writer_event(writer, &(struct event_record){1, 1.5, "warning", "a \"spike\"", false});
+    if (run_set_tags(store, id, "good baseline", &err)) fail_msg("%s", err.text);
     int64_t order;
     assert_int_equal(order_issue(store, id, ORDER_STOP, NAN, "cli", &order, &err), STATUS_OK);
     writer_order_done(writer, order, 1, "stopped");
@@ -280,7 +289,7 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
         "null from "
         "runs where name = 'tables'");
     const char *ids[] = {id, other};
-    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 0, 2, 0, 2};
+    static const size_t records[TABLE_CSV_COUNT] = {1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 0, 2, 0, 2, 1, 6, 2, 1, 1};
     for (int t = 0; t < TABLE_CSV_COUNT; t++) {
         struct sheet sheet = export(store, ids, 2, (enum store_table)t);
         header_is(&sheet, headers[t]);
@@ -313,6 +322,10 @@ static void every_table_has_its_columns_and_absent_is_empty(void **state)
             assert_string_equal(field(&sheet, 2, 3), "0.5");
             assert_null(field(&sheet, 2, 5));
         }
+        if (t == TABLE_SEGMENTS) assert_string_equal(field(&sheet, 1, 5), "running");
+        if (t == TABLE_TAGS) assert_string_equal(field(&sheet, 2, 1), "good");
+        if (t == TABLE_CHECKPOINTS) assert_string_equal(field(&sheet, 1, 5), "checkpoints/step-1");
+        if (t == TABLE_EVENTS) assert_string_equal(field(&sheet, 1, 5), "a \"spike\"");
         if (t == TABLE_RUNS) {
             assert_string_equal(field(&sheet, 1, 2), "running");
             assert_string_equal(field(&sheet, 1, 10), "nan"); /* a loss that was NaN */

@@ -18,7 +18,7 @@
 #include "runs/exchange/export.h"
 #include "tests/runs/store_fixture.h"
 
-static const struct metric_choice everything = {true, true};
+static const struct metric_choice everything = {true, true, NULL};
 
 static struct step_record plain_step(int64_t step, double loss)
 {
@@ -175,7 +175,8 @@ static void tables_of_steps_and_of_evals_can_be_had_alone(void **state)
     struct store *store = store_fixture_open(home);
     const char *ids[] = {id};
     snprintf(path, sizeof path, "%s/evals.csv", home);
-    assert_int_equal(export_long(store, ids, 1, (struct metric_choice){false, true}, path, &err), STATUS_OK);
+    assert_int_equal(export_long(store, ids, 1, (struct metric_choice){false, true, NULL}, path, &err),
+                     STATUS_OK);
     char *text = store_fixture_slurp(path, NULL);
     assert_non_null(strstr(text, ",val_loss,"));
     assert_null(strstr(text, ",loss,"));

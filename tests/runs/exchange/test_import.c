@@ -1,51 +1,24 @@
 /* Histories from files: an import equals the original, and a damaged file leaves nothing behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
 #include "runs/exchange/export.h"
-#include "runs/exchange/import.h"
-#include "runs/order.h"
 #include "runs/series.h"
-#include "tests/runs/store_fixture.h"
+#include "tests/cmocka.h"
+#include "tests/runs/exchange/exchange_fixture.h"
 
-#define STEPS_HEADER                                                                                         \
-    "run,segment,step,epoch,tokens,wall_time,step_ms,loss,lr,grad_norm,clip_scale,tokens_per_sec,mfu\r\n"
 #define EVALS_HEADER "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms\r\n"
-#define ID           "20260102-030405-origin"
-
-static void write_text(const char *home, const char *name, const char *text, char path[PATH_MAX + 64])
-{
-    struct err err = {0};
-    char folder[PATH_MAX + 64];
-    snprintf(path, PATH_MAX + 64, "%s/%s", home, name);
-    snprintf(folder, sizeof folder, "%s", path);
-    *strrchr(folder, '/') = '\0';
-    if (file_make_folders(folder, &err) || file_write_atomic(path, text, strlen(text), &err))
-        fail_msg("%s", err.text);
-}
 
 /* Imports one file with this name and text; "" when it went well, else the sentence. */
 static const char *import_text(struct store *store, const char *name, const char *text,
                                struct import_outcome *out, struct err *err)
 {
-    char path[PATH_MAX + 64];
-    write_text(store_home(store), name, text, path);
-    const char *paths[] = {path};
-    *err = (struct err){0};
-    enum status status = import_files(store, paths, 1, NULL, out, err);
-    assert_int_equal(status, err->status);
-    return status ? err->text : "";
+    return exchange_import(store, name, text, strlen(text), out, err) ? err->text : "";
 }
 
 /* A steps.csv of the first release as this one exports it: with an empty perplexity. */
@@ -58,16 +31,6 @@ static const char *as_exported(const char *text)
                               n ? "" : "perplexity");
     assert_true(n < sizeof out);
     return out;
-}
-
-static char *table_text(struct store *store, const char *id, enum store_table table, size_t *n)
-{
-    char path[PATH_MAX + 16];
-    struct err err = {0};
-    const char *ids[] = {id};
-    snprintf(path, sizeof path, "%s/exported.csv", store_home(store));
-    if (export_csv(store, ids, 1, table, path, &err)) fail_msg("%s", err.text);
-    return store_fixture_slurp(path, n);
 }
 
 static size_t count_entries(const char *home, const char *folder)
@@ -84,125 +47,6 @@ static size_t count_entries(const char *home, const char *folder)
 
 /* ---- our own CSV ---- */
 
-/* Two segments with all unusual values: NaN, infinities, texts with quotes, an order. */
-static void make_run(const char *home, char id[RUN_ID_MAX])
-{
-    static const double odd[] = {NAN, INFINITY, -INFINITY, 5e-324, 1.7976931348623157e308, 0.1, 1e16};
-    struct err err = {0};
-    struct store *store = store_fixture_open(home);
-    struct run_lock lock;
-    store_fixture_run(home, "origin", id);
-    assert_int_equal(run_lock_acquire(store, id, &lock, &err), STATUS_OK);
-    for (int life = 0; life < 2; life++) {
-        struct writer *writer = store_fixture_writer(home, id);
-        int64_t order;
-        assert_int_equal(order_issue(store, id, ORDER_LR_FACTOR, 0.5, "cli", &order, &err), STATUS_OK);
-        writer_order_done(writer, order, 5, "the learning rate is multiplied with 0.5");
-        for (int64_t s = life ? 5000 : 0; s < (life ? 9000 : 6000); s++) {
-            struct step_record step = store_fixture_step(s, life);
-            if (s % 7 == 0) step.loss = odd[s / 7 % 7];
-            if (s % 11 == 0) step.epoch = step.grad_norm = odd[s / 11 % 7];
-            writer_step(writer, &step);
-            if (s % 1000 != 999) continue;
-            assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
-            writer_eval(writer, &(struct eval_record){s + 1, 7, 1.7e9, 3.5 + odd[s / 1000 % 7], NAN, 12});
-            writer_measure(writer, &(struct measure_record){s + 1, "quiz,acc", odd[s / 1000 % 7]});
-            writer_class(writer, &(struct class_record){s + 1, "a,\"b\"", 0.1, 0.2, 0.3, s});
-            writer_confusion(writer, &(struct confusion_record){s + 1, "a,\"b\"", "c\nd", s});
-            enum stopping_verdict v = s / 1000 % 3;
-            writer_stopping(writer, &(struct stopping_record){s + 1, 3.4, NAN, 9, 1, !(s % 3), 1, 3, v, "f"});
-            writer_sample(writer, &(struct sample_record){s + 1, "", "a \"b\",\r\n c "});
-            writer_sample(writer, &(struct sample_record){s + 1, "a second, at the same step", ""});
-        }
-        writer_memory(writer, &(struct memory_record){1, "weights", 3, 2, 1});
-        writer_rank(writer, &(struct rank_record){1, 2, "a, \"b\"", "cpu", 0.1, 1e-300, 9, 1 << 30});
-        assert_int_equal(writer_close(writer, RUN_STOPPED, "enough", &err), STATUS_OK);
-    }
-    run_lock_release(&lock);
-    store_close(store);
-    store_fixture_sql(
-        home,
-        "insert into layer_profile select id, 1, 1, 'forward', -1, 'gemm', 4, 12.25, 4096, 8192 from runs;"
-        "insert into gpu_samples select id, 1.5, 0, 98.5, 1, 2, 300, 61, 1980, 3, 'thermal, power cap', 7.5, "
-        "null from runs; update runs set frozen_parameters = 815744");
-}
-
-static void what_was_exported_comes_back_byte_for_byte(void **state)
-{
-    (void)state;
-    char home[PATH_MAX], other[PATH_MAX], id[RUN_ID_MAX], paths[TABLE_CSV_COUNT][PATH_MAX + 32];
-    const char *files[TABLE_CSV_COUNT], *ids[] = {id};
-    struct err err = {0};
-    struct import_outcome outcome;
-    store_fixture_home("origin", home, sizeof home);
-    store_fixture_home("copy", other, sizeof other);
-    make_run(home, id);
-    struct store *from = store_fixture_open(home), *to = store_fixture_open(other);
-    for (int t = 0; t < TABLE_CSV_COUNT; t++) {
-        snprintf(paths[t], sizeof paths[t], "%s/%s.csv", home, store_tables[t].csv);
-        if (export_csv(from, ids, 1, (enum store_table)t, paths[t], &err)) fail_msg("%s", err.text);
-        files[TABLE_CSV_COUNT - 1 - t] = paths[t]; /* in any order */
-    }
-    if (import_files(to, files, TABLE_CSV_COUNT, NULL, &outcome, &err)) fail_msg("%s", err.text);
-    assert_string_equal(outcome.id, id); /* free there, so kept */
-    assert_int_equal(outcome.steps, 10000);
-    assert_int_equal(outcome.evals, 10);
-    for (int t = 0; t < TABLE_RUNS; t++) {
-        size_t n, m;
-        char *text = table_text(to, id, (enum store_table)t, &n), *want = store_fixture_slurp(paths[t], &m);
-        if (n != m || memcmp(text, want, n) != 0) fail_msg("%s differs", paths[t]);
-        assert_true(n > 100 || t == TABLE_PROFILE || t == TABLE_MEMORY || t == TABLE_GPU);
-        free(text);
-        free(want);
-    }
-    struct run_info run, original;
-    assert_int_equal(run_find(to, id, &run, &err), STATUS_OK);
-    assert_int_equal(run_find(from, id, &original, &err), STATUS_OK);
-    assert_int_equal(run.status, RUN_FINISHED);
-    assert_string_equal(run.name, "origin");
-    assert_string_equal(run.device, "cpu");
-    assert_string_equal(run.precision, "fp32");
-    assert_int_equal(run.parameters, original.parameters);
-    assert_true(run.frozen_parameters == 815744 && run.trained_parameters == 10000000);
-    assert_int_equal(run.steps, 9000);
-    assert_int_equal(run.tokens, original.tokens);
-    assert_true(run.final_loss == original.final_loss);
-    assert_true(run.best_val_loss == original.best_val_loss);
-    assert_int_equal(run.best_step, original.best_step);
-    assert_int_equal(run.segment, 2);
-    assert_memory_equal(run.message, "imported from ", 14);
-
-    /* charts read it as they read the original: the same buckets, the same points */
-    for (int m = 0; m < METRIC_COUNT; m++) {
-        struct series a = {0}, b = {0};
-        assert_int_equal(series_read(from, id, (enum metric)m, 0, -1, 100, &a, &err), STATUS_OK);
-        assert_int_equal(series_read(to, id, (enum metric)m, 0, -1, 100, &b, &err), STATUS_OK);
-        assert_int_equal(a.count, b.count);
-        assert_true(a.count > 5);
-        for (size_t i = 0; i < a.count; i++) {
-            assert_int_equal(a.points[i].first_step, b.points[i].first_step);
-            assert_int_equal(a.points[i].count, b.points[i].count);
-            assert_int_equal(a.points[i].non_finite, b.points[i].non_finite);
-            assert_true(a.points[i].max == b.points[i].max || isnan(b.points[i].max));
-            assert_true(a.points[i].last == b.points[i].last || isnan(b.points[i].last));
-        }
-        series_release(&a);
-        series_release(&b);
-    }
-    assert_true(store_fixture_number(other, "select count(*) from rollup") > 0);
-    assert_true(store_fixture_number(other, "select count(*) from rollup") ==
-                store_fixture_number(home, "select count(*) from rollup"));
-
-    /* again: now the id is taken */
-    if (import_files(to, files, TABLE_CSV_COUNT, NULL, &outcome, &err)) fail_msg("%s", err.text);
-    assert_memory_equal(outcome.id, id, strlen(id));
-    assert_string_equal(outcome.id + strlen(id), "-2");
-    if (import_files(to, files, TABLE_CSV_COUNT, "mine", &outcome, &err)) fail_msg("%s", err.text);
-    assert_non_null(strstr(outcome.id, "-mine"));
-    store_close(from);
-    store_close(to);
-}
-
 static void an_absent_value_stays_absent_and_is_no_nan(void **state)
 {
     (void)state;
@@ -210,17 +54,16 @@ static void an_absent_value_stays_absent_and_is_no_nan(void **state)
     struct err err;
     struct import_outcome outcome;
     struct series series = {0};
-    static const char text[] =
-        STEPS_HEADER ID ",1,0,,,,,2.5,,,,,\r\n" ID ",1,1,,,,,nan,,,,,\r\n" ID ",1,64,,,,,1.5,,,,,\r\n";
+    static const char text[] = STEPS_HEADER ORIGIN ",1,0,,,,,2.5,,,,,\r\n" ORIGIN
+                                                   ",1,1,,,,,nan,,,,,\r\n" ORIGIN ",1,64,,,,,1.5,,,,,\r\n";
     store_fixture_home("absent", home, sizeof home);
     struct store *store = store_fixture_open(home);
     assert_string_equal(import_text(store, "steps.csv", text, &outcome, &err), "");
-    assert_string_equal(outcome.id, ID);
-    size_t n;
-    char *again = table_text(store, ID, TABLE_STEPS, &n);
+    assert_string_equal(outcome.id, ORIGIN);
+    char *again = exchange_table(store, ORIGIN, TABLE_STEPS);
     assert_string_equal(again, as_exported(text));
     free(again);
-    assert_int_equal(series_read(store, ID, METRIC_LOSS, 0, -1, 1, &series, &err), STATUS_OK);
+    assert_int_equal(series_read(store, ORIGIN, METRIC_LOSS, 0, -1, 1, &series, &err), STATUS_OK);
     int64_t values = 0, odd = 0;
     for (size_t i = 0; i < series.count; i++) {
         values += series.points[i].count;
@@ -228,7 +71,7 @@ static void an_absent_value_stays_absent_and_is_no_nan(void **state)
     }
     assert_int_equal(values, 3);
     assert_int_equal(odd, 1);
-    assert_int_equal(series_read(store, ID, METRIC_LR, 0, -1, 1, &series, &err), STATUS_OK);
+    assert_int_equal(series_read(store, ORIGIN, METRIC_LR, 0, -1, 1, &series, &err), STATUS_OK);
     assert_int_equal(series.count, 0);
     series_release(&series);
     store_close(store);
@@ -237,6 +80,29 @@ static void an_absent_value_stays_absent_and_is_no_nan(void **state)
     assert_true(
         store_fixture_number(home, "select count(*) from runs where final_loss = 1.5 and status = 'finished'"
                                    " and tokens is null and parameters is null") == 1);
+}
+
+static void an_import_does_not_take_over_the_name_of_a_run(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    struct err err;
+    struct import_outcome outcome;
+    struct run_info run;
+    static const char text[] = STEPS_HEADER ORIGIN ",1,0,,,,,2.5,,,,,\r\n";
+    static const char *const names[] = {"origin", "origin-2", "origin-3"};
+    store_fixture_home("names", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(import_text(store, "steps.csv", text, &outcome, &err), "");
+        assert_string_equal(outcome.name, names[i]);
+        assert_string_equal(outcome.wanted, i ? "origin" : "");
+        assert_int_equal(run_find(store, names[i], &run, &err), STATUS_OK);
+        assert_string_equal(run.id, outcome.id);
+    }
+    assert_int_equal(run_find(store, "origin", &run, &err), STATUS_OK);
+    assert_string_equal(run.id, ORIGIN);
+    store_close(store);
 }
 
 static void evaluations_alone_are_a_run_too(void **state)
@@ -249,13 +115,13 @@ static void evaluations_alone_are_a_run_too(void **state)
     store_fixture_home("evals", home, sizeof home);
     struct store *store = store_fixture_open(home);
     assert_string_equal(import_text(store, "evals.csv",
-                                    "\xEF\xBB\xBF" EVALS_HEADER ID ",1,100,,1700000000,3,,\n" ID
+                                    "\xEF\xBB\xBF" EVALS_HEADER ORIGIN ",1,100,,1700000000,3,,\n" ORIGIN
                                     ",1,200,,1700000100,2,,",
                                     &outcome, &err),
                         "");
     assert_int_equal(outcome.steps, 0);
     assert_int_equal(outcome.evals, 2);
-    assert_int_equal(series_read(store, ID, METRIC_VAL_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
+    assert_int_equal(series_read(store, ORIGIN, METRIC_VAL_LOSS, 0, -1, 100, &series, &err), STATUS_OK);
     assert_int_equal(series.count, 2);
     series_release(&series);
     struct run_info run;
@@ -275,7 +141,7 @@ static void columns_of_a_newer_anneal_are_passed_over(void **state)
     struct store *store = store_fixture_open(home);
     assert_string_equal(
         import_text(store, "evals.csv",
-                    "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms,colour\n" ID
+                    "run,segment,step,tokens,wall_time,val_loss,val_perplexity,eval_ms,colour\n" ORIGIN
                     ",1,1,,,3,,,red\n",
                     &outcome, &err),
         "");
@@ -289,12 +155,12 @@ static void files_of_an_older_anneal_have_fewer_columns(void **state)
     static const struct {
         const char *name, *text;
     } files[] = {
-        {"evals.csv", EVALS_HEADER ID ",1,1,,,3,,\r\n"},
+        {"evals.csv", EVALS_HEADER ORIGIN ",1,1,,,3,,\r\n"},
         {"gpu.csv",
          "run,wall_time,gpu,utilization_pct,memory_used_bytes,memory_total_bytes,power_w,temperature_c,"
-         "sm_clock_mhz\r\n" ID ",1.5,0,98,1,2,3,4,5\r\n"},
+         "sm_clock_mhz\r\n" ORIGIN ",1.5,0,98,1,2,3,4,5\r\n"},
         {"profile.csv",
-         "run,segment,step,phase,layer,op,calls,time_us\r\n" ID ",1,1,forward,0,gemm,4,12\r\n"},
+         "run,segment,step,phase,layer,op,calls,time_us\r\n" ORIGIN ",1,1,forward,0,gemm,4,12\r\n"},
     };
     char home[PATH_MAX], paths[3][PATH_MAX + 64];
     const char *names[3];
@@ -303,14 +169,15 @@ static void files_of_an_older_anneal_have_fewer_columns(void **state)
     store_fixture_home("older", home, sizeof home);
     struct store *store = store_fixture_open(home);
     for (int i = 0; i < 3; i++) {
-        write_text(home, files[i].name, files[i].text, paths[i]);
+        exchange_write(home, files[i].name, files[i].text, strlen(files[i].text), paths[i]);
         names[i] = paths[i];
     }
     if (import_files(store, names, 3, NULL, &outcome, &err)) fail_msg("%s", err.text);
     assert_true(store_fixture_number(home, "select sm_clock_mhz from gpu_samples where load_1m is null and"
                                            " throttle is null and process_bytes is null") == 5);
     assert_true(store_fixture_number(home, "select calls from layer_profile where flops is null") == 4);
-    write_text(home, "gpu.csv", "run,wall_time,gpu,utilization_pct\r\n" ID ",1.5,0,98\r\n", paths[1]);
+    static const char other[] = "run,wall_time,gpu,utilization_pct\r\n" ORIGIN ",1.5,0,98\r\n";
+    exchange_write(home, "gpu.csv", other, sizeof other - 1, paths[1]);
     assert_int_equal(import_files(store, names, 3, NULL, &outcome, &err), STATUS_CORRUPT); /* no release's */
     store_close(store);
 }
@@ -337,7 +204,7 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
     store_fixture_home("scalars", home, sizeof home);
     struct store *store = store_fixture_open(home);
     for (int i = 0; i < FILES; i++) {
-        write_text(home, files[i].name, files[i].text, paths[i]);
+        exchange_write(home, files[i].name, files[i].text, strlen(files[i].text), paths[i]);
         list[i] = paths[i];
     }
     if (import_files(store, list, FILES, NULL, &outcome, &err)) fail_msg("%s", err.text);
@@ -347,12 +214,11 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
              STEPS_HEADER "%s,1,0,,4096,1700000000.5,,4,0.1,,,,\r\n%s,1,1,,,1700000001,,3,,,,,\r\n"
                           "%s,1,2,,12288,1700000002,,nan,0.2,,,,\r\n",
              outcome.id, outcome.id, outcome.id);
-    size_t n;
-    char *text = table_text(store, outcome.id, TABLE_STEPS, &n);
+    char *text = exchange_table(store, outcome.id, TABLE_STEPS);
     assert_string_equal(text, as_exported(want));
     free(text);
     snprintf(want, sizeof want, EVALS_HEADER "%s,1,2,,1700000009,2.25,,\r\n", outcome.id); /* the later one */
-    text = table_text(store, outcome.id, TABLE_EVALS, &n);
+    text = exchange_table(store, outcome.id, TABLE_EVALS);
     assert_string_equal(text, want);
     free(text);
 
@@ -360,8 +226,8 @@ static void tensorboard_scalars_come_together_by_their_names(void **state)
     const char **written;
     struct arena arena = {0};
     size_t count;
-    assert_int_equal(export_tensorboard(store, outcome.id, (struct metric_choice){true, true}, home, &arena,
-                                        &written, &count, &err),
+    assert_int_equal(export_tensorboard(store, outcome.id, (struct metric_choice){true, true, NULL}, home,
+                                        &arena, &written, &count, &err),
                      STATUS_OK);
     arena_release(&arena);
     assert_int_equal(count, 4);
@@ -393,8 +259,7 @@ static void llmc_logs_come_in_with_their_resumes(void **state)
              "%s,1,0,,,,,10.9,1e-06,15.2,,,\r\n%s,1,1,,,,,9.5,2e-06,nan,,,\r\n%s,1,2,,,,,8.25,,,,,\r\n"
              "%s,2,1,,,,,9.4,2e-06,2,,,\r\n",
              outcome.id, outcome.id, outcome.id, outcome.id);
-    size_t n;
-    char *text = table_text(store, outcome.id, TABLE_STEPS, &n);
+    char *text = exchange_table(store, outcome.id, TABLE_STEPS);
     assert_string_equal(text, as_exported(want));
     free(text);
     struct run_info run;
@@ -418,34 +283,37 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
     } cases[] = {
         {"steps.csv", "", "steps.csv:1: is empty"},
         {"steps.csv", "\n\n", ": is empty"},
-        {"steps.csv", "step,loss\n1,2\n", "steps.csv:1: does not begin with s:STEP"},
+        {"steps.csv", "step,loss\n1,2\n", "steps.csv:1: is not a known header: it begins with \"step\""},
+        {"seed.csv", "\xEF\xBB\xBFseed,loss\n1,2\n",
+         "seed.csv:1: is not a known header: it begins with \"seed\""},
         {"other.csv", "a,b\n1,2\n", "other.csv:1: is not a known header"},
-        {"short.csv", "run,segment,step\n" ID ",1,0\n", "short.csv:1: is not a known header"},
+        {"short.csv", "run,segment,step\n" ORIGIN ",1,0\n", "short.csv:1: is not a known header"},
         {"steps.csv", STEPS_HEADER, "contains neither steps nor evaluations"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,,\n" ID ",1,0,,,,,2,,,,,\n",
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,2,,,,,\n" ORIGIN ",1,0,,,,,2,,,,,\n",
          "steps.csv:3: is a second record of the same segment, step"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,\n",
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,2,,,,\n",
          "steps.csv:2: has 12 fields, but the header has 13"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,,,\n", "steps.csv:2: has more fields than 13"},
-        {"steps.csv", STEPS_HEADER ID ",1,-1,,,,,2,,,,,\n", "steps.csv:2: step: -1 is out of range"},
-        {"steps.csv", STEPS_HEADER ID ",1,9223372036854775807,,,,,2,,,,,\n", "steps.csv:2: step: "},
-        {"steps.csv", STEPS_HEADER ID ",1,9223372036854775808,,,,,2,,,,,\n", "step: is not a whole number"},
-        {"steps.csv", STEPS_HEADER ID ",0,1,,,,,2,,,,,\n", "steps.csv:2: segment: 0 is not in 1 to"},
-        {"steps.csv", STEPS_HEADER ID ",1,,,,,,2,,,,,\n", "steps.csv:2: step: is missing"},
-        {"steps.csv", STEPS_HEADER ID ",1,1.5,,,,,2,,,,,\n",
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,2,,,,,,\n", "steps.csv:2: has more fields than 13"},
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,-1,,,,,2,,,,,\n", "steps.csv:2: step: -1 is out of range"},
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,9223372036854775807,,,,,2,,,,,\n", "steps.csv:2: step: "},
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,9223372036854775808,,,,,2,,,,,\n",
+         "step: is not a whole number"},
+        {"steps.csv", STEPS_HEADER ORIGIN ",0,1,,,,,2,,,,,\n", "steps.csv:2: segment: 0 is not in 1 to"},
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,,,,,,2,,,,,\n", "steps.csv:2: step: is missing"},
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,1.5,,,,,2,,,,,\n",
          "steps.csv:2: step: is not a whole number: \"1.5\""},
-        {"steps.csv", STEPS_HEADER "\n\n" ID ",1,0,,,,,two,,,,,\n",
+        {"steps.csv", STEPS_HEADER "\n\n" ORIGIN ",1,0,,,,,two,,,,,\n",
          "steps.csv:4: loss: is not a number: \"two\""},
         {"steps.csv", STEPS_HEADER ",1,0,,,,,2,,,,,\n", "steps.csv:2: the run's id is missing"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,\"2,,,,,\n", "steps.csv:2: a quote is not closed"},
-        {"steps.csv", STEPS_HEADER ID ",1,0,,,,,\"2\"x,,,,,\n", "steps.csv:2: a quote is where"},
-        {"samples.csv", "run,segment,step,prompt,text\n" ID ",1,0,\"a\nb\",c\n" ID ",1,x,d,e\n",
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,\"2,,,,,\n", "steps.csv:2: a quote is not closed"},
+        {"steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,\"2\"x,,,,,\n", "steps.csv:2: a quote is where"},
+        {"samples.csv", "run,segment,step,prompt,text\n" ORIGIN ",1,0,\"a\nb\",c\n" ORIGIN ",1,x,d,e\n",
          "samples.csv:4: step: is not a whole number"},
         {"early.csv",
          "run,segment,step,val_loss,best_val_loss,best_step,min_delta,improved,patience_used,patience,"
-         "verdict\n" ID ",1,0,1,1,0,0,1,0,3,maybe\n",
+         "verdict\n" ORIGIN ",1,0,1,1,0,0,1,0,3,maybe\n",
          "early.csv:2: verdict: \"maybe\" is not one of improved"},
-        {"orders.csv", "run,issued_at,verb,argument,issuer,applied_step,result\n" ID ",1,dance,,,,\n",
+        {"orders.csv", "run,issued_at,verb,argument,issuer,applied_step,result\n" ORIGIN ",1,dance,,,,\n",
          "orders.csv:2: verb: \"dance\" is not one of pause, continue, stop, checkpoint, eval, sample, "
          "lr-factor, trace"},
         {"loss.csv", "Wall time,Step,Value\n1,0,2\n1,one,2\n",
@@ -480,9 +348,9 @@ static void damage_is_named_by_file_and_line_and_leaves_nothing(void **state)
     char path[PATH_MAX + 64]; /* a zero byte, and a line without end */
     struct err why = {0};
     const char *paths[] = {path};
-    write_text(home, "zero.csv", "", path);
+    exchange_write(home, "zero.csv", "", strlen(""), path);
     assert_int_equal(
-        file_write_atomic(path, STEPS_HEADER ID ",1,0\0,,,,,2,,,,,\n", sizeof STEPS_HEADER + 38, &why),
+        file_write_atomic(path, STEPS_HEADER ORIGIN ",1,0\0,,,,,2,,,,,\n", sizeof STEPS_HEADER + 38, &why),
         STATUS_OK);
     assert_int_equal(import_files(store, paths, 1, NULL, &outcome, &why), STATUS_CORRUPT);
     assert_non_null(strstr(why.text, "zero.csv:2: holds a zero byte"));
@@ -515,10 +383,13 @@ static void files_of_two_runs_or_kinds_are_not_mixed(void **state)
     struct import_outcome outcome;
     store_fixture_home("mixed", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    write_text(home, "steps.csv", STEPS_HEADER ID ",1,0,,,,,2,,,,,\n", steps);
-    write_text(home, "evals.csv", EVALS_HEADER "another,1,100,,1700000000,3,,\n", evals);
-    write_text(home, "loss.csv", "Wall time,Step,Value\n1,0,2\n", loss);
-    write_text(home, "main.log", "s:0 trl:1\n", log);
+    exchange_write(home, "steps.csv", STEPS_HEADER ORIGIN ",1,0,,,,,2,,,,,\n",
+                   strlen(STEPS_HEADER ORIGIN ",1,0,,,,,2,,,,,\n"), steps);
+    exchange_write(home, "evals.csv", EVALS_HEADER "another,1,100,,1700000000,3,,\n",
+                   strlen(EVALS_HEADER "another,1,100,,1700000000,3,,\n"), evals);
+    exchange_write(home, "loss.csv", "Wall time,Step,Value\n1,0,2\n", strlen("Wall time,Step,Value\n1,0,2\n"),
+                   loss);
+    exchange_write(home, "main.log", "s:0 trl:1\n", strlen("s:0 trl:1\n"), log);
     const char *pairs[][2] = {{steps, evals}, {steps, loss}, {loss, log}, {steps, home}};
     static const char *const sentences[] = {"evals.csv:2: is of run another, but ", "is of another kind",
                                             "is of another kind", "is a folder"};
@@ -545,17 +416,17 @@ static void an_empty_folder_that_nobody_owns_takes_no_id(void **state)
     char home[PATH_MAX], folder[PATH_MAX + 64], path[PATH_MAX + 64];
     struct err err;
     struct import_outcome outcome;
-    static const char text[] = STEPS_HEADER ID ",1,0,,,,,2,,,,,\n";
+    static const char text[] = STEPS_HEADER ORIGIN ",1,0,,,,,2,,,,,\n";
     store_fixture_home("orphan", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    snprintf(folder, sizeof folder, "%s/runs/" ID, home);
+    snprintf(folder, sizeof folder, "%s/runs/" ORIGIN, home);
     assert_int_equal(file_make_folders(folder, &err), STATUS_OK); /* as an import killed half-way leaves it */
     assert_string_equal(import_text(store, "steps.csv", text, &outcome, &err), "");
-    assert_string_equal(outcome.id, ID);
-    assert_int_equal(run_delete(store, ID, &err), STATUS_OK);
-    write_text(home, "runs/" ID "/kept", "somebody's", path);
+    assert_string_equal(outcome.id, ORIGIN);
+    assert_int_equal(run_delete(store, ORIGIN, &err), STATUS_OK);
+    exchange_write(home, "runs/" ORIGIN "/kept", "somebody's", 10, path);
     assert_string_equal(import_text(store, "steps.csv", text, &outcome, &err), "");
-    assert_string_equal(outcome.id, ID "-2");
+    assert_string_equal(outcome.id, ORIGIN "-2");
     assert_true(file_exists(path));
     store_close(store);
 }
@@ -584,8 +455,8 @@ static void an_id_that_is_a_path_is_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_exported_comes_back_byte_for_byte),
         cmocka_unit_test(an_absent_value_stays_absent_and_is_no_nan),
+        cmocka_unit_test(an_import_does_not_take_over_the_name_of_a_run),
         cmocka_unit_test(evaluations_alone_are_a_run_too),
         cmocka_unit_test(columns_of_a_newer_anneal_are_passed_over),
         cmocka_unit_test(files_of_an_older_anneal_have_fewer_columns),

@@ -1,26 +1,19 @@
 /* Imported values: which one counts if several records, files or segments have it, and which are NaN or
  * absent. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-/* cmocka wants the headers above first */
-#include <cmocka.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "core/base/file.h"
-#include "runs/exchange/import.h"
-#include "tests/runs/store_fixture.h"
+#include "tests/cmocka.h"
+#include "tests/runs/exchange/exchange_fixture.h"
 
 static char home[PATH_MAX];
 
 /* A fresh home, and in it a run of these files: name, text, name, text, …, NULL. */
 static struct import_outcome import_texts(const char *const *files)
 {
-    char paths[8][PATH_MAX + 64];
+    char paths[8][EXCHANGE_PATH_MAX];
     const char *list[8];
     size_t count = 0;
     struct err err = {0};
@@ -28,10 +21,9 @@ static struct import_outcome import_texts(const char *const *files)
     store_fixture_home("values", home, sizeof home);
     struct store *store = store_fixture_open(home);
     for (; files[2 * count]; count++) {
-        snprintf(paths[count], sizeof paths[count], "%s/%s", home, files[2 * count]);
-        list[count] = paths[count];
         const char *text = files[2 * count + 1];
-        if (file_write_atomic(paths[count], text, strlen(text), &err)) fail_msg("%s", err.text);
+        exchange_write(home, files[2 * count], text, strlen(text), paths[count]);
+        list[count] = paths[count];
     }
     if (import_files(store, list, count, "values", &outcome, &err)) fail_msg("%s", err.text);
     store_close(store);
@@ -164,15 +156,11 @@ static void a_run_of_evaluations_alone_shows_all_of_them(void **state)
 /* Whether such a file is refused, with nothing left. */
 static bool is_refused(const char *name, const char *text)
 {
-    char path[PATH_MAX + 64];
-    struct err err = {0};
+    struct err err;
     struct import_outcome outcome;
     store_fixture_home("refused", home, sizeof home);
     struct store *store = store_fixture_open(home);
-    snprintf(path, sizeof path, "%s/%s", home, name);
-    const char *list[] = {path};
-    assert_int_equal(file_write_atomic(path, text, strlen(text), &err), STATUS_OK);
-    enum status status = import_files(store, list, 1, NULL, &outcome, &err);
+    enum status status = exchange_import(store, name, text, strlen(text), &outcome, &err);
     store_close(store);
     assert_true(store_fixture_number(home, "select count(*) from runs") == (status ? 0 : 1));
     return status != STATUS_OK;

@@ -138,36 +138,53 @@ static pid_t start(int number)
     _exit(0);
 }
 
-/* It has all there is when the others come, until the first of them has given up. */
+/* Reserves and holds until `is_over`. */
+static void hold(struct ledger *ledger, enum kind kind, int mib, bool (*is_over)(void))
+{
+    int64_t id;
+    if (!get(ledger, kind, "first", mib, &id)) _exit(15);
+    atomic_store(&board->held[FIRST], mib);
+    while (!is_over()) usleep(200);
+    atomic_store(&board->held[FIRST], 0);
+    if (ledger_release(ledger, id, NULL)) _exit(16);
+}
+
+static bool one_gave_up(void)
+{
+    return atomic_load(&board->gave_up) > 0;
+}
+
+static bool two_held_at_once(void)
+{
+    return atomic_load(&board->together) > 1;
+}
+
+/* It has all there is when the others come, until the first of them has given up; then a little, until
+ * another has held memory beside it. */
 static pid_t start_first(void)
 {
     struct ledger *ledger;
-    int64_t id;
     pid_t child = fork();
     if (child) {
         while (!atomic_load(&board->held[FIRST])) usleep(200);
         return child;
     }
-    if (ledger_open(home(), PATIENCE_MS, &ledger, NULL) || !get(ledger, TRIES, "first", LIMIT, &id))
-        _exit(15);
-    atomic_store(&board->held[FIRST], LIMIT);
-    while (!atomic_load(&board->gave_up)) usleep(200);
-    atomic_store(&board->held[FIRST], 0);
-    if (ledger_release(ledger, id, NULL)) _exit(16);
+    if (ledger_open(home(), PATIENCE_MS, &ledger, NULL)) _exit(15);
+    hold(ledger, TRIES, LIMIT, one_gave_up);
+    hold(ledger, PASSES, 1, two_held_at_once);
     ledger_close(ledger);
     _exit(0);
 }
 
 /* Every fifth takes turns until it is killed, wherever it is just then: each once a few turns more have been
- * taken, the last one not before two have held at once. */
+ * taken, the last one not before two have held at once; start_first sees to that. */
 static void kill_some(const pid_t *children)
 {
     int status;
     for (int i = 0; i < CHILDREN; i += DOOMED_EVERY) {
         int turns = atomic_load(&board->turns);
         bool last = i + DOOMED_EVERY >= CHILDREN;
-        while (atomic_load(&board->turns) < turns + 3 || (last && atomic_load(&board->together) < 2))
-            usleep(200);
+        while (atomic_load(&board->turns) < turns + 3 || (last && !two_held_at_once())) usleep(200);
         atomic_store(&board->doomed[i], true);
         assert_int_equal(kill(children[i], SIGKILL), 0);
         assert_int_equal(waitpid(children[i], &status, 0), children[i]);

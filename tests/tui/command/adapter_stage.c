@@ -1,14 +1,11 @@
 /* See adapter_stage.h. */
 #include "tests/tui/command/adapter_stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
+
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 
 enum { TOKENS = 400 };
 
@@ -18,19 +15,19 @@ void adapter_refused(struct process *p, const char *sentence)
 {
     if (process_wait_exit(p) == 0) fail_msg("it did not fail: %s", sentence);
     process_expect_sentence(p, sentence);
-    process_close(p);
 }
 
-void adapter_stage_open(struct stage *s, const char *name)
+int adapter_setup(void **state)
 {
     struct {
         uint64_t count;
         uint32_t tokens[TOKENS];
     } file = {.count = TOKENS};
-    stage_open(s, name);
+    stage_setup(state);
     for (uint32_t i = 0; i < TOKENS; i++) file.tokens[i] = (i * i + i / 7) % ADAPTER_VOCABULARY;
-    snprintf(adapter_tokens, sizeof adapter_tokens, "%s/text.tok", s->folder);
+    snprintf(adapter_tokens, sizeof adapter_tokens, "%s/text.tok", ((struct stage *)*state)->folder);
     stage_write(adapter_tokens, &file, sizeof file);
+    return 0;
 }
 
 double adapter_loss(const char *model, const char *adapter)
@@ -39,20 +36,7 @@ double adapter_loss(const char *model, const char *adapter)
         adapter ? process_output("evaluate", model, "--adapter", adapter, "--data", adapter_tokens,
                                  "--seq-len=20", "--json", NULL)
                 : process_output("evaluate", model, "--data", adapter_tokens, "--seq-len=20", "--json", NULL);
-    json_t *json = json_loads(out, 0, NULL);
-    double loss = stage_real(json, "loss");
-    json_decref(json);
-    free(out);
-    return loss;
-}
-
-char *adapter_path(const struct stage *s, const char *name)
-{
-    static char paths[4][700];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", s->folder, name);
-    return path;
+    return stage_real(stage_json(out), "loss");
 }
 
 struct process *adapter_start_training(const char *base, const char *name, const char *steps,
@@ -72,5 +56,5 @@ struct process *adapter_start_training(const char *base, const char *name, const
 
 void adapter_train(const char *base, const char *name, const char *steps)
 {
-    process_close(process_expect(0, adapter_start_training(base, name, steps, "--progress=none")));
+    process_expect(0, adapter_start_training(base, name, steps, "--progress=none"));
 }

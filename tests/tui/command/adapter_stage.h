@@ -8,7 +8,11 @@
 enum { ADAPTER_VOCABULARY = 47 /* of the bases */ };
 extern char adapter_tokens[700]; /* the path of the file */
 
-void adapter_stage_open(struct stage *s, const char *name);
+/* A test on such a stage, as STAGE_TEST. */
+#define ADAPTER_TEST(test)                                                                                   \
+    cmocka_unit_test_prestate_setup_teardown(test, adapter_setup, process_close_all,                         \
+                                             (void *)(uintptr_t) #test)
+int adapter_setup(void **state);
 
 /* Trains adapters on a base of the fixtures for `steps` steps; adapter_train waits for the end. */
 struct process *adapter_start_training(const char *base, const char *name, const char *steps,
@@ -20,8 +24,5 @@ void adapter_refused(struct process *p, const char *sentence);
 
 /* The loss of the tokens with a model and, unless NULL, adapters. */
 double adapter_loss(const char *model, const char *adapter);
-
-/* FOLDER/NAME of the stage; valid for three more calls. */
-char *adapter_path(const struct stage *s, const char *name);
 
 #endif

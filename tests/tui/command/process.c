@@ -1,32 +1,27 @@
 /* See process.h. */
 #include "tests/tui/command/process.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 
 enum {
     DEADLINE_SECONDS = 120,
     AFTERMATH_SECONDS = 10,
     ARGUMENTS_MAX = 48,
-    OPEN_MAX = 16,
     SHOWN_BYTES = 4000,
     PIECE_BYTES = 4096
 };
@@ -44,9 +39,6 @@ struct process {
     struct stream out, err;
     char command[512]; /* for messages */
 };
-
-/* Processes that a failed test has left open, as cmocka leaves a test by longjmp. */
-static struct process *opened[OPEN_MAX];
 
 /* ---- starting ---- */
 
@@ -80,14 +72,18 @@ static void open_stream(struct stream *stream, int *writing)
     *writing = ends[1];
 }
 
-static void keep(struct process *process)
+static void dispose(void *process)
 {
-    for (int i = 0; i < OPEN_MAX; i++)
-        if (!opened[i]) {
-            opened[i] = process;
-            return;
-        }
-    fail_msg("more than %d processes are open", OPEN_MAX);
+    struct process *p = process;
+    if (!p->ended) {
+        kill(p->pid, SIGKILL);
+        waitpid(p->pid, NULL, 0);
+    }
+    if (p->out.fd >= 0) close(p->out.fd);
+    if (p->err.fd >= 0) close(p->err.fd);
+    free(p->out.text);
+    free(p->err.text);
+    free(p);
 }
 
 /* "sh -c 'PRELUDE exec "$0" "$@"' PROGRAM ARGUMENTS", or the program and its arguments alone. */
@@ -138,24 +134,35 @@ struct process *process_open(const struct process_options *options)
     close(out);
     close(err);
     if (problem) fail_msg("cannot start %s: %s", words[0], strerror(problem));
-    keep(p);
-    return p;
+    return kept(p, dispose);
 }
 
 /* argument, then the rest of `list` up to NULL. */
-static struct process *open_list(const char *argument, va_list list)
+static struct process *open_list(const char *program, const char *const *environment, const char *argument,
+                                 va_list list)
 {
     const char *arguments[ARGUMENTS_MAX + 1] = {argument};
     for (int n = 1; argument && (arguments[n] = va_arg(list, const char *)); n++)
         assert_true(n < ARGUMENTS_MAX);
-    return process_open(&(struct process_options){.arguments = arguments});
+    return process_open(
+        &(struct process_options){.arguments = arguments, .environment = environment, .program = program});
 }
 
 struct process *process_start(const char *argument, ...)
 {
     va_list list;
     va_start(list, argument);
-    struct process *process = open_list(argument, list);
+    struct process *process = open_list(NULL, NULL, argument, list);
+    va_end(list);
+    return process;
+}
+
+struct process *process_start_in(const char *program, const char *const *environment, const char *argument,
+                                 ...)
+{
+    va_list list;
+    va_start(list, argument);
+    struct process *process = open_list(program, environment, argument, list);
     va_end(list);
     return process;
 }
@@ -164,24 +171,14 @@ struct process *process_start(const char *argument, ...)
 
 void process_close(struct process *p)
 {
-    if (!p) return;
-    if (!p->ended) {
-        kill(p->pid, SIGKILL);
-        waitpid(p->pid, NULL, 0);
-    }
-    if (p->out.fd >= 0) close(p->out.fd);
-    if (p->err.fd >= 0) close(p->err.fd);
-    free(p->out.text);
-    free(p->err.text);
-    for (int i = 0; i < OPEN_MAX; i++)
-        if (opened[i] == p) opened[i] = NULL;
-    free(p);
+    kept_forget(p);
+    dispose(p);
 }
 
 int process_close_all(void **state)
 {
     (void)state;
-    for (int i = 0; i < OPEN_MAX; i++) process_close(opened[i]);
+    kept_release();
     return 0;
 }
 
@@ -347,7 +344,7 @@ struct process *process_run(int status, const char *argument, ...)
 {
     va_list list;
     va_start(list, argument);
-    struct process *process = open_list(argument, list);
+    struct process *process = open_list(NULL, NULL, argument, list);
     va_end(list);
     return process_expect(status, process);
 }
@@ -356,12 +353,9 @@ char *process_output(const char *argument, ...)
 {
     va_list list;
     va_start(list, argument);
-    struct process *process = process_expect(0, open_list(argument, list));
+    struct process *process = process_expect(0, open_list(NULL, NULL, argument, list));
     va_end(list);
-    char *text = strdup(process_stdout(process));
-    process_close(process);
-    assert_non_null(text);
-    return text;
+    return process->out.text;
 }
 
 void process_expect_sentence(const struct process *p, const char *sentence)

@@ -1,6 +1,7 @@
 /* The real binary as a child process: captures its standard output and error, sends signals and waits for its
  * end. Tests wait for a condition, never for a time; the deadline only ends a test that has failed, with the
- * child's whole output in the message. */
+ * child's whole output in the message. A process and its output belong to the test (kept.h), whose teardown
+ * is process_close_all. */
 #ifndef ANNEAL_TESTS_TUI_COMMAND_PROCESS_H
 #define ANNEAL_TESTS_TUI_COMMAND_PROCESS_H
 
@@ -22,9 +23,12 @@ struct process_options {
 struct process *process_open(const struct process_options *options);
 /* The same, the arguments listed; the last one is NULL. */
 struct process *process_start(const char *argument, ...) __attribute__((sentinel));
-/* Kills it if it is still running; NULL is harmless. */
+/* The same of another program (NULL: anneal) or with another environment, as in struct process_options. */
+struct process *process_start_in(const char *program, const char *const *environment, const char *argument,
+                                 ...) __attribute__((sentinel));
+/* Kills it if it is still running, and frees its output, before the teardown does. */
 void process_close(struct process *process);
-/* Closes all open processes, in a test's teardown, because a failed test closes nothing. Returns 0. */
+/* A test's teardown: closes all processes, and releases all else that is kept. Returns 0. */
 int process_close_all(void **state);
 
 pid_t process_pid(const struct process *process);
@@ -45,7 +49,7 @@ bool process_poll(struct process *process);
 /* Waits until it has ended and reads all its output; returns its exit status, or 128 + the signal. */
 int process_wait_exit(struct process *process);
 
-/* Its output so far; NUL-terminated, owned by the process. */
+/* Its output so far; NUL-terminated. */
 const char *process_stdout(const struct process *process);
 const char *process_stderr(const struct process *process);
 
@@ -55,7 +59,7 @@ struct process *process_expect(int status, struct process *process);
 struct process *process_expect_within(int seconds, int status, struct process *process);
 /* Runs anneal with these arguments; it must end with `status`. The last argument is NULL. */
 struct process *process_run(int status, const char *argument, ...) __attribute__((sentinel));
-/* The same, but returns only the output; the caller frees it. */
+/* The same, but it must end with 0, and only the output is returned. */
 char *process_output(const char *argument, ...) __attribute__((sentinel));
 /* Fails the test unless standard error is exactly one line "anneal: ..." that contains `sentence`. */
 void process_expect_sentence(const struct process *process, const char *sentence);

@@ -1,25 +1,21 @@
 /* See recommended.h. */
 #include "tests/tui/command/recommended.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <sys/wait.h>
+
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 
 char *recommended_command(const char *text, const char *key)
 {
     char setting[80];
     snprintf(setting, sizeof setting, " --%s=", key);
     for (const char *at = text; (at = strstr(at, "\n  ")); at++) {
-        char *line = strndup(at + 3, strcspn(at + 3, "\n"));
+        char *line = kept(strndup(at + 3, strcspn(at + 3, "\n")), free);
         if (strstr(line, " train ") && strstr(line, setting)) return line;
-        free(line);
     }
     fail_msg("no command with%s in: %s", setting, text);
     return NULL;

@@ -1,27 +1,28 @@
 /* See stage.h. */
 #include "tests/tui/command/stage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 
 /* ---- the place ---- */
+
+char *stage_path(const struct stage *s, const char *name)
+{
+    return kept_format("%s/%s", s->folder, name);
+}
 
 void stage_write(const char *path, const void *data, size_t size)
 {
@@ -33,7 +34,7 @@ void stage_write(const char *path, const void *data, size_t size)
 
 char *stage_read(const char *path)
 {
-    return store_fixture_slurp(path, NULL);
+    return kept(store_fixture_slurp(path, NULL), free);
 }
 
 /* Words in no order, the same ones every time. */
@@ -59,6 +60,44 @@ void stage_need_mpi(void)
     print_message("skipped: %s or mpirun is missing\n", plugin);
     skip();
 }
+
+/* Whether the process has this variable in its environment. */
+static bool has_variable(const char *pid, const char *variable)
+{
+    char path[300], *text = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    FILE *file = fopen(path, "r");
+    while (file && !found && getdelim(&text, &size, '\0', file) > 0) found = strcmp(text, variable) == 0;
+    if (file) fclose(file);
+    free(text);
+    return found;
+}
+
+pid_t stage_find_rank(const struct stage *s, int rank)
+{
+    char home[700], number[64];
+    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s->home);
+    snprintf(number, sizeof number, "OMPI_COMM_WORLD_RANK=%d", rank);
+    DIR *folder = opendir("/proc");
+    pid_t pid = 0;
+    for (struct dirent *entry; !pid && (entry = readdir(folder));)
+        if (has_variable(entry->d_name, home) && has_variable(entry->d_name, number))
+            pid = atoi(entry->d_name);
+    closedir(folder);
+    return pid;
+}
+
+const char *const stage_mpirun_environment[] = {"OMPI_MCA_rmaps_base_oversubscribe=1",
+                                                "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
+                                                "OMPI_MCA_hwloc_base_binding_policy=none",
+                                                "PRTE_MCA_hwloc_default_binding_policy=none",
+                                                "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                                                "OMPI_MCA_odls_base_sigkill_timeout=6",
+                                                "PRTE_MCA_odls_base_sigkill_timeout=6",
+                                                NULL};
 
 void stage_open(struct stage *s, const char *name)
 {
@@ -87,39 +126,42 @@ void stage_open(struct stage *s, const char *name)
     stage_write(s->config, text, (size_t)n);
 }
 
+int stage_setup(void **state)
+{
+    static struct stage stage;
+    char name[24];
+    snprintf(name, sizeof name, "%s", (const char *)*state);
+    stage_open(&stage, name);
+    *state = &stage;
+    return 0;
+}
+
 /* ---- what is recorded ---- */
 
 char *stage_query(const struct stage *s, const char *sql)
 {
-    return store_fixture_text(s->home, sql);
+    return kept(store_fixture_text(s->home, sql), free);
+}
+
+void stage_expect(const struct stage *s, const char *sql, const char *answer)
+{
+    char *got = stage_query(s, sql);
+    if (strcmp(got, answer) != 0) fail_msg("\"%s\" instead of \"%s\": %s", got, answer, sql);
 }
 
 json_t *stage_runs(void)
 {
-    json_error_t problem;
-    char *text = process_output("runs", "--json", NULL);
-    json_t *runs = json_loads(text, 0, &problem);
-    if (!json_is_array(runs)) fail_msg("runs --json is no JSON list: %s: %s", problem.text, text);
-    free(text);
-    return runs;
+    return stage_json(process_output("runs", "--json", NULL));
 }
 
 size_t stage_count_runs(void)
 {
-    json_t *runs = stage_runs();
-    size_t count = json_array_size(runs);
-    json_decref(runs);
-    return count;
+    return json_array_size(stage_runs());
 }
 
 const char *stage_status(void)
 {
-    static char status[32];
-    json_t *runs = stage_runs();
-    const char *word = json_string_value(json_object_get(json_array_get(runs, 0), "status"));
-    snprintf(status, sizeof status, "%s", word ? word : "(no run)");
-    json_decref(runs);
-    return status;
+    return stage_text(json_array_get(stage_runs(), 0), "status");
 }
 
 static int count_leftovers(const char *path, int depth)
@@ -145,10 +187,23 @@ int stage_count_leftovers(const struct stage *s)
 
 /* ---- JSON ---- */
 
+static void forget_json(void *json)
+{
+    json_decref(json);
+}
+
+json_t *stage_json(const char *text)
+{
+    json_error_t problem;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json) fail_msg("no JSON: %s: %s", problem.text, text);
+    return kept(json, forget_json);
+}
+
 json_t *stage_parse_lines(const char *text)
 {
     json_error_t problem;
-    json_t *lines = json_array();
+    json_t *lines = kept(json_array(), forget_json);
     for (const char *next; *text; text = next) {
         size_t n = strcspn(text, "\n");
         if (text[n] != '\n') fail_msg("the last line has no end: %s", text);
@@ -221,45 +276,36 @@ static void add_step(struct history *history, char *fields[FIELDS])
 {
     int64_t step = strtoll(fields[STEP], NULL, 10);
     int segment = atoi(fields[SEGMENT]);
-    char values[160];
     assert_true(step >= 0 && segment > 0);
     if (step >= history->count) {
         history->steps = realloc(history->steps, (size_t)(step + 1) * sizeof *history->steps);
         assert_non_null(history->steps);
-        for (int64_t i = history->count; i <= step; i++) history->steps[i] = (struct history_step){0, NULL};
+        for (int64_t i = history->count; i <= step; i++) history->steps[i] = (struct history_step){0};
         history->count = step + 1;
     }
     struct history_step *slot = &history->steps[step];
     assert_int_not_equal(slot->segment, segment); /* once a segment */
     if (slot->segment > segment) return;
-    snprintf(values, sizeof values, "%s,%s,%s", fields[LOSS], fields[LR], fields[GRAD_NORM]);
-    free(slot->values);
-    assert_non_null(slot->values = strdup(values));
+    snprintf(slot->values, sizeof slot->values, "%s,%s,%s", fields[LOSS], fields[LR], fields[GRAD_NORM]);
     slot->segment = segment;
 }
 
-void history_read(const char *run, struct history *out)
+struct history history_of(const char *run)
 {
-    char *csv = process_output("export", run, NULL), *rest = csv, *line, *fields[FIELDS];
+    char *rest = process_output("export", run, NULL), *line, *fields[FIELDS];
     bool header = true;
-    *out = (struct history){0};
+    struct history out = {0};
     while ((line = strsep(&rest, "\n"))) {
         line[strcspn(line, "\r")] = '\0';
         if (!*line) continue;
         split_line(line, fields);
         if (header) assert_string_equal(fields[GRAD_NORM], "grad_norm");
-        if (!header) add_step(out, fields);
+        if (!header) add_step(&out, fields);
         header = false;
     }
     assert_false(header);
-    free(csv);
-}
-
-void history_release(struct history *history)
-{
-    for (int64_t i = 0; i < history->count; i++) free(history->steps[i].values);
-    free(history->steps);
-    *history = (struct history){0};
+    if (out.steps) kept(out.steps, free);
+    return out;
 }
 
 void history_expect_equal(const struct history *expected, const struct history *actual)
@@ -267,8 +313,29 @@ void history_expect_equal(const struct history *expected, const struct history *
     assert_int_equal(actual->count, expected->count);
     for (int64_t i = 0; i < expected->count; i++) {
         const char *a = expected->steps[i].values, *b = actual->steps[i].values;
-        if (!a || !b || strcmp(a, b) != 0)
-            fail_msg("step %" PRId64 ": %s instead of %s (loss, lr, grad_norm)", i, b ? b : "nothing",
-                     a ? a : "nothing");
+        if (!*a || strcmp(a, b) != 0)
+            fail_msg("step %" PRId64 ": \"%s\" instead of \"%s\" (loss, lr, grad_norm)", i, b, a);
     }
+}
+
+void history_expect_alike(const char *a, const char *b, double most)
+{
+    struct history x = history_of(a), y = history_of(b);
+    assert_int_equal(x.count, y.count);
+    for (int64_t i = 0; i < x.count; i++) {
+        double one[3], other[3];
+        assert_int_equal(sscanf(x.steps[i].values, "%lf,%lf,%lf", one, one + 1, one + 2), 3);
+        assert_int_equal(sscanf(y.steps[i].values, "%lf,%lf,%lf", other, other + 1, other + 2), 3);
+        for (int k = 0; k < 3; k++)
+            if (!(fabs(one[k] - other[k]) <= (k == 2 ? 100 * most : most) * fabs(one[k])))
+                fail_msg("step %" PRId64 ": %s: %s, %s: %s (loss, lr, grad_norm)", i, a, x.steps[i].values, b,
+                         y.steps[i].values);
+    }
+}
+
+int64_t history_expect_same(const char *expected, const char *actual)
+{
+    struct history a = history_of(expected), b = history_of(actual);
+    history_expect_equal(&a, &b);
+    return a.count;
 }

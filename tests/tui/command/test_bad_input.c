@@ -1,19 +1,15 @@
 /* Bad input: each mistake of a user gives its exit status and one clear sentence, leaves no new run and no
  * half-written file, and does not change stored data. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tests/tui/view/pty.h"
@@ -24,7 +20,6 @@ static void expect_refused(const struct stage *s, int status, const char *word, 
     struct process *p = process_run(status, "train", s->config, word, NULL);
     assert_string_equal(process_stdout(p), "");
     process_expect_sentence(p, sentence);
-    process_close(p);
     assert_int_equal(stage_count_runs(), 0);
     assert_int_equal(stage_count_leftovers(s), 0);
 }
@@ -33,49 +28,40 @@ static void expect_refused(const struct stage *s, int status, const char *word, 
 
 static void a_missing_corpus_names_the_path_and_the_recipes(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "missing");
-    expect_refused(&s, 1, "--data.train=/nowhere/text.txt",
+    struct stage *s = *state;
+    expect_refused(s, 1, "--data.train=/nowhere/text.txt",
                    "/nowhere/text.txt: no such file, folder or recipe (");
-    expect_refused(&s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
+    expect_refused(s, 2, "--data.train=", "data.train is empty: name a .tok file, a text file, a folder");
 }
 
 static void an_empty_corpus_says_that_there_is_nothing_to_learn(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700];
+    struct stage *s = *state;
     struct err err = {0};
-    stage_open(&s, "empty");
-    stage_write(s.corpus, "", 0);
-    expect_refused(&s, 1, "--train.total_steps=3", "text.txt: is empty: there is nothing to learn from");
-    snprintf(path, sizeof path, "--data.train=%s/folder", s.folder);
+    stage_write(s->corpus, "", 0);
+    expect_refused(s, 1, "--train.total_steps=3", "text.txt: is empty: there is nothing to learn from");
+    char *path = kept_format("--data.train=%s/folder", s->folder);
     assert_int_equal(file_make_folders(strchr(path, '/'), &err), STATUS_OK);
-    expect_refused(&s, 1, path, "/folder: no files in this folder (put text files into it)");
+    expect_refused(s, 1, path, "/folder: no files in this folder (put text files into it)");
 }
 
 static void a_corpus_shorter_than_a_sequence_gives_both_lengths(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "short");
-    stage_write(s.corpus, "seventeen letters", 17);
-    expect_refused(&s, 2, "--data.val_fraction=0",
+    struct stage *s = *state;
+    stage_write(s->corpus, "seventeen letters", 17);
+    expect_refused(s, 2, "--data.val_fraction=0",
                    "the corpus is too short: 17 training tokens, but one sequence of seq_len 32 needs 33");
 }
 
 static void bytes_that_are_not_utf8_are_trained_on(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     unsigned char bytes[4096];
-    stage_open(&s, "bytes");
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * i / 7);
-    stage_write(s.corpus, bytes, sizeof bytes);
-    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
-    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3",
-                              "--data.tokenizer=bpe:300", "--model.vocab_size=300", NULL));
+    stage_write(s->corpus, bytes, sizeof bytes);
+    process_run(0, "train", s->config, "--progress=none", "--train.total_steps=3", NULL);
+    process_run(0, "train", s->config, "--progress=none", "--train.total_steps=3", "--data.tokenizer=bpe:300",
+                "--model.vocab_size=300", NULL);
     assert_int_equal(stage_count_runs(), 2);
 }
 
@@ -83,23 +69,20 @@ static void bytes_that_are_not_utf8_are_trained_on(void **state)
 
 static void an_unknown_key_names_the_nearest_and_in_a_file_the_line(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char text[] = "; a comment\n[train]\n\nlerning_rate = 1e-3\n";
-    struct stage s;
-    char path[700];
-    stage_open(&s, "key");
-    expect_refused(&s, 2, "--train.lerning_rate=1e-3",
+    expect_refused(s, 2, "--train.lerning_rate=1e-3",
                    "unknown key train.lerning_rate (did you mean train.learning_rate?");
-    expect_refused(&s, 2, "--sgd.learning_rate=1e-3", "did you mean train.learning_rate?");
-    stage_write(s.config, text, sizeof text - 1);
-    snprintf(path, sizeof path, "%s:4: unknown key train.lerning_rate (did you mean train.learning_rate?",
-             s.config);
-    expect_refused(&s, 2, "--train.total_steps=3", path);
+    expect_refused(s, 2, "--sgd.learning_rate=1e-3", "did you mean train.learning_rate?");
+    stage_write(s->config, text, sizeof text - 1);
+    char *path =
+        kept_format("%s:4: unknown key train.lerning_rate (did you mean train.learning_rate?", s->config);
+    expect_refused(s, 2, "--train.total_steps=3", path);
 }
 
 static void a_bad_value_is_met_with_the_accepted_ones(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *word, *sentence;
     } cases[] = {
@@ -118,34 +101,28 @@ static void a_bad_value_is_met_with_the_accepted_ones(void **state)
         {"--name", "--name: needs a value"},
         {"another.ini", "\"another.ini\" is one argument too many"},
     };
-    struct stage s;
-    stage_open(&s, "value");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_refused(&s, 2, cases[i].word, cases[i].sentence);
+        expect_refused(s, 2, cases[i].word, cases[i].sentence);
 }
 
 static void a_configuration_that_is_none_names_file_and_line(void **state)
 {
-    (void)state;
-    struct stage s;
-    char sentence[700];
-    stage_open(&s, "ini");
-    stage_write(s.config, "[train]\nnonsense\n", 17);
-    snprintf(sentence, sizeof sentence, "%s:2: must be [section], key = value, or a comment after ; or #",
-             s.config);
-    expect_refused(&s, 2, "--train.total_steps=3", sentence);
-    stage_write(s.config, "\0\1\2\3", 4);
-    expect_refused(&s, 2, "--train.total_steps=3",
-                   "tiny.ini: not a configuration file (it must be INI text)");
+    struct stage *s = *state;
+    stage_write(s->config, "[train]\nnonsense\n", 17);
+    char *sentence =
+        kept_format("%s:2: must be [section], key = value, or a comment after ; or #", s->config);
+    expect_refused(s, 2, "--train.total_steps=3", sentence);
+    stage_write(s->config, "\0\1\2\3", 4);
+    expect_refused(s, 2, "--train.total_steps=3", "tiny.ini: not a configuration file (it must be INI text)");
     struct process *p = process_run(1, "train", "/nowhere/my.ini", NULL);
     process_expect_sentence(p, "/nowhere/my.ini: there is no such file");
-    p = process_run(2, "train", s.folder, NULL);
+    p = process_run(2, "train", s->folder, NULL);
     process_expect_sentence(p, "is a folder, not a file");
 }
 
 static void impossible_sizes_name_both_keys(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *word, *sentence;
     } cases[] = {
@@ -156,18 +133,14 @@ static void impossible_sizes_name_both_keys(void **state)
          "model.vocab_size = 100 is smaller than the tokenizer's 256 (set it to at least 256)"},
         {"--model.max_seq_len=16", "train.seq_len = 32 is longer than model.max_seq_len = 16"},
     };
-    struct stage s;
-    stage_open(&s, "sizes");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_refused(&s, 2, cases[i].word, cases[i].sentence);
+        expect_refused(s, 2, cases[i].word, cases[i].sentence);
 }
 
 static void a_model_larger_than_memory_says_how_much_it_wants(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "huge");
-    struct process *p = process_run(1, "train", s.config, "--model.hidden_dim=131072",
+    struct stage *s = *state;
+    struct process *p = process_run(1, "train", s->config, "--model.hidden_dim=131072",
                                     "--model.num_heads=128", "--model.num_layers=1024", NULL);
     process_expect_sentence(p, "training needs ");
     process_expect_sentence(p, "(use a smaller model, train.batch_size or train.seq_len)");
@@ -176,10 +149,8 @@ static void a_model_larger_than_memory_says_how_much_it_wants(void **state)
 
 static void a_missing_gpu_is_said_in_one_sentence(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "cuda");
-    struct process *p = process_start("train", s.config, "--device", "cuda", "--progress=none", NULL);
+    struct stage *s = *state;
+    struct process *p = process_start("train", s->config, "--device", "cuda", "--progress=none", NULL);
     int code = process_wait_exit(p);
     if (code == 0) {
         print_message("SKIP: this machine trains with --device cuda\n");
@@ -195,120 +166,100 @@ static void a_missing_gpu_is_said_in_one_sentence(void **state)
 
 static void a_truncated_token_file_gives_both_sizes(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700], word[800];
+    struct stage *s = *state;
     unsigned char tokens[8 + 4 * 1000] = {0xE8, 0x03}; /* 1000 */
-    stage_open(&s, "tok");
-    snprintf(path, sizeof path, "%s/cut.tok", s.folder);
-    snprintf(word, sizeof word, "--data.train=%s", path);
+    char *path = stage_path(s, "cut.tok");
+    char *word = kept_format("--data.train=%s", path);
     stage_write(path, tokens, sizeof tokens - 404);
     expect_refused(
-        &s, 1, word,
+        s, 1, word,
         "cut.tok: is truncated: its header promises 1000 tokens of 4 bytes, but 3596 bytes follow it");
     stage_write(path, tokens, 5);
-    expect_refused(&s, 1, word, "cut.tok: is truncated: 5 bytes, but the header alone has 8");
+    expect_refused(s, 1, word, "cut.tok: is truncated: 5 bytes, but the header alone has 8");
     memset(tokens + 8, 0xFF, 4000);
     stage_write(path, tokens, sizeof tokens);
-    expect_refused(&s, 1, word, "cut.tok: has the id 4294967295, too large for any vocabulary");
+    expect_refused(s, 1, word, "cut.tok: has the id 4294967295, too large for any vocabulary");
 }
 
 /* ---- the store ---- */
 
 static void a_home_that_is_a_file_names_the_variable(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "home-file");
-    stage_write(s.home, "", 0);
-    struct process *p = process_run(1, "train", s.config, NULL);
+    struct stage *s = *state;
+    stage_write(s->home, "", 0);
+    struct process *p = process_run(1, "train", s->config, NULL);
     process_expect_sentence(p, "cannot keep runs (set ANNEAL_HOME to a folder you may write to): ");
     process_expect_sentence(p, "Not a directory");
     static const char *const nowhere[] = {"ANNEAL_HOME", "XDG_DATA_HOME", "HOME", NULL};
-    p = process_open(&(struct process_options){.arguments = (const char *const[]){"train", s.config, NULL},
+    p = process_open(&(struct process_options){.arguments = (const char *const[]){"train", s->config, NULL},
                                                .environment = nowhere});
     process_expect_sentence(process_expect(1, p), "nowhere to keep runs: HOME is not set (set ANNEAL_HOME");
 }
 
 static void a_database_of_a_newer_version_is_left_alone(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "newer");
-    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
-    free(stage_query(&s, "pragma user_version = 99"));
-    struct process *p = process_run(1, "train", s.config, NULL);
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--progress=none", "--train.total_steps=3", NULL);
+    stage_query(s, "pragma user_version = 99");
+    struct process *p = process_run(1, "train", s->config, NULL);
     process_expect_sentence(
         p, "anneal.db: was written by a newer anneal (its version is 99, this anneal knows versions up "
            "to ");
     process_expect_sentence(process_run(1, "runs", NULL), "update anneal, or set ANNEAL_HOME");
-    char *rows = stage_query(&s, "select count(*) || ' ' || steps from runs");
-    assert_string_equal(rows, "1 3");
-    free(rows);
+    stage_expect(s, "select count(*) || ' ' || steps from runs", "1 3");
 }
 
 static void a_file_that_is_no_database_is_left_alone(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char text[] = "Dear diary, today I was taken for a database. Again. It is always the same.";
-    struct stage s;
     char path[700];
     struct err err = {0};
-    stage_open(&s, "diary");
-    assert_int_equal(file_make_folders(s.home, &err), STATUS_OK);
-    snprintf(path, sizeof path, "%s/anneal.db", s.home);
+    assert_int_equal(file_make_folders(s->home, &err), STATUS_OK);
+    snprintf(path, sizeof path, "%s/anneal.db", s->home);
     stage_write(path, text, sizeof text - 1);
-    struct process *p = process_run(1, "train", s.config, NULL);
+    struct process *p = process_run(1, "train", s->config, NULL);
     process_expect_sentence(p, "anneal.db: is not a run database (move it away, or set ANNEAL_HOME");
     char *left = stage_read(path);
     assert_string_equal(left, text);
-    free(left);
 }
 
 static void a_locked_database_says_so_and_loses_nothing(void **state)
 {
-    (void)state;
-    struct stage s;
-    char database[700], pipe[700], wait[720];
-    stage_open(&s, "locked");
-    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
-    free(stage_query(&s, "select 1")); /* skips where there is no shell */
-    snprintf(database, sizeof database, "%s/anneal.db", s.home);
-    snprintf(pipe, sizeof pipe, "%s/pipe", s.folder);
-    snprintf(wait, sizeof wait, ".shell echo held; cat %s", pipe);
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--progress=none", "--train.total_steps=3", NULL);
+    stage_query(s, "select 1"); /* skips where there is no shell */
+    char *database = kept_format("%s/anneal.db", s->home);
+    char *pipe = stage_path(s, "pipe");
+    char *wait = kept_format(".shell echo held; cat %s", pipe);
     assert_int_equal(mkfifo(pipe, 0600), 0);
     /* holds the lock until the pipe has had a writer */
     struct process *holder = process_open(&(struct process_options){
         .program = "/usr/bin/sqlite3",
         .arguments = (const char *const[]){database, "begin exclusive", wait, NULL}});
     process_wait_text(holder, "held");
-    struct process *p = process_run(1, "train", s.config, "--progress=none", NULL);
+    struct process *p = process_run(1, "train", s->config, "--progress=none", NULL);
     process_expect_sentence(p, "anneal.db: the database is locked by another process");
     assert_int_equal(stage_count_runs(), 1); /* reading goes on meanwhile */
     int end = open(pipe, O_WRONLY);
     assert_true(end >= 0 && close(end) == 0);
     process_expect(0, holder);
-    process_close(process_run(0, "train", s.config, "--progress=none", "--train.total_steps=3", NULL));
+    process_run(0, "train", s->config, "--progress=none", "--train.total_steps=3", NULL);
     assert_int_equal(stage_count_runs(), 2);
 }
 
 static void a_second_trainer_on_a_run_names_the_process_of_the_first(void **state)
 {
-    (void)state;
-    struct stage s;
-    char sentence[80];
-    stage_open(&s, "second");
-    struct process *first = process_start("train", s.config, "--name", "busy",
+    struct stage *s = *state;
+    struct process *first = process_start("train", s->config, "--name", "busy",
                                           "--train.total_steps=100000000", "--progress=json", NULL);
     process_wait_lines(first, 3);
     struct process *second = process_run(1, "resume", "busy", "--train.total_steps=200000000", NULL);
-    snprintf(sentence, sizeof sentence, "another trainer (process %d on ", (int)process_pid(first));
+    char *sentence = kept_format("another trainer (process %d on ", (int)process_pid(first));
     process_expect_sentence(second, sentence);
     process_signal(first, SIGTERM);
     process_expect(0, first);
-    char *rows = stage_query(&s, "select status || segment || ' ' || total_steps from runs");
-    assert_string_equal(rows, "stopped1 100000000");
-    free(rows);
+    stage_expect(s, "select status || segment || ' ' || total_steps from runs", "stopped1 100000000");
 }
 
 /* ---- disks: a mount of our own in a namespace of our own ---- */
@@ -316,7 +267,6 @@ static void a_second_trainer_on_a_run_names_the_process_of_the_first(void **stat
 /* Runs a script with a file system of `size` at $1, the binary as $0 and the configuration as $2. */
 static struct process *run_on_small_disk(const struct stage *s, const char *size, const char *script)
 {
-    char whole[1500];
     struct err err = {0};
     struct process *probe = process_open(&(struct process_options){
         .program = "unshare",
@@ -326,10 +276,8 @@ static struct process *run_on_small_disk(const struct stage *s, const char *size
         print_message("SKIP: no mounting here: %s", process_stderr(probe));
         skip();
     }
-    process_close(probe);
     assert_int_equal(file_make_folders(s->home, &err), STATUS_OK);
-    snprintf(whole, sizeof whole, "mount -t tmpfs -o mode=755,size=%s none \"$1\" || exit 99; %s", size,
-             script);
+    char *whole = kept_format("mount -t tmpfs -o mode=755,size=%s none \"$1\" || exit 99; %s", size, script);
     return process_open(&(struct process_options){
         .program = "unshare",
         .arguments = (const char *const[]){"-rm", "/bin/sh", "-c", whole, getenv("ANNEAL_BINARY"), s->home,
@@ -338,11 +286,9 @@ static struct process *run_on_small_disk(const struct stage *s, const char *size
 
 static void a_read_only_disk_says_so(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "read-only");
+    struct stage *s = *state;
     struct process *p =
-        run_on_small_disk(&s, "8m", "mount -o remount,ro \"$1\" || exit 99; exec \"$0\" train \"$2\"");
+        run_on_small_disk(s, "8m", "mount -o remount,ro \"$1\" || exit 99; exec \"$0\" train \"$2\"");
     process_expect(1, p);
     process_expect_sentence(p,
                             "cannot be written: Read-only file system (set ANNEAL_HOME to a folder you may "
@@ -351,11 +297,9 @@ static void a_read_only_disk_says_so(void **state)
 
 static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "archive");
+    struct stage *s = *state;
     struct process *p = run_on_small_disk(
-        &s, "8m",
+        s, "8m",
         "for run in old new; do \"$0\" train \"$2\" --name $run --progress=none || exit 98; done\n"
         "mount -o remount,ro \"$1\" || exit 99\n"
         "export TMPDIR=$(dirname \"$2\")/tmp; mkdir \"$TMPDIR\"; output=${TMPDIR}ld\n"
@@ -371,11 +315,9 @@ static void an_archive_on_a_read_only_disk_can_be_looked_at(void **state)
 
 static void a_full_disk_refuses_a_run_and_loses_none(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "full");
+    struct stage *s = *state;
     struct process *p = run_on_small_disk(
-        &s, "4m",
+        s, "4m",
         "\"$0\" train \"$2\" --name old --progress=none || exit 98\n"
         "head -c 8m /dev/zero > \"$1/fill\" 2>/dev/null\n"
         "\"$0\" train \"$2\" --name new --progress=none; echo \"train $?\"\n"
@@ -397,12 +339,10 @@ static void a_full_disk_refuses_a_run_and_loses_none(void **state)
 
 static void a_disk_that_fills_while_training_fails_the_run_with_a_reason(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "filling");
+    struct stage *s = *state;
     /* room for the store, not for a checkpoint: that one alone is larger than the disk */
     struct process *p = run_on_small_disk(
-        &s, "3m",
+        s, "3m",
         "\"$0\" train \"$2\" --name big --model.hidden_dim=256 --progress=none; echo \"train $?\"\n"
         "\"$0\" runs --json | grep -o '\"status\": \"[a-z]*\"'\n"
         "find \"$1\" -name '*.tmp*' | wc -l\n");
@@ -416,11 +356,9 @@ static void a_disk_that_fills_while_training_fails_the_run_with_a_reason(void **
  * training goes on. The last one takes the place of the oldest. */
 static void a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkpoint(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "saves");
+    struct stage *s = *state;
     struct process *p = run_on_small_disk(
-        &s, "24m",
+        s, "24m",
         "set -- \"$1\" \"$2\" --model.hidden_dim=256 --eval.every=0 --sample.every=0 --progress=none\n"
         "\"$0\" train \"$2\" --name whole \"$3\" \"$4\" \"$5\" \"$6\" --checkpoint.every=0 || exit 98\n"
         "rm -r \"$1\"/runs/*/checkpoints; head -c 14m /dev/zero > \"$1/fill\"\n"
@@ -439,16 +377,14 @@ static void a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkp
 
 static void a_file_size_limit_is_an_error_not_a_death(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "limit");
-    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=old", "--progress=none", NULL);
     struct process *p = process_open(&(struct process_options){
         .prelude = "ulimit -f 8;",
-        .arguments = (const char *const[]){"train", s.config, "--progress=none", NULL}});
+        .arguments = (const char *const[]){"train", s->config, "--progress=none", NULL}});
     process_expect_sentence(process_expect(1, p), ": File too large");
     assert_int_equal(stage_count_runs(), 1);
-    assert_int_equal(stage_count_leftovers(&s), 0);
+    assert_int_equal(stage_count_leftovers(s), 0);
 }
 
 /* ---- commands, terminals and outputs ---- */
@@ -456,8 +392,6 @@ static void a_file_size_limit_is_an_error_not_a_death(void **state)
 static void the_workbench_without_a_terminal_says_what_prints_the_same(void **state)
 {
     (void)state;
-    struct stage s;
-    stage_open(&s, "no-terminal");
     struct process *p = process_open(&(struct process_options){.arguments = (const char *const[]){NULL}});
     process_expect_sentence(process_expect(1, p), "the workbench needs a terminal");
     p = process_run(1, "watch", NULL);
@@ -467,8 +401,6 @@ static void the_workbench_without_a_terminal_says_what_prints_the_same(void **st
 static void an_unknown_terminal_is_named_with_the_remedy(void **state)
 {
     (void)state;
-    struct stage s;
-    stage_open(&s, "term");
     struct pty *pty = pty_open(&(struct pty_options){.rows = 24, .columns = 120, .term = "nosuch-terminal"});
     pty_wait_text(pty, "\"nosuch-terminal\" (set TERM to");
     assert_int_equal(pty_wait_exit(pty), 1);
@@ -477,11 +409,8 @@ static void an_unknown_terminal_is_named_with_the_remedy(void **state)
 
 static void a_run_that_does_not_exist_suggests_the_nearest(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "nearest");
-    process_close(process_run(0, "train", s.config, "--name=kingjames", "--progress=none",
-                              "--train.total_steps=2", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=kingjames", "--progress=none", "--train.total_steps=2", NULL);
     process_expect_sentence(process_run(1, "show", "kingjams", NULL),
                             "run \"kingjams\": there is no such run; did you mean \"kingjames\"?");
     process_expect_sentence(process_run(1, "generate", "kingjams", NULL), "did you mean \"kingjames\"?");
@@ -490,15 +419,12 @@ static void a_run_that_does_not_exist_suggests_the_nearest(void **state)
 
 static void an_output_that_cannot_be_written_is_an_error(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700];
+    struct stage *s = *state;
     struct stat st;
-    stage_open(&s, "output");
-    process_close(process_run(0, "train", s.config, "--name=out", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--name=out", "--progress=none", NULL);
     process_expect_sentence(process_run(1, "export", "out", "-o", "/nowhere/x.csv", NULL),
                             "/nowhere/x.csv: cannot create: No such file or directory");
-    snprintf(path, sizeof path, "%s/x.csv", s.corpus); /* below a file */
+    char *path = kept_format("%s/x.csv", s->corpus); /* below a file */
     process_expect_sentence(process_run(1, "export", "out", "-o", path, NULL), "Not a directory");
     process_expect_sentence(process_run(1, "export", "out", "-o", "/dev/full", NULL),
                             "/dev/full: cannot write: No space left on device");
@@ -514,46 +440,43 @@ static void an_output_that_cannot_be_written_is_an_error(void **state)
         struct process *p =
             process_open(&(struct process_options){.prelude = "exec >/dev/full;", .arguments = printing[i]});
         process_expect_sentence(process_expect(1, p), "cannot write: No space left on device");
-        process_close(p);
     }
     assert_string_equal(stage_status(), "finished"); /* the resumed run is complete all the same */
     /* a closed stream's number is not that of the first file that is opened, which the table would ruin */
     struct process *p =
         process_open(&(struct process_options){.prelude = "exec <&- >&-;", .arguments = printing[0]});
     process_expect_sentence(process_expect(1, p), "cannot write: Bad file descriptor");
-    process_close(p);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_missing_corpus_names_the_path_and_the_recipes),
-        TEST(an_empty_corpus_says_that_there_is_nothing_to_learn),
-        TEST(a_corpus_shorter_than_a_sequence_gives_both_lengths),
-        TEST(bytes_that_are_not_utf8_are_trained_on),
-        TEST(an_unknown_key_names_the_nearest_and_in_a_file_the_line),
-        TEST(a_bad_value_is_met_with_the_accepted_ones),
-        TEST(a_configuration_that_is_none_names_file_and_line),
-        TEST(impossible_sizes_name_both_keys),
-        TEST(a_model_larger_than_memory_says_how_much_it_wants),
-        TEST(a_missing_gpu_is_said_in_one_sentence),
-        TEST(a_truncated_token_file_gives_both_sizes),
-        TEST(a_home_that_is_a_file_names_the_variable),
-        TEST(a_database_of_a_newer_version_is_left_alone),
-        TEST(a_file_that_is_no_database_is_left_alone),
-        TEST(a_locked_database_says_so_and_loses_nothing),
-        TEST(a_second_trainer_on_a_run_names_the_process_of_the_first),
-        TEST(a_read_only_disk_says_so),
-        TEST(an_archive_on_a_read_only_disk_can_be_looked_at),
-        TEST(a_full_disk_refuses_a_run_and_loses_none),
-        TEST(a_disk_that_fills_while_training_fails_the_run_with_a_reason),
-        TEST(a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkpoint),
-        TEST(a_file_size_limit_is_an_error_not_a_death),
-        TEST(the_workbench_without_a_terminal_says_what_prints_the_same),
-        TEST(an_unknown_terminal_is_named_with_the_remedy),
-        TEST(a_run_that_does_not_exist_suggests_the_nearest),
-        TEST(an_output_that_cannot_be_written_is_an_error),
+        STAGE_TEST(a_missing_corpus_names_the_path_and_the_recipes),
+        STAGE_TEST(an_empty_corpus_says_that_there_is_nothing_to_learn),
+        STAGE_TEST(a_corpus_shorter_than_a_sequence_gives_both_lengths),
+        STAGE_TEST(bytes_that_are_not_utf8_are_trained_on),
+        STAGE_TEST(an_unknown_key_names_the_nearest_and_in_a_file_the_line),
+        STAGE_TEST(a_bad_value_is_met_with_the_accepted_ones),
+        STAGE_TEST(a_configuration_that_is_none_names_file_and_line),
+        STAGE_TEST(impossible_sizes_name_both_keys),
+        STAGE_TEST(a_model_larger_than_memory_says_how_much_it_wants),
+        STAGE_TEST(a_missing_gpu_is_said_in_one_sentence),
+        STAGE_TEST(a_truncated_token_file_gives_both_sizes),
+        STAGE_TEST(a_home_that_is_a_file_names_the_variable),
+        STAGE_TEST(a_database_of_a_newer_version_is_left_alone),
+        STAGE_TEST(a_file_that_is_no_database_is_left_alone),
+        STAGE_TEST(a_locked_database_says_so_and_loses_nothing),
+        STAGE_TEST(a_second_trainer_on_a_run_names_the_process_of_the_first),
+        STAGE_TEST(a_read_only_disk_says_so),
+        STAGE_TEST(an_archive_on_a_read_only_disk_can_be_looked_at),
+        STAGE_TEST(a_full_disk_refuses_a_run_and_loses_none),
+        STAGE_TEST(a_disk_that_fills_while_training_fails_the_run_with_a_reason),
+        STAGE_TEST(a_disk_that_fills_during_saves_costs_no_step_and_not_the_last_checkpoint),
+        STAGE_TEST(a_file_size_limit_is_an_error_not_a_death),
+        STAGE_TEST(the_workbench_without_a_terminal_says_what_prints_the_same),
+        STAGE_TEST(an_unknown_terminal_is_named_with_the_remedy),
+        STAGE_TEST(a_run_that_does_not_exist_suggests_the_nearest),
+        STAGE_TEST(an_output_that_cannot_be_written_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 /* What a model cannot continue, answer or measure: each is one sentence with a remedy, and nothing is printed
  * that looks like a result. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -24,20 +20,24 @@ struct scene {
 };
 
 /* A model in a folder that reads 64 tokens, one a byte, with a chat template. */
-static void open_scene(struct scene *s, const char *name)
+static int open_scene(void **state)
 {
+    static struct scene scene, *s = &scene;
+    stage_setup(state);
+    scene.stage = *(struct stage *)*state;
+    *state = &scene;
     static const char question[] =
         "{\"context\": \"the\", \"choices\": [\" fox\", \" dog\"], \"answer\": 0}\n";
-    stage_open(&s->stage, name);
     snprintf(s->model, sizeof s->model, "%s/mine", s->stage.folder);
     snprintf(s->lines, sizeof s->lines, "%s/lines.txt", s->stage.folder);
     snprintf(s->tasks, sizeof s->tasks, "%s/tasks.jsonl", s->stage.folder);
     snprintf(s->template, sizeof s->template, "%s/chat_template.jinja", s->model);
-    process_close(process_run(0, "train", s->stage.config, "--train.total_steps=2", "--model.max_seq_len=64",
-                              "--progress=none", NULL));
-    free(process_output("model", "export", "latest", "-o", s->model, NULL));
+    process_run(0, "train", s->stage.config, "--train.total_steps=2", "--model.max_seq_len=64",
+                "--progress=none", NULL);
+    process_output("model", "export", "latest", "-o", s->model, NULL);
     stage_write(s->template, TEMPLATE, strlen(TEMPLATE));
     stage_write(s->tasks, question, sizeof question - 1);
+    return 0;
 }
 
 /* A way to give the model the bytes of `lines`. */
@@ -46,12 +46,11 @@ enum way { PROMPT, PROMPT_JSON, BATCH, CHAT, WAYS };
 static struct process *give(const struct scene *s, enum way way, const char *bytes, size_t n,
                             const char *option)
 {
-    char prompt[4096], prelude[800];
     const char *words[10] = {way == CHAT ? "chat" : "generate", s->model};
     int count = 2;
     stage_write(s->lines, bytes, n);
-    snprintf(prompt, sizeof prompt, "--prompt=%s", bytes);
-    snprintf(prelude, sizeof prelude, "exec <%s;", s->lines);
+    char *prompt = kept_format("--prompt=%s", bytes);
+    char *prelude = kept_format("exec <%s;", s->lines);
     if (way == PROMPT || way == PROMPT_JSON) words[count++] = prompt;
     if (way == PROMPT_JSON) words[count++] = "--json";
     if (way == BATCH) words[count++] = "--batch", words[count++] = s->lines;
@@ -72,120 +71,97 @@ static void expect_refused(struct process *p, const char *sentence)
     assert_string_equal(process_stdout(p), "");
     if (strncmp(last, "anneal: ", 8) != 0 || !strstr(last, sentence))
         fail_msg("no \"%s\" in the last line of:\n%s", sentence, text);
-    process_close(p);
 }
 
 static void bytes_that_are_no_text_are_refused(void **state)
 {
-    (void)state;
-    struct scene s;
-    open_scene(&s, "bytes");
+    struct scene *s = *state;
     for (enum way way = PROMPT; way < WAYS; way++)
-        expect_refused(give(&s, way, "the \xff\xfe fox", 10, NULL),
+        expect_refused(give(s, way, "the \xff\xfe fox", 10, NULL),
                        way == BATCH  ? "lines.txt: line 1: the prompt is not valid UTF-8"
                        : way == CHAT ? "the message is not valid UTF-8"
                                      : "the prompt is not valid UTF-8");
-    expect_refused(give(&s, BATCH, "a fox\nthe\0fox\n", 14, NULL),
+    expect_refused(give(s, BATCH, "a fox\nthe\0fox\n", 14, NULL),
                    "lines.txt: line 2: the prompt holds a zero byte: it is not text");
-    expect_refused(give(&s, CHAT, "the\0fox\n", 8, NULL), "the message holds a zero byte: it is not text");
-    expect_refused(give(&s, CHAT, "the fox\n", 8, "--system=\xff"), "the system message is not valid UTF-8");
+    expect_refused(give(s, CHAT, "the\0fox\n", 8, NULL), "the message holds a zero byte: it is not text");
+    expect_refused(give(s, CHAT, "the fox\n", 8, "--system=\xff"), "the system message is not valid UTF-8");
 }
 
 static void a_text_longer_than_the_model_reads_is_cut_with_a_warning_or_refused(void **state)
 {
-    (void)state;
-    struct scene s;
+    struct scene *s = *state;
     char text[201];
     memset(text, 'a', 200);
     text[200] = '\0';
-    open_scene(&s, "long");
     for (enum way way = PROMPT; way <= PROMPT_JSON; way++) {
-        struct process *p = process_expect(0, give(&s, way, text, 200, "--max-tokens=5"));
+        struct process *p = process_expect(0, give(s, way, text, 200, "--max-tokens=5"));
         assert_string_equal(process_stderr(p),
                             "anneal: warning: the prompt has 200 tokens and the model takes "
                             "64: it continues the last 64\n");
-        process_close(p);
     }
-    expect_refused(give(&s, BATCH, text, 200, NULL),
+    expect_refused(give(s, BATCH, text, 200, NULL),
                    "lines.txt: line 1: the prompt has 200 tokens, the model takes 1 to 63");
-    expect_refused(give(&s, CHAT, text, 200, NULL), "the message has 201 tokens, and there is room for 48");
+    expect_refused(give(s, CHAT, text, 200, NULL), "the message has 201 tokens, and there is room for 48");
 }
 
 static void an_empty_prompt_is_said_to_be_one(void **state)
 {
-    (void)state;
-    struct scene s;
-    open_scene(&s, "empty");
-    struct process *p = process_expect(0, give(&s, PROMPT, "", 0, "--max-tokens=5"));
+    struct scene *s = *state;
+    struct process *p = process_expect(0, give(s, PROMPT, "", 0, "--max-tokens=5"));
     assert_string_equal(process_stderr(p),
                         "anneal: warning: the prompt is empty: the text begins after a new line\n");
-    process_close(p);
-    expect_refused(give(&s, BATCH, "", 0, NULL), "lines.txt: holds no prompt (write one a line)");
-    expect_refused(give(&s, BATCH, "\n\r\n\n", 4, NULL), "lines.txt: holds no prompt (write one a line)");
-    p = process_expect(0, give(&s, CHAT, "\n \n", 3, NULL)); /* nothing was said, nothing is answered */
+    expect_refused(give(s, BATCH, "", 0, NULL), "lines.txt: holds no prompt (write one a line)");
+    expect_refused(give(s, BATCH, "\n\r\n\n", 4, NULL), "lines.txt: holds no prompt (write one a line)");
+    p = process_expect(0, give(s, CHAT, "\n \n", 3, NULL)); /* nothing was said, nothing is answered */
     assert_string_equal(process_stdout(p), "");
-    process_close(p);
 }
 
 static void a_limit_of_no_token_is_refused(void **state)
 {
-    (void)state;
-    struct scene s;
-    open_scene(&s, "limit");
+    struct scene *s = *state;
     for (enum way way = PROMPT; way < WAYS; way++)
-        expect_refused(give(&s, way, "the", 3, "--max-tokens=0"),
+        expect_refused(give(s, way, "the", 3, "--max-tokens=0"),
                        "--max-tokens 0: must be a whole number from 1 to 999999");
 }
 
 static void a_stop_text_that_never_comes_leaves_the_other_ends(void **state)
 {
-    (void)state;
-    struct scene s;
+    struct scene *s = *state;
     char words[64];
-    open_scene(&s, "stop");
-    struct process *p = process_expect(
-        0, process_start("generate", s.model, "--prompt=the", "--stop=no such text", "--max-tokens=5", NULL));
+    struct process *p = process_expect(0, process_start("generate", s->model, "--prompt=the",
+                                                        "--stop=no such text", "--max-tokens=5", NULL));
     assert_string_equal(process_stderr(p),
                         "anneal: the text of --stop did not come: it ends after 5 tokens\n");
-    process_close(p);
-    char *out = process_output("generate", s.model, "--prompt=the", "--stop=no such text", "--max-tokens=5",
-                               "--json", NULL);
-    json_t *json = json_loads(out, 0, NULL);
+    json_t *json = stage_json(process_output("generate", s->model, "--prompt=the", "--stop=no such text",
+                                             "--max-tokens=5", "--json", NULL));
     assert_string_equal(stage_text(json, "end"), "length");
-    json_decref(json);
-    free(out);
     /* in chat it ends an answer where it comes */
-    p = process_expect(0, give(&s, CHAT, "the\n", 4, "--stop=no such text"));
+    p = process_expect(0, give(s, CHAT, "the\n", 4, "--stop=no such text"));
     size_t whole = strlen(process_stdout(p));
     char second = process_stdout(p)[1];
     assert_true(whole > 3);
-    process_close(p);
     if (second & 0x80 || second < ' ') return; /* the words of a fresh model may be any bytes */
     snprintf(words, sizeof words, "--stop=%c", second);
-    p = process_expect(0, give(&s, CHAT, "the\n", 4, words));
+    p = process_expect(0, give(s, CHAT, "the\n", 4, words));
     assert_in_range(strlen(process_stdout(p)), 1, 2);
-    process_close(p);
 }
 
 static void a_model_without_a_tokenizer_says_so(void **state)
 {
-    (void)state;
+    struct scene *s = *state;
     static const char sentence[] =
         "tokenizer.json: does not exist: the model was trained on token files that "
         "name no tokenizer (copy their tokenizer.json there)";
-    struct scene s;
-    char path[800];
-    open_scene(&s, "no-tokenizer");
-    snprintf(path, sizeof path, "%s/tokenizer.json", s.model);
+    char *path = kept_format("%s/tokenizer.json", s->model);
     assert_int_equal(unlink(path), 0);
-    for (enum way way = PROMPT; way < WAYS; way++) expect_refused(give(&s, way, "the", 3, NULL), sentence);
-    expect_refused(process_run(1, "evaluate", s.model, "--tasks", s.tasks, "--json", NULL), sentence);
-    expect_refused(process_run(1, "evaluate", s.model, "--data", s.stage.corpus, "--json", NULL), sentence);
+    for (enum way way = PROMPT; way < WAYS; way++) expect_refused(give(s, way, "the", 3, NULL), sentence);
+    expect_refused(process_run(1, "evaluate", s->model, "--tasks", s->tasks, "--json", NULL), sentence);
+    expect_refused(process_run(1, "evaluate", s->model, "--data", s->stage.corpus, "--json", NULL), sentence);
 }
 
 static void a_template_that_fails_is_named_with_its_line(void **state)
 {
-    (void)state;
+    struct scene *s = *state;
     static const struct {
         const char *template, *sentence;
     } cases[] = {
@@ -198,45 +174,39 @@ static void a_template_that_fails_is_named_with_its_line(void **state)
         {"{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "line 1: nested more than 500 deep"},
         {"\xff", "chat_template.jinja: not UTF-8 text"},
     };
-    struct scene s;
-    open_scene(&s, "template");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        stage_write(s.template, cases[i].template, strlen(cases[i].template));
-        expect_refused(give(&s, CHAT, "the fox\n", 8, NULL), cases[i].sentence);
+        stage_write(s->template, cases[i].template, strlen(cases[i].template));
+        expect_refused(give(s, CHAT, "the fox\n", 8, NULL), cases[i].sentence);
     }
-    assert_int_equal(unlink(s.template), 0);
-    expect_refused(give(&s, CHAT, "the fox\n", 8, NULL), "the model has no chat template (name one with "
-                                                         "--template FILE, or continue a text with `");
-    expect_refused(give(&s, CHAT, "the fox\n", 8, "--template=/nowhere.jinja"),
-                   "/nowhere.jinja: cannot open");
+    assert_int_equal(unlink(s->template), 0);
+    expect_refused(give(s, CHAT, "the fox\n", 8, NULL), "the model has no chat template (name one with "
+                                                        "--template FILE, or continue a text with `");
+    expect_refused(give(s, CHAT, "the fox\n", 8, "--template=/nowhere.jinja"), "/nowhere.jinja: cannot open");
 }
 
 static void adapters_alone_are_no_model(void **state)
 {
-    (void)state;
+    struct scene *s = *state;
     static const char config[] = "{\"peft_type\": \"LORA\", \"base_model_name_or_path\": \"no/such-model\", "
                                  "\"r\": 8, \"lora_alpha\": 16, "
                                  "\"target_modules\": [\"q_proj\"], \"task_type\": \"CAUSAL_LM\"}";
-    struct scene s;
-    char folder[700], path[800], from[800];
-    open_scene(&s, "adapters");
-    snprintf(folder, sizeof folder, "%s/peft", s.stage.folder);
-    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
-    snprintf(from, sizeof from, "--model.from=%s", folder);
+    char *folder = kept_format("%s/peft", s->stage.folder);
+    char *path = kept_format("%s/adapter_config.json", folder);
+    char *from = kept_format("--model.from=%s", folder);
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
     stage_write(path, config, sizeof config - 1);
     expect_refused(process_run(2, "model", "import", folder, NULL), "holds adapters");
     /* the others look for their numbers, or for the model that the file names */
-    expect_refused(process_run(1, "train", s.stage.config, from, "--progress=none", NULL), "adapter_model");
-    snprintf(s.model, sizeof s.model, "%s", folder);
-    for (enum way way = PROMPT; way < WAYS; way++) expect_refused(give(&s, way, "the", 3, NULL), "/peft");
-    expect_refused(process_run(1, "evaluate", folder, "--tasks", s.tasks, "--json", NULL), "/peft");
-    expect_refused(process_run(1, "evaluate", folder, "--data", s.stage.corpus, "--json", NULL), "/peft");
+    expect_refused(process_run(1, "train", s->stage.config, from, "--progress=none", NULL), "adapter_model");
+    snprintf(s->model, sizeof s->model, "%s", folder);
+    for (enum way way = PROMPT; way < WAYS; way++) expect_refused(give(s, way, "the", 3, NULL), "/peft");
+    expect_refused(process_run(1, "evaluate", folder, "--tasks", s->tasks, "--json", NULL), "/peft");
+    expect_refused(process_run(1, "evaluate", folder, "--data", s->stage.corpus, "--json", NULL), "/peft");
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
+#define TEST(name) STAGE_TEST_SETUP(name, open_scene)
     const struct CMUnitTest tests[] = {
         TEST(bytes_that_are_no_text_are_refused),
         TEST(a_text_longer_than_the_model_reads_is_cut_with_a_warning_or_refused),

@@ -1,16 +1,12 @@
 /* `anneal chat`: answers over a growing cache are those of a fresh prompt, end where the model says, and
  * Ctrl-C ends an answer and not the program. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tests/tui/view/pty.h"
@@ -19,17 +15,15 @@
 
 /* A model folder "poet" in the stage, returned: one that reads `context` tokens, with a chat template and
  * without an end token. */
-static const char *open_poet(struct stage *s, const char *name, const char *context)
+static const char *open_poet(struct stage *s, const char *context)
 {
     static char folder[700];
-    char path[800], length[64];
-    stage_open(s, name);
     snprintf(folder, sizeof folder, "%s/poet", s->folder);
-    snprintf(length, sizeof length, "--model.max_seq_len=%s", context);
-    process_close(process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=150", length,
-                              "--progress=none", NULL));
-    process_close(process_run(0, "model", "export", "poet", "-o", folder, NULL));
-    snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
+    char *length = kept_format("--model.max_seq_len=%s", context);
+    process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=150", length, "--progress=none",
+                NULL);
+    process_run(0, "model", "export", "poet", "-o", folder, NULL);
+    char *path = kept_format("%s/chat_template.jinja", folder);
     stage_write(path, TEMPLATE, strlen(TEMPLATE));
     return folder;
 }
@@ -37,9 +31,8 @@ static const char *open_poet(struct stage *s, const char *name, const char *cont
 /* Chats with these lines of input; the last of the further words is NULL. */
 static struct process *chat(const struct stage *s, int status, const char *lines, const char *const *words)
 {
-    char path[700], prelude[800];
-    snprintf(path, sizeof path, "%s/lines.txt", s->folder);
-    snprintf(prelude, sizeof prelude, "exec <%s;", path);
+    char *path = stage_path(s, "lines.txt");
+    char *prelude = kept_format("exec <%s;", path);
     stage_write(path, lines, strlen(lines));
     struct process_options options = {.arguments = words, .prelude = prelude};
     return process_expect(status, process_open(&options));
@@ -70,68 +63,57 @@ static const char *expect_in_order(const char *text, const char *const *words, s
 
 static void answers_over_the_cache_are_those_of_a_fresh_prompt(void **state)
 {
-    (void)state;
-    struct stage s;
-    char prompt[400];
-    const char *folder = open_poet(&s, "chat-cache", "512");
+    struct stage *s = *state;
+    const char *folder = open_poet(s, "512");
     const char *const words[] = {"chat", folder, "--temperature=0", "--max-tokens=24", "--verbose", NULL};
-    struct process *p = chat(&s, 0, "the lord\nand\n", words);
+    struct process *p = chat(s, 0, "the lord\nand\n", words);
     const char *out = process_stdout(p), *second = strchr(out, '\n') + 1;
     char *first = continued(folder, "the lord\n", "24"); /* no newline within, as the next line shows */
     assert_memory_equal(out, first, (size_t)(second - out));
-    snprintf(prompt, sizeof prompt, "the lord\n%sand\n", first);
+    char *prompt = kept_format("the lord\n%sand\n", first);
     char *next = continued(folder, prompt, "24");
     assert_string_equal(second, next);
     static const char *const stats[] = {"prompt: 9 tokens,", "of which 0 were cached", "prompt: 6 tokens,",
                                         "of which 32 were cached"};
     expect_in_order(process_stderr(p), stats, 4);
-    free(first), free(next);
     process_close(p);
 }
 
 static void an_answer_ends_at_the_models_own_token(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[800], config[64];
-    const char *folder = open_poet(&s, "chat-end", "512");
+    struct stage *s = *state;
+    const char *folder = open_poet(s, "512");
     char *text = continued(folder, "the lord\n", "24");
     size_t n = 1;
     while (text[n] == text[0]) n++;
-    snprintf(config, sizeof config, "{\"eos_token_id\": [250, %d]}", (unsigned char)text[n]);
-    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    char *config = kept_format("{\"eos_token_id\": [250, %d]}", (unsigned char)text[n]);
+    char *path = kept_format("%s/generation_config.json", folder);
     stage_write(path, config, strlen(config));
     struct process *p =
-        chat(&s, 0, "the lord", (const char *const[]){"chat", folder, "--temperature=0", NULL});
+        chat(s, 0, "the lord", (const char *const[]){"chat", folder, "--temperature=0", NULL});
     assert_memory_equal(process_stdout(p), text, n);
     assert_string_equal(process_stdout(p) + n, "\n");
     assert_null(strstr(process_stderr(p), "names no token that ends"));
-    free(text);
     process_close(p);
 }
 
 static void the_speed_of_each_answer_is_recorded_with_the_run(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[800];
-    snprintf(path, sizeof path, "%s/chat_template.jinja", open_poet(&s, "chat-recorded", "512"));
+    struct stage *s = *state;
+    char *path = kept_format("%s/chat_template.jinja", open_poet(s, "512"));
     const char *const words[] = {"chat", "poet", "--template", path, "--max-tokens=5", NULL};
-    process_close(chat(&s, 0, "the lord\nand\n", words));
-    char *rows = stage_query(&s, "select count(*), sum(new_tokens), min(prompt_tokens) from inference");
-    assert_string_equal(rows, "2|10|6");
-    free(rows);
+    chat(s, 0, "the lord\nand\n", words);
+    stage_expect(s, "select count(*), sum(new_tokens), min(prompt_tokens) from inference", "2|10|6");
 }
 
 static void commands_change_the_conversation(void **state)
 {
-    (void)state;
-    struct stage s;
-    const char *folder = open_poet(&s, "chat-commands", "512");
+    struct stage *s = *state;
+    const char *folder = open_poet(s, "512");
     const char *const words[] = {"chat",      folder, "--temperature=0", "--max-tokens=5", "--system=and",
                                  "--verbose", NULL};
     struct process *p =
-        chat(&s, 0, "the\n/clear\nthe\n/retry\n/system\nthe\n/system so\nthe\n/quit\nthe\n", words);
+        chat(s, 0, "the\n/clear\nthe\n/retry\n/system\nthe\n/system so\nthe\n/quit\nthe\n", words);
     static const char *const stats[] = {
         "prompt: 8 tokens,", "which 0 were", "prompt: 1 token,",  "which 7 were", /* the same after /clear */
         "prompt: 1 token,",  "which 7 were", "prompt: 4 tokens,", "which 0 were", /* no system message */
@@ -143,14 +125,13 @@ static void commands_change_the_conversation(void **state)
 
 static void a_conversation_that_no_longer_fits_loses_its_oldest_messages(void **state)
 {
-    (void)state;
-    struct stage s;
-    const char *folder = open_poet(&s, "chat-full", "512");
+    struct stage *s = *state;
+    const char *folder = open_poet(s, "512");
     const char *const words[] = {"chat", folder, "--temperature=0", "--max-tokens=8", "--context=64", NULL};
-    struct process *p = chat(&s, 0, "the lord said\nthe lord said\nthe lord said\nthe lord said\n", words);
+    struct process *p = chat(s, 0, "the lord said\nthe lord said\nthe lord said\nthe lord said\n", words);
     assert_non_null(strstr(process_stderr(p), "no longer fits into 64 tokens: its"));
     process_close(p);
-    p = chat(&s, 1, "the lord said that this is a line of more than fifty-six letters, and it was\n", words);
+    p = chat(s, 1, "the lord said that this is a line of more than fifty-six letters, and it was\n", words);
     assert_non_null(strstr(process_stderr(p),
                            "the message has 77 tokens, and there is room for 56 (shorten it, "
                            "or make more room with --context)"));
@@ -159,19 +140,19 @@ static void a_conversation_that_no_longer_fits_loses_its_oldest_messages(void **
     char line[602];
     memset(line, 'a', 600);
     strcpy(line + 600, "\n");
-    p = chat(&s, 1, line, (const char *const[]){"chat", folder, "--system=the lord", NULL});
+    p = chat(s, 1, line, (const char *const[]){"chat", folder, "--system=the lord", NULL});
     assert_non_null(strstr(process_stderr(p),
                            "the message with the system message has 610 tokens, and there is "
                            "room for 384 (the model cannot read more: shorten it)"));
     process_close(p);
-    p = chat(&s, 0, "the lord\n", (const char *const[]){"chat", folder, "--context=32", NULL});
+    p = chat(s, 0, "the lord\n", (const char *const[]){"chat", folder, "--context=32", NULL});
     assert_non_null(strstr(process_stderr(p), "the context of 32 tokens is full"));
     process_close(p);
 }
 
 static void what_cannot_be_a_conversation_is_one_sentence(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *template, *line, *words;
     } cases[] = {
@@ -184,36 +165,29 @@ static void what_cannot_be_a_conversation_is_one_sentence(void **state)
         {"{{ messages[0].content }}", "/nothing", "/nothing: there is no such command (/help lists them)"},
         {"{{ messages[0].content }}", "/retry", "there is no answer to repeat"},
     };
-    struct stage s;
-    char path[700], own[800];
-    const char *folder = open_poet(&s, "chat-bad", "64");
-    snprintf(path, sizeof path, "%s/bad.jinja", s.folder);
+    const char *folder = open_poet(s, "64");
+    char *path = stage_path(s, "bad.jinja");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         stage_write(path, cases[i].template, strlen(cases[i].template));
         const char *const words[] = {"chat", folder, "--template", path, NULL};
-        struct process *p = chat(&s, i < 5 ? 1 : 2, cases[i].line, words);
+        struct process *p = chat(s, i < 5 ? 1 : 2, cases[i].line, words);
         if (!strstr(process_stderr(p), cases[i].words)) fail_msg("%s: %s", cases[i].words, process_stderr(p));
         assert_string_equal(process_stdout(p), "");
         process_close(p);
     }
-    snprintf(own, sizeof own, "%s/chat_template.jinja", folder);
+    char *own = kept_format("%s/chat_template.jinja", folder);
     remove(own);
     process_expect_sentence(
-        chat(&s, 1, "a", (const char *const[]){"chat", folder, NULL}),
+        chat(s, 1, "a", (const char *const[]){"chat", folder, NULL}),
         "the model has no chat template (name one with --template FILE, or continue a text");
 }
 
 static void ctrl_c_ends_the_answer_and_not_the_program(void **state)
 {
-    (void)state;
-    struct stage s;
-    char home[700];
-    const char *folder = open_poet(&s, "chat-terminal", "100000");
-    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s.home);
-    const char *const environment[] = {home, NULL};
+    struct stage *s = *state;
+    const char *folder = open_poet(s, "100000");
     const char *const words[] = {"chat", folder, "--context=65536", NULL};
-    struct pty *pty = pty_open(
-        &(struct pty_options){.rows = 16, .columns = 100, .environment = environment, .arguments = words});
+    struct pty *pty = pty_open(&(struct pty_options){.rows = 16, .columns = 100, .arguments = words});
     pty_wait_text(pty, "/help lists the commands");
     pty_send(pty, "/stats\r");
     pty_wait_text(pty, "there is no answer yet");
@@ -235,14 +209,11 @@ static void ctrl_c_ends_the_answer_and_not_the_program(void **state)
 }
 
 /* On a terminal of this kind; a token is a byte, so the prompt's tokens count what the model was given. */
-static struct pty *open_terminal(const struct stage *s, const char *folder, const char *term)
+static struct pty *open_terminal(const char *folder, const char *term)
 {
-    char home[700];
-    snprintf(home, sizeof home, "ANNEAL_HOME=%s", s->home);
-    const char *const environment[] = {home, NULL};
     const char *const words[] = {"chat", folder, "--context=65536", "--max-tokens=1", "--verbose", NULL};
-    struct pty *pty = pty_open(&(struct pty_options){
-        .rows = 24, .columns = 100, .term = term, .environment = environment, .arguments = words});
+    struct pty *pty =
+        pty_open(&(struct pty_options){.rows = 24, .columns = 100, .term = term, .arguments = words});
     pty_wait_text(pty, "/help lists the commands");
     pty_wait_text(pty, ">");
     return pty;
@@ -260,8 +231,7 @@ static void send_letters(struct pty *pty, int count)
  * Letters show which of them does, and go again. */
 static void press(struct pty *pty, const char *letters, const char *keys)
 {
-    char shown[32];
-    snprintf(shown, sizeof shown, "> %s", letters);
+    char *shown = kept_format("> %s", letters);
     pty_send(pty, letters);
     pty_wait_text(pty, shown);
     pty_send(pty, "\025");
@@ -270,9 +240,8 @@ static void press(struct pty *pty, const char *letters, const char *keys)
 
 static void a_line_is_edited_and_earlier_ones_come_back(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct pty *pty = open_terminal(&s, open_poet(&s, "chat-edit", "100000"), NULL);
+    struct stage *s = *state;
+    struct pty *pty = open_terminal(open_poet(s, "100000"), NULL);
     press(pty, "=1",
           "/bxd\033[D\177c\033[H\033[C.a\033[D\033[D\033[3~\r"); /* arrows, Backspace, Home, Delete */
     pty_wait_text(pty, "/abcd: there is no such command");
@@ -296,10 +265,9 @@ static void a_line_is_edited_and_earlier_ones_come_back(void **state)
 
 static void a_long_pasted_text_is_one_whole_message(void **state)
 {
-    (void)state;
-    struct stage s;
-    const char *folder = open_poet(&s, "chat-paste", "100000");
-    struct pty *pty = open_terminal(&s, folder, NULL);
+    struct stage *s = *state;
+    const char *folder = open_poet(s, "100000");
+    struct pty *pty = open_terminal(folder, NULL);
     pty_send(pty, "\033[200~");
     send_letters(pty, 6000);
     pty_send(pty, "\r\033[Xsecond row\r\033[201~!\r");
@@ -308,7 +276,7 @@ static void a_long_pasted_text_is_one_whole_message(void **state)
     assert_false(pty_has_text(pty, "nan"));
     pty_close(pty);
 
-    pty = open_terminal(&s, folder, "dumb"); /* the terminal itself keeps the line, but not all of it */
+    pty = open_terminal(folder, "dumb"); /* the terminal itself keeps the line, but not all of it */
     send_letters(pty, 6000);
     pty_send(pty, "\r");
     pty_wait_text(pty, "this terminal passes on at most 4094 bytes of a line");
@@ -320,17 +288,16 @@ static void a_long_pasted_text_is_one_whole_message(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(answers_over_the_cache_are_those_of_a_fresh_prompt),
-        TEST(an_answer_ends_at_the_models_own_token),
-        TEST(the_speed_of_each_answer_is_recorded_with_the_run),
-        TEST(commands_change_the_conversation),
-        TEST(a_conversation_that_no_longer_fits_loses_its_oldest_messages),
-        TEST(what_cannot_be_a_conversation_is_one_sentence),
-        TEST(ctrl_c_ends_the_answer_and_not_the_program),
-        TEST(a_line_is_edited_and_earlier_ones_come_back),
-        TEST(a_long_pasted_text_is_one_whole_message),
+        STAGE_TEST(answers_over_the_cache_are_those_of_a_fresh_prompt),
+        STAGE_TEST(an_answer_ends_at_the_models_own_token),
+        STAGE_TEST(the_speed_of_each_answer_is_recorded_with_the_run),
+        STAGE_TEST(commands_change_the_conversation),
+        STAGE_TEST(a_conversation_that_no_longer_fits_loses_its_oldest_messages),
+        STAGE_TEST(what_cannot_be_a_conversation_is_one_sentence),
+        STAGE_TEST(ctrl_c_ends_the_answer_and_not_the_program),
+        STAGE_TEST(a_line_is_edited_and_earlier_ones_come_back),
+        STAGE_TEST(a_long_pasted_text_is_one_whole_message),
     };
     return cmocka_run_group_tests_name("chat", tests, NULL, NULL);
 }

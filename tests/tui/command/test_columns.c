@@ -1,17 +1,13 @@
 /* Every column of the run store is filled: a few runs do everything that is recorded, and no column may stay
  * empty or 0 in all rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "runs/columns.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -51,45 +47,40 @@ static void record_classes(const struct stage *s)
     snprintf(path, sizeof path, "%s/labels.csv", s->folder);
     snprintf(key, sizeof key, "--data.train=%s", path);
     stage_write(path, texts, used);
-    process_close(process_run(0, "train", s->config, "--name=labels", "--progress=none", key,
-                              "--data.format=labels", "--eval.metric=accuracy", "--train.learning_rate=0.01",
-                              NULL));
+    process_run(0, "train", s->config, "--name=labels", "--progress=none", key, "--data.format=labels",
+                "--eval.metric=accuracy", "--train.learning_rate=0.01", NULL);
 }
 
 static void record_adapters(const struct stage *s)
 {
-    char base[800], key[820];
-    snprintf(base, sizeof base, "%s/exported", s->folder);
-    snprintf(key, sizeof key, "--model.from=%s", base);
-    process_close(process_run(0, "model", "export", "base", "-o", base, NULL));
-    process_close(
-        process_run(0, "train", s->config, "--name=adapters", "--progress=none", key, "--lora.rank=2", NULL));
+    char *base = stage_path(s, "exported");
+    char *key = kept_format("--model.from=%s", base);
+    process_run(0, "model", "export", "base", "-o", base, NULL);
+    process_run(0, "train", s->config, "--name=adapters", "--progress=none", key, "--lora.rank=2", NULL);
 }
 
 static void record_everything(struct stage *s)
 {
     static const char questions[] = "{\"context\": \"the\", \"choices\": [\" fox\", \" %\"], \"answer\": 0}\n"
                                     "{\"context\": \"a\", \"choices\": [\" dog\", \" $\"], \"answer\": 0}";
-    char tasks[800], key[820];
     stage_open(s, "columns");
-    snprintf(tasks, sizeof tasks, "%s/quiz.jsonl", s->folder);
-    snprintf(key, sizeof key, "--eval.tasks=%s", tasks);
+    char *tasks = stage_path(s, "quiz.jsonl");
+    char *key = kept_format("--eval.tasks=%s", tasks);
     stage_write(tasks, questions, sizeof questions - 1);
-    process_close(process_run(0, "train", s->config, "--name=base", "--progress=none", "--profile.every=10",
-                              "--eval.early_stopping_patience=100", "--eval.early_stopping_min_delta=100",
-                              key, NULL));
-    process_close(process_run(0, "fork", "base", "--name=other", "--train.total_steps=130", "--progress=none",
-                              NULL)); /* 64 steps make a row of rollup */
-    process_close(process_run(0, "tag", "base", "+good", "--note=the first", NULL));
-    free(process_output("generate", "base", "--max-tokens=5", NULL));
+    process_run(0, "train", s->config, "--name=base", "--progress=none", "--profile.every=10",
+                "--eval.early_stopping_patience=100", "--eval.early_stopping_min_delta=100", key, NULL);
+    process_run(0, "fork", "base", "--name=other", "--train.total_steps=130", "--progress=none",
+                NULL); /* 64 steps make a row of rollup */
+    process_run(0, "tag", "base", "+good", "--note=the first", NULL);
+    process_output("generate", "base", "--max-tokens=5", NULL);
     record_classes(s);
     record_adapters(s);
     struct process *steered = process_start("train", s->config, "--name=steered",
                                             "--train.total_steps=10000000", "--progress=plain", NULL);
     process_wait_text(steered, "checkpoint ");
-    process_close(process_run(0, "order", "steered", "lr-factor", "0.5", "--wait", NULL));
-    process_close(process_run(0, "order", "steered", "stop", "--wait", NULL));
-    process_close(process_expect(0, steered));
+    process_run(0, "order", "steered", "lr-factor", "0.5", "--wait", NULL);
+    process_run(0, "order", "steered", "stop", "--wait", NULL);
+    process_expect(0, steered);
 }
 
 static void no_column_stays_empty(void **state)
@@ -101,13 +92,11 @@ static void no_column_stays_empty(void **state)
         const struct table_info *table = &store_tables[t];
         for (int c = table->first; c < table->end; c++) {
             const char *column = store_columns[c].name;
-            char sql[300];
             if (may_be_empty(table->name, column)) continue;
-            snprintf(sql, sizeof sql, "select count(*) from %s where %s is not null and %s <> 0 and %s <> ''",
-                     table->name, column, column, column);
+            char *sql = kept_format("select count(*) from %s where %s is not null and %s <> 0 and %s <> ''",
+                                    table->name, column, column, column);
             char *filled = stage_query(&s, sql);
             bool empty = strtol(filled, NULL, 10) == 0;
-            free(filled);
             if (empty)
                 fail_msg("%s.%s: empty or 0 in every row: fill it where the record is made", table->name,
                          column);

@@ -1,16 +1,12 @@
 /* Completion: the candidates for a line that is being typed, and that bash, zsh and fish show them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tui/command/command.h"
@@ -31,7 +27,6 @@ static const char *candidates(const char *const words[])
     for (const char *line = process_stdout(process); *line; line = strchr(line, '\n') + 1)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%.*s", used ? " " : "",
                                  (int)strcspn(line, "\t\n"), line);
-    process_close(process);
     return list;
 }
 #define CANDIDATES(...) candidates((const char *const[]){__VA_ARGS__, NULL})
@@ -48,15 +43,16 @@ static void commands_and_their_subcommands_are_offered(void **state)
     assert_null(strstr(CANDIDATES(""), "complete"));
     char *help = process_output("--help", NULL);
     assert_null(strstr(help, "anneal complete"));
-    free(help);
 }
 
 static void an_option_is_offered_once_and_then_its_values(void **state)
 {
     (void)state;
-    assert_string_equal(CANDIDATES("export", "--"), "--format --table --output --help");
-    assert_string_equal(CANDIDATES("export", "x", "--format=csv", "-o", "y", "-"), "--table --help");
-    assert_string_equal(CANDIDATES("export", "--format", ""), "csv long tensorboard json");
+    assert_string_equal(CANDIDATES("export", "--"),
+                        "--format --metric --smooth --log --table --output --help");
+    assert_string_equal(CANDIDATES("export", "x", "--format=csv", "-o", "y", "-"),
+                        "--metric --smooth --log --table --help");
+    assert_string_equal(CANDIDATES("export", "--format", ""), "csv long tensorboard json svg");
     assert_string_equal(CANDIDATES("export", "--format=t"), "--format=tensorboard");
     assert_string_equal(CANDIDATES("train", "--device", "c"), "cpu cuda");
     assert_string_equal(CANDIDATES("generate", "x", "--seed", ""), "");
@@ -97,8 +93,8 @@ static void words_are_offered_by_what_they_stand_for(void **state)
 }
 
 /* The names, sizes and times of all files of the store but SQLite's shared memory, which readers of a live
- * database lock. Yours to free. */
-static char *list_files(const struct stage *s)
+ * database lock. */
+static const char *list_files(const struct stage *s)
 {
     struct process *process = process_expect(
         0, process_open(&(struct process_options){
@@ -107,36 +103,26 @@ static char *list_files(const struct stage *s)
                .arguments = (const char *const[]){
                    "-c", "find . ! -name '*-shm' -type f -printf '%p %s %T@\\n' | sort; find . | wc -l",
                    NULL}}));
-    char *list = strdup(process_stdout(process));
-    process_close(process);
-    return list;
+    return process_stdout(process);
 }
 
 static void runs_are_offered_by_name_and_by_id(void **state)
 {
-    (void)state;
-    struct stage s;
-    char model[700];
-    stage_open(&s, "runs");
+    struct stage *s = *state;
     for (int i = 0; i < 2; i++)
-        process_close(
-            process_run(0, "train", s.config, "--device=cpu", "--name=first", "--train.total_steps=1", NULL));
-    process_close(
-        process_run(0, "train", s.config, "--device=cpu", "--name=second", "--train.total_steps=1", NULL));
-    char *before = list_files(&s);
+        process_run(0, "train", s->config, "--device=cpu", "--name=first", "--train.total_steps=1", NULL);
+    process_run(0, "train", s->config, "--device=cpu", "--name=second", "--train.total_steps=1", NULL);
+    const char *before = list_files(s);
     assert_string_equal(CANDIDATES("resume", ""), "latest second first");
     assert_string_equal(CANDIDATES("compare", "first", "s"), "second");
     assert_string_equal(CANDIDATES("export", "--table", "evals", "f"), "first");
-    char *id = stage_query(&s, "select id from runs where name = 'second'");
+    char *id = stage_query(s, "select id from runs where name = 'second'");
     id[strcspn(id, "\n")] = '\0';
     assert_non_null(strstr(CANDIDATES("show", "2"), id));
     assert_string_equal(CANDIDATES("show", id), id);
-    free(id);
-    char *after = list_files(&s);
+    const char *after = list_files(s);
     assert_string_equal(before, after);
-    free(before);
-    free(after);
-    snprintf(model, sizeof model, "%s/models/qwen", s.home);
+    char *model = kept_format("%s/models/qwen", s->home);
     assert_int_equal(file_make_folders(model, NULL), STATUS_OK);
     assert_string_equal(CANDIDATES("generate", ""), "latest second first qwen :folders");
     assert_string_equal(CANDIDATES("train", "--model.from=q"), "--model.from=qwen :folders");
@@ -144,19 +130,17 @@ static void runs_are_offered_by_name_and_by_id(void **state)
 
 static void without_a_store_nothing_is_offered_and_nothing_made(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char home[700];
-    stage_open(&s, "nothing");
-    snprintf(home, sizeof home, "%s/none/at all", s.folder);
+    snprintf(home, sizeof home, "%s/none/at all", s->folder);
     setenv("ANNEAL_HOME", home, 1);
     assert_string_equal(CANDIDATES("resume", ""), "");
     assert_string_equal(CANDIDATES("generate", ""), ":folders");
-    snprintf(home, sizeof home, "%s/none", s.folder);
+    snprintf(home, sizeof home, "%s/none", s->folder);
     assert_false(file_exists(home));
     stage_write(home, "no database", 11); /* no folder either */
     assert_string_equal(CANDIDATES("resume", ""), "");
-    setenv("ANNEAL_HOME", s.home, 1);
+    setenv("ANNEAL_HOME", s->home, 1);
 }
 
 /* ---- every command ---- */
@@ -164,8 +148,9 @@ static void without_a_store_nothing_is_offered_and_nothing_made(void **state)
 /* Arguments without candidates, as their values are new or unlimited. */
 static bool is_free(const char *name)
 {
-    static const char *const names[] = {"NAME",   "TEXT",     "TEXT...", "EXPR",  "VALUE",  "ID...",
-                                        "MEMORY", "TOKEN...", "RATE",    "COUNT", "TFLOPS", "GBS"};
+    static const char *const names[] = {"NAME",  "TEXT",   "TEXT...",  "EXPR",     "VALUE",
+                                        "ID...", "MEMORY", "TOKEN...", "NAME,...", "LOSS",
+                                        "RATE",  "COUNT",  "TFLOPS",   "GBS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -205,10 +190,10 @@ static void expect_completed(const struct command *command)
 
 static void whatever_a_command_takes_is_offered(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "all");
-    process_close(process_run(0, "train", s.config, "--device=cpu", "--train.total_steps=1", NULL));
+    struct stage *s = *state;
+    char *sweeps = kept_format("%s/sweeps/first", s->home);
+    assert_int_equal(file_make_folders(sweeps, NULL), STATUS_OK);
+    process_run(0, "train", s->config, "--device=cpu", "--tag=new", "--train.total_steps=1", NULL);
     expect_completed(&command_anneal);
 }
 
@@ -218,11 +203,10 @@ static void whatever_a_command_takes_is_offered(void **state)
  * by PATH. */
 static void expect_shell(const char *shell, const char *flag, const char *script, const char *expected)
 {
-    char path[4096], program[64], binary[2048];
-    snprintf(binary, sizeof binary, "%s", getenv("ANNEAL_BINARY"));
+    char *binary = kept_format("%s", getenv("ANNEAL_BINARY"));
     *strrchr(binary, '/') = '\0';
-    snprintf(path, sizeof path, "PATH=%s:%s", binary, getenv("PATH"));
-    snprintf(program, sizeof program, "/usr/bin/%s", shell);
+    char *path = kept_format("PATH=%s:%s", binary, getenv("PATH"));
+    char *program = kept_format("/usr/bin/%s", shell);
     if (!file_exists(program)) skip();
     struct process *process =
         process_expect(0, process_open(&(struct process_options){
@@ -230,7 +214,6 @@ static void expect_shell(const char *shell, const char *flag, const char *script
                               .environment = (const char *const[]){path, NULL},
                               .arguments = (const char *const[]){flag, "-c", script, NULL}}));
     assert_string_equal(process_stdout(process), expected);
-    process_close(process);
 }
 
 /* Readline's words: "=" and ":" are words of their own. */
@@ -247,8 +230,8 @@ static void bash_completes_a_line(void **state)
         "    printf '<%s>' \"${COMPREPLY[@]}\"; echo\n"
         "}\n"
         "drive 'anneal res' res anneal res\n"
-        "drive 'anneal  export --table ev' ev anneal export --table ev\n"
-        "drive 'anneal export --table=ev' ev anneal export --table = ev\n"
+        "drive 'anneal  export --table eva' eva anneal export --table eva\n"
+        "drive 'anneal export --table=eva' eva anneal export --table = eva\n"
         "drive 'anneal train --train.optimizer=' '' anneal train --train.optimizer =\n"
         "drive 'anneal train --train.opt' --train.opt anneal train --train.opt\n"
         "drive 'anneal train --data.tokenizer=bpe' bpe anneal train --data.tokenizer = bpe\n"
@@ -272,7 +255,7 @@ static void zsh_completes_a_line(void **state)
                  "source packaging/completion/_anneal >/dev/null\n"
                  "drive() { words=($@) CURRENT=$# PREFIX=$@[-1]; _anneal }\n"
                  "drive anneal data fet\n"
-                 "drive anneal export --table=ev\n"
+                 "drive anneal export --table=eva\n"
                  "drive anneal train --memory.al\n"
                  "drive anneal model import co\n"
                  "drive anneal train --data.val=core\n",
@@ -284,7 +267,7 @@ static void fish_completes_a_line(void **state)
     (void)state;
     expect_shell("fish", "--no-config",
                  "source packaging/completion/anneal.fish\n"
-                 "for line in 'anneal data fe' 'anneal export --table=ev' 'anneal train --train.opt' \\\n"
+                 "for line in 'anneal data fe' 'anneal export --table=eva' 'anneal train --train.opt' \\\n"
                  "    'anneal train --data.train=core/ba' 'anneal train READ' 'anneal order x ev'\n"
                  "    complete -C $line | string replace -r \"\\t.*\" \"\"\n"
                  "end\n"
@@ -301,9 +284,9 @@ int main(void)
         cmocka_unit_test_teardown(keys_come_by_section_and_with_the_values_that_they_accept,
                                   process_close_all),
         cmocka_unit_test_teardown(words_are_offered_by_what_they_stand_for, process_close_all),
-        cmocka_unit_test_teardown(runs_are_offered_by_name_and_by_id, process_close_all),
-        cmocka_unit_test_teardown(without_a_store_nothing_is_offered_and_nothing_made, process_close_all),
-        cmocka_unit_test_teardown(whatever_a_command_takes_is_offered, process_close_all),
+        STAGE_TEST(runs_are_offered_by_name_and_by_id),
+        STAGE_TEST(without_a_store_nothing_is_offered_and_nothing_made),
+        STAGE_TEST(whatever_a_command_takes_is_offered),
         cmocka_unit_test_teardown(bash_completes_a_line, process_close_all),
         cmocka_unit_test_teardown(zsh_completes_a_line, process_close_all),
         cmocka_unit_test_teardown(fish_completes_a_line, process_close_all),

@@ -1,17 +1,12 @@
 /* The demo: what it announces, what a second start offers, and what it does where nobody is asked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runs/run.h"
+#include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tests/tui/view/pty.h"
@@ -82,7 +77,6 @@ static void expect_runs(const struct small *s, const char *names_and_segments)
                                         "(select name, segment from runs order by created_at)");
     text[strcspn(text, "\n")] = '\0';
     assert_string_equal(text, names_and_segments);
-    free(text);
 }
 
 static void a_second_demo_offers_to_watch_to_resume_or_to_start_anew(void **state)
@@ -164,22 +158,19 @@ static void without_a_terminal_it_resumes_what_was_stopped_else_starts_anew(void
     process_signal(p, SIGINT);
     p = process_expect(130, p);
     assert_non_null(strstr(process_stderr(p), "Ctrl-C stops it"));
-    process_close(p);
     expect_runs(&s, "demo 1");
     s.words[2] = "--train.total_steps=200000000";
     p = process_open(&(struct process_options){.arguments = s.words});
     process_wait_text(p, "continues after step");
     process_signal(p, SIGINT);
-    process_close(process_expect(130, p));
+    process_expect(130, p);
     expect_runs(&s, "demo 2");
-    char *query = stage_query(&s.stage, "update runs set status = 'finished' returning name");
-    free(query);
+    stage_query(&s.stage, "update runs set status = 'finished' returning name");
     s.words[2] = "--train.total_steps=3";
-    process_close(process_expect(0, process_open(&(struct process_options){.arguments = s.words})));
+    process_expect(0, process_open(&(struct process_options){.arguments = s.words}));
     expect_runs(&s, "demo 2, demo 1");
     char *rate = process_output("show", "latest", "--json", NULL);
     assert_non_null(strstr(rate, "\"learning_rate\": 0.001"));
-    free(rate);
 }
 
 int main(void)

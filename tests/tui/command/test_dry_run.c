@@ -1,24 +1,21 @@
 /* anneal train --dry-run: training then does what it printed, and it leaves nothing behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/memory.h"
 #include "core/model/config.h"
 #include "core/train/schedule.h"
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tui/command/dry_run.h"
+#include "tui/command/view_config.h"
 
 /* ---- the schedule ---- */
 
@@ -87,92 +84,75 @@ static void moments_name_each_step_once_in_order(void **state)
 
 static json_t *dry_run(const struct stage *s, const char *word)
 {
-    json_error_t problem;
-    char *text = process_output("train", s->config, "--dry-run", "--json", word, NULL);
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
-    if (!json) fail_msg("%s: %s", problem.text, text);
-    free(text);
-    return json;
+    return stage_json(process_output("train", s->config, "--dry-run", "--json", word, NULL));
 }
 
 static int64_t asked(const struct stage *s, const char *sql)
 {
     char *text = stage_query(s, sql);
     int64_t value = atoll(text);
-    free(text);
     return value;
 }
 
 static void what_it_says_is_what_training_does(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "outlook");
-    json_t *json = dry_run(&s, "--train.total_steps=35");
+    struct stage *s = *state;
+    json_t *json = dry_run(s, "--train.total_steps=35");
     assert_int_equal(stage_count_runs(), 0);
-    process_close(process_run(0, "train", s.config, "--train.total_steps=35", "--progress=none", NULL));
-    assert_int_equal(stage_int(json, "evaluations"), asked(&s, "select count(*) from evals"));
-    assert_int_equal(stage_int(json, "samples"), asked(&s, "select count(*) from samples"));
+    process_run(0, "train", s->config, "--train.total_steps=35", "--progress=none", NULL);
+    assert_int_equal(stage_int(json, "evaluations"), asked(s, "select count(*) from evals"));
+    assert_int_equal(stage_int(json, "samples"), asked(s, "select count(*) from samples"));
     assert_int_equal(
         stage_int(json, "checkpoints"),
-        asked(&s, "select count(distinct step) from checkpoints where step % 10 = 0 or step = 35"));
-    assert_int_equal(stage_int(json, "total_tokens"), asked(&s, "select max(tokens) from steps"));
-    assert_int_equal(stage_int(json, "parameters"), asked(&s, "select parameters from runs"));
+        asked(s, "select count(distinct step) from checkpoints where step % 10 = 0 or step = 35"));
+    assert_int_equal(stage_int(json, "total_tokens"), asked(s, "select max(tokens) from steps"));
+    assert_int_equal(stage_int(json, "parameters"), asked(s, "select parameters from runs"));
     assert_int_equal(stage_int(json_object_get(json, "memory"), "planned_bytes"),
-                     asked(&s, "select sum(live_bytes) from memory where step = 0"));
+                     asked(s, "select sum(live_bytes) from memory where step = 0"));
     assert_int_equal(stage_int(json, "tokens_per_step"), 4 * 32);
     assert_int_equal(stage_int(json, "sequences_per_evaluation"), 4 * 4);
     assert_true(fabs(stage_real(json, "epochs") * stage_real(json, "steps_per_epoch") - 35) < 1e-9);
-    int64_t bytes = 3 * 4 * asked(&s, "select parameters from runs"); /* weights and two moments */
+    int64_t bytes = 3 * 4 * asked(s, "select parameters from runs"); /* weights and two moments */
     assert_in_range(stage_int(json, "checkpoint_bytes"), bytes, bytes + bytes / 50); /* rounded up */
     assert_string_equal(stage_text(json, "schedule"), "cosine");
     json_t *first = json_array_get(json_object_get(json, "learning_rate"), 0);
     assert_string_equal(stage_text(first, "what"), "the first step");
     /* an epoch: how far the steps came in one */
-    char *epoch = stage_query(&s, "select epoch from steps order by step desc limit 1");
+    char *epoch = stage_query(s, "select epoch from steps order by step desc limit 1");
     assert_true(fabs(atof(epoch) - stage_real(json, "epochs")) < 1e-9);
-    free(epoch);
     json_t *moments = json_object_get(json, "learning_rate"), *moment;
     size_t i;
     assert_int_equal(json_array_size(moments), 4);
     json_array_foreach(moments, i, moment)
     {
-        char sql[120];
-        snprintf(sql, sizeof sql, "select lr from steps where step = %lld",
-                 (long long)stage_int(moment, "step"));
-        char *text = stage_query(&s, sql);
+        char *sql =
+            kept_format("select lr from steps where step = %lld", (long long)stage_int(moment, "step"));
+        char *text = stage_query(s, sql);
         assert_true(fabs(atof(text) - stage_real(moment, "lr")) < 1e-12);
-        free(text);
     }
-    json_decref(json);
 }
 
 /* Another run has reserved and reports to use all but 300 MiB: the rest is that minus this plan. */
 static void what_others_have_reserved_is_not_left(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct ledger *ledger;
     struct err err = {0};
     int64_t id, left = (int64_t)300 << 20, total = memory_total(),
                 bytes = total - (int64_t)((double)total * 0.1) - left;
     const struct ledger_room cpu = {"cpu", "cpu", total, 0, 0.1, 0, false};
-    stage_open(&s, "headroom");
-    if (ledger_open(s.home, LEDGER_BUSY_MS, &ledger, &err)) fail_msg("%s", err.text);
+    if (ledger_open(s->home, LEDGER_BUSY_MS, &ledger, &err)) fail_msg("%s", err.text);
     if (ledger_reserve(ledger, &cpu, "holder", bytes, &id, &err)) fail_msg("%s", err.text);
     assert_int_equal(ledger_use(ledger, id, "holder", bytes, &err), STATUS_OK);
-    json_t *json = dry_run(&s, "--memory.allocator=arena"), *memory = json_object_get(json, "memory");
+    json_t *json = dry_run(s, "--memory.allocator=arena"), *memory = json_object_get(json, "memory");
     assert_int_equal(stage_int(memory, "headroom_bytes"), left - stage_int(memory, "planned_bytes"));
-    json_decref(json);
     ledger_close(ledger);
 }
 
 static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "page");
-    const char *const arguments[] = {"train", s.config, "--dry-run", NULL};
+    struct stage *s = *state;
+    const char *const arguments[] = {"train", s->config, "--dry-run", NULL};
     const char *const ascii[] = {"LC_ALL=C", NULL}, *const utf8[] = {"LC_ALL=C.UTF-8", "TERM=xterm", NULL};
     struct process *p = process_expect(
         0, process_open(&(struct process_options){.arguments = arguments, .environment = ascii}));
@@ -183,54 +163,41 @@ static void the_page_draws_the_schedule_in_what_the_terminal_has(void **state)
     assert_non_null(strstr(text, "  the end of the warm-up\n"));
     assert_non_null(strstr(text, " planned: it fits; "));
     assert_non_null(strstr(text, "no run was made"));
-    process_close(p);
     p = process_expect(0,
                        process_open(&(struct process_options){.arguments = arguments, .environment = utf8}));
     assert_non_null(strstr(process_stdout(p), "⠤"));
-    process_close(p);
     assert_int_equal(stage_count_runs(), 0);
 }
 
 static void parameter_groups_are_shown_as_estimate_shows_them(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "groups");
-    char *page = process_output("train", s.config, "--dry-run", NULL);
+    struct stage *s = *state;
+    char *page = process_output("train", s->config, "--dry-run", NULL);
     assert_null(strstr(page, "parameter group")); /* there is none */
-    free(page);
     static const char match[] = "--param_group.norms.match=*norm*",
                       decay[] = "--param_group.norms.lr_scale=0";
-    page = process_output("train", s.config, "--dry-run", match, decay, NULL);
-    char *plan = process_output("estimate", s.config, match, decay, NULL);
+    page = process_output("train", s->config, "--dry-run", match, decay, NULL);
+    char *plan = process_output("estimate", s->config, match, decay, NULL);
     const char *table = strstr(plan, "parameter group"), *end = table ? strstr(table, "\n\n") : NULL;
     assert_non_null(end);
     plan[end - plan] = '\0';
     assert_non_null(strstr(page, table));
-    free(page);
-    free(plan);
-    json_error_t problem;
-    json_t *json = dry_run(&s, match), *groups = json_object_get(json, "param_groups");
-    page = process_output("estimate", s.config, match, "--json", NULL);
-    json_t *estimate = json_loads(page, 0, &problem);
+    json_t *json = dry_run(s, match), *groups = json_object_get(json, "param_groups");
+    page = process_output("estimate", s->config, match, "--json", NULL);
+    json_t *estimate = stage_json(page);
     assert_string_equal(stage_text(json_array_get(groups, 0), "name"), "norms");
     assert_true(json_equal(groups, json_object_get(estimate, "param_groups")));
-    json_decref(estimate);
-    json_decref(json);
-    free(page);
 }
 
 static void what_would_fail_in_training_fails_here_with_the_same_sentence(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const words[] = {"--data.train=nowhere.txt", "--train.learning_rate=fast",
                                         "--model.num_heads=5",      "--device=cuda",
                                         "--train.seq_len=1048576",  "--name=latest"};
-    struct stage s;
-    stage_open(&s, "bad");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const char *const train[] = {"train", s.config, words[i], NULL};
-        const char *const dry[] = {"train", s.config, words[i], "--dry-run", NULL};
+        const char *const train[] = {"train", s->config, words[i], NULL};
+        const char *const dry[] = {"train", s->config, words[i], "--dry-run", NULL};
         struct process *real = process_open(&(struct process_options){.arguments = train});
         struct process *tried = process_open(&(struct process_options){.arguments = dry});
         int status = process_wait_exit(real);
@@ -240,8 +207,6 @@ static void what_would_fail_in_training_fails_here_with_the_same_sentence(void *
         assert_true(n > 20);
         assert_memory_equal(process_stderr(tried), process_stderr(real), n);
         assert_string_equal(process_stdout(tried), "");
-        process_close(real);
-        process_close(tried);
     }
     assert_int_equal(stage_count_runs(), 0);
 }
@@ -249,63 +214,53 @@ static void what_would_fail_in_training_fails_here_with_the_same_sentence(void *
 /* It reads the weights that training would begin with. */
 static void weights_that_training_could_not_read_fail_here_too(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[1024], file[1100], from[1100];
-    stage_open(&s, "weights");
-    process_close(process_run(0, "train", s.config, "--train.total_steps=2", NULL));
-    char *step =
-        stage_query(&s, "select id || '/' || path from checkpoints join runs on id = run_id limit 1");
-    snprintf(folder, sizeof folder, "%s/runs/%s", s.home, step);
-    free(step);
-    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    struct stage *s = *state;
+    char from[1100];
+    process_run(0, "train", s->config, "--train.total_steps=2", NULL);
+    char *step = stage_query(s, "select id || '/' || path from checkpoints join runs on id = run_id limit 1");
+    char *folder = kept_format("%s/runs/%s", s->home, step);
+    char *file = kept_format("%s/model.safetensors", folder);
     snprintf(from, sizeof from, "--model.from=%s", folder);
-    process_close(process_run(0, "train", s.config, from, "--dry-run", NULL));
+    process_run(0, "train", s->config, from, "--dry-run", NULL);
     assert_int_equal(truncate(file, 100), 0);
-    struct process *p = process_run(1, "train", s.config, from, "--dry-run", NULL);
+    struct process *p = process_run(1, "train", s->config, from, "--dry-run", NULL);
     process_expect_sentence(p, "model.safetensors");
-    process_close(p);
     assert_int_equal(stage_count_runs(), 1);
 }
 
 static void a_table_that_is_learned_as_text_is_pointed_out(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700], data[720];
-    stage_open(&s, "table");
-    char *text = stage_read(s.corpus);
-    snprintf(path, sizeof path, "%s/texts.jsonl", s.folder);
+    struct stage *s = *state;
+    char *text = stage_read(s->corpus);
+    char *path = stage_path(s, "texts.jsonl");
     stage_write(path, text, strlen(text));
-    free(text);
-    snprintf(data, sizeof data, "--data.train=%s", path);
-    char *page = process_output("train", s.config, "--dry-run", data, NULL);
+    char *data = kept_format("--data.train=%s", path);
+    char *page = process_output("train", s->config, "--dry-run", data, NULL);
     assert_non_null(strstr(page, "a .jsonl file is learned as it stands"));
-    free(page);
-    page = process_output("train", s.config, "--dry-run", NULL);
+    page = process_output("train", s->config, "--dry-run", NULL);
     assert_null(strstr(page, "as it stands"));
-    free(page);
 }
 
 static void the_form_describes_fine_tuning_of_a_run(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static struct form_preview preview;
-    static const char *const run[] = {"--model.from=learned", "--lora.rank=2"}, *const none[] = {
-                                                                                    "--model.from=lerned"};
-    struct stage s;
-    stage_open(&s, "form");
-    process_close(process_run(0, "train", s.config, "--name=learned", "--train.total_steps=2", NULL));
+    static const char *const run[] = {"--model.from=learned", "--lora.rank=2"},
+                             *const none[] = {"--model.from=lerned"},
+                             *const word[] = {"--data.tokenizer=abc"};
+    process_run(0, "train", s->config, "--name=learned", "--train.total_steps=2", NULL);
     form_preview_make(run, 2, &preview);
     assert_string_equal(preview.problem, "");
     assert_non_null(strstr(preview.facts, " trained"));
     form_preview_make(none, 1, &preview);
     assert_non_null(strstr(preview.problem, "did you mean \"learned\"?"));
+    form_preview_make(word, 1, &preview);
+    assert_memory_equal(preview.problem, "data.tokenizer: ", 16); /* the form marks the key's field */
 }
 
 static void a_key_without_effect_is_reported_in_both(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *words[2], *note;
     } cases[] = {
@@ -319,63 +274,50 @@ static void a_key_without_effect_is_reported_in_both(void **state)
          "model.full_attention_layers has no effect: with model.sliding_window = 0"},
         {{"--data.padding=255", "--model.rope_scaling=default"}, NULL},
     };
-    struct stage s;
-    stage_open(&s, "idle");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *a = cases[i].words[0], *b = cases[i].words[1], *note = cases[i].note;
-        char *page = process_output("train", s.config, a, b, "--dry-run", NULL);
-        char *text = process_output("train", s.config, a, b, "--dry-run", "--json", NULL);
-        process_close(
-            process_run(0, "train", s.config, a, b, "--train.total_steps=1", "--progress=none", NULL));
+        char *page = process_output("train", s->config, a, b, "--dry-run", NULL);
+        char *text = process_output("train", s->config, a, b, "--dry-run", "--json", NULL);
+        process_run(0, "train", s->config, a, b, "--train.total_steps=1", "--progress=none", NULL);
         char *run = process_output("show", "latest", NULL);
         const char *const all[] = {page, text, run};
         for (size_t k = 0; k < 3; k++)
             if (note ? !strstr(all[k], note) : !!strstr(all[k], "has no effect")) fail_msg("%s", all[k]);
-        free(page), free(text), free(run);
     }
 }
 
 /* With --device auto a CPU stands in for a GPU, in its own precision: all three say so. */
 static void a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char sentence[] = "in fp32 instead of bf16";
-    struct stage s;
-    stage_open(&s, "precision");
-    char *page = process_output("train", s.config, "--dry-run", "--train.precision=bf16", NULL);
+    setenv("ANNEAL_CPU_ISA", "v3", 1); /* a CPU without bf16 */
+    char *page = process_output("train", s->config, "--dry-run", "--train.precision=bf16", NULL);
     assert_non_null(strstr(page, sentence));
-    free(page);
-    char *out = process_output("train", s.config, "--dry-run", "--json", "--train.precision=bf16", NULL);
-    json_t *json = json_loads(out, 0, NULL), *warnings = json_object_get(json, "warnings");
+    json_t *json = stage_json(
+               process_output("train", s->config, "--dry-run", "--json", "--train.precision=bf16", NULL)),
+           *warnings = json_object_get(json, "warnings");
     assert_int_equal(json_array_size(warnings), 1);
     assert_non_null(strstr(json_string_value(json_array_get(warnings, 0)), sentence));
-    json_decref(json);
-    free(out);
-    struct process *p = process_run(0, "estimate", s.config, "--json", "--train.precision=bf16", NULL);
+    struct process *p = process_run(0, "estimate", s->config, "--json", "--train.precision=bf16", NULL);
     assert_non_null(strstr(process_stderr(p), sentence));
-    json = json_loads(process_stdout(p), 0, NULL);
+    json = stage_json(process_stdout(p));
     assert_string_equal(stage_text(json, "precision"), "fp32");
-    json_decref(json);
-    process_close(p);
     process_expect_sentence(
-        process_run(2, "estimate", s.config, "--device=cpu", "--train.precision=bf16", NULL),
+        process_run(2, "estimate", s->config, "--device=cpu", "--train.precision=bf16", NULL),
         "train.precision = bf16");
+    unsetenv("ANNEAL_CPU_ISA");
 }
 
 static void its_words_belong_to_train_alone(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "words");
-    struct process *p = process_run(2, "train", s.config, "--json", NULL);
+    struct stage *s = *state;
+    struct process *p = process_run(2, "train", s->config, "--json", NULL);
     process_expect_sentence(p, "--json needs --dry-run");
-    process_close(p);
     p = process_run(2, "resume", "latest", "--dry-run", NULL);
     process_expect_sentence(p, "unknown option --dry-run");
-    process_close(p);
     p = process_run(2, "train", "--dry-run", "--watch", NULL);
     process_expect_sentence(p, "--watch: a dry run leaves nothing to watch");
-    process_close(p);
 }
 
 int main(void)
@@ -383,18 +325,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_cover_every_step_once_and_keep_the_peak),
         cmocka_unit_test(moments_name_each_step_once_in_order),
-        cmocka_unit_test_teardown(what_it_says_is_what_training_does, process_close_all),
-        cmocka_unit_test_teardown(what_others_have_reserved_is_not_left, process_close_all),
-        cmocka_unit_test_teardown(the_page_draws_the_schedule_in_what_the_terminal_has, process_close_all),
-        cmocka_unit_test_teardown(what_would_fail_in_training_fails_here_with_the_same_sentence,
-                                  process_close_all),
-        cmocka_unit_test_teardown(weights_that_training_could_not_read_fail_here_too, process_close_all),
-        cmocka_unit_test_teardown(a_table_that_is_learned_as_text_is_pointed_out, process_close_all),
-        cmocka_unit_test_teardown(the_form_describes_fine_tuning_of_a_run, process_close_all),
-        cmocka_unit_test_teardown(a_key_without_effect_is_reported_in_both, process_close_all),
-        cmocka_unit_test_teardown(parameter_groups_are_shown_as_estimate_shows_them, process_close_all),
-        cmocka_unit_test_teardown(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere, process_close_all),
-        cmocka_unit_test_teardown(its_words_belong_to_train_alone, process_close_all),
+        STAGE_TEST(what_it_says_is_what_training_does),
+        STAGE_TEST(what_others_have_reserved_is_not_left),
+        STAGE_TEST(the_page_draws_the_schedule_in_what_the_terminal_has),
+        STAGE_TEST(what_would_fail_in_training_fails_here_with_the_same_sentence),
+        STAGE_TEST(weights_that_training_could_not_read_fail_here_too),
+        STAGE_TEST(a_table_that_is_learned_as_text_is_pointed_out),
+        STAGE_TEST(the_form_describes_fine_tuning_of_a_run),
+        STAGE_TEST(a_key_without_effect_is_reported_in_both),
+        STAGE_TEST(parameter_groups_are_shown_as_estimate_shows_them),
+        STAGE_TEST(a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere),
+        STAGE_TEST(its_words_belong_to_train_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

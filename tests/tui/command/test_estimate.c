@@ -1,14 +1,8 @@
 /* anneal estimate: the printed plan equals the real allocations of training. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -16,6 +10,8 @@
 #include "core/memory/fit.h"
 #include "core/model/config.h"
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/recommended.h"
 #include "tests/tui/command/stage.h"
@@ -23,18 +19,13 @@
 
 static json_t *estimate(const char *config, const char *word)
 {
-    json_error_t problem;
-    char *text = process_output("estimate", config, word, "--json", NULL);
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
-    if (!json) fail_msg("%s: %s", problem.text, text);
-    free(text);
-    return json;
+    return stage_json(process_output("estimate", config, word, "--json", NULL));
 }
 
 /* run,segment,step,category,planned_bytes,live_bytes,peak_bytes */
 static void expect_training_to_allocate_what_is_estimated(const char *config, const char *word)
 {
-    process_close(process_run(0, "train", config, word, "--train.total_steps=2", "--progress=none", NULL));
+    process_run(0, "train", config, word, "--train.total_steps=2", "--progress=none", NULL);
     char *csv = process_output("export", "latest", "--table", "memory", NULL);
     json_t *json = estimate(config, word);
     json_t *categories = json_object_get(json, "categories");
@@ -57,13 +48,11 @@ static void expect_training_to_allocate_what_is_estimated(const char *config, co
     }
     assert_int_equal(rows, 2 * used); /* recorded at the beginning and with the last checkpoint */
     assert_int_equal(2 * json_integer_value(json_object_get(json, "total_bytes")), sum);
-    json_decref(json);
-    free(csv);
 }
 
 static void the_estimate_is_what_training_allocates(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const words[] = {"--train.dropout=0",
                                         "--train.accumulation_steps=3",
                                         "--checkpoint.activation_interval=1",
@@ -80,16 +69,13 @@ static void the_estimate_is_what_training_allocates(void **state)
                                         "--model.tie_weights=false",
                                         "--train.async=false",
                                         "--profile.every=1"};
-    struct stage s;
-    stage_open(&s, "estimate");
-    char *text = stage_read(s.config), grouped[4096], path[700];
+    char *text = stage_read(s->config), grouped[4096], path[700];
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        expect_training_to_allocate_what_is_estimated(s.config, words[i]);
-    snprintf(path, sizeof path, "%s/groups.ini", s.folder);
+        expect_training_to_allocate_what_is_estimated(s->config, words[i]);
+    snprintf(path, sizeof path, "%s/groups.ini", s->folder);
     int n = snprintf(grouped, sizeof grouped, "%s[param_group.norms]\nmatch = *norm*\nlr_scale = 0\n", text);
     stage_write(path, grouped, (size_t)n);
     expect_training_to_allocate_what_is_estimated(path, "--train.dropout=0.1");
-    free(text);
 }
 
 static json_int_t bytes_of(const json_t *estimate, const char *category)
@@ -99,15 +85,13 @@ static json_int_t bytes_of(const json_t *estimate, const char *category)
 
 static void what_is_frozen_costs_its_weights_alone(void **state)
 {
-    (void)state;
-    struct stage s;
-    char grouped[4096], path[700];
-    stage_open(&s, "frozen");
-    char *text = stage_read(s.config);
-    snprintf(path, sizeof path, "%s/frozen.ini", s.folder);
+    struct stage *s = *state;
+    char grouped[4096];
+    char *text = stage_read(s->config);
+    char *path = stage_path(s, "frozen.ini");
     int n = snprintf(grouped, sizeof grouped, "%s[param_group.mlp]\nmatch = *mlp*\nlr_scale = 0\n", text);
     stage_write(path, grouped, (size_t)n);
-    json_t *whole = estimate(s.config, "--train.batch_size=2"),
+    json_t *whole = estimate(s->config, "--train.batch_size=2"),
            *part = estimate(path, "--train.batch_size=2");
     json_int_t frozen = bytes_of(part, "frozen weights");
     assert_true(frozen > 0);
@@ -117,17 +101,14 @@ static void what_is_frozen_costs_its_weights_alone(void **state)
     assert_int_equal(bytes_of(whole, "moments"), bytes_of(part, "moments") + 2 * frozen);
     struct process *p = process_run(0, "estimate", path, "--layers", NULL);
     assert_non_null(strstr(process_stdout(p), "frozen weights"));
-    process_close(p);
-    json_decref(whole), json_decref(part);
     expect_training_to_allocate_what_is_estimated(path, "--train.dropout=0.1");
-    free(text);
 }
 
 /* The shape of Qwen3-0.6B, in a folder without weights. 440,401,920 of its parameters are in the matrices of
  * the layers, 155,582,464 in the embedding, which is the head as well. */
 static void a_base_in_four_bits_is_planned_from_its_sizes_alone(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char config[] =
         "{\"model_type\": \"qwen3\", \"hidden_size\": 1024, \"num_hidden_layers\": 28, "
         "\"num_attention_heads\": "
@@ -139,10 +120,8 @@ static void a_base_in_four_bits_is_planned_from_its_sizes_alone(void **state)
         const char *base;
         double layers, other; /* bytes of an element */
     } bases[] = {{"fp32", 4, 4}, {"bf16", 2, 2}, {"nf4", 0.5 + 1.0 / 64 + 4.0 / 64 / 256, 2}};
-    struct stage s;
-    stage_open(&s, "shape");
-    char folder[700], path[720], text[1600];
-    snprintf(folder, sizeof folder, "%s/qwen", s.folder);
+    char path[720], text[1600];
+    char *folder = stage_path(s, "qwen");
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
     snprintf(path, sizeof path, "%s/config.json", folder);
     stage_write(path, config, sizeof config - 1);
@@ -152,72 +131,59 @@ static void a_base_in_four_bits_is_planned_from_its_sizes_alone(void **state)
             "[model]\nfrom = %s\n[train]\nbatch_size = 1\nseq_len = 512\nprecision = fp32\n[lora]\nrank = "
             "16\ntargets = all\nbase = %s\n",
             folder, bases[i].base);
-        snprintf(path, sizeof path, "%s/qlora.ini", s.folder);
+        snprintf(path, sizeof path, "%s/qlora.ini", s->folder);
         stage_write(path, text, (size_t)n);
         json_t *plan = estimate(path, "--train.seq_len=512");
         double want = 440401920 * bases[i].layers + 155582464 * bases[i].other,
                got = (double)bytes_of(plan, "frozen weights");
         if (!(got > want && got < want * 1.002))
             fail_msg("%s: %.0f bytes, not %.0f", bases[i].base, got, want);
-        json_decref(plan);
     }
 }
 
 static void a_batch_that_is_said_to_fit_is_the_largest(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char word[64];
-    stage_open(&s, "fit");
-    json_t *json = estimate(s.config, "--fit=8MiB");
+    json_t *json = estimate(s->config, "--fit=8MiB");
     json_t *fit = json_object_get(json, "fit");
     assert_int_equal(json_integer_value(json_object_get(fit, "memory_bytes")), 8 << 20);
     int batch = (int)json_integer_value(json_object_get(fit, "batch_size"));
-    json_decref(json);
     for (int more = 0; more < 2; more++) {
         snprintf(word, sizeof word, "--train.batch_size=%d", batch + more);
-        json = estimate(s.config, word);
+        json = estimate(s->config, word);
         assert_int_equal(json_integer_value(json_object_get(json, "total_bytes")) > 8 << 20, more);
-        json_decref(json);
     }
     struct process *p = process_run(2, "estimate", "--fit", "12parsecs", NULL);
     process_expect_sentence(p, "--fit: \"12parsecs\" is not an amount of memory");
-    process_close(p);
-    p = process_run(0, "estimate", s.config, "--fit=8MiB", NULL);
+    p = process_run(0, "estimate", s->config, "--fit=8MiB", NULL);
     assert_non_null(strstr(process_stdout(p), "\nThis fits: "));
-    process_close(p);
 }
 
 /* "-1" is a bad amount and no option, "abc" one and no file, and the name of a run no configuration. */
 static void what_is_no_amount_and_what_is_no_configuration_is_said_so(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "words");
+    struct stage *s = *state;
     process_expect_sentence(process_run(2, "estimate", "--fit=-1", NULL),
                             "--fit: \"-1\" is not an amount of memory");
     process_expect_sentence(process_run(2, "estimate", "--fit=abc", NULL),
                             "--fit: \"abc\" is not an amount of memory");
     process_expect_sentence(process_run(1, "estimate", "some-run", NULL),
                             "some-run: there is no such file (this takes a configuration, not a run");
-    process_close(process_run(0, "estimate", "--fit", s.config, NULL)); /* of what the device has */
+    process_run(0, "estimate", "--fit", s->config, NULL); /* of what the device has */
 }
 
 static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "intervals");
+    struct stage *s = *state;
     for (int layers = 1; layers <= 4; layers += 3) {
-        char word[32];
-        snprintf(word, sizeof word, "--model.num_layers=%d", layers);
-        json_t *json = estimate(s.config, word);
+        char *word = kept_format("--model.num_layers=%d", layers);
+        json_t *json = estimate(s->config, word);
         json_t *trades = json_object_get(json, "activation_checkpointing");
         size_t count = json_array_size(trades);
         assert_int_equal(count, layers == 1 ? 2 : 4);
         json_t *last = json_array_get(trades, count - 1);
         assert_int_equal(json_integer_value(json_object_get(last, "interval")), layers);
-        json_decref(json);
     }
 }
 
@@ -226,20 +192,17 @@ static void an_interval_of_more_layers_than_there_are_is_left_out(void **state)
  * */
 static void the_estimate_knows_what_the_allocator_takes_outside_the_plan(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const kinds[] = {"basic", "pool", "arena", "caching"};
-    struct stage s;
     char word[64];
-    stage_open(&s, "allocators");
     for (int i = 0; i < 4; i++) {
         snprintf(word, sizeof word, "--memory.allocator=%s", kinds[i]);
-        json_t *json = estimate(s.config, word);
+        json_t *json = estimate(s->config, word);
         json_int_t total = stage_int(json, "total_bytes"), reserved = stage_int(json, "reserved_bytes");
         if (i < 3)
             assert_int_equal(reserved, total);
         else
             assert_true(reserved > total);
-        json_decref(json);
     }
 }
 
@@ -247,23 +210,20 @@ static int fitting(const char *config, const char *word)
 {
     json_t *json = estimate(config, word);
     int batch = (int)json_integer_value(json_object_get(json_object_get(json, "fit"), "batch_size"));
-    json_decref(json);
     return batch;
 }
 
 static void what_others_have_reserved_is_not_there_to_fit_into(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct ledger *ledger;
     int64_t id;
     static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false};
-    stage_open(&s, "reserved");
-    assert_true(fitting(s.config, "--fit") > 0);
+    assert_true(fitting(s->config, "--fit") > 0);
     assert_int_equal(ledger_open(getenv("ANNEAL_HOME"), LEDGER_BUSY_MS, &ledger, NULL), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, NULL), STATUS_OK);
-    assert_int_equal(fitting(s.config, "--fit"), 0);
-    assert_true(fitting(s.config, "--fit=8MiB") > 0); /* a given amount is not read from the device */
+    assert_int_equal(fitting(s->config, "--fit"), 0);
+    assert_true(fitting(s->config, "--fit=8MiB") > 0); /* a given amount is not read from the device */
     ledger_close(ledger);
 }
 
@@ -286,11 +246,9 @@ static struct ledger *hold_all_but(int64_t left)
 
 static void what_fits_next_to_a_holder_starts_there(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "beside");
+    struct stage *s = *state;
     struct ledger *ledger = hold_all_but(400 * MIB);
-    struct process *p = process_run(0, "estimate", s.config, "--fit", NULL);
+    struct process *p = process_run(0, "estimate", s->config, "--fit", NULL);
     const char *text = process_stdout(p);
     if (!strstr(text, "\ncan be reserved    400.0 MiB\n")) fail_msg("%s", text);
     char *batch = recommended_command(text, "train.batch_size"),
@@ -299,36 +257,28 @@ static void what_fits_next_to_a_holder_starts_there(void **state)
     assert_int_equal(recommended_run(length, "--train.total_steps=1 --progress=none"), 0);
     /* the holder is really in the way: that many more do not start */
     assert_int_equal(recommended_run(batch, "--train.seq_len=64 --dry-run"), 1);
-    free(batch);
-    free(length);
     ledger_close(ledger);
 }
 
 /* The printed amounts add up, and the plan of the batch is not larger than its share. */
 static void the_memory_to_fit_into_is_accounted_for(void **state)
 {
-    (void)state;
-    struct stage s;
-    char word[64];
-    stage_open(&s, "account");
+    struct stage *s = *state;
     struct device_info cpu = {.uuid = ""};
-    char folder[700];
-    snprintf(folder, sizeof folder, "%s/cuda", s.home);
+    char *folder = kept_format("%s/cuda", s->home);
     overhead_keep(folder, &cpu, 100 * MIB); /* as a run has measured it */
     struct ledger *ledger = hold_all_but(400 * MIB);
-    json_t *json = estimate(s.config, "--fit");
+    json_t *json = estimate(s->config, "--fit");
     json_t *fit = json_object_get(json, "fit");
     assert_int_equal(stage_int(fit, "memory_bytes"), 400 * MIB);
     assert_int_equal(stage_int(fit, "beside_bytes"), 100 * MIB);
     assert_int_equal(stage_int(fit, "margin_bytes"), fit_margin(400 * MIB));
     assert_int_equal(json_array_size(json_object_get(fit, "waiting")), 0);
     assert_int_equal(stage_int(fit, "plan_bytes"), 300 * MIB - fit_margin(400 * MIB));
-    snprintf(word, sizeof word, "--train.batch_size=%d", (int)stage_int(fit, "batch_size"));
-    json_t *plan = estimate(s.config, word);
+    char *word = kept_format("--train.batch_size=%d", (int)stage_int(fit, "batch_size"));
+    json_t *plan = estimate(s->config, word);
     assert_true(stage_int(plan, "reserved_bytes") <= stage_int(fit, "plan_bytes"));
     assert_true(stage_int(plan, "reserved_bytes") > stage_int(fit, "plan_bytes") - MIB);
-    json_decref(plan);
-    json_decref(json);
     ledger_close(ledger);
 }
 
@@ -336,18 +286,16 @@ static void the_memory_to_fit_into_is_accounted_for(void **state)
  * too. */
 static void those_who_wait_are_reported_and_come_first(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct err err = {0};
     struct ledger *waiter, *second;
     static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 30 * MIB, false};
-    stage_open(&s, "queue");
     struct ledger *ledger = hold_all_but(600 * MIB);
-    assert_int_equal(ledger_open(s.home, LEDGER_BUSY_MS, &waiter, &err), STATUS_OK);
-    assert_int_equal(ledger_open(s.home, LEDGER_BUSY_MS, &second, &err), STATUS_OK);
+    assert_int_equal(ledger_open(s->home, LEDGER_BUSY_MS, &waiter, &err), STATUS_OK);
+    assert_int_equal(ledger_open(s->home, LEDGER_BUSY_MS, &second, &err), STATUS_OK);
     assert_int_equal(ledger_wait(waiter, &unknown, "patient", 90 * MIB, &err), STATUS_OK);
     assert_int_equal(ledger_wait(second, &unknown, "too", 50 * MIB, &err), STATUS_OK);
-    json_t *json = estimate(s.config, "--fit");
+    json_t *json = estimate(s->config, "--fit");
     json_t *fit = json_object_get(json, "fit");
     json_t *waiting = json_object_get(fit, "waiting");
     assert_int_equal(json_array_size(waiting), 2);
@@ -360,20 +308,16 @@ static void those_who_wait_are_reported_and_come_first(void **state)
     assert_int_equal(stage_int(fit, "plan_bytes"), stage_int(fit, "memory_bytes") - 80 * MIB -
                                                        stage_int(fit, "beside_bytes") -
                                                        stage_int(fit, "margin_bytes"));
-    json_decref(json);
-    char *text = process_output("estimate", s.config, "--fit", NULL);
+    char *text = process_output("estimate", s->config, "--fit", NULL);
     assert_non_null(strstr(text, "\nwaiting runs       80.0 MiB less\n"));
     char *command = recommended_command(text, "train.batch_size");
     assert_non_null(strstr(command, " --wait"));
-    free(command);
-    free(text);
     text = process_output("devices", NULL);
     char *first_line = strstr(text, "90.0 MiB requested by patient, process "),
          *second_line = strstr(text, "50.0 MiB requested by too, process ");
     if (!first_line || !second_line || second_line < first_line) fail_msg("%s", text);
     assert_non_null(strstr(first_line, ", no. 1 in the queue, holds 30.0 MiB meanwhile\n"));
     assert_non_null(strstr(second_line, ", no. 2 in the queue, holds 30.0 MiB meanwhile\n"));
-    free(text);
     ledger_close(waiter);
     ledger_close(second);
     ledger_close(ledger);
@@ -382,28 +326,22 @@ static void those_who_wait_are_reported_and_come_first(void **state)
 /* A path with a blank and a quote is quoted so that the shell returns it unchanged. */
 static void the_command_keeps_the_words_it_was_asked_with(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700], word[800];
-    stage_open(&s, "quoted");
-    snprintf(path, sizeof path, "%s/it's a text.txt", s.folder);
-    char *corpus = stage_read(s.corpus);
+    struct stage *s = *state;
+    char *path = kept_format("%s/it's a text.txt", s->folder);
+    char *corpus = stage_read(s->corpus);
     stage_write(path, corpus, strlen(corpus));
-    snprintf(word, sizeof word, "--data.train=%s", path);
-    char *text = process_output("estimate", s.config, word, "--fit=8MiB", "--train.batch_size=3", NULL);
+    char *word = kept_format("--data.train=%s", path);
+    char *text = process_output("estimate", s->config, word, "--fit=8MiB", "--train.batch_size=3", NULL);
     char *command = recommended_command(text, "train.batch_size");
     assert_null(strstr(command, "--train.batch_size=3 "));
     assert_null(strstr(command, "--fit"));
     assert_int_equal(recommended_run(command, "--train.total_steps=1 --progress=none"), 0);
-    free(command);
-    free(text);
-    free(corpus);
 }
 
 /* With memory for more than the keys accept, the answer is the largest accepted value. */
 static void what_memory_does_not_limit_the_keys_do(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *more, *key, *limit; /* more: a word in addition to --fit */
         int most;
@@ -414,31 +352,25 @@ static void what_memory_does_not_limit_the_keys_do(void **state)
         {"--model.max_seq_len=1048576", "seq_len", "model.max_seq_len", 1048576},
         {"--train.batch_size=65535", "seq_len", "the most tokens of a micro-batch", (1 << 26) / 65535},
     };
-    struct stage s;
     char name[32], word[64];
-    stage_open(&s, "keys");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool short_model = cases[i].most == 100;
         const char *length = short_model ? "--model.max_seq_len=100" : "--model.max_seq_len=1048576";
         char *text =
-            process_output("estimate", s.config, length, cases[i].more, "--fit=4096GiB", "--json", NULL);
-        json_t *json = json_loads(text, 0, NULL), *fit = json_object_get(json, "fit");
+            process_output("estimate", s->config, length, cases[i].more, "--fit=4096GiB", "--json", NULL);
+        json_t *json = stage_json(text), *fit = json_object_get(json, "fit");
         assert_int_equal(stage_int(fit, cases[i].key), cases[i].most);
         snprintf(name, sizeof name, "%s_limit", cases[i].key);
         assert_string_equal(stage_text(fit, name), cases[i].limit);
-        json_decref(json);
-        free(text);
         snprintf(word, sizeof word, "--train.%s=%d", cases[i].key, cases[i].most);
-        process_close(process_run(0, "estimate", s.config, length, cases[i].more, word, NULL));
+        process_run(0, "estimate", s->config, length, cases[i].more, word, NULL);
         snprintf(word, sizeof word, "--train.%s=%d", cases[i].key, cases[i].most + 1);
-        struct process *p = process_start("estimate", s.config, length, cases[i].more, word, NULL);
+        struct process *p = process_start("estimate", s->config, length, cases[i].more, word, NULL);
         assert_int_not_equal(process_wait_exit(p), 0);
-        process_close(p);
     }
-    char *text = process_output("estimate", s.config, "--fit=4096GiB", NULL);
+    char *text = process_output("estimate", s->config, "--fit=4096GiB", NULL);
     assert_non_null(strstr(text, " 65535 sequences of "));
     assert_non_null(strstr(text, " tokens (the limit is train.batch_size)"));
-    free(text);
 }
 
 /* Page-locked memory of a GPU's host: a run without a snapshot for checkpoints wants less of it. */
@@ -469,11 +401,9 @@ static void a_snapshot_that_the_host_has_no_room_for_is_reported(void **state)
 /* Of the layers by category, of the categories, and of the places of the buffers. */
 static void layers_are_rows_of_the_page(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "layers");
-    char *with = process_output("estimate", s.config, "--layers", "--model.num_layers=2", NULL),
-         *without = process_output("estimate", s.config, "--model.num_layers=2", NULL);
+    struct stage *s = *state;
+    char *with = process_output("estimate", s->config, "--layers", "--model.num_layers=2", NULL),
+         *without = process_output("estimate", s->config, "--model.num_layers=2", NULL);
     char *layers = strstr(with, "\nlayers: "), *trades = strstr(with, "\ncheckpoint.activation_interval");
     assert_null(strstr(without, "\nlayers: "));
     assert_true(layers && trades && layers < trades);
@@ -481,22 +411,19 @@ static void layers_are_rows_of_the_page(void **state)
     for (size_t i = 0; i < 3; i++) assert_true(strstr(layers, rows[i]) && strstr(layers, rows[i]) < trades);
     char *third = strstr(layers, "\n      2  ");
     assert_true(!third || third > trades);
-    free(with), free(without);
 }
 
 static void all_sums_agree(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const words[] = {"--train.precision=fp32",
                                         "--train.loss=plain",
                                         "--checkpoint.activation_interval=1",
                                         "--train.optimizer=lion",
                                         "--checkpoint.background=false",
                                         "--model.num_layers=3"};
-    struct stage s;
-    stage_open(&s, "sums");
     for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
-        json_t *json = estimate(s.config, words[w]), *value, *entry;
+        json_t *json = estimate(s->config, words[w]), *value, *entry;
         const char *name;
         json_int_t total = 0;
         size_t i;
@@ -519,31 +446,28 @@ static void all_sums_agree(void **state)
         total = 0;
         json_array_foreach(json_object_get(json, "layers"), i, entry) total += stage_int(entry, "bytes");
         assert_int_equal(total, stage_int(json, "total_bytes"));
-        json_decref(json);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_estimate_is_what_training_allocates, process_close_all),
-        cmocka_unit_test_teardown(what_is_frozen_costs_its_weights_alone, process_close_all),
-        cmocka_unit_test_teardown(a_base_in_four_bits_is_planned_from_its_sizes_alone, process_close_all),
-        cmocka_unit_test_teardown(a_batch_that_is_said_to_fit_is_the_largest, process_close_all),
-        cmocka_unit_test_teardown(what_is_no_amount_and_what_is_no_configuration_is_said_so,
-                                  process_close_all),
-        cmocka_unit_test_teardown(an_interval_of_more_layers_than_there_are_is_left_out, process_close_all),
-        cmocka_unit_test_teardown(the_estimate_knows_what_the_allocator_takes_outside_the_plan,
-                                  process_close_all),
-        cmocka_unit_test_teardown(what_others_have_reserved_is_not_there_to_fit_into, process_close_all),
-        cmocka_unit_test_teardown(what_fits_next_to_a_holder_starts_there, process_close_all),
-        cmocka_unit_test_teardown(the_memory_to_fit_into_is_accounted_for, process_close_all),
-        cmocka_unit_test_teardown(those_who_wait_are_reported_and_come_first, process_close_all),
-        cmocka_unit_test_teardown(the_command_keeps_the_words_it_was_asked_with, process_close_all),
-        cmocka_unit_test_teardown(what_memory_does_not_limit_the_keys_do, process_close_all),
+        STAGE_TEST(the_estimate_is_what_training_allocates),
+        STAGE_TEST(what_is_frozen_costs_its_weights_alone),
+        STAGE_TEST(a_base_in_four_bits_is_planned_from_its_sizes_alone),
+        STAGE_TEST(a_batch_that_is_said_to_fit_is_the_largest),
+        STAGE_TEST(what_is_no_amount_and_what_is_no_configuration_is_said_so),
+        STAGE_TEST(an_interval_of_more_layers_than_there_are_is_left_out),
+        STAGE_TEST(the_estimate_knows_what_the_allocator_takes_outside_the_plan),
+        STAGE_TEST(what_others_have_reserved_is_not_there_to_fit_into),
+        STAGE_TEST(what_fits_next_to_a_holder_starts_there),
+        STAGE_TEST(the_memory_to_fit_into_is_accounted_for),
+        STAGE_TEST(those_who_wait_are_reported_and_come_first),
+        STAGE_TEST(the_command_keeps_the_words_it_was_asked_with),
+        STAGE_TEST(what_memory_does_not_limit_the_keys_do),
         cmocka_unit_test(a_snapshot_that_the_host_has_no_room_for_is_reported),
-        cmocka_unit_test_teardown(layers_are_rows_of_the_page, process_close_all),
-        cmocka_unit_test_teardown(all_sums_agree, process_close_all),
+        STAGE_TEST(layers_are_rows_of_the_page),
+        STAGE_TEST(all_sums_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /* eval.tasks: questions that every evaluation answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -42,14 +38,18 @@ static void write_questions(const char *path, int seed)
     stage_write(path, text, (size_t)n);
 }
 
-static void open_exam(struct exam *e, const char *name)
+static int open_exam(void **state)
 {
-    stage_open(&e->stage, name);
+    static struct exam scene, *e = &scene;
+    stage_setup(state);
+    scene.stage = *(struct stage *)*state;
+    *state = &scene;
     snprintf(e->quiz, sizeof e->quiz, "%s/quiz.jsonl", e->stage.folder);
     snprintf(e->other, sizeof e->other, "%s/Other one.v2.jsonl", e->stage.folder);
     snprintf(e->key, sizeof e->key, "--eval.tasks=%s, %s", e->quiz, e->other);
     write_questions(e->quiz, 0);
     write_questions(e->other, 100);
+    return 0;
 }
 
 /* The measure of `name` after `step` steps, as recorded. */
@@ -64,7 +64,6 @@ static double measured(const struct stage *s, const char *run, const char *name,
     char *text = stage_query(s, sql);
     if (!*text) fail_msg("%s: no %s at step %d", run, name, step);
     double value = strtod(text, NULL);
-    free(text);
     return value;
 }
 
@@ -77,195 +76,148 @@ static void expect_share(double actual, double expected)
 static void expect_scores_of_evaluate(const struct exam *e, const char *run, int step)
 {
     const char *const files[] = {e->quiz, e->other}, *const names[] = {"quiz", "Other_one.v2"};
-    char number[24], name[64];
-    json_error_t problem;
-    snprintf(number, sizeof number, "--step=%d", step);
+    char name[64];
+    char *number = kept_format("--step=%d", step);
     for (int i = 0; i < 2; i++) {
-        char *out = process_output("evaluate", run, number, "--tasks", files[i], "--json", NULL);
-        json_t *json = json_loads(out, 0, &problem);
+        json_t *json =
+            stage_json(process_output("evaluate", run, number, "--tasks", files[i], "--json", NULL));
         assert_non_null(json);
         assert_int_equal(stage_int(json, "questions"), QUESTIONS);
         snprintf(name, sizeof name, "%s_acc", names[i]);
         expect_share(measured(&e->stage, run, name, step), stage_real(json, "accuracy"));
         snprintf(name, sizeof name, "%s_acc_per_byte", names[i]);
         expect_share(measured(&e->stage, run, name, step), stage_real(json, "accuracy_per_byte"));
-        json_decref(json);
-        free(out);
     }
 }
 
 static void scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit(void **state)
 {
-    (void)state;
-    struct exam e;
-    struct history plain, with;
-    open_exam(&e, "same");
-    process_close(process_run(0, "train", e.stage.config, "--name=plain", "--train.learning_rate=0.03",
-                              "--model.max_seq_len=256", "--progress=none", NULL));
+    struct exam *e = *state;
+    process_run(0, "train", e->stage.config, "--name=plain", "--train.learning_rate=0.03",
+                "--model.max_seq_len=256", "--progress=none", NULL);
     struct process *p =
-        process_run(0, "train", e.stage.config, e.key, "--name=with", "--train.learning_rate=0.03",
+        process_run(0, "train", e->stage.config, e->key, "--name=with", "--train.learning_rate=0.03",
                     "--progress=json", "--model.max_seq_len=256", "--checkpoint.keep=9", NULL);
     json_t *lines = stage_parse_lines(process_stdout(p));
     json_t *measures = json_object_get(stage_find_line(lines, "eval", -1), "measures");
     assert_int_equal(json_object_size(measures), 4);
-    expect_share(measured(&e.stage, "with", "quiz_acc", 40), stage_real(measures, "quiz_acc"));
-    json_decref(lines);
-    process_close(p);
-    for (int step = 10; step <= 40; step += 10) expect_scores_of_evaluate(&e, "with", step);
-    history_read("plain", &plain);
-    history_read("with", &with);
-    history_expect_equal(&plain, &with);
-    history_release(&plain), history_release(&with);
-    char *same = stage_query(&e.stage, "select count(distinct val_loss), count(*) from evals");
-    assert_string_equal(same, "4|8");
-    free(same);
-    same = stage_query(&e.stage, "select count(distinct text), count(*) from samples");
+    expect_share(measured(&e->stage, "with", "quiz_acc", 40), stage_real(measures, "quiz_acc"));
+    for (int step = 10; step <= 40; step += 10) expect_scores_of_evaluate(e, "with", step);
+    history_expect_same("plain", "with");
+    stage_expect(&e->stage, "select count(distinct val_loss), count(*) from evals", "4|8");
+    char *same = stage_query(&e->stage, "select count(distinct text), count(*) from samples");
     assert_string_equal(same, "2|4");
-    free(same);
     char *page = process_output("show", "with", NULL);
     assert_non_null(strstr(page, "Other_one.v2_acc_per_byte"));
-    free(page);
     /* all measures of the newest evaluation are on the page, however many */
-    free(stage_query(&e.stage, "with recursive n(i) as (select 10 union all select i + 1 from n where i < 25)"
-                               " insert into measures(run_id, segment, step, name, value)"
-                               " select id, 1, 41, 'm' || i, 0.5 from runs, n where runs.name = 'with'"));
+    stage_query(&e->stage, "with recursive n(i) as (select 10 union all select i + 1 from n where i < 25)"
+                           " insert into measures(run_id, segment, step, name, value)"
+                           " select id, 1, 41, 'm' || i, 0.5 from runs, n where runs.name = 'with'");
     page = process_output("show", "with", NULL);
     assert_non_null(strstr(page, "Measures of the last evaluations, by step\n"));
     assert_non_null(strstr(page, " m10 "));
-    free(page);
 }
 
 static void a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started(void **state)
 {
-    (void)state;
-    struct exam e;
-    open_exam(&e, "follow");
-    struct process *p = process_expect(
-        0,
-        process_open(&(struct process_options){
-            .arguments = (const char *const[]){"train", "tiny.ini", "--eval.tasks=quiz.jsonl", "--name=mine",
-                                               "--progress=none", "--checkpoint.keep=9", NULL},
-            .folder = e.stage.folder}));
-    process_close(p);
-    process_close(process_run(0, "resume", "mine", "--train.total_steps=50", "--progress=none", NULL));
-    process_close(process_run(0, "fork", "mine", "--step=20", "--name=child", "--progress=none", NULL));
-    measured(&e.stage, "mine", "quiz_acc", 50);
-    measured(&e.stage, "child", "quiz_acc", 30);
-    assert_int_equal(rename(e.quiz, e.other), 0);
+    struct exam *e = *state;
+    process_expect(0, process_open(&(struct process_options){
+                          .arguments = (const char *const[]){"train", "tiny.ini", "--eval.tasks=quiz.jsonl",
+                                                             "--name=mine", "--progress=none",
+                                                             "--checkpoint.keep=9", NULL},
+                          .folder = e->stage.folder}));
+    process_run(0, "resume", "mine", "--train.total_steps=50", "--progress=none", NULL);
+    process_run(0, "fork", "mine", "--step=20", "--name=child", "--progress=none", NULL);
+    measured(&e->stage, "mine", "quiz_acc", 50);
+    measured(&e->stage, "child", "quiz_acc", 30);
+    assert_int_equal(rename(e->quiz, e->other), 0);
     process_expect_sentence(
         process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), "eval.tasks: ");
-    char moved[800];
-    snprintf(moved, sizeof moved, "--eval.tasks=%s", e.other);
-    process_close(process_run(0, "resume", "mine", "--train.total_steps=60", moved, "--progress=none", NULL));
-    measured(&e.stage, "mine", "Other_one.v2_acc", 60);
-    process_close(
-        process_run(0, "resume", "mine", "--train.total_steps=70", "--eval.tasks=", "--progress=none", NULL));
-    char *late = stage_query(&e.stage, "select count(*) from measures where step > 60");
-    assert_string_equal(late, "0");
-    free(late);
+    char *moved = kept_format("--eval.tasks=%s", e->other);
+    process_run(0, "resume", "mine", "--train.total_steps=60", moved, "--progress=none", NULL);
+    measured(&e->stage, "mine", "Other_one.v2_acc", 60);
+    process_run(0, "resume", "mine", "--train.total_steps=70", "--eval.tasks=", "--progress=none", NULL);
+    stage_expect(&e->stage, "select count(*) from measures where step > 60", "0");
 }
 
 /* Most tokenizers make at most a token of a byte, but a normalizer may make many characters of one. */
 static void a_text_may_have_more_tokens_than_bytes(void **state)
 {
-    (void)state;
+    struct exam *e = *state;
     static const char question[] =
         "{\"context\": \"xxxxxxxxx\", \"choices\": [\" xxxxxxxxx\", \" a\"], \"answer\": 0}";
     static const char rule[] =
         "{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"abcdefgh\"},";
     static const char list[] = "\"normalizers\":[";
-    struct exam e;
-    char path[700], tokenizer[720], text[32768], corpus[1001], key[720];
-    open_exam(&e, "wide");
+    char text[32768], corpus[1001];
     char *fixture = stage_read("tests/fixtures/kinds/with_bos.json"),
          *at = strstr(fixture, list) + strlen(list);
     int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - fixture), fixture, rule, at);
-    free(fixture);
-    snprintf(path, sizeof path, "%s/wide.json", e.stage.folder);
+    char *path = kept_format("%s/wide.json", e->stage.folder);
     stage_write(path, text, (size_t)n);
     for (size_t i = 0; i < 1000; i++) corpus[i] = "the rain in the hills "[i % 22];
-    stage_write(e.stage.corpus, corpus, 1000);
-    stage_write(e.quiz, question, sizeof question - 1);
-    snprintf(tokenizer, sizeof tokenizer, "--data.tokenizer=%s", path);
-    snprintf(key, sizeof key, "--eval.tasks=%s", e.quiz);
-    process_close(process_run(0, "train", e.stage.config, tokenizer, key, "--name=mine",
-                              "--model.max_seq_len=256", "--train.total_steps=10", "--train.seq_len=16",
-                              "--progress=none", NULL));
-    char *out = process_output("evaluate", "mine", "--tasks", e.quiz, "--json", NULL);
-    json_t *json = json_loads(out, 0, NULL);
-    expect_share(measured(&e.stage, "mine", "quiz_acc", 10), stage_real(json, "accuracy"));
-    json_decref(json);
-    free(out);
+    stage_write(e->stage.corpus, corpus, 1000);
+    stage_write(e->quiz, question, sizeof question - 1);
+    char *tokenizer = kept_format("--data.tokenizer=%s", path);
+    char *key = kept_format("--eval.tasks=%s", e->quiz);
+    process_run(0, "train", e->stage.config, tokenizer, key, "--name=mine", "--model.max_seq_len=256",
+                "--train.total_steps=10", "--train.seq_len=16", "--progress=none", NULL);
+    json_t *json = stage_json(process_output("evaluate", "mine", "--tasks", e->quiz, "--json", NULL));
+    expect_share(measured(&e->stage, "mine", "quiz_acc", 10), stage_real(json, "accuracy"));
 }
 
 /* The file is checked before training starts, and a copy of it is scored. */
 static void what_becomes_of_the_file_while_a_run_trains_does_not_matter(void **state)
 {
-    (void)state;
-    struct exam e;
-    open_exam(&e, "gone");
-    struct process *p = process_start("train", e.stage.config, e.key, "--name=mine", "--progress=json",
+    struct exam *e = *state;
+    struct process *p = process_start("train", e->stage.config, e->key, "--name=mine", "--progress=json",
                                       "--train.total_steps=100000000", NULL);
     process_wait_text(p, "\"type\":\"eval\"");
-    assert_int_equal(truncate(e.quiz, 3), 0);
-    assert_int_equal(unlink(e.other), 0);
+    assert_int_equal(truncate(e->quiz, 3), 0);
+    assert_int_equal(unlink(e->other), 0);
     char *count = NULL;
     do {
-        free(count);
-        count = stage_query(&e.stage, "select count(distinct step) from measures where value is not null");
+        count = stage_query(&e->stage, "select count(distinct step) from measures where value is not null");
     } while (strtol(count, NULL, 10) < 4);
-    free(count);
     process_signal(p, SIGINT);
     assert_int_equal(process_wait_exit(p), 130);
-    count = stage_query(&e.stage, "select count(*) from events where level = 'error'");
-    assert_string_equal(count, "0");
-    free(count);
+    stage_expect(&e->stage, "select count(*) from events where level = 'error'", "0");
 }
 
 static void the_planned_memory_is_what_estimate_says(void **state)
 {
-    (void)state;
-    struct exam e;
+    struct exam *e = *state;
     int64_t bytes[2];
-    open_exam(&e, "memory");
     for (int i = 0; i < 2; i++) {
-        const char *key = i ? e.key : "--eval.every=10";
-        char *out = process_output("estimate", e.stage.config, key, "--model.max_seq_len=4096",
-                                   "--device=cpu", "--json", NULL);
-        json_error_t problem;
-        json_t *json = json_loads(out, 0, &problem);
-        struct process *p = process_run(0, "train", e.stage.config, key, "--model.max_seq_len=4096",
+        const char *key = i ? e->key : "--eval.every=10";
+        json_t *json = stage_json(process_output("estimate", e->stage.config, key, "--model.max_seq_len=4096",
+                                                 "--device=cpu", "--json", NULL));
+        struct process *p = process_run(0, "train", e->stage.config, key, "--model.max_seq_len=4096",
                                         "--device=cpu", "--train.total_steps=1", "--progress=json", NULL);
         json_t *lines = stage_parse_lines(process_stdout(p));
         bytes[i] = stage_int(json, "total_bytes");
         assert_int_equal(stage_int(stage_find_line(lines, "run", 0), "planned_bytes"), bytes[i]);
-        json_decref(json), json_decref(lines);
-        free(out);
-        process_close(p);
     }
     assert_true(bytes[1] > bytes[0]);
 }
 
 static void long_contexts_are_shortened_as_evaluate_does_and_the_history_says_so(void **state)
 {
-    (void)state;
-    struct exam e;
-    open_exam(&e, "long");
-    process_close(process_run(0, "train", e.stage.config, e.key, "--name=mine", "--model.max_seq_len=32",
-                              "--checkpoint.keep=9", "--progress=none", NULL));
-    expect_scores_of_evaluate(&e, "mine", 40);
+    struct exam *e = *state;
+    process_run(0, "train", e->stage.config, e->key, "--name=mine", "--model.max_seq_len=32",
+                "--checkpoint.keep=9", "--progress=none", NULL);
+    expect_scores_of_evaluate(e, "mine", 40);
     char *events =
-        stage_query(&e.stage, "select text from events where text like '%longer than%' order by id");
+        stage_query(&e->stage, "select text from events where text like '%longer than%' order by id");
     assert_non_null(strstr(events, "quiz.jsonl: "));
     assert_non_null(strstr(events,
                            " of 60 questions are longer than model.max_seq_len = 32: the beginning of "
                            "their contexts is left out"));
-    free(events);
 }
 
 static void a_file_that_cannot_be_scored_is_a_sentence_before_training(void **state)
 {
-    (void)state;
+    struct exam *e = *state;
     static const char good[] = "{\"context\": \"a\", \"choices\": [\" b\", \" c\"], \"answer\": 0}\n";
     static const struct {
         const char *line; /* the second of the file; NULL: it is empty */
@@ -289,45 +241,38 @@ static void a_file_that_cannot_be_scored_is_a_sentence_before_training(void **st
         {"{\"context\": \"a\\u0000b\", \"choices\": [\" b\", \" c\"], \"answer\": 0}", 1,
          "quiz.jsonl: line 2 column "},
     };
-    struct exam e;
-    char text[600], key[800];
-    open_exam(&e, "broken");
-    snprintf(key, sizeof key, "--eval.tasks=%s", e.quiz);
+    char text[600];
+    char *key = kept_format("--eval.tasks=%s", e->quiz);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int n = cases[i].line ? snprintf(text, sizeof text, "%s%s\n", good, cases[i].line) : 0;
-        stage_write(e.quiz, text, (size_t)n);
-        struct process *p = process_run(cases[i].code, "train", e.stage.config, key, "--model.max_seq_len=32",
-                                        "--progress=none", NULL);
+        stage_write(e->quiz, text, (size_t)n);
+        struct process *p = process_run(cases[i].code, "train", e->stage.config, key,
+                                        "--model.max_seq_len=32", "--progress=none", NULL);
         process_expect_sentence(p, cases[i].sentence);
         process_expect_sentence(p, "eval.tasks: ");
-        process_close(p);
     }
-    snprintf(text, sizeof text, "--eval.tasks=%s", e.other);
-    process_expect_sentence(process_run(1, "train", e.stage.config, "--eval.tasks=no/such.jsonl", NULL),
+    snprintf(text, sizeof text, "--eval.tasks=%s", e->other);
+    process_expect_sentence(process_run(1, "train", e->stage.config, "--eval.tasks=no/such.jsonl", NULL),
                             "eval.tasks: ");
-    process_expect_sentence(process_run(2, "train", e.stage.config, text, "--data.val_fraction=0", NULL),
+    process_expect_sentence(process_run(2, "train", e->stage.config, text, "--data.val_fraction=0", NULL),
                             "eval.tasks: needs evaluations, so data.val or a data.val_fraction above 0");
-    snprintf(text, sizeof text, "--eval.tasks=%.250s,%.250s", e.other, e.other);
-    process_expect_sentence(process_run(2, "train", e.stage.config, text, "--progress=none", NULL),
+    snprintf(text, sizeof text, "--eval.tasks=%.250s,%.250s", e->other, e->other);
+    process_expect_sentence(process_run(2, "train", e->stage.config, text, "--progress=none", NULL),
                             "its measure Other_one.v2_acc is already that of");
     assert_int_equal(stage_count_runs(), 0);
 }
 
 int main(void)
 {
+#define TEST(name) STAGE_TEST_SETUP(name, open_exam)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit,
-                                  process_close_all),
-        cmocka_unit_test_teardown(a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started,
-                                  process_close_all),
-        cmocka_unit_test_teardown(a_text_may_have_more_tokens_than_bytes, process_close_all),
-        cmocka_unit_test_teardown(what_becomes_of_the_file_while_a_run_trains_does_not_matter,
-                                  process_close_all),
-        cmocka_unit_test_teardown(the_planned_memory_is_what_estimate_says, process_close_all),
-        cmocka_unit_test_teardown(long_contexts_are_shortened_as_evaluate_does_and_the_history_says_so,
-                                  process_close_all),
-        cmocka_unit_test_teardown(a_file_that_cannot_be_scored_is_a_sentence_before_training,
-                                  process_close_all),
+        TEST(scores_are_those_of_evaluate_and_training_is_the_same_to_the_bit),
+        TEST(a_resumed_run_and_a_fork_go_on_scoring_wherever_they_are_started),
+        TEST(a_text_may_have_more_tokens_than_bytes),
+        TEST(what_becomes_of_the_file_while_a_run_trains_does_not_matter),
+        TEST(the_planned_memory_is_what_estimate_says),
+        TEST(long_contexts_are_shortened_as_evaluate_does_and_the_history_says_so),
+        TEST(a_file_that_cannot_be_scored_is_a_sentence_before_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

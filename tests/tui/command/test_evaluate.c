@@ -1,56 +1,39 @@
 /* anneal evaluate: its results equal those of training, on any data that fits the model; and questions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tui/session/loaded_model.h"
 #include "tui/session/recorded_run.h"
 
-static json_t *parse(const char *text)
-{
-    json_error_t problem;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
-    if (!json) fail_msg("%s: %s", problem.text, text);
-    return json;
-}
-
 /* Trains on s.corpus and validates all of `held`, then evaluates the same. */
 static void train(const struct stage *s, const char *held)
 {
-    char val[700];
-    snprintf(val, sizeof val, "--data.val=%s", held);
-    process_close(process_run(0, "train", s->config, val, "--name=mine", "--train.seq_len=32",
-                              "--train.batch_size=3", "--eval.batches=0", "--eval.every=20",
-                              "--progress=none", NULL));
+    char *val = kept_format("--data.val=%s", held);
+    process_run(0, "train", s->config, val, "--name=mine", "--train.seq_len=32", "--train.batch_size=3",
+                "--eval.batches=0", "--eval.every=20", "--progress=none", NULL);
 }
 
 static void the_loss_is_the_validation_loss_of_training(void **state)
 {
-    (void)state;
-    struct stage s;
-    char held[700];
-    stage_open(&s, "same");
-    snprintf(held, sizeof held, "%s/held.txt", s.folder);
-    char *text = stage_read(s.corpus);
+    struct stage *s = *state;
+    char *held = stage_path(s, "held.txt");
+    char *text = stage_read(s->corpus);
     stage_write(held, text, 2001); /* 62 sequences of 32: the last batches are smaller in both, 3 and 128 */
-    train(&s, held);
-    char *out = process_output("evaluate", "mine", "--data", held, "--seq-len=32", "--json", NULL);
-    json_t *json = parse(out);
+    train(s, held);
+    json_t *json =
+        stage_json(process_output("evaluate", "mine", "--data", held, "--seq-len=32", "--json", NULL));
     json_t *runs = stage_runs();
     double trained = stage_real(json_array_get(runs, 0), "best_val_loss"), loss = stage_real(json, "loss");
     char *best = process_output("evaluate", "mine", "--best", "--data", held, "--seq-len=32", "--json", NULL);
-    json_t *of_best = parse(best);
+    json_t *of_best = stage_json(best);
     if (!(fabs(stage_real(of_best, "loss") - trained) < 1e-5 * trained))
         fail_msg("training measured %.9g, evaluate %.9g", trained, stage_real(of_best, "loss"));
     assert_int_equal(stage_int(json, "tokens"), 62 * 32);
@@ -60,37 +43,29 @@ static void the_loss_is_the_validation_loss_of_training(void **state)
     assert_int_equal(stage_int(json, "left_out_tokens"), 2000 - 62 * 32);
     char *page = process_output("evaluate", "mine", "--data", held, "--seq-len=32", NULL);
     assert_non_null(strstr(page, "left_out_tokens    16\n"));
-    free(page);
     assert_true(fabs(stage_real(json, "perplexity") - exp(loss)) < 1e-9 * exp(loss));
     assert_true(fabs(stage_real(json, "bits_per_byte") - loss / M_LN2) < 1e-9);
     assert_true(json_is_true(json_object_get(json, "complete")));
     double seconds = stage_real(json, "seconds");
     assert_true(seconds > 0 && seconds < 600);
     assert_true(fabs(stage_real(json, "tokens_per_sec") * seconds - 62 * 32) < 1e-6);
-    json_decref(json), json_decref(runs), json_decref(of_best);
-    free(out), free(best), free(text);
 }
 
 static void padding_and_fewer_batches_leave_tokens_out(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "padding");
-    train(&s, s.corpus);
-    char *out =
-        process_output("evaluate", "mine", "--data", s.corpus, "--seq-len=32", "--batches=1", "--json", NULL);
-    char *padded = process_output("evaluate", "mine", "--data", s.corpus, "--seq-len=32", "--batches=1",
-                                  "--padding=32", "--json", NULL);
-    json_t *all = parse(out), *some = parse(padded);
-    char *text = stage_read(s.corpus);
+    struct stage *s = *state;
+    train(s, s->corpus);
+    json_t *all = stage_json(process_output("evaluate", "mine", "--data", s->corpus, "--seq-len=32",
+                                            "--batches=1", "--json", NULL)),
+           *some = stage_json(process_output("evaluate", "mine", "--data", s->corpus, "--seq-len=32",
+                                             "--batches=1", "--padding=32", "--json", NULL));
+    char *text = stage_read(s->corpus);
     int64_t spaces = 0;
     for (int i = 1; i <= 4096; i++) spaces += text[i] == ' ';
     assert_int_equal(stage_int(all, "tokens"), 4096);
     assert_true(spaces > 0);
     assert_int_equal(stage_int(some, "tokens"), 4096 - spaces);
     assert_true(stage_real(all, "loss") != stage_real(some, "loss"));
-    json_decref(all), json_decref(some);
-    free(out), free(padded), free(text);
 }
 
 static bool has_begun(struct process *p, void *context)
@@ -102,66 +77,51 @@ static bool has_begun(struct process *p, void *context)
 /* The text is long enough to last, and what is printed is marked as a part. */
 static void ctrl_c_prints_what_is_measured_so_far(void **state)
 {
-    (void)state;
-    struct stage s;
-    char long_text[700];
+    struct stage *s = *state;
     enum { TIMES = 400 };
-    stage_open(&s, "interrupt");
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
-    char *text = stage_read(s.corpus), *much = malloc(TIMES * strlen(text));
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    char *text = stage_read(s->corpus), *much = malloc(TIMES * strlen(text));
     size_t n = strlen(text);
     for (size_t i = 0; i < TIMES; i++) memcpy(much + i * n, text, n);
-    snprintf(long_text, sizeof long_text, "%s/long.txt", s.folder);
+    char *long_text = stage_path(s, "long.txt");
     stage_write(long_text, much, TIMES * n);
     struct process *p = process_start("evaluate", "mine", "--data", long_text, "--progress=plain",
                                       "--device=cpu", "--json", NULL);
     process_wait(p, has_begun, NULL);
     process_signal(p, SIGINT);
     assert_int_equal(process_wait_exit(p), 130);
-    json_t *json = parse(process_stdout(p));
+    json_t *json = stage_json(process_stdout(p));
     assert_true(json_is_false(json_object_get(json, "complete")));
     assert_true(stage_int(json, "sequences") < stage_int(json, "of_sequences"));
     assert_non_null(strstr(process_stderr(p), "evaluate: interrupted after "));
-    json_decref(json);
-    free(text), free(much);
+    free(much);
 }
 
 static void a_text_shorter_than_a_sequence_is_evaluated_as_it_is(void **state)
 {
-    (void)state;
-    struct stage s;
-    char tiny[700];
-    stage_open(&s, "short");
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
-    snprintf(tiny, sizeof tiny, "%s/tiny.txt", s.folder);
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    char *tiny = stage_path(s, "tiny.txt");
     stage_write(tiny, "the end", 7);
-    char *out = process_output("evaluate", "mine", "--data", tiny, "--json", NULL);
-    json_t *json = parse(out);
+    json_t *json = stage_json(process_output("evaluate", "mine", "--data", tiny, "--json", NULL));
     assert_int_equal(stage_int(json, "seq_len"), 6);
     assert_int_equal(stage_int(json, "tokens"), 6);
     assert_int_equal(stage_int(json, "left_out_tokens"), 0);
-    json_decref(json);
-    free(out);
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, "--seq-len=8", NULL),
                             "--seq-len 8: among the tokens to evaluate at most 6 in a row can be predicted");
     stage_write(tiny, "t", 1);
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data", tiny, NULL),
                             "a text needs at least 2 tokens");
-    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s.corpus, "--padding=256", NULL),
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s->corpus, "--padding=256", NULL),
                             "--padding 256: no token has this id, the model's vocabulary has 256");
 }
 
 static void what_does_not_fit_is_a_sentence(void **state)
 {
-    struct stage s;
-    char wide[700];
+    struct stage *s = *state;
     static const uint32_t ids[] = {3, 0, 1, 300, 2}; /* two words of a count of 3, then 1, 300, 2 */
-    stage_open(&s, "sentences");
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
-    snprintf(wide, sizeof wide, "%s/wide.tok", s.folder);
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    char *wide = stage_path(s, "wide.tok");
     stage_write(wide, ids, sizeof ids);
     process_expect_sentence(process_run(2, "evaluate", "mine", NULL),
                             "anneal: evaluate: needs --data DATA or --tasks FILE");
@@ -170,12 +130,11 @@ static void what_does_not_fit_is_a_sentence(void **state)
                             "did you mean --best?");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--data=x", "--seq-len=0", NULL),
                             "--seq-len 0: must be a whole number from 1 to");
-    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s.corpus, "--seq-len=100000", NULL),
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--data", s->corpus, "--seq-len=100000", NULL),
                             "the model was trained for at most");
     process_expect_sentence(process_run(1, "evaluate", "mine", "--data", wide, "--seq-len=2", NULL),
                             "token 1 has the id 300, but the vocabulary has 256");
-    process_expect_sentence(process_run(1, "evaluate", "nobody", "--data", s.corpus, NULL), "nobody");
-    process_close_all(state);
+    process_expect_sentence(process_run(1, "evaluate", "nobody", "--data", s->corpus, NULL), "nobody");
 }
 
 /* One line of a file of questions. */
@@ -190,16 +149,14 @@ static size_t add_question(char *text, size_t n, const char *context, const char
 /* The model has learned the words of the corpus, so it knows them from others. */
 static void questions_about_what_was_learned_are_answered(void **state)
 {
-    (void)state;
-    struct stage s;
-    char tasks[700], questions[4096];
+    struct stage *s = *state;
+    char questions[4096];
     size_t n = 0;
     int blanks = 0;
-    stage_open(&s, "questions");
-    process_close(process_run(0, "train", s.config, "--name=mine", "--train.total_steps=150",
-                              "--train.seq_len=32", "--model.max_seq_len=64", "--progress=none", NULL));
-    snprintf(tasks, sizeof tasks, "%s/tasks.jsonl", s.folder);
-    char *corpus = stage_read(s.corpus);
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=150", "--train.seq_len=32",
+                "--model.max_seq_len=64", "--progress=none", NULL);
+    char *tasks = stage_path(s, "tasks.jsonl");
+    char *corpus = stage_read(s->corpus);
     for (int i = 0; i < 8; i++) { /* 8 times a real continuation beside one that cannot occur */
         char context[25] = "", next[9] = "";
         memcpy(context, corpus + 100 + 200 * i, 24);
@@ -215,7 +172,7 @@ static void questions_about_what_was_learned_are_answered(void **state)
     stage_write(tasks, questions, n);
     struct process *p =
         process_run(0, "evaluate", "mine", "--tasks", tasks, "--progress=plain", "--json", NULL);
-    json_t *json = parse(process_stdout(p));
+    json_t *json = stage_json(process_stdout(p));
     assert_true(stage_real(json, "accuracy") == 1);
     assert_true(stage_real(json, "accuracy_per_byte") == 1);
     assert_true(stage_real(json, "accuracy_of_guessing") == 0.5);
@@ -224,8 +181,6 @@ static void questions_about_what_was_learned_are_answered(void **state)
     assert_int_equal(stage_int(json, "scored_tokens"), 2 * (8 * 8 + blanks));
     assert_int_equal(stage_int(json, "shortened_contexts"), 0);
     assert_true(json_is_true(json_object_get(json, "complete")));
-    json_decref(json);
-    process_close(p);
     char long_context[200];
     memset(long_context, 'a', sizeof long_context - 1);
     long_context[sizeof long_context - 1] = '\0';
@@ -235,18 +190,14 @@ static void questions_about_what_was_learned_are_answered(void **state)
     const char *shortened = strstr(page, "shortened_contexts ");
     assert_non_null(shortened);
     assert_int_equal(strtol(shortened + strlen("shortened_contexts "), NULL, 10), 1);
-    free(page), free(corpus);
 }
 
 static void questions_that_cannot_be_answered_are_a_sentence(void **state)
 {
-    (void)state;
-    struct stage s;
-    char tasks[700], questions[512], folder[1024];
-    stage_open(&s, "no questions");
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
-    snprintf(tasks, sizeof tasks, "%s/tasks.jsonl", s.folder);
+    struct stage *s = *state;
+    char questions[512], folder[1024];
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
+    char *tasks = stage_path(s, "tasks.jsonl");
     size_t n = add_question(questions, 0, "a", "b", "c", 0);
     stage_write(tasks, questions, add_question(questions, n, "a", "b", "c", 2));
     process_expect_sentence(process_run(1, "evaluate", "mine", "--tasks", tasks, "--json", NULL),
@@ -256,7 +207,7 @@ static void questions_that_cannot_be_answered_are_a_sentence(void **state)
                             "tasks.jsonl: line 2: \"context\" must have a text");
     stage_write(tasks, "\n", 1);
     process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, NULL), "has no question");
-    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--data", s.corpus, NULL),
+    process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--data", s->corpus, NULL),
                             "needs --data DATA or --tasks FILE, not both");
     process_expect_sentence(process_run(2, "evaluate", "mine", "--tasks", tasks, "--batches=1", NULL),
                             "do not go with --tasks");
@@ -281,17 +232,15 @@ static enum allocator_kind allocator_of(const char *source, char folder[1024])
 
 static void memory_of_a_run_comes_from_where_its_configuration_says(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char key[64], folder[1024], same[1024], first[4096] = "";
     struct err err = {0};
-    stage_open(&s, "allocators");
     for (enum allocator_kind kind = 0; kind < ALLOCATOR_KINDS; kind++) {
         const char *name = allocator_kind_word(kind);
         struct loaded_model loaded;
         snprintf(key, sizeof key, "--memory.allocator=%s", name);
-        process_close(process_run(0, "train", s.config, key, "--train.total_steps=1", "--progress=none",
-                                  "--name", name, NULL));
+        process_run(0, "train", s->config, key, "--train.total_steps=1", "--progress=none", "--name", name,
+                    NULL);
         assert_int_equal(allocator_of(name, folder), kind);
         struct loaded_wish wish = {.B = 1, .T = 16, .allocator = kind};
         if (loaded_model_describe(&loaded, folder, NULL, LOADED_WRITER, &err) ||
@@ -302,8 +251,7 @@ static void memory_of_a_run_comes_from_where_its_configuration_says(void **state
         char *text = process_output("generate", name, "--max-tokens=9", "--seed=1", "--prompt=a", NULL);
         if (kind == 0) snprintf(first, sizeof first, "%s", text);
         assert_string_equal(text, first);
-        free(text);
-        free(process_output("evaluate", name, "--data", s.corpus, "--batches=1", NULL));
+        process_output("evaluate", name, "--data", s->corpus, "--batches=1", NULL);
     }
     assert_int_equal(allocator_of(folder, same), ALLOCATOR_ARENA); /* a folder: the key's default */
 }
@@ -311,14 +259,14 @@ static void memory_of_a_run_comes_from_where_its_configuration_says(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_loss_is_the_validation_loss_of_training, process_close_all),
-        cmocka_unit_test_teardown(padding_and_fewer_batches_leave_tokens_out, process_close_all),
-        cmocka_unit_test_teardown(ctrl_c_prints_what_is_measured_so_far, process_close_all),
-        cmocka_unit_test_teardown(a_text_shorter_than_a_sequence_is_evaluated_as_it_is, process_close_all),
-        cmocka_unit_test_teardown(questions_about_what_was_learned_are_answered, process_close_all),
-        cmocka_unit_test_teardown(questions_that_cannot_be_answered_are_a_sentence, process_close_all),
-        cmocka_unit_test_teardown(what_does_not_fit_is_a_sentence, process_close_all),
-        cmocka_unit_test_teardown(memory_of_a_run_comes_from_where_its_configuration_says, process_close_all),
+        STAGE_TEST(the_loss_is_the_validation_loss_of_training),
+        STAGE_TEST(padding_and_fewer_batches_leave_tokens_out),
+        STAGE_TEST(ctrl_c_prints_what_is_measured_so_far),
+        STAGE_TEST(a_text_shorter_than_a_sequence_is_evaluated_as_it_is),
+        STAGE_TEST(questions_about_what_was_learned_are_answered),
+        STAGE_TEST(questions_that_cannot_be_answered_are_a_sentence),
+        STAGE_TEST(what_does_not_fit_is_a_sentence),
+        STAGE_TEST(memory_of_a_run_comes_from_where_its_configuration_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

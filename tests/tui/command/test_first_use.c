@@ -1,43 +1,37 @@
 /* The real binary as a newcomer uses it: messages about the vocabulary and the validation text, runs recorded
  * before a key existed, and option names of other programs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
 static void remove_line(const struct stage *s, const char *key)
 {
-    char path[800], line[100];
+    char path[800];
     snprintf(path, sizeof path, "%s", s->config);
     char *text = stage_read(path);
-    snprintf(line, sizeof line, "\n%s = ", key);
+    char *line = kept_format("\n%s = ", key);
     char *at = strstr(text, line);
     assert_non_null(at);
     char *end = strchr(at + 1, '\n');
     memmove(at, end, strlen(end) + 1);
     stage_write(path, text, strlen(text));
-    free(text);
 }
 
 static json_t *lines_of(const char *command, const struct stage *s, const char *a, const char *b)
 {
     char *text = process_output(command, s->config, "--json", a, b, NULL);
-    json_t *json = json_loads(text, 0, NULL);
+    json_t *json = stage_json(text);
     if (!json) fail_msg("%s", text);
-    free(text);
     return json;
 }
 
@@ -45,34 +39,27 @@ static json_t *lines_of(const char *command, const struct stage *s, const char *
 
 static void the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "vocabulary");
-    remove_line(&s, "vocab_size");
-    json_t *estimate = lines_of("estimate", &s, "--model.preset=tiny", NULL),
-           *dry = lines_of("train", &s, "--model.preset=tiny", "--dry-run");
+    struct stage *s = *state;
+    remove_line(s, "vocab_size");
+    json_t *estimate = lines_of("estimate", s, "--model.preset=tiny", NULL),
+           *dry = lines_of("train", s, "--model.preset=tiny", "--dry-run");
     assert_int_equal(stage_int(estimate, "vocab_size"), 256);
     assert_int_equal(stage_int(dry, "vocab_size"), 256);
-    struct process *p = process_run(0, "train", s.config, "--model.preset=tiny", NULL);
+    struct process *p = process_run(0, "train", s->config, "--model.preset=tiny", NULL);
     assert_non_null(strstr(process_stderr(p), "vocabulary: 256, the tokenizer's size; preset tiny has 32000 "
                                               "(model.vocab_size sets another)"));
-    char *rows = stage_query(&s, "select parameters from runs; select value from params where name = "
-                                 "'model.vocab_size'");
-    char wanted[60];
-    snprintf(wanted, sizeof wanted, "%lld\n256", (long long)stage_int(dry, "parameters"));
+    char *rows = stage_query(s, "select parameters from runs; select value from params where name = "
+                                "'model.vocab_size'");
+    char *wanted = kept_format("%lld\n256", (long long)stage_int(dry, "parameters"));
     assert_string_equal(rows, wanted);
-    free(rows);
     assert_int_equal(stage_int(estimate, "parameters"), stage_int(dry, "parameters"));
-    json_decref(estimate);
-    json_decref(dry);
     /* a resumed run has what it was trained with, and nothing to say about it */
     p = process_run(0, "resume", "latest", "--train.total_steps=41", NULL);
     assert_null(strstr(process_stderr(p), "vocabulary"));
-    dry = lines_of("train", &s, "--model.vocab_size=300", "--dry-run");
+    dry = lines_of("train", s, "--model.vocab_size=300", "--dry-run");
     assert_int_equal(stage_int(dry, "vocab_size"), 300);
-    json_decref(dry);
     process_expect_sentence(
-        process_run(2, "train", s.config, "--model.vocab_size=200", NULL),
+        process_run(2, "train", s->config, "--model.vocab_size=200", NULL),
         "model.vocab_size = 200 is smaller than the tokenizer's 256 (set it to at least 256)");
 }
 
@@ -80,34 +67,27 @@ static void the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training(void *
  * counts. */
 static void token_files_bring_their_vocabulary(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[800], setting[840], sidecar[820];
-    stage_open(&s, "token-files");
-    remove_line(&s, "vocab_size");
-    remove_line(&s, "tokenizer");
-    snprintf(path, sizeof path, "%s/own.tok", s.folder);
-    snprintf(setting, sizeof setting, "--data.train=%s", path);
-    process_close(
-        process_run(0, "data", "prepare", s.corpus, "-t", "bpe:300", "-o", path, "--progress=none", NULL));
-    json_t *estimate = lines_of("estimate", &s, setting, NULL),
-           *dry = lines_of("train", &s, setting, "--dry-run");
+    struct stage *s = *state;
+    remove_line(s, "vocab_size");
+    remove_line(s, "tokenizer");
+    char *path = stage_path(s, "own.tok");
+    char *setting = kept_format("--data.train=%s", path);
+    process_run(0, "data", "prepare", s->corpus, "-t", "bpe:300", "-o", path, "--progress=none", NULL);
+    json_t *estimate = lines_of("estimate", s, setting, NULL),
+           *dry = lines_of("train", s, setting, "--dry-run");
     assert_int_equal(stage_int(estimate, "vocab_size"), 300);
     assert_int_equal(stage_int(dry, "vocab_size"), 300);
-    json_decref(estimate);
-    json_decref(dry);
-    snprintf(sidecar, sizeof sidecar, "%s.json", path);
+    char *sidecar = kept_format("%s.json", path);
     assert_int_equal(remove(sidecar), 0);
-    estimate = lines_of("estimate", &s, setting, "--model.preset=tiny");
+    estimate = lines_of("estimate", s, setting, "--model.preset=tiny");
     assert_int_equal(stage_int(estimate, "vocab_size"), 32000);
-    json_decref(estimate);
 }
 
 /* ---- the validation text ---- */
 
 static void a_run_says_which_text_it_is_validated_on(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *setting, *word, *words;
     } cases[] = {
@@ -115,47 +95,32 @@ static void a_run_says_which_text_it_is_validated_on(void **state)
         {"--data.val_split=tail", "tail", "at the end of the corpus (data.val_split = tail)"},
         {"--data.val_fraction=0", "none", "validation text: none (data.val_fraction = 0)"},
     };
-    struct stage s;
-    char line[800];
-    stage_open(&s, "validation");
-    snprintf(line, sizeof line, "--data.val=%s", s.corpus);
+    char *line = kept_format("--data.val=%s", s->corpus);
     for (int i = 0; i < 4; i++) {
         const char *setting = i < 3 ? cases[i].setting : line,
                    *words = i < 3 ? cases[i].words : "of data.val";
-        json_t *dry = lines_of("train", &s, setting, "--dry-run");
+        json_t *dry = lines_of("train", s, setting, "--dry-run");
         assert_string_equal(stage_text(dry, "validation"), i < 3 ? cases[i].word : "data.val");
-        json_decref(dry);
-        char *page = process_output("train", s.config, setting, "--dry-run", NULL);
+        char *page = process_output("train", s->config, setting, "--dry-run", NULL);
         assert_non_null(strstr(page, i == 2 ? "none (data.val_fraction = 0)" : words));
-        free(page);
-        struct process *p = process_run(0, "train", s.config, setting, "--train.total_steps=2", NULL);
+        struct process *p = process_run(0, "train", s->config, setting, "--train.total_steps=2", NULL);
         assert_non_null(strstr(process_stderr(p), words));
-        process_close(p);
     }
 }
 
 static void resume_and_fork_of_blocks_continue_bit_for_bit(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history whole, parts;
-    stage_open(&s, "blocks");
-    process_close(process_run(0, "train", s.config, "--name=whole", "--progress=none",
-                              "--train.schedule=constant", NULL));
-    process_close(process_run(0, "train", s.config, "--name=parts", "--progress=none",
-                              "--train.schedule=constant", "--train.total_steps=20", NULL));
-    process_close(process_run(0, "resume", "parts", "--train.total_steps=40", "--progress=none", NULL));
-    history_read("whole", &whole);
-    history_read("parts", &parts);
-    history_expect_equal(&whole, &parts);
-    history_release(&whole);
-    history_release(&parts);
-    process_close(process_run(0, "fork", "whole", "--step=30", "--name=forked", "--progress=none", NULL));
-    char *losses =
-        stage_query(&s, "select count(distinct val_loss) from evals e, runs r where r.id = e.run_id and "
-                        "e.step = 40 and r.name in ('whole', 'forked')");
-    assert_string_equal(losses, "1");
-    free(losses);
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=whole", "--progress=none", "--train.schedule=constant", NULL);
+    process_run(0, "train", s->config, "--name=parts", "--progress=none", "--train.schedule=constant",
+                "--train.total_steps=20", NULL);
+    process_run(0, "resume", "parts", "--train.total_steps=40", "--progress=none", NULL);
+    history_expect_same("whole", "parts");
+    process_run(0, "fork", "whole", "--step=30", "--name=forked", "--progress=none", NULL);
+    stage_expect(s,
+                 "select count(distinct val_loss) from evals e, runs r where r.id = e.run_id and "
+                 "e.step = 40 and r.name in ('whole', 'forked')",
+                 "1");
     process_expect_sentence(
         process_run(2, "fork", "whole", "--data.val_split=tail", NULL),
         "data.val_split = tail: the run was trained with blocks, which a forked run must keep");
@@ -164,37 +129,28 @@ static void resume_and_fork_of_blocks_continue_bit_for_bit(void **state)
 /* A run that was recorded before data.val_split existed: its stored configuration has no such line. */
 static void a_run_from_before_the_key_keeps_its_tail(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "older");
-    process_close(process_run(0, "train", s.config, "--name=new", "--progress=none",
-                              "--train.schedule=constant", "--data.val_split=tail", NULL));
-    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none",
-                              "--train.schedule=constant", "--data.val_split=tail", "--train.total_steps=20",
-                              NULL));
-    store_fixture_sql(s.home, "update runs set config = replace(config, 'val_split = tail' || char(10), '')"
-                              " where name = 'old';"
-                              "delete from params where name = 'data.val_split'");
-    char *left = stage_query(&s, "select instr(config, 'val_split') from runs where name = 'old'");
-    assert_string_equal(left, "0");
-    free(left);
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=new", "--progress=none", "--train.schedule=constant",
+                "--data.val_split=tail", NULL);
+    process_run(0, "train", s->config, "--name=old", "--progress=none", "--train.schedule=constant",
+                "--data.val_split=tail", "--train.total_steps=20", NULL);
+    store_fixture_sql(s->home, "update runs set config = replace(config, 'val_split = tail' || char(10), '')"
+                               " where name = 'old';"
+                               "delete from params where name = 'data.val_split'");
+    stage_expect(s, "select instr(config, 'val_split') from runs where name = 'old'", "0");
     process_expect_sentence(process_run(2, "resume", "old", "--data.val_split=blocks", NULL),
                             "data.val_split = blocks: the run was trained with tail");
-    char *text = process_output("generate", "old", "--prompt=the", "--max-tokens=2", NULL);
-    free(text);
-    process_close(
-        process_run(0, "fork", "old", "--name=forked", "--train.total_steps=40", "--progress=none", NULL));
-    process_close(process_run(0, "resume", "old", "--train.total_steps=40", "--progress=none", NULL));
-    char *losses =
-        stage_query(&s, "select count(*), count(distinct val_loss) from evals e, runs r where r.id = "
-                        "e.run_id and e.step = 40");
-    assert_string_equal(losses, "3|1");
-    free(losses);
-    text = stage_query(
-        &s, "select value from params p, runs r where r.id = p.run_id and r.name = 'forked' and p.name "
-            "= 'data.val_split'");
-    assert_string_equal(text, "tail");
-    free(text);
+    process_output("generate", "old", "--prompt=the", "--max-tokens=2", NULL);
+    process_run(0, "fork", "old", "--name=forked", "--train.total_steps=40", "--progress=none", NULL);
+    process_run(0, "resume", "old", "--train.total_steps=40", "--progress=none", NULL);
+    stage_expect(s,
+                 "select count(*), count(distinct val_loss) from evals e, runs r where r.id = "
+                 "e.run_id and e.step = 40",
+                 "3|1");
+    stage_expect(s,
+                 "select value from params p, runs r where r.id = p.run_id and r.name = 'forked' and p.name "
+                 "= 'data.val_split'",
+                 "tail");
 }
 
 /* ---- words ---- */
@@ -210,16 +166,12 @@ static void version_and_help_are_words_too(void **state)
         {{"help", "data", "prepare"}, {"data", "prepare", "--help"}},
         {{"data", "help", "info"}, {"data", "info", "--help"}},
     };
-    struct stage s;
-    stage_open(&s, "help");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char *texts[2];
         for (int k = 0; k < 2; k++)
             texts[k] = process_output(pairs[i][k][0], pairs[i][k][1], pairs[i][k][2], NULL);
         assert_true(*texts[0]);
         assert_string_equal(texts[0], texts[1]);
-        free(texts[0]);
-        free(texts[1]);
     }
     process_expect_sentence(process_run(2, "help", "trian", NULL),
                             "no command \"trian\"; did you mean \"train\"?");
@@ -230,8 +182,6 @@ static void version_and_help_are_words_too(void **state)
 static void a_key_as_other_programs_call_it_suggests_ours(void **state)
 {
     (void)state;
-    struct stage s;
-    stage_open(&s, "aliases");
     process_expect_sentence(process_run(2, "train", "--train.lr=1e-3", NULL),
                             "unknown key train.lr (did you mean train.learning_rate?");
     process_expect_sentence(process_run(2, "train", "--lr=1e-3", NULL),
@@ -252,30 +202,24 @@ static void a_key_as_other_programs_call_it_suggests_ours(void **state)
 
 static void a_name_that_is_changed_is_reported(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "names");
+    struct stage *s = *state;
     struct process *p =
-        process_run(0, "train", s.config, "--name=my long run", "--train.total_steps=2", NULL);
+        process_run(0, "train", s->config, "--name=my long run", "--train.total_steps=2", NULL);
     assert_non_null(strstr(process_stderr(p), "the run is called my-long-run"));
-    p = process_run(0, "train", s.config, "--name=my-short.run_2", "--train.total_steps=2", NULL);
+    p = process_run(0, "train", s->config, "--name=my-short.run_2", "--train.total_steps=2", NULL);
     assert_null(strstr(process_stderr(p), "is called"));
-    char *names = stage_query(&s, "select name from runs order by name");
-    assert_string_equal(names, "my-long-run\nmy-short.run_2");
+    stage_expect(s, "select name from runs order by name", "my-long-run\nmy-short.run_2");
     char lengthy[408] = "--name=";
     memset(lengthy + 7, 'x', 400);
-    p = process_run(0, "train", s.config, lengthy, "--train.total_steps=2", NULL);
+    p = process_run(0, "train", s->config, lengthy, "--train.total_steps=2", NULL);
     assert_non_null(strstr(process_stderr(p), "letters, digits, _, . and hyphens, at most 63 bytes"));
-    free(names);
 }
 
 static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "kept");
-    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", "--checkpoint.every=5",
-                              "--checkpoint.keep=2", "--eval.every=0", "--data.val_fraction=0", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.every=5",
+                "--checkpoint.keep=2", "--eval.every=0", "--data.val_fraction=0", NULL);
     process_expect_sentence(
         process_run(1, "fork", "base", "--step=10", NULL),
         "there is no checkpoint of step 10, or it has been removed: the newest 2 and the best are "
@@ -284,32 +228,26 @@ static void a_step_that_keep_has_removed_names_the_key_and_what_is_left(void **s
 
 static void an_export_into_a_folder_prints_paths_that_can_be_pasted(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char folder[700];
-    stage_open(&s, "slashes");
-    process_close(
-        process_run(0, "train", s.config, "--name=base", "--progress=none", "--train.total_steps=12", NULL));
+    process_run(0, "train", s->config, "--name=base", "--progress=none", "--train.total_steps=12", NULL);
     static const char *const formats[] = {"csv", "long", "tensorboard", "json"};
     for (int i = 0; i < 4; i++) {
-        snprintf(folder, sizeof folder, "%s/results-%d//", s.folder, i);
+        snprintf(folder, sizeof folder, "%s/results-%d//", s->folder, i);
         struct process *p = process_run(0, "export", "base", "--format", formats[i], "-o", folder, NULL);
-        snprintf(folder, sizeof folder, "wrote %s/results-%d/", s.folder, i);
+        snprintf(folder, sizeof folder, "wrote %s/results-%d/", s->folder, i);
         assert_non_null(strstr(process_stderr(p), folder));
         assert_null(strstr(process_stderr(p), "//"));
-        process_close(p);
     }
 }
 
 static void a_model_folder_that_contradicts_itself_is_warned_of(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[700], path[800];
-    stage_open(&s, "contradiction");
-    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", NULL));
-    snprintf(folder, sizeof folder, "%s/model", s.folder);
-    process_close(process_run(0, "model", "export", "base", "-o", folder, NULL));
+    struct stage *s = *state;
+    char path[800];
+    process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
+    char *folder = stage_path(s, "model");
+    process_run(0, "model", "export", "base", "-o", folder, NULL);
     struct process *p = process_run(0, "model", "info", folder, NULL);
     assert_string_equal(process_stderr(p), "");
     snprintf(path, sizeof path, "%s/config.json", folder);
@@ -317,7 +255,6 @@ static void a_model_folder_that_contradicts_itself_is_warned_of(void **state)
     assert_non_null(size);
     memcpy(size + 21, "64", 2);
     stage_write(path, text, strlen(text));
-    free(text);
     p = process_run(0, "model", "info", folder, NULL);
     process_expect_sentence(p, "warning: config.json and the tensors contradict each other: ");
     process_expect_sentence(p, "gate_proj.weight is (48, 32), this model needs (64, 32)");
@@ -339,33 +276,28 @@ static void a_command_by_another_name_suggests_ours(void **state)
 
 static void a_wrong_word_is_refused_before_the_texts_are_read(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const words[] = {"--name=latest", "--data.tokenizer=bpe:100", "--data.tokenizer=gpt2"};
     static const char *const sentences[] = {"--name latest", "a vocabulary of 100 tokens",
                                             "tokenizer \"gpt2\""};
-    struct stage s;
-    char data[1300];
-    stage_open(&s, "early");
-    snprintf(data, sizeof data, "--data.train=%s,%s", s.corpus, s.config); /* two: the reading is reported */
+    char *data = kept_format("--data.train=%s,%s", s->corpus, s->config); /* two: the reading is reported */
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct process *p = process_run(2, "train", s.config, data, words[i], "--progress=plain", NULL);
+        struct process *p = process_run(2, "train", s->config, data, words[i], "--progress=plain", NULL);
         process_expect_sentence(p, sentences[i]);
     }
 }
 
 static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char *text = calloc(1, 8001);
-    stage_open(&s, "too-small");
     for (int i = 0; i < 8000; i++) text[i] = "the cat sat "[i % 12];
-    stage_write(s.corpus, text, 8000);
+    stage_write(s->corpus, text, 8000);
     free(text);
     static const char *const ends[] = {"--dry-run", "--progress=plain"};
     for (int i = 0; i < 2; i++) {
         struct process *p =
-            process_run(0, "train", s.config, "--data.tokenizer=bpe:2048", "--model.vocab_size=2048",
+            process_run(0, "train", s->config, "--data.tokenizer=bpe:2048", "--model.vocab_size=2048",
                         "--train.total_steps=2", "--train.warmup_steps=0", ends[i], NULL);
         const char *where = i ? process_stderr(p) : process_stdout(p);
         int learned = 0;
@@ -373,38 +305,34 @@ static void a_text_too_small_for_its_tokenizer_is_reported(void **state)
         assert_non_null(sentence);
         assert_int_equal(sscanf(sentence, "the text was enough for only %d of the 2048 tokens", &learned), 1);
         assert_in_range(learned, 257, 300);
-        process_close(p);
     }
 }
 
 /* A build with the CUDA plugin serves machines without a GPU as one without it does. */
 static void without_any_nvidia_device_the_cpu_needs_no_warning(void **state)
 {
-    (void)state;
-    struct stage s;
-    char program[700], plugin[700];
+    struct stage *s = *state;
+    char program[700];
     const char *binary = getenv("ANNEAL_BINARY");
     struct err err = {0};
     if (system("grep -qs 0x10de /sys/bus/pci/devices/*/vendor || test -e /proc/driver/nvidia/version || "
                "test -e /dev/dxg || test -e /dev/nvidiactl") == 0)
         skip();
-    stage_open(&s, "no-gpu");
-    snprintf(program, sizeof program, "%s/anneal", s.folder);
+    snprintf(program, sizeof program, "%s/anneal", s->folder);
     assert_int_equal(file_copy(binary, program, &err), STATUS_OK);
     assert_int_equal(chmod(program, 0755), 0);
-    snprintf(plugin, sizeof plugin, "%.*s/tests/kernels/stand_in/anneal_cuda.so",
-             (int)(strrchr(binary, '/') - binary), binary);
-    assert_int_equal(file_copy(plugin, strcat(strcpy(program, s.folder), "/anneal_cuda.so"), &err),
+    char *plugin = kept_format("%.*s/tests/kernels/stand_in/anneal_cuda.so",
+                               (int)(strrchr(binary, '/') - binary), binary);
+    assert_int_equal(file_copy(plugin, strcat(strcpy(program, s->folder), "/anneal_cuda.so"), &err),
                      STATUS_OK);
-    snprintf(program, sizeof program, "%s/anneal", s.folder);
-    struct process_options options = {.program = program,
-                                      .environment = (const char *const[]){"ANNEAL_CUDA_PLUGIN", NULL},
-                                      .arguments =
-                                          (const char *const[]){"train", s.config, "--progress=plain", NULL}};
+    snprintf(program, sizeof program, "%s/anneal", s->folder);
+    struct process_options options = {
+        .program = program,
+        .environment = (const char *const[]){"ANNEAL_CUDA_PLUGIN", NULL},
+        .arguments = (const char *const[]){"train", s->config, "--progress=plain", NULL}};
     struct process *p = process_expect(0, process_open(&options));
     assert_null(strstr(process_stderr(p), "warning"));
-    process_close(p);
-    options.arguments = (const char *const[]){"train", s.config, "--device=cuda", NULL};
+    options.arguments = (const char *const[]){"train", s->config, "--device=cuda", NULL};
     process_expect_sentence(process_expect(1, process_open(&options)), "no NVIDIA driver is loaded");
 }
 
@@ -412,21 +340,21 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training),
-        TEST(token_files_bring_their_vocabulary),
-        TEST(a_run_says_which_text_it_is_validated_on),
-        TEST(resume_and_fork_of_blocks_continue_bit_for_bit),
-        TEST(a_run_from_before_the_key_keeps_its_tail),
-        TEST(version_and_help_are_words_too),
-        TEST(a_key_as_other_programs_call_it_suggests_ours),
-        TEST(a_name_that_is_changed_is_reported),
-        TEST(a_step_that_keep_has_removed_names_the_key_and_what_is_left),
-        TEST(an_export_into_a_folder_prints_paths_that_can_be_pasted),
-        TEST(a_model_folder_that_contradicts_itself_is_warned_of),
+        STAGE_TEST(the_vocabulary_is_the_tokenizers_in_plan_dry_run_and_training),
+        STAGE_TEST(token_files_bring_their_vocabulary),
+        STAGE_TEST(a_run_says_which_text_it_is_validated_on),
+        STAGE_TEST(resume_and_fork_of_blocks_continue_bit_for_bit),
+        STAGE_TEST(a_run_from_before_the_key_keeps_its_tail),
+        STAGE_TEST(version_and_help_are_words_too),
+        STAGE_TEST(a_key_as_other_programs_call_it_suggests_ours),
+        STAGE_TEST(a_name_that_is_changed_is_reported),
+        STAGE_TEST(a_step_that_keep_has_removed_names_the_key_and_what_is_left),
+        STAGE_TEST(an_export_into_a_folder_prints_paths_that_can_be_pasted),
+        STAGE_TEST(a_model_folder_that_contradicts_itself_is_warned_of),
         TEST(a_command_by_another_name_suggests_ours),
-        TEST(a_wrong_word_is_refused_before_the_texts_are_read),
-        TEST(a_text_too_small_for_its_tokenizer_is_reported),
-        TEST(without_any_nvidia_device_the_cpu_needs_no_warning),
+        STAGE_TEST(a_wrong_word_is_refused_before_the_texts_are_read),
+        STAGE_TEST(a_text_too_small_for_its_tokenizer_is_reported),
+        STAGE_TEST(without_any_nvidia_device_the_cpu_needs_no_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,23 @@
 /* anneal fork: a new run from a checkpoint of another, which does not change; its steps continue from there
  * bit for bit, it records its origin, and it does not need the other run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
 /* A finished run "base" of 40 steps with all its checkpoints: 10, 20, 30, 40. */
-static void open_base(struct stage *s, const char *name)
+static void open_base(struct stage *s)
 {
-    stage_open(s, name);
-    process_close(process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
-                              "--sample.every=0", NULL));
+    process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
+                "--sample.every=0", NULL);
 }
 
 /* Kills a trainer after its first step, long before its last. */
@@ -31,7 +26,6 @@ static void kill_after_first_step(struct process *p)
     process_wait_text(p, "\"type\":\"step\"");
     process_signal(p, SIGKILL);
     process_wait_exit(p);
-    process_close(p);
     assert_string_equal(stage_status(), "crashed");
 }
 
@@ -49,35 +43,28 @@ static char *late_steps(const struct stage *s, const char *name)
 
 static void a_fork_continues_bit_for_bit_and_says_where_it_came_from(void **state)
 {
-    (void)state;
-    struct stage s;
-    open_base(&s, "exact");
-    process_close(process_run(0, "fork", "base", "--step", "20", "--name=twin", "--progress=none", NULL));
-    char *base = late_steps(&s, "base"), *twin = late_steps(&s, "twin");
+    struct stage *s = *state;
+    open_base(s);
+    process_run(0, "fork", "base", "--step", "20", "--name=twin", "--progress=none", NULL);
+    char *base = late_steps(s, "base"), *twin = late_steps(s, "twin");
     assert_string_equal(base, twin);
     assert_non_null(strstr(base, "\n39|"));
-    free(base);
-    free(twin);
-    char *row = stage_query(&s, "select count(*), min(step), runs.parent_step, runs.steps, runs.parent_id = "
-                                "(select id from runs where name = 'base') from steps, runs where run_id = "
-                                "runs.id and runs.name = 'twin'");
-    assert_string_equal(row, "20|20|20|40|1");
-    free(row);
-    row = stage_query(&s, "select count(*) from steps where run_id = (select id from runs where name = "
-                          "'base') union all select count(*) from segments");
+    stage_expect(s,
+                 "select count(*), min(step), runs.parent_step, runs.steps, runs.parent_id = "
+                 "(select id from runs where name = 'base') from steps, runs where run_id = "
+                 "runs.id and runs.name = 'twin'",
+                 "20|20|20|40|1");
+    char *row = stage_query(s, "select count(*) from steps where run_id = (select id from runs where name = "
+                               "'base') union all select count(*) from segments");
     assert_string_equal(row, "40\n2"); /* the parent is as it was */
-    free(row);
     char *page = process_output("show", "twin", NULL);
     assert_non_null(strstr(page, "-base, after 20 steps\n"));
-    free(page);
     json_t *runs = stage_runs(), *newest = json_array_get(runs, 0);
     assert_int_equal(stage_int(newest, "parent_step"), 20);
     assert_non_null(strstr(stage_text(newest, "parent_id"), "-base"));
     assert_true(json_is_null(json_object_get(json_array_get(runs, 1), "parent_id")));
-    json_decref(runs);
     page = process_output("compare", "base", "twin", NULL);
     assert_non_null(strstr(page, "final loss"));
-    free(page);
 }
 
 /* The early-stopping rows of a run's evaluations after step 20. */
@@ -94,17 +81,16 @@ static char *decisions(const struct stage *s, const char *name)
 
 static void a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed(void **state)
 {
-    (void)state;
-    struct stage s;
-    open_base(&s, "history");
-    process_close(process_run(0, "fork", "base", "--step=20", "--name=twin", "--progress=none", NULL));
-    char *base = decisions(&s, "base"), *twin = decisions(&s, "twin");
+    struct stage *s = *state;
+    open_base(s);
+    process_run(0, "fork", "base", "--step=20", "--name=twin", "--progress=none", NULL);
+    char *base = decisions(s, "base"), *twin = decisions(s, "twin");
     assert_string_equal(base, twin);
     assert_non_null(strstr(base, "40|"));
     /* worse than all that base was evaluated at, but the best of its own */
-    process_close(process_run(0, "fork", "base", "--name=wild", "--train.learning_rate=1",
-                              "--train.total_steps=440", "--eval.every=100", "--progress=none", NULL));
-    char *wild = decisions(&s, "wild");
+    process_run(0, "fork", "base", "--name=wild", "--train.learning_rate=1", "--train.total_steps=440",
+                "--eval.every=100", "--progress=none", NULL);
+    char *wild = decisions(s, "wild");
     assert_int_equal(strncmp(wild, "100|", 4), 0);
     assert_non_null(strstr(wild, "|100|1|0|improved\n"));
     char *info = process_output("model", "info", "wild", "--best", NULL);
@@ -113,31 +99,23 @@ static void a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_cha
     kill_after_first_step(process_start("fork", "base", "--name=killed", "--train.learning_rate=1",
                                         "--train.total_steps=440", "--eval.every=100", "--checkpoint.every=0",
                                         "--progress=json", NULL));
-    process_close(process_run(0, "resume", "killed", "--progress=none", NULL));
-    char *killed = decisions(&s, "killed");
+    process_run(0, "resume", "killed", "--progress=none", NULL);
+    char *killed = decisions(s, "killed");
     assert_string_equal(wild, killed);
-    free(base);
-    free(twin);
-    free(wild);
-    free(info);
-    free(killed);
 }
 
 static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void **state)
 {
-    (void)state;
-    struct stage s;
-    open_base(&s, "changes");
-    process_close(process_run(0, "fork", "base", "--step=30", "--train.schedule=linear",
-                              "--train.learning_rate=1e-3", "--progress=none", NULL));
-    char *text = stage_query(&s, "select text from events where text like 'forked%'");
+    struct stage *s = *state;
+    open_base(s);
+    process_run(0, "fork", "base", "--step=30", "--train.schedule=linear", "--train.learning_rate=1e-3",
+                "--progress=none", NULL);
+    char *text = stage_query(s, "select text from events where text like 'forked%'");
     assert_non_null(strstr(text, "after 30 steps, with train.learning_rate = 0.001 (was 0.003), "
                                  "train.schedule = linear (was cosine)"));
-    free(text);
-    text = stage_query(&s, "select name || lr from runs, steps where run_id = runs.id and name = 'base-fork' "
-                           "and step = 30");
+    text = stage_query(s, "select name || lr from runs, steps where run_id = runs.id and name = 'base-fork' "
+                          "and step = 30");
     assert_true(strtod(text + strlen("base-fork"), NULL) < 1e-3); /* the new schedule, at this step */
-    free(text);
     process_expect_sentence(process_run(2, "fork", "base", "--step=20", "--model.num_layers=2", NULL),
                             "model.num_layers = 2: the run was trained with 1, which a forked run must keep");
     process_expect_sentence(
@@ -152,53 +130,46 @@ static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void 
     process_expect_sentence(process_run(2, "fork", "base", NULL),
                             "has done 40 of train.total_steps = 40 steps (to train longer: ");
     assert_int_equal(stage_count_runs(), 2);
-    assert_int_equal(stage_count_leftovers(&s), 0);
+    assert_int_equal(stage_count_leftovers(s), 0);
     /* stored by an anneal that did not know these keys: they have not changed */
-    free(stage_query(&s, "update runs set config = replace(replace(config, 'background = true' || char(10), "
-                         "''), 'from = ' || char(10), '') where name = 'base'"));
-    process_close(process_run(0, "resume", "base", "--train.total_steps=50", "--train.schedule=constant",
-                              "--progress=none", NULL));
-    text = stage_query(&s, "select text from events where text like 'resumed%'");
-    assert_string_equal(text, "resumed with train.total_steps = 50 (was 40), train.schedule = constant (was "
-                              "cosine)");
-    free(text);
+    stage_query(s, "update runs set config = replace(replace(config, 'background = true' || char(10), "
+                   "''), 'from = ' || char(10), '') where name = 'base'");
+    process_run(0, "resume", "base", "--train.total_steps=50", "--train.schedule=constant", "--progress=none",
+                NULL);
+    stage_expect(s, "select text from events where text like 'resumed%'",
+                 "resumed with train.total_steps = 50 (was 40), train.schedule = constant (was "
+                 "cosine)");
 }
 
 static void a_fork_says_which_learning_rate_it_inherits_by_order(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "rate");
+    struct stage *s = *state;
     struct process *trainer =
-        process_start("train", s.config, "--name=base", "--train.total_steps=100000000", "--eval.every=0",
+        process_start("train", s->config, "--name=base", "--train.total_steps=100000000", "--eval.every=0",
                       "--sample.every=0", "--checkpoint.every=0", "--progress=none", NULL);
     while (stage_count_runs() == 0 || strcmp(stage_status(), "running") != 0) continue;
-    process_close(process_run(0, "order", "base", "pause", "--wait", NULL));
-    process_close(process_run(0, "order", "base", "lr-factor", "0.1", "--wait", NULL));
-    process_close(process_run(0, "order", "base", "stop", "--wait", NULL));
-    process_close(process_expect(0, trainer));
-    char *step = stage_query(&s, "select steps from runs"), total[64];
+    process_run(0, "order", "base", "pause", "--wait", NULL);
+    process_run(0, "order", "base", "lr-factor", "0.1", "--wait", NULL);
+    process_run(0, "order", "base", "stop", "--wait", NULL);
+    process_expect(0, trainer);
+    char *step = stage_query(s, "select steps from runs"), total[64];
     snprintf(total, sizeof total, "--train.total_steps=%ld", strtol(step, NULL, 10) + 2);
-    process_close(process_run(0, "fork", "base", "--name=twin", "--progress=none", total, NULL));
-    free(step);
-    char *text = stage_query(&s, "select text from events where text like 'forked%'");
+    process_run(0, "fork", "base", "--name=twin", "--progress=none", total, NULL);
+    char *text = stage_query(s, "select text from events where text like 'forked%'");
     assert_non_null(
         strstr(text, ", with learning rate × 0.1 by order in the original, with train.total_steps"));
-    free(text);
-    text = stage_query(&s, "select count(*) from orders, runs where run_id = runs.id and name = 'twin'");
+    text = stage_query(s, "select count(*) from orders, runs where run_id = runs.id and name = 'twin'");
     assert_string_equal(text, "0"); /* they stay those of the original */
-    free(text);
 }
 
 /* The description next to the weights is another model's: the tensors' shapes may be equal. */
 static void a_checkpoint_of_another_model_is_refused_by_the_field(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[900], sum[20];
-    open_base(&s, "field");
-    char *id = stage_query(&s, "select id from runs");
-    snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-40/config.json", s.home, id);
+    struct stage *s = *state;
+    char path[900];
+    open_base(s);
+    char *id = stage_query(s, "select id from runs");
+    snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-40/config.json", s->home, id);
     char *text = stage_read(path), *at = strstr(text, "\"rope_theta\": 10000");
     assert_non_null(at);
     at[strlen("\"rope_theta\": ")] = '2';
@@ -206,93 +177,68 @@ static void a_checkpoint_of_another_model_is_refused_by_the_field(void **state)
     /* damaged, until its checksum is that of what is there: then it is another model's */
     process_expect_sentence(process_run(1, "fork", "base", "--step=40", "--train.total_steps=60", NULL),
                             "step-40: the checkpoint is damaged: config.json");
-    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH64(text, strlen(text), 0));
-    free(text);
+    char *sum = kept_format("%016llx", (unsigned long long)XXH64(text, strlen(text), 0));
     strcpy(strrchr(path, '/'), "/checksums");
     text = stage_read(path);
     memcpy(strstr(text, "  config.json") - 16, sum, 16);
     stage_write(path, text, strlen(text));
     process_expect_sentence(process_run(2, "resume", "base", "--train.total_steps=60", NULL),
                             "was saved with model.rope_base = 20000, this model has 10000");
-    free(text);
-    free(id);
 }
 
 static void a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history base, child;
-    char folder[800];
+    struct stage *s = *state;
     struct err err = {0};
-    open_base(&s, "alone");
-    history_read("base", &base);
+    open_base(s);
+    struct history base = history_of("base");
     struct process *p = process_start("fork", "base", "--step=20", "--name=child", "--checkpoint.every=0",
                                       "--eval.every=0", "--progress=json", NULL);
     process_wait_text(p, "\"type\":\"step\"");
     process_signal(p, SIGKILL);
     process_wait_exit(p);
-    process_close(p);
-    char *id = stage_query(&s, "select id from runs where name = 'base'");
-    snprintf(folder, sizeof folder, "%s/runs/%s", s.home, id);
+    char *id = stage_query(s, "select id from runs where name = 'base'");
+    char *folder = kept_format("%s/runs/%s", s->home, id);
     assert_int_equal(file_remove_tree(folder, &err), STATUS_OK);
-    free(id);
-    if (strcmp(stage_status(), "crashed") == 0)
-        process_close(process_run(0, "resume", "child", "--progress=none", NULL));
+    if (strcmp(stage_status(), "crashed") == 0) process_run(0, "resume", "child", "--progress=none", NULL);
     assert_string_equal(stage_status(), "finished");
-    history_read("child", &child);
+    struct history child = history_of("child");
     for (int i = 20; i < 40; i++) assert_string_equal(child.steps[i].values, base.steps[i].values);
-    history_release(&base);
-    history_release(&child);
 }
 
 static void a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history whole, again;
-    char *events;
-    stage_open(&s, "first");
-    process_close(process_run(0, "train", s.config, "--name=whole", "--progress=none", "--checkpoint.every=0",
-                              "--train.total_steps=400", "--eval.every=0", NULL));
-    kill_after_first_step(process_start("train", s.config, "--name=again", "--train.total_steps=400",
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=whole", "--progress=none", "--checkpoint.every=0",
+                "--train.total_steps=400", "--eval.every=0", NULL);
+    kill_after_first_step(process_start("train", s->config, "--name=again", "--train.total_steps=400",
                                         "--checkpoint.every=0", "--eval.every=0", "--progress=json", NULL));
-    process_close(process_run(0, "resume", "again", "--progress=none", NULL));
+    process_run(0, "resume", "again", "--progress=none", NULL);
     assert_string_equal(stage_status(), "finished");
-    history_read("whole", &whole);
-    history_read("again", &again);
+    struct history whole = history_of("whole"), again = history_of("again");
     history_expect_equal(&whole, &again);
-    events =
-        stage_query(&s, "select count(*) from events where text like 'begins again%' and run_id = (select "
-                        "id from runs where name = 'again')");
-    assert_string_equal(events, "1");
+    stage_expect(s,
+                 "select count(*) from events where text like 'begins again%' and run_id = (select "
+                 "id from runs where name = 'again')",
+                 "1");
     assert_int_equal(again.steps[0].segment, 2);
-    free(events);
-    history_release(&whole);
-    history_release(&again);
 }
 
 static void a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history whole, again;
-    stage_open(&s, "first-fork");
-    process_close(process_run(0, "train", s.config, "--name=light", "--checkpoint.contents=weights",
-                              "--checkpoint.every=20", "--checkpoint.keep=9", "--train.total_steps=20",
-                              "--progress=none", NULL));
-    process_close(process_run(0, "fork", "light", "--name=whole", "--train.total_steps=400",
-                              "--checkpoint.contents=full", "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=light", "--checkpoint.contents=weights",
+                "--checkpoint.every=20", "--checkpoint.keep=9", "--train.total_steps=20", "--progress=none",
+                NULL);
+    process_run(0, "fork", "light", "--name=whole", "--train.total_steps=400", "--checkpoint.contents=full",
+                "--progress=none", NULL);
     kill_after_first_step(process_start("fork", "light", "--name=again", "--train.total_steps=400",
                                         "--checkpoint.contents=full", "--checkpoint.every=0",
                                         "--eval.every=0", "--progress=json", NULL));
-    process_close(process_run(0, "resume", "again", "--progress=none", NULL));
-    history_read("whole", &whole);
-    history_read("again", &again);
+    process_run(0, "resume", "again", "--progress=none", NULL);
+    struct history whole = history_of("whole"), again = history_of("again");
     assert_int_equal(again.count, 400);
     for (int i = 20; i < 400; i++) assert_string_equal(again.steps[i].values, whole.steps[i].values);
-    history_release(&whole);
-    history_release(&again);
 }
 
 /* A run resumes from a full checkpoint even if there are newer ones of weights alone; a stopped run reports
@@ -300,85 +246,75 @@ static void a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_
 static void
 a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues(void **state)
 {
-    (void)state;
-    struct stage s;
-    open_base(&s, "mixed");
-    process_close(process_run(0, "resume", "base", "--train.total_steps=60", "--checkpoint.contents=weights",
-                              "--progress=none", NULL));
+    struct stage *s = *state;
+    open_base(s);
+    process_run(0, "resume", "base", "--train.total_steps=60", "--checkpoint.contents=weights",
+                "--progress=none", NULL);
     struct process *p = process_run(0, "resume", "base", "--train.total_steps=50", "--progress=none", NULL);
     process_expect_sentence(p, "step-60: holds weights alone; continuing from step-40, which is full");
-    p = process_start("train", s.config, "--name=long", "--train.total_steps=1000000",
+    p = process_start("train", s->config, "--name=long", "--train.total_steps=1000000",
                       "--checkpoint.contents=weights", "--progress=plain", NULL);
     process_wait_text(p, "checkpoint");
     process_signal(p, SIGTERM);
     process_wait_exit(p);
     assert_non_null(strstr(process_stderr(p), "anneal fork "));
     assert_null(strstr(process_stderr(p), "anneal resume"));
-    process_close(p);
 }
 
 static void weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "weights");
-    process_close(process_run(0, "train", s.config, "--name=light", "--checkpoint.contents=weights",
-                              "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=light", "--checkpoint.contents=weights", "--progress=none",
+                NULL);
     process_expect_sentence(
         process_run(2, "resume", "light", "--train.total_steps=60", NULL),
         "holds weights alone (checkpoint.contents = weights), a run cannot be resumed from that; "
         "`");
     struct process *p = process_run(0, "generate", "light", "--prompt=the", "--max-tokens=4", NULL);
     assert_int_equal(strncmp(process_stdout(p), "the", 3), 0);
-    process_close(process_run(0, "fork", "light", "--train.total_steps=60", "--progress=none",
-                              "--checkpoint.contents=full", NULL));
-    char *text = stage_query(&s, "select text from events where text like 'forked%'");
+    process_run(0, "fork", "light", "--train.total_steps=60", "--progress=none", "--checkpoint.contents=full",
+                NULL);
+    char *text = stage_query(s, "select text from events where text like 'forked%'");
     assert_non_null(strstr(text, "after 40 steps, from weights alone: the optimizer begins anew, with "
                                  "train.total_steps = 60 (was 40)"));
-    free(text);
-    process_close(process_run(0, "resume", "light-fork", "--train.total_steps=70", "--progress=none", NULL));
+    process_run(0, "resume", "light-fork", "--train.total_steps=70", "--progress=none", NULL);
 }
 
 static void a_run_starts_from_the_weights_of_another_one_by_its_name(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "from");
-    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", NULL));
-    process_close(process_run(0, "train", s.config, "--name=more", "--model.from=base",
-                              "--train.total_steps=1", "--progress=none", NULL));
-    char *text = stage_query(&s, "select text from events where text like 'starts with the weights of %'");
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
+    process_run(0, "train", s->config, "--name=more", "--model.from=base", "--train.total_steps=1",
+                "--progress=none", NULL);
+    char *text = stage_query(s, "select text from events where text like 'starts with the weights of %'");
     const char *end = text ? strstr(text, "-base/checkpoints/step-40") : NULL;
     assert_non_null(end);
-    free(text);
-    process_close(process_run(0, "resume", "more", "--train.total_steps=2", "--progress=none", NULL));
-    process_expect_sentence(process_run(1, "train", s.config, "--model.from=nobody", NULL),
+    process_run(0, "resume", "more", "--train.total_steps=2", "--progress=none", NULL);
+    process_expect_sentence(process_run(1, "train", s->config, "--model.from=nobody", NULL),
                             "model.from: run \"nobody\": there is no such run");
-    process_close(process_run(0, "train", s.config, "--name=tuned", "--model.from=base", "--lora.rank=2",
-                              "--train.total_steps=1", "--progress=none", NULL));
-    process_close(process_run(0, "train", s.config, "--name=again", "--model.from=tuned",
-                              "--train.total_steps=1", "--progress=none", NULL));
-    text = stage_query(&s, "select text from events where text like '%-base/checkpoints/step-40 and the "
-                           "adapters of %-tuned/checkpoints/step-1'");
+    process_run(0, "train", s->config, "--name=tuned", "--model.from=base", "--lora.rank=2",
+                "--train.total_steps=1", "--progress=none", NULL);
+    process_run(0, "train", s->config, "--name=again", "--model.from=tuned", "--train.total_steps=1",
+                "--progress=none", NULL);
+    text = stage_query(s, "select text from events where text like '%-base/checkpoints/step-40 and the "
+                          "adapters of %-tuned/checkpoints/step-1'");
     assert_non_null(text);
-    free(text);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
-        TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
-        TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
-        TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
-        TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
-        TEST(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent),
-        TEST(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit),
-        TEST(a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them),
-        TEST(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues),
-        TEST(weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer),
-        TEST(a_run_starts_from_the_weights_of_another_one_by_its_name),
+        STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
+        STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
+        STAGE_TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
+        STAGE_TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
+        STAGE_TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
+        STAGE_TEST(a_fork_can_be_resumed_before_its_first_checkpoint_and_without_its_parent),
+        STAGE_TEST(a_run_killed_before_its_first_checkpoint_begins_again_bit_for_bit),
+        STAGE_TEST(a_fork_of_weights_killed_before_its_first_checkpoint_continues_from_them),
+        STAGE_TEST(a_resume_finds_the_newest_full_checkpoint_and_a_stop_names_the_command_that_continues),
+        STAGE_TEST(weights_alone_resume_no_run_but_fork_with_a_fresh_optimizer),
+        STAGE_TEST(a_run_starts_from_the_weights_of_another_one_by_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,44 +1,36 @@
 /* `generate` as a user runs it: where a text ends, and what is said of its speed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
 /* A run, and its model in a folder that a test may change. */
-static void open_model(struct stage *s, const char *name, char folder[600])
+static void open_model(struct stage *s, char folder[600])
 {
-    stage_open(s, name);
-    process_close(process_run(0, "train", s->config, "--train.total_steps=3", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--train.total_steps=3", "--progress=none", NULL);
     snprintf(folder, 600, "%s/mine", s->folder);
-    free(process_output("model", "export", "latest", "-o", folder, NULL));
+    process_output("model", "export", "latest", "-o", folder, NULL);
 }
 
 static json_t *generate(const char *model, const char *option)
 {
-    char *text = process_output("generate", model, "--json", "--prompt=the", "--temperature=0",
-                                "--max-tokens=40", option, NULL);
-    json_t *json = json_loads(text, 0, NULL);
+    json_t *json = stage_json(process_output("generate", model, "--json", "--prompt=the", "--temperature=0",
+                                             "--max-tokens=40", option, NULL));
     assert_non_null(json);
-    free(text);
     return json;
 }
 
 static void a_text_ends_at_the_models_end_token_and_at_a_stop_text(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[600], path[640], config[64], option[32];
-    open_model(&s, "ends", folder);
+    struct stage *s = *state;
+    char folder[600], config[64];
+    open_model(s, folder);
     json_t *whole = generate(folder, NULL);
     assert_string_equal(stage_text(whole, "end"), "length");
     assert_int_equal(stage_int(whole, "new_tokens"), 40);
@@ -47,14 +39,14 @@ static void a_text_ends_at_the_models_end_token_and_at_a_stop_text(void **state)
     while (text[at] && (memchr(text, text[at], at) || (text[at] & 0x80) || text[at] < ' ')) at++;
     if (!text[at]) at = 0;
 
-    snprintf(option, sizeof option, "--stop=%c", text[at]);
+    char *option = kept_format("--stop=%c", text[at]);
     json_t *stopped = generate(folder, option);
     assert_string_equal(stage_text(stopped, "end"), "stop");
     assert_int_equal(strlen(stage_text(stopped, "text")), at);
     assert_memory_equal(stage_text(stopped, "text"), text, at);
 
     int n = snprintf(config, sizeof config, "{\"eos_token_id\": [300, %d]}", (unsigned char)text[at]);
-    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    char *path = kept_format("%s/generation_config.json", folder);
     stage_write(path, config, (size_t)n);
     json_t *ended = generate(folder, NULL);
     assert_string_equal(stage_text(ended, "end"), "eos");
@@ -64,94 +56,108 @@ static void a_text_ends_at_the_models_end_token_and_at_a_stop_text(void **state)
     stage_write(path, "{\"eos_token_id\": \"x\"}", 21);
     process_expect_sentence(process_run(1, "generate", folder, NULL),
                             "eos_token_id must be the id of a token");
-    json_decref(whole);
-    json_decref(stopped);
-    json_decref(ended);
 }
 
 static void its_speed_is_reported_apart_from_the_text(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char folder[600];
-    open_model(&s, "speed", folder);
+    open_model(s, folder);
     json_t *json = generate(folder, NULL);
     assert_int_equal(stage_int(json, "prompt_tokens"), 3);
     double first = stage_real(json, "time_to_first_token_ms"), total = stage_real(json, "total_ms");
     double median = stage_real(json, "latency_median_ms"), p95 = stage_real(json, "latency_p95_ms");
     assert_true(first > 0 && total > first && median > 0 && p95 >= median);
     double decode = stage_real(json, "decode_tokens_per_sec") * (total - first) / 1e3;
-    assert_true(decode > 38.99 && decode < 39.01); /* 39 tokens after the first */
-    json_decref(json);
-    free(process_output("generate", "latest", "--max-tokens=7",
-                        NULL)); /* a run's: recorded; a folder's: not */
-    char *rows =
-        stage_query(&s, "select checkpoint, prompt_tokens, new_tokens, total_ms > time_to_first_token_ms, "
-                        "run_id = (select id from runs) from inference");
-    assert_string_equal(rows, "step-3|1|7|1|1");
-    free(rows);
+    assert_true(decode > 38.99 && decode < 39.01);                /* 39 tokens after the first */
+    process_output("generate", "latest", "--max-tokens=7", NULL); /* a run's: recorded; a folder's: not */
+    stage_expect(s,
+                 "select checkpoint, prompt_tokens, new_tokens, total_ms > time_to_first_token_ms, "
+                 "run_id = (select id from runs) from inference",
+                 "step-3|1|7|1|1");
     char *plain = process_output("generate", folder, "--seed=3", NULL);
     struct process *p = process_run(0, "generate", folder, "--seed=3", "--verbose", NULL);
     assert_string_equal(plain, process_stdout(p));
     assert_non_null(strstr(process_stderr(p), "prompt: 1 token, the first new one after "));
     assert_non_null(strstr(process_stderr(p), "text: 200 tokens, "));
-    process_close(p);
-    free(plain);
+}
+
+static void requests_are_answered_one_after_another_by_one_process(void **state)
+{
+    struct stage *s = *state;
+    static const char requests[] =
+        "--prompt=the\\n\\\\n\n\n--temperature=-1\n\n--prompt=the\n--max-tokens=1500\n\n"
+        "--batch=x\n\n--nonsense\n--prompt=a\n";
+    const char *const arguments[] = {"generate", "latest", "--requests", "--max-tokens=9", NULL};
+    struct file_map map;
+    char folder[600], path[640], *expected;
+    open_model(s, folder);
+    snprintf(path, sizeof path, "%s/requests", s->folder);
+    stage_write(path, requests, sizeof requests - 1);
+    char *prelude = kept_format("exec <'%s/requests' >'%s/texts';", s->folder, s->folder);
+    struct process *p =
+        process_expect(0, process_open(&(struct process_options){arguments, .prelude = prelude}));
+    assert_non_null(strstr(process_stderr(p), "--temperature -1: must be a number"));
+    assert_non_null(strstr(process_stderr(p), "--batch, --adapter and --device are for the command line"));
+    char *first = process_output("generate", "latest", "--prompt=the\n\\n", "--max-tokens=9", NULL),
+         *second = process_output("generate", "latest", "--prompt=the", "--max-tokens=1500", NULL);
+    int n = asprintf(&expected, "%s%c%c%s%c%c", first, 0, 0, second, 0, 0);
+    snprintf(path, sizeof path, "%s/texts", s->folder);
+    assert_int_equal(file_map_open(path, &map, NULL), STATUS_OK);
+    assert_int_equal(map.size, n);
+    assert_memory_equal(map.data, expected, (size_t)n);
+    file_map_close(&map);
+    free(expected);
+    snprintf(path, sizeof path, "%s/requests", s->folder);
+    char *endless = calloc(1, 3 << 20); /* a line without an end */
+    stage_write(path, memset(endless, 'x', 3 << 20), 3 << 20);
+    free(endless);
+    process_expect_sentence(
+        process_expect(1, process_open(&(struct process_options){arguments, .prelude = prelude})),
+        "longer than 1 MiB");
 }
 
 /* The tokenizer is Llama 2's kind: BOS, then the words, each with its space. */
 static void a_prompt_begins_as_the_tokenizer_says(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char *fixture = realpath("tests/fixtures/tokenizer/llama2_style.json", NULL), option[4200];
     assert_non_null(fixture);
-    stage_open(&s, "begins");
     snprintf(option, sizeof option, "--data.tokenizer=%s", fixture);
-    process_close(process_run(0, "train", s.config, option, "--model.vocab_size=563", "--train.total_steps=3",
-                              "--progress=none", NULL));
-    char *ids = process_output("tokenizer", "encode", fixture, "--text=the", "--json", NULL);
-    json_t *list = json_loads(ids, 0, NULL), *json = generate("latest", NULL);
+    process_run(0, "train", s->config, option, "--model.vocab_size=563", "--train.total_steps=3",
+                "--progress=none", NULL);
+    json_t *list = stage_json(process_output("tokenizer", "encode", fixture, "--text=the", "--json", NULL)),
+           *json = generate("latest", NULL);
     assert_true(json_array_size(list) > 0);
     assert_int_equal(stage_int(json, "prompt_tokens"), json_array_size(list) + 1);
-    json_decref(list);
-    json_decref(json);
-    free(ids);
     free(fixture);
 }
 
 static void a_batch_prints_an_object_for_each_line_in_the_order_of_the_file(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char folder[600], path[640], text[400] = "";
-    open_model(&s, "batch", folder);
-    snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
+    open_model(s, folder);
+    snprintf(path, sizeof path, "%s/prompts.txt", s->folder);
     for (int i = 0; i < 19; i++) sprintf(text + strlen(text), i == 7 ? "\n\r\n" : "line %d\n", i);
     stage_write(path, text, strlen(text));
     char *out = process_output("generate", folder, "--batch", path, "--max-tokens=9", "--temperature=0",
                                "--progress=none", NULL),
          *rest = out;
     for (int i = 0; i < 19; i++) {
-        char prompt[16];
         if (i == 7) continue; /* empty lines are no prompts */
-        json_t *json = json_loads(strsep(&rest, "\n"), 0, NULL);
-        snprintf(prompt, sizeof prompt, "line %d", i);
+        json_t *json = stage_json(strsep(&rest, "\n"));
+        char *prompt = kept_format("line %d", i);
         assert_string_equal(stage_text(json, "prompt"), prompt);
         assert_int_equal(stage_int(json, "new_tokens"), 9);
         assert_string_equal(stage_text(json, "end"), "length");
         if (i == 18) {
-            char *single = process_output("generate", folder, "--json", "--prompt=line 18", "--max-tokens=9",
-                                          "--temperature=0", NULL);
-            json_t *one = json_loads(single, 0, NULL);
+            json_t *one = stage_json(process_output("generate", folder, "--json", "--prompt=line 18",
+                                                    "--max-tokens=9", "--temperature=0", NULL));
             assert_string_equal(stage_text(json, "text"), stage_text(one, "text"));
-            json_decref(one);
-            free(single);
         }
-        json_decref(json);
     }
     assert_string_equal(rest, "");
-    free(out);
     stage_write(path, "\n\n", 2);
     process_expect_sentence(process_run(2, "generate", folder, "--batch", path, NULL),
                             "prompts.txt: holds no prompt (write one a line)");
@@ -167,12 +173,11 @@ static void a_batch_prints_an_object_for_each_line_in_the_order_of_the_file(void
 
 static void a_model_of_numbers_that_are_not_finite_is_reported(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char sentence[] = "the model computes no finite number for any next token";
-    struct stage s;
-    char folder[600], path[640], batch[640];
+    char folder[600], path[640];
     struct file_map map;
-    open_model(&s, "not-finite", folder);
+    open_model(s, folder);
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     assert_int_equal(file_map_open(path, &map, NULL), STATUS_OK);
     unsigned char *bytes = malloc(map.size);
@@ -189,12 +194,12 @@ static void a_model_of_numbers_that_are_not_finite_is_reported(void **state)
     p = process_run(1, "generate", folder, "--json", NULL);
     process_expect_sentence(p, sentence);
     assert_string_equal(process_stdout(p), "");
-    p = process_run(1, "evaluate", folder, "--data", s.corpus, "--batches=1", NULL);
+    p = process_run(1, "evaluate", folder, "--data", s->corpus, "--batches=1", NULL);
     process_expect_sentence(p, "the loss of its data is not a finite number");
     assert_string_equal(process_stdout(p), "");
-    snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
+    snprintf(path, sizeof path, "%s/prompts.txt", s->folder);
     stage_write(path, "the\nand\n", 8);
-    snprintf(batch, sizeof batch, "--batch=%s", path);
+    char *batch = kept_format("--batch=%s", path);
     p = process_run(1, "generate", folder, batch, NULL);
     process_expect_sentence(p, sentence);
     assert_string_equal(process_stdout(p), "");
@@ -202,11 +207,10 @@ static void a_model_of_numbers_that_are_not_finite_is_reported(void **state)
 
 static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[600], path[640], batch[640];
-    open_model(&s, "batch-speed", folder);
-    snprintf(path, sizeof path, "%s/prompts.txt", s.folder);
+    struct stage *s = *state;
+    char folder[600], batch[640];
+    open_model(s, folder);
+    char *path = stage_path(s, "prompts.txt");
     stage_write(path, "the\n\nand\n", 9);
     snprintf(batch, sizeof batch, "--batch=%s", path);
     const char *const words[] = {"generate", folder, batch, "--max-tokens=5", NULL};
@@ -228,29 +232,26 @@ static void a_batch_says_how_fast_it_was_and_takes_no_other_prompt(void **state)
 /* Copies the fixture's file `from` to `to` in the folder. */
 static void copy_fixture(const char *from, const char *folder, const char *to)
 {
-    char source[200], target[800];
     struct err err = {0};
-    snprintf(source, sizeof source, "tests/fixtures/kinds/%s", from);
-    snprintf(target, sizeof target, "%s/%s", folder, to);
+    char *source = kept_format("tests/fixtures/kinds/%s", from);
+    char *target = kept_format("%s/%s", folder, to);
     if (file_copy(source, target, &err)) fail_msg("%s", err.text);
 }
 
 /* The tokens, one by one: tests/core/model/test_kinds.c. */
 static void a_downloaded_model_writes_what_transformers_writes_with_bos_and_without(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const kinds[] = {"llama_biases", "llama_yarn", "mistral_window", "qwen2_sliding",
                                         "qwen3_layer_types"};
     static const char *const tokenizers[] = {"with_bos", "without_bos"};
-    struct stage s;
-    char path[200], option[200], prompts[700];
-    stage_open(&s, "kinds");
-    snprintf(prompts, sizeof prompts, "%s/prompts.txt", s.folder);
+    char path[200], option[200];
+    char *prompts = stage_path(s, "prompts.txt");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         snprintf(path, sizeof path, "%s/config.json", kinds[k]);
-        copy_fixture(path, s.folder, "config.json");
+        copy_fixture(path, s->folder, "config.json");
         snprintf(path, sizeof path, "%s/model.safetensors", kinds[k]);
-        copy_fixture(path, s.folder, "model.safetensors");
+        copy_fixture(path, s->folder, "model.safetensors");
         snprintf(path, sizeof path, "tests/fixtures/kinds/%s/texts.json", kinds[k]);
         json_t *texts = json_load_file(path, 0, NULL);
         const char *prompt = stage_text(texts, "prompt");
@@ -259,18 +260,16 @@ static void a_downloaded_model_writes_what_transformers_writes_with_bos_and_with
         for (int t = 0; t < 2; t++) {
             const json_t *want = json_object_get(texts, tokenizers[t]);
             snprintf(path, sizeof path, "%s.json", tokenizers[t]);
-            copy_fixture(path, s.folder, "tokenizer.json");
+            copy_fixture(path, s->folder, "tokenizer.json");
             for (int batch = 0; batch < 2; batch++) {
                 char *out =
-                    process_output("generate", s.folder, "--temperature=0", "--max-tokens=22", "--json",
+                    process_output("generate", s->folder, "--temperature=0", "--max-tokens=22", "--json",
                                    batch ? "--batch" : option, batch ? prompts : NULL, NULL);
-                json_t *json = json_loads(out, 0, NULL);
+                json_t *json = stage_json(out);
                 assert_non_null(json);
                 assert_string_equal(stage_text(json, "text"), stage_text(want, "text"));
                 assert_int_equal(stage_int(json, "prompt_tokens"),
                                  json_array_size(json_object_get(want, "ids")));
-                json_decref(json);
-                free(out);
             }
         }
         json_decref(texts);
@@ -279,14 +278,14 @@ static void a_downloaded_model_writes_what_transformers_writes_with_bos_and_with
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_text_ends_at_the_models_end_token_and_at_a_stop_text),
-        TEST(its_speed_is_reported_apart_from_the_text),
-        TEST(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file),
-        TEST(a_prompt_begins_as_the_tokenizer_says),
-        TEST(a_model_of_numbers_that_are_not_finite_is_reported),
-        TEST(a_batch_says_how_fast_it_was_and_takes_no_other_prompt),
-        TEST(a_downloaded_model_writes_what_transformers_writes_with_bos_and_without)};
+        STAGE_TEST(a_text_ends_at_the_models_end_token_and_at_a_stop_text),
+        STAGE_TEST(requests_are_answered_one_after_another_by_one_process),
+        STAGE_TEST(its_speed_is_reported_apart_from_the_text),
+        STAGE_TEST(a_batch_prints_an_object_for_each_line_in_the_order_of_the_file),
+        STAGE_TEST(a_prompt_begins_as_the_tokenizer_says),
+        STAGE_TEST(a_model_of_numbers_that_are_not_finite_is_reported),
+        STAGE_TEST(a_batch_says_how_fast_it_was_and_takes_no_other_prompt),
+        STAGE_TEST(a_downloaded_model_writes_what_transformers_writes_with_bos_and_without)};
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 /* Instruction tuning with the real binary: a run learns to answer and to stop, resumes bit for bit, and shows
  * what it learns from. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka wants the four above first */
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
 #include "core/model/safetensors.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -48,15 +44,19 @@ static void write_data(const char *path, int count)
     free(text);
 }
 
-static void open_place(struct place *p, const char *name)
+static int open_place(void **state)
 {
-    stage_open(&p->stage, name);
+    static struct place scene, *p = &scene;
+    stage_setup(state);
+    scene.stage = *(struct stage *)*state;
+    *state = &scene;
     snprintf(p->data, sizeof p->data, "%s/chats.jsonl", p->stage.folder);
     snprintf(p->template, sizeof p->template, "%s/turns.jinja", p->stage.folder);
     snprintf(p->data_word, sizeof p->data_word, "--data.train=%s", p->data);
     snprintf(p->template_word, sizeof p->template_word, "--data.template=%s", p->template);
     write_data(p->data, 60);
     stage_write(p->template, TEMPLATE, strlen(TEMPLATE));
+    return 0;
 }
 
 /* Trains a run of this name; returns what it said. */
@@ -71,129 +71,96 @@ static struct process *train(const struct place *p, int status, const char *name
 
 static void a_run_learns_to_answer_and_to_stop(void **state)
 {
-    (void)state;
-    struct place p;
-    char path[700], prelude[800];
-    open_place(&p, "instructions-answer");
-    struct process *run = train(&p, 0, "chats", "--train.total_steps=150", "--sample.prompt=c?");
+    struct place *p = *state;
+    struct process *run = train(p, 0, "chats", "--train.total_steps=150", "--sample.prompt=c?");
     assert_non_null(strstr(process_stderr(run), "54 conversations in "));
     assert_non_null(strstr(process_stderr(run), "c? C C\n")); /* a sample, without the end token */
     process_close(run);
-    snprintf(path, sizeof path, "%s/lines.txt", p.stage.folder);
-    snprintf(prelude, sizeof prelude, "exec <%s;", path);
+    char *path = kept_format("%s/lines.txt", p->stage.folder);
+    char *prelude = kept_format("exec <%s;", path);
     stage_write(path, "b?\nagain\n", 9);
     const char *words[] = {"chat", "chats", "--temperature=0", NULL}; /* with the template of the run */
     struct process *chat =
         process_expect(0, process_open(&(struct process_options){.arguments = words, .prelude = prelude}));
     assert_string_equal(process_stdout(chat), "B B\nB\n");
-    process_close(chat);
-    char *text = process_output("evaluate", "chats", "--data", p.data, "--conversations", "--json", NULL);
-    json_t *measured = json_loads(text, 0, NULL);
+    char *text = process_output("evaluate", "chats", "--data", p->data, "--conversations", "--json", NULL);
+    json_t *measured = stage_json(text);
     assert_true(stage_real(measured, "loss") < 0.1);
     int64_t learned = stage_int(measured, "tokens"); /* 90 ends, and answers of one to three tokens */
     assert_true(learned >= 90 + 90 && learned <= 90 + 60 * 3 + 30);
-    json_decref(measured);
-    free(text);
-    text = process_output("data", "show", p.data, "--model.from=chats", NULL); /* a run, as for training */
+    text = process_output("data", "show", p->data, "--model.from=chats", NULL); /* a run, as for training */
     assert_non_null(strstr(text, "<|end|>]]"));
-    free(text);
 }
 
 /* Rows have different numbers of labels: micro-batches are weighted by them. */
 static void accumulated_steps_weight_each_label_alike(void **state)
 {
-    (void)state;
-    struct place p;
-    struct history one, two;
-    open_place(&p, "instructions-accumulate");
-    process_close(train(&p, 0, "one", "--train.total_steps=6", "--train.batch_size=8"));
-    process_close(train(&p, 0, "two", "--train.total_steps=6", "--train.accumulation_steps=2"));
-    history_read("one", &one);
-    history_read("two", &two);
+    struct place *p = *state;
+    process_close(train(p, 0, "one", "--train.total_steps=6", "--train.batch_size=8"));
+    process_close(train(p, 0, "two", "--train.total_steps=6", "--train.accumulation_steps=2"));
+    struct history one = history_of("one"), two = history_of("two");
     assert_int_equal(one.count, 6);
     for (int i = 0; i < 6; i++) {
         double a = atof(one.steps[i].values), b = atof(two.steps[i].values);
         assert_true(fabs(a - b) < 1e-4 * a);
     }
-    history_release(&one);
-    history_release(&two);
 }
 
 static void a_resumed_run_continues_bit_for_bit(void **state)
 {
-    (void)state;
-    struct place p;
-    struct history whole, resumed;
-    open_place(&p, "instructions-resume");
-    process_close(train(&p, 0, "half", "--train.total_steps=20", "--train.schedule=constant"));
-    process_close(train(&p, 0, "same", "--train.total_steps=40", "--train.schedule=constant"));
-    process_close(process_run(0, "resume", "half", "--train.total_steps=40", "--progress=none", NULL));
-    history_read("same", &whole);
-    history_read("half", &resumed);
-    assert_int_equal(whole.count, 40);
-    history_expect_equal(&whole, &resumed);
-    history_release(&whole);
-    history_release(&resumed);
-    write_data(p.data, 61);
+    struct place *p = *state;
+    process_close(train(p, 0, "half", "--train.total_steps=20", "--train.schedule=constant"));
+    process_close(train(p, 0, "same", "--train.total_steps=40", "--train.schedule=constant"));
+    process_run(0, "resume", "half", "--train.total_steps=40", "--progress=none", NULL);
+    assert_int_equal(history_expect_same("same", "half"), 40);
+    write_data(p->data, 61);
     struct process *changed =
         process_run(2, "resume", "half", "--train.total_steps=60", "--progress=none", NULL);
     assert_non_null(strstr(process_stderr(changed), "the corpus has changed"));
-    process_close(changed);
 }
 
 static void a_broken_line_is_named_and_leaves_no_run(void **state)
 {
-    (void)state;
-    struct place p;
-    open_place(&p, "instructions-broken");
+    struct place *p = *state;
     const char *text = "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"a\"}\n";
-    stage_write(p.data, text, strlen(text));
-    struct process *run = train(&p, 1, "broken", "--train.total_steps=4", NULL);
+    stage_write(p->data, text, strlen(text));
+    struct process *run = train(p, 1, "broken", "--train.total_steps=4", NULL);
     assert_non_null(strstr(process_stderr(run), "chats.jsonl: line 2: needs \"messages\", or \"prompt\" and "
                                                 "\"completion\" (its members: \"prompt\")"));
     process_close(run);
-    stage_write(p.data, "\n \n", 3);
-    run = train(&p, 1, "blank", "--train.total_steps=4", NULL);
+    stage_write(p->data, "\n \n", 3);
+    run = train(p, 1, "blank", "--train.total_steps=4", NULL);
     assert_non_null(strstr(process_stderr(run), "there is no conversation in the data"));
     process_close(run);
     assert_int_equal(stage_count_runs(), 0);
-    assert_int_equal(stage_count_leftovers(&p.stage), 0);
+    assert_int_equal(stage_count_leftovers(&p->stage), 0);
 }
 
 static void without_a_chat_template_the_remedy_is_named(void **state)
 {
-    (void)state;
-    struct place p;
-    open_place(&p, "instructions-none");
-    struct process *run = process_run(2, "train", p.stage.config, "--data.format=instructions", p.data_word,
+    struct place *p = *state;
+    struct process *run = process_run(2, "train", p->stage.config, "--data.format=instructions", p->data_word,
                                       "--data.tokenizer=bytes", NULL);
     assert_non_null(strstr(process_stderr(run), "name the model whose chat template"));
-    process_close(run);
 }
 
 static void the_row_that_is_shown_marks_what_is_learned(void **state)
 {
-    (void)state;
-    struct place p;
-    open_place(&p, "instructions-show");
+    struct place *p = *state;
     const char *tokenizer = "--data.tokenizer=tests/fixtures/tokenizer/qwen_style.json";
-    char *text = process_output("data", "show", p.data, "--row", "3", tokenizer, p.template_word, NULL);
+    char *text = process_output("data", "show", p->data, "--row", "3", tokenizer, p->template_word, NULL);
     assert_non_null(strstr(text,
                            "<|pad|>user\nc?<|end|>\n<|pad|>assistant\n[[C C<|end|>]]\n<|pad|>user\nagain"
                            "<|end|>\n<|pad|>assistant\n[[C<|end|>]]\n"));
-    free(text);
-    text = process_output("data", "show", p.data, "--training", "--json", tokenizer, p.template_word, NULL);
-    json_t *row = json_loads(text, 0, NULL);
+    text = process_output("data", "show", p->data, "--training", "--json", tokenizer, p->template_word, NULL);
+    json_t *row = stage_json(text);
     assert_true(json_integer_value(json_object_get(row, "sequences")) > 1);
     assert_true(json_integer_value(json_object_get(row, "learned")) > 8);
-    json_decref(row);
-    free(text);
     text =
-        process_output("data", "show", p.stage.corpus, "--data.tokenizer=bytes", "--train.seq_len=8", NULL);
+        process_output("data", "show", p->stage.corpus, "--data.tokenizer=bytes", "--train.seq_len=8", NULL);
     assert_non_null(strstr(text, ": 9 tokens, 8 learned, 1 sequence"));
-    free(text);
     process_expect_sentence(
-        process_run(2, "data", "show", p.data, "--data.format=labels", "--data.tokenizer=bytes", NULL),
+        process_run(2, "data", "show", p->data, "--data.format=labels", "--data.tokenizer=bytes", NULL),
         "learns a label for a text as a whole");
 }
 
@@ -209,23 +176,20 @@ static const float *open_embedding(const char *folder, struct safetensors *file,
 
 static void rows_of_added_tokens_are_trained_and_saved(void **state)
 {
-    (void)state;
-    struct place p;
+    struct place *p = *state;
     struct safetensors base, tuned;
-    char folder[640], from[700], exported[640];
+    char exported[640];
     const char *turns = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
                         "{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}";
-    open_place(&p, "instructions-tokens");
-    stage_write(p.template, turns, strlen(turns));
-    snprintf(folder, sizeof folder, "%s/with-tokens", p.stage.folder);
-    snprintf(from, sizeof from, "--model.from=%s", folder);
-    process_close(process_run(0, "train", p.stage.config, "--name", "plain", "--data.tokenizer=bpe:300",
-                              "--model.vocab_size=300", "--progress=none", NULL));
+    stage_write(p->template, turns, strlen(turns));
+    char *folder = kept_format("%s/with-tokens", p->stage.folder);
+    char *from = kept_format("--model.from=%s", folder);
+    process_run(0, "train", p->stage.config, "--name", "plain", "--data.tokenizer=bpe:300",
+                "--model.vocab_size=300", "--progress=none", NULL);
     char *said = process_output("model", "add-tokens", "plain", folder, "<|turn|>", "<|end|>", "<|turn|>",
-                                "--template", p.template, NULL);
+                                "--template", p->template, NULL);
     assert_non_null(strstr(said, "2 new tokens, 2 new rows, vocabulary of 302\n"));
     assert_non_null(strstr(said, "lora.train_embedding"));
-    free(said);
     const float *rows = open_embedding(folder, &base, 302);
     for (int j = 0; j < 32; j++) {
         double mean = 0;
@@ -236,11 +200,10 @@ static void rows_of_added_tokens_are_trained_and_saved(void **state)
     static const char *const keys[][2] = {{NULL}, {"--lora.rank=2", "--lora.train_embedding=true"}};
     for (int adapters = 0; adapters < 2; adapters++) {
         const char *name = adapters ? "adapters" : "tuned";
-        snprintf(exported, sizeof exported, "%s/%s", p.stage.folder, name);
-        process_close(process_run(0, "train", from, "--name", name, "--data.format=instructions", p.data_word,
-                                  "--train.seq_len=64", "--train.batch_size=4", "--train.total_steps=30",
-                                  "--train.threads=1", "--progress=none", keys[adapters][0],
-                                  keys[adapters][1], NULL));
+        snprintf(exported, sizeof exported, "%s/%s", p->stage.folder, name);
+        process_run(0, "train", from, "--name", name, "--data.format=instructions", p->data_word,
+                    "--train.seq_len=64", "--train.batch_size=4", "--train.total_steps=30",
+                    "--train.threads=1", "--progress=none", keys[adapters][0], keys[adapters][1], NULL);
         process_close(adapters ? process_run(0, "model", "merge", folder, name, exported, NULL)
                                : process_run(0, "model", "export", name, "-o", exported, NULL));
         const float *trained = open_embedding(exported, &tuned, 302);
@@ -249,20 +212,18 @@ static void rows_of_added_tokens_are_trained_and_saved(void **state)
         safetensors_close(&tuned);
     }
     safetensors_close(&base);
-    process_close(process_run(2, "model", "add-tokens", "plain", folder, "x", NULL)); /* it exists */
-    assert_int_equal(stage_count_leftovers(&p.stage), 0);
+    process_run(2, "model", "add-tokens", "plain", folder, "x", NULL); /* it exists */
+    assert_int_equal(stage_count_leftovers(&p->stage), 0);
 }
 
 int main(void)
 {
+#define TEST(name) STAGE_TEST_SETUP(name, open_place)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_run_learns_to_answer_and_to_stop, process_close_all),
-        cmocka_unit_test_teardown(accumulated_steps_weight_each_label_alike, process_close_all),
-        cmocka_unit_test_teardown(a_resumed_run_continues_bit_for_bit, process_close_all),
-        cmocka_unit_test_teardown(rows_of_added_tokens_are_trained_and_saved, process_close_all),
-        cmocka_unit_test_teardown(a_broken_line_is_named_and_leaves_no_run, process_close_all),
-        cmocka_unit_test_teardown(without_a_chat_template_the_remedy_is_named, process_close_all),
-        cmocka_unit_test_teardown(the_row_that_is_shown_marks_what_is_learned, process_close_all),
+        TEST(a_run_learns_to_answer_and_to_stop),          TEST(accumulated_steps_weight_each_label_alike),
+        TEST(a_resumed_run_continues_bit_for_bit),         TEST(rows_of_added_tokens_are_trained_and_saved),
+        TEST(a_broken_line_is_named_and_leaves_no_run),    TEST(without_a_chat_template_the_remedy_is_named),
+        TEST(the_row_that_is_shown_marks_what_is_learned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

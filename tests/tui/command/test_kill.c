@@ -5,19 +5,14 @@
  *
  * The moments are drawn from a fixed seed as a number of progress lines; where exactly the signal lands then
  * is the scheduler's choice, and any is as good. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/philox.h"
+#include "tests/cmocka.h"
 #include "tests/long.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
@@ -38,9 +33,7 @@ static uint32_t draw(uint32_t kill, uint32_t what, uint32_t below)
 
 static void check_database(const struct stage *s)
 {
-    char *answer = stage_query(s, "pragma integrity_check");
-    assert_string_equal(answer, "ok");
-    free(answer);
+    stage_expect(s, "pragma integrity_check", "ok");
 }
 
 /* Whether a step of the newest segment is in the database: asked of it, not of the trainer. */
@@ -52,7 +45,6 @@ static bool is_recorded(struct process *trainer, void *context)
                              "= (select segment from runs order by created_at desc limit 1) and "
                              "run_id = (select id from runs order by created_at desc limit 1)");
     bool recorded = strcmp(answer, "1") == 0;
-    free(answer);
     return recorded;
 }
 
@@ -75,7 +67,6 @@ static int count_half_saves(const struct stage *s)
     for (struct dirent *entry; folder && (entry = readdir(folder));)
         count += strncmp(entry->d_name, ".step-", 6) == 0;
     if (folder) closedir(folder);
-    free(id);
     return count > 0;
 }
 
@@ -93,7 +84,6 @@ static enum outcome kill_once(struct stage *s, uint32_t kill, const char *name, 
     int how = process_wait_exit(p);
     *half_saves += count_half_saves(s);
     assert_true(how == 128 + SIGKILL || how == 0);
-    process_close(p);
     if (draw(kill, 3, LOOKS) == 0) {
         check_database(s);
         assert_string_equal(stage_status(), how == 0 ? "finished" : "crashed");
@@ -111,22 +101,18 @@ static void expect_every_life_right(const struct stage *s, const char *name)
         "b.grad_norm) from steps a join steps b on a.step = b.step where a.run_id = (select id from runs "
         "where name = '%s') and b.run_id = (select id from runs where name = 'whole')",
         name);
-    char *answer = stage_query(s, sql);
-    assert_string_equal(answer, "400|0");
-    free(answer);
+    stage_expect(s, sql, "400|0");
 }
 
 /* Goes on with the run to its end. */
 static void finish(struct stage *s, const char *name, const struct history *whole)
 {
-    struct history parts;
     struct process *p =
         process_start("resume", name, "--progress=json", "--checkpoint.every=0", "--eval.every=0", NULL);
-    process_close(process_expect(0, p));
+    process_expect(0, p);
     assert_string_equal(stage_status(), "finished");
-    history_read(name, &parts);
+    struct history parts = history_of(name);
     history_expect_equal(whole, &parts);
-    history_release(&parts);
     expect_every_life_right(s, name);
     assert_int_equal(count_half_saves(s), 0);
     check_database(s);
@@ -134,27 +120,24 @@ static void finish(struct stage *s, const char *name, const struct history *whol
 
 static void a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history whole;
+    struct stage *s = *state;
     int most = long_or(200, 40), kills = 0, finished = 0, runs = 0, half_saves = 0;
     char name[16];
-    stage_open(&s, "kill");
-    process_close(process_run(0, "train", s.config, "--name", "whole", "--progress=none", SETTINGS,
-                              "--checkpoint.every=0", "--eval.every=0", NULL));
-    history_read("whole", &whole);
+    process_run(0, "train", s->config, "--name", "whole", "--progress=none", SETTINGS, "--checkpoint.every=0",
+                "--eval.every=0", NULL);
+    struct history whole = history_of("whole");
     assert_int_equal(whole.count, STEPS);
     /* on a fast disk a save is short: go on until one was hit, within reason */
     for (bool fresh = true; kills < most || (half_saves < most / 20 && kills < 4 * most);) {
         if (fresh) snprintf(name, sizeof name, "run%d", runs++);
-        enum outcome outcome = kill_once(&s, (uint32_t)kills, name, !fresh, &half_saves);
+        enum outcome outcome = kill_once(s, (uint32_t)kills, name, !fresh, &half_saves);
         kills += outcome == KILLED;
         /* most are resumed to be killed again, some to their end, and so is the last one */
         fresh = outcome != KILLED;
-        if (outcome == FINISHED) expect_every_life_right(&s, name);
+        if (outcome == FINISHED) expect_every_life_right(s, name);
         finished += outcome == FINISHED;
         if (fresh || (draw((uint32_t)kills, 2, CHAIN) != 0 && kills < most)) continue;
-        finish(&s, name, &whole);
+        finish(s, name, &whole);
         finished++;
         fresh = true;
     }
@@ -162,14 +145,12 @@ static void a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time(vo
                   finished);
     assert_true(finished >= most / 66 + 1);
     assert_true(half_saves >= most / 20);
-    history_release(&whole);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time,
-                                  process_close_all),
+        STAGE_TEST(a_trainer_killed_at_many_moments_continues_bit_for_bit_every_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,21 +5,16 @@
  * The default run (preset shakespeare, 2,000 steps) takes most of an hour on two cores; this one is shrunk to
  * half a minute of one: two layers of width 128, and 512 tokens, of which a bigram sees less of the past.
  * Measured: bigram 3.616, network 3.022 nats. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "datasets/batch.h"
 #include "datasets/token_file.h"
+#include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -113,8 +108,7 @@ static double best_bigram_loss(struct token_file *file)
 
 static void the_king_james_bible_is_learned_beyond_bigrams(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct token_file file;
     struct process *probe = process_open(&(struct process_options){
         .program = "/bin/sh", .arguments = (const char *const[]){"-c", "command -v bible", NULL}});
@@ -122,7 +116,6 @@ static void the_king_james_bible_is_learned_beyond_bigrams(void **state)
         print_message("SKIP: the program `bible` is not installed (Debian package bible-kjv)\n");
         skip();
     }
-    stage_open(&s, "kjv");
     struct process *p = process_start(
         "train", "--data.train=kjv", "--data.tokenizer=bpe:512", "--data.val_fraction=0.1",
         "--model.vocab_size=512", "--model.hidden_dim=128", "--model.num_layers=2", "--model.num_heads=4",
@@ -133,8 +126,7 @@ static void the_king_james_bible_is_learned_beyond_bigrams(void **state)
     process_expect_within(600, 0, p);
     json_t *lines = stage_parse_lines(process_stdout(p));
     double network = stage_real(stage_find_line(lines, "eval", -1), "val_loss");
-    json_decref(lines);
-    open_tokens(&s, &file);
+    open_tokens(s, &file);
     double bigram = best_bigram_loss(&file);
     token_file_close(&file);
     print_message("validation loss: network %.4f, best bigram %.4f nats a token\n", network, bigram);
@@ -145,13 +137,12 @@ static void the_king_james_bible_is_learned_beyond_bigrams(void **state)
     char *text =
         process_output("generate", "latest", "--prompt", "In the beginning", "--max-tokens=20", NULL);
     assert_memory_equal(text, "In the beginning", 16);
-    free(text);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_king_james_bible_is_learned_beyond_bigrams, process_close_all),
+        STAGE_TEST(the_king_james_bible_is_learned_beyond_bigrams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,30 +1,26 @@
 /* How a run begins and how it ends when something goes wrong: a run that cannot start leaves no run, a
  * failure is never reported as a success, and no checkpoint is newer than the history. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
 /* Whether the process would catch a SIGTERM by now. */
 static bool catches_sigterm(struct process *p, void *context)
 {
-    char path[64], text[4096];
+    char text[4096];
     unsigned long long caught = 0;
     (void)context;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)process_pid(p));
+    char *path = kept_format("/proc/%d/status", (int)process_pid(p));
     FILE *file = fopen(path, "r");
     if (!file) return false;
     size_t n = fread(text, 1, sizeof text - 1, file);
@@ -36,25 +32,23 @@ static bool catches_sigterm(struct process *p, void *context)
 
 static void a_signal_while_the_corpus_is_prepared_leaves_no_run(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const int signals[] = {SIGTERM, SIGINT}, codes[] = {0, 130};
-    struct stage s;
     size_t size = 48 << 20;
     char *text = malloc(size);
     assert_non_null(text);
     for (size_t i = 0; i < size; i++) text[i] = (char)('a' + i % 23);
-    stage_open(&s, "preparing");
-    stage_write(s.corpus, text, size);
+    stage_write(s->corpus, text, size);
     free(text);
     for (int i = 0; i < 2; i++) {
-        struct process *p = process_start("train", s.config, "--progress=none", NULL);
+        struct process *p = process_start("train", s->config, "--progress=none", NULL);
         process_wait(p, catches_sigterm, NULL);
         process_signal(p, signals[i]);
         process_expect(codes[i], p);
         process_expect_sentence(p, "interrupted while ");
         process_close(p);
         assert_int_equal(stage_count_runs(), 0);
-        assert_int_equal(stage_count_leftovers(&s), 0);
+        assert_int_equal(stage_count_leftovers(s), 0);
     }
 }
 
@@ -71,41 +65,34 @@ static int count_folders(const char *path)
 /* Its row is there, and then its first segment cannot be recorded. */
 static void a_start_that_fails_leaves_no_run(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700];
-    stage_open(&s, "ghost");
-    process_close(process_run(0, "train", s.config, "--name=base", "--progress=none", NULL));
-    free(stage_query(&s,
-                     "create trigger refuse before insert on segments begin select raise(abort, 'refused'); "
-                     "end"));
-    process_expect_sentence(process_run(1, "train", s.config, "--name=ghost", "--progress=none", NULL),
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=base", "--progress=none", NULL);
+    stage_query(s, "create trigger refuse before insert on segments begin select raise(abort, 'refused'); "
+                   "end");
+    process_expect_sentence(process_run(1, "train", s->config, "--name=ghost", "--progress=none", NULL),
                             "refused");
     process_expect_sentence(
         process_run(1, "fork", "base", "--train.total_steps=50", "--name=ghost", "--progress=none", NULL),
         "refused");
     assert_int_equal(stage_count_runs(), 1);
-    snprintf(path, sizeof path, "%s/runs", s.home);
+    char *path = kept_format("%s/runs", s->home);
     assert_int_equal(count_folders(path), 1);
 }
 
 /* The history is lost while it trains: that is no success. */
 static void a_run_whose_records_cannot_be_stored_fails(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "lost");
+    struct stage *s = *state;
     struct process *p =
-        process_start("train", s.config, "--name=lost", "--train.total_steps=100000000", "--eval.every=0",
+        process_start("train", s->config, "--name=lost", "--train.total_steps=100000000", "--eval.every=0",
                       "--sample.every=0", "--checkpoint.every=0", "--progress=json", NULL);
     process_wait_lines(p, 3);
-    free(stage_query(&s, "alter table steps rename to elsewhere"));
+    stage_query(s, "alter table steps rename to elsewhere");
     process_wait_text(p, "anneal: recording: ");
     process_signal(p, SIGTERM);
     process_expect(1, p);
     const char *sentence = strstr(process_stderr(p), "records could not be stored");
     if (!sentence) fail_msg("%s", process_stderr(p));
-    process_close(p);
 }
 
 static bool is_there(struct process *p, void *path)
@@ -121,13 +108,12 @@ static void a_checkpoint_is_never_ahead_of_the_history(void **state)
     static const char *const background[] = {"--checkpoint.background=true", "--checkpoint.background=false"};
     for (int i = 0; i < 2; i++) {
         struct stage s;
-        char path[900];
         stage_open(&s, "ahead");
         /* its first life gives the run an id */
-        process_close(process_run(0, "train", s.config, "--name=ahead", "--train.total_steps=1",
-                                  "--progress=none", "--eval.every=0", NULL));
+        process_run(0, "train", s.config, "--name=ahead", "--train.total_steps=1", "--progress=none",
+                    "--eval.every=0", NULL);
         char *id = stage_query(&s, "select id from runs");
-        snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-40", s.home, id);
+        char *path = kept_format("%s/runs/%s/checkpoints/step-40", s.home, id);
         struct process *p = process_start("resume", "ahead", "--train.total_steps=100000000",
                                           "--checkpoint.every=40", "--checkpoint.keep=1000", "--eval.every=0",
                                           "--sample.every=0", "--progress=none", background[i], NULL);
@@ -136,21 +122,16 @@ static void a_checkpoint_is_never_ahead_of_the_history(void **state)
         process_wait_exit(p);
         char *ahead = stage_query(&s, "select max(step) >= 39 from steps");
         assert_string_equal(ahead, "1");
-        free(ahead);
-        free(id);
-        process_close(p);
     }
 }
 
 static void a_signal_cuts_no_line_that_waits_for_its_reader(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const int signals[] = {SIGTERM, SIGINT}, codes[] = {0, 130};
-    struct stage s;
-    stage_open(&s, "waiting");
     for (int i = 0; i < 2; i++) {
         struct process *p =
-            process_start("train", s.config, "--train.total_steps=100000000", "--progress=json", NULL);
+            process_start("train", s->config, "--train.total_steps=100000000", "--progress=json", NULL);
         process_wait_blocked(p);
         process_signal(p, signals[i]);
         process_expect(codes[i], p);
@@ -170,10 +151,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_signal_while_the_corpus_is_prepared_leaves_no_run),
-        TEST(a_start_that_fails_leaves_no_run),
-        TEST(a_run_whose_records_cannot_be_stored_fails),
-        TEST(a_signal_cuts_no_line_that_waits_for_its_reader),
+        STAGE_TEST(a_signal_while_the_corpus_is_prepared_leaves_no_run),
+        STAGE_TEST(a_start_that_fails_leaves_no_run),
+        STAGE_TEST(a_run_whose_records_cannot_be_stored_fails),
+        STAGE_TEST(a_signal_cuts_no_line_that_waits_for_its_reader),
         TEST(a_checkpoint_is_never_ahead_of_the_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,16 +1,12 @@
 /* Training from several files, as a user does: llm.c's shards by a pattern, validation data of its own,
  * batches cut ahead; the same losses however it is done, and the same after a resume from anywhere. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -33,55 +29,43 @@ static void write_shards(const struct stage *s)
         stage_write(path, bytes, 1024 + 2 * lengths[k]);
         free(bytes);
     }
-    free(text);
 }
 
 /* Trains in the stage's folder on the pattern shards/?.bin. */
 static void train_on_shards(const struct stage *s, const char *name, const char *word, const char *more)
 {
-    process_close(process_expect(
-        0, process_open(&(struct process_options){
-               .folder = s->folder,
-               .arguments = (const char *const[]){"train", "tiny.ini", "--data.train=shards/?.bin", "--name",
-                                                  name, "--train.schedule=constant", "--progress=none", word,
-                                                  more, NULL}})));
+    process_expect(0, process_open(&(struct process_options){
+                          .folder = s->folder,
+                          .arguments = (const char *const[]){"train", "tiny.ini", "--data.train=shards/?.bin",
+                                                             "--name", name, "--train.schedule=constant",
+                                                             "--progress=none", word, more, NULL}}));
 }
 
 static void expect_same_history(const char *one, const char *other)
 {
-    struct history a, b;
-    history_read(one, &a);
-    history_read(other, &b);
-    assert_int_equal(a.count, 40);
-    history_expect_equal(&a, &b);
-    history_release(&a);
-    history_release(&b);
+    assert_int_equal(history_expect_same(one, other), 40);
 }
 
 static void batches_cut_ahead_change_no_bit(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "ahead");
-    write_shards(&s);
-    train_on_shards(&s, "ahead", "--train.async=true", NULL);
-    train_on_shards(&s, "instep", "--train.async=false", NULL);
+    struct stage *s = *state;
+    write_shards(s);
+    train_on_shards(s, "ahead", "--train.async=true", NULL);
+    train_on_shards(s, "instep", "--train.async=false", NULL);
     expect_same_history("ahead", "instep");
 }
 
 static void a_run_on_shards_resumes_bit_for_bit_from_another_folder(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700], *epoch;
-    stage_open(&s, "resumed");
-    write_shards(&s);
-    train_on_shards(&s, "whole", "--data.shuffle=random", NULL);
-    train_on_shards(&s, "parts", "--data.shuffle=random", "--train.total_steps=20");
-    process_close(process_run(0, "resume", "parts", "--train.total_steps=40", "--progress=none", NULL));
+    struct stage *s = *state;
+    char *epoch;
+    write_shards(s);
+    train_on_shards(s, "whole", "--data.shuffle=random", NULL);
+    train_on_shards(s, "parts", "--data.shuffle=random", "--train.total_steps=20");
+    process_run(0, "resume", "parts", "--train.total_steps=40", "--progress=none", NULL);
     expect_same_history("whole", "parts");
 
-    snprintf(path, sizeof path, "%s/shards/b.bin", s.folder);
+    char *path = stage_path(s, "shards/b.bin");
     size_t n = 1024 + 200;
     struct file_map map;
     struct err err = {0};
@@ -94,93 +78,75 @@ static void a_run_on_shards_resumes_bit_for_bit_from_another_folder(void **state
     stage_write(path, bytes, n);
     struct process *p = process_run(2, "resume", "parts", "--train.total_steps=60", NULL);
     process_expect_sentence(p, "the corpus has changed: the same number of tokens, but different ones");
-    process_close(p);
 
-    train_on_shards(&s, "tail", "--data.val_split=tail", NULL);
-    epoch =
-        stage_query(&s, "select printf('%.9f', max(epoch)) from steps s, runs r where r.id = s.run_id and "
-                        "r.name = 'tail'");
+    train_on_shards(s, "tail", "--data.val_split=tail", NULL);
+    epoch = stage_query(s, "select printf('%.9f', max(epoch)) from steps s, runs r where r.id = s.run_id and "
+                           "r.name = 'tail'");
     /* 160 sequences taken, of as many as the files hold below the tenth that is held out */
-    char *text = stage_read(s.corpus), wanted[32];
+    char *text = stage_read(s->corpus), wanted[32];
     size_t tokens = strlen(text), kept = tokens - (size_t)((double)tokens * 0.1);
     size_t sequences = 4095 / 32 + 99 / 32 + (kept - 4196 - 1) / 32;
     snprintf(wanted, sizeof wanted, "%.9f", 160.0 / (double)sequences);
     assert_string_equal(epoch, wanted);
-    free(text);
-    free(epoch);
 }
 
 static void validation_data_of_its_own_is_validated_on(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700], word[800];
-    stage_open(&s, "validated");
-    write_shards(&s);
-    snprintf(path, sizeof path, "%s/val.txt", s.folder);
+    struct stage *s = *state;
+    write_shards(s);
+    char *path = stage_path(s, "val.txt");
     char text[400];
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)('A' + 7 * i % 26); /* training has only small letters */
     stage_write(path, text, sizeof text);
-    snprintf(word, sizeof word, "--data.val=%s", path);
-    train_on_shards(&s, "apart", "--data.val=val.txt", "--data.val_fraction=0");
-    train_on_shards(&s, "tail", "--data.val_split=tail", NULL);
+    char *word = kept_format("--data.val=%s", path);
+    train_on_shards(s, "apart", "--data.val=val.txt", "--data.val_fraction=0");
+    train_on_shards(s, "tail", "--data.val_split=tail", NULL);
     char *apart = stage_query(
-        &s, "select min(val_loss) from evals e, runs r where r.id = e.run_id and r.name = 'apart'");
-    char *tail = stage_query(
-        &s, "select max(val_loss) from evals e, runs r where r.id = e.run_id and r.name = 'tail'");
+        s, "select min(val_loss) from evals e, runs r where r.id = e.run_id and r.name = 'apart'");
+    char *tail =
+        stage_query(s, "select max(val_loss) from evals e, runs r where r.id = e.run_id and r.name = 'tail'");
     if (!(atof(apart) > atof(tail)))
         fail_msg("validation loss %s on capitals, %s on the held-out tail", apart, tail);
-    free(apart);
-    free(tail);
     struct process *p = process_run(2, "resume", "apart", "--train.total_steps=60", "--data.val=", NULL);
     process_expect_sentence(p, "the corpus has changed");
-    process_close(p);
-    process_close(process_run(0, "resume", "apart", "--train.total_steps=41", "--progress=none", NULL));
+    process_run(0, "resume", "apart", "--train.total_steps=41", "--progress=none", NULL);
     text[200]++;
     stage_write(path, text, sizeof text);
     p = process_run(2, "resume", "apart", "--train.total_steps=60", NULL);
     process_expect_sentence(p, "the corpus has changed");
-    process_close(p);
-    p = process_run(1, "train", s.config, "--data.val=/nonexistent.tok", NULL);
+    p = process_run(1, "train", s->config, "--data.val=/nonexistent.tok", NULL);
     process_expect_sentence(p, "/nonexistent.tok: cannot open");
-    process_close(p);
     /* early stopping needs something to be validated on, whichever */
-    process_close(process_run(0, "train", s.config, "--progress=none", word, "--data.val_fraction=0",
-                              "--eval.early_stopping_patience=3", NULL));
+    process_run(0, "train", s->config, "--progress=none", word, "--data.val_fraction=0",
+                "--eval.early_stopping_patience=3", NULL);
 }
 
 static void an_id_beyond_the_vocabulary_names_its_shard(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[700], word[700];
-    stage_open(&s, "beyond");
-    write_shards(&s);
+    struct stage *s = *state;
+    write_shards(s);
     unsigned char bytes[1024 + 2 * 200] = {0};
     memcpy(bytes, (int32_t[]){20240520, 1, 200}, 12);
     bytes[1024 + 2 * 7 + 1] = 2; /* id 512 */
-    snprintf(path, sizeof path, "%s/shards/b.bin", s.folder);
+    char *path = stage_path(s, "shards/b.bin");
     stage_write(path, bytes, sizeof bytes);
-    snprintf(word, sizeof word, "--data.train=%s/shards", s.folder);
-    struct process *p = process_run(2, "train", s.config, word, "--data.tokenizer=bpe:300", NULL);
+    char *word = kept_format("--data.train=%s/shards", s->folder);
+    struct process *p = process_run(2, "train", s->config, word, "--data.tokenizer=bpe:300", NULL);
     process_expect_sentence(
         p, "shards/b.bin: token 7 is 512, but model.vocab_size = 256 (set it to at least 513)");
-    process_close(p);
-    p = process_run(1, "train", s.config, word, NULL);
+    p = process_run(1, "train", s->config, word, NULL);
     process_expect_sentence(p, "shards/b.bin: token 7 has the id 512, but the vocabulary has 256");
-    process_close(p);
     assert_int_equal(stage_count_runs(), 0);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(batches_cut_ahead_change_no_bit),
-        TEST(a_run_on_shards_resumes_bit_for_bit_from_another_folder),
-        TEST(validation_data_of_its_own_is_validated_on),
-        TEST(an_id_beyond_the_vocabulary_names_its_shard),
+        STAGE_TEST(batches_cut_ahead_change_no_bit),
+        STAGE_TEST(a_run_on_shards_resumes_bit_for_bit_from_another_folder),
+        STAGE_TEST(validation_data_of_its_own_is_validated_on),
+        STAGE_TEST(an_id_beyond_the_vocabulary_names_its_shard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 /* Memory that another process holds: a new run waits for it, or reports the holder. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
 #include "core/memory/fit.h"
 #include "kernels/device/backend.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tui/command/fit_report.h"
@@ -37,11 +33,9 @@ static void busy_at_first(struct device *device, struct device_info *out)
 static void who_waits_comes_in_when_the_memory_is_really_free(void **state)
 {
     (void)state;
-    struct stage s;
     struct err err = {0};
     struct memory_share share = {0};
     struct backend backend = *cpu_backend();
-    stage_open(&s, "waits");
     backend.device_describe = busy_at_first;
     struct memory_wish wish = {
         .holder = "patient", .backend = &backend, .reserve = 0.1, .bytes = 100 * MIB, .may_wait = true};
@@ -91,18 +85,15 @@ static void on_the_cpu(struct device *device, struct device_info *out)
 /* A run has measured 300 MiB there; how much of it this process already holds is unknown. */
 static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct err err = {0};
     struct memory_share share = {0};
     struct reservation *rows;
     struct device_info gpu;
     struct backend backend = *cpu_backend();
-    char folder[700];
     size_t count;
-    stage_open(&s, "context");
     a_gpu(NULL, &gpu);
-    snprintf(folder, sizeof folder, "%s/cuda", s.home);
+    char *folder = kept_format("%s/cuda", s->home);
     overhead_keep(folder, &gpu, 300 * MIB);
     backend.device_describe = a_gpu;
     struct memory_wish wish = {.holder = "run", .backend = &backend, .reserve = 0.1, .bytes = 501 * MIB};
@@ -123,18 +114,15 @@ static void a_gpu_reservation_has_the_context_that_was_measured(void **state)
  * margin it would not. */
 static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct err err = {0};
     struct memory_share share = {0};
     struct device_info gpu;
     struct fit_report report;
     struct backend backend = *cpu_backend();
-    char folder[700];
-    stage_open(&s, "margin");
     gone = 0;
     a_gpu(NULL, &gpu);
-    snprintf(folder, sizeof folder, "%s/cuda", s.home);
+    char *folder = kept_format("%s/cuda", s->home);
     overhead_keep(folder, &gpu, 300 * MIB);
     backend.device_describe = a_gpu;
     struct memory_wish wish = {.holder = "run", .backend = &backend, .reserve = 0.1};
@@ -155,20 +143,18 @@ static void what_was_said_to_fit_starts_though_some_memory_has_gone_since(void *
  * wait for ever. */
 static void who_would_keep_the_first_in_the_queue_out_does_not_wait(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct err err = {0};
     struct memory_share share = {0};
     struct ledger *ledger, *first;
     struct device_info info;
     struct backend backend = *cpu_backend();
     int64_t id;
-    stage_open(&s, "standing");
     backend.device_describe = on_the_cpu;
     on_the_cpu(NULL, &info);
     struct ledger_room room = {"cpu", "cpu", info.total_bytes, 0, 0.1, 0, false};
-    assert_int_equal(ledger_open(s.home, LEDGER_BUSY_MS, &ledger, &err), STATUS_OK);
-    assert_int_equal(ledger_open(s.home, LEDGER_BUSY_MS, &first, &err), STATUS_OK);
+    assert_int_equal(ledger_open(s->home, LEDGER_BUSY_MS, &ledger, &err), STATUS_OK);
+    assert_int_equal(ledger_open(s->home, LEDGER_BUSY_MS, &first, &err), STATUS_OK);
     assert_int_equal(ledger_reserve(ledger, &room, "trains", 800 * MIB, &id, &err), STATUS_OK);
     assert_int_equal(ledger_wait(first, &room, "first", 900 * MIB, &err), STATUS_OK);
     struct memory_wish wish = {.holder = "second",
@@ -193,21 +179,17 @@ static void expect_refused(const char *command, const char *word, const char *mo
     process_expect_sentence(p, "cpu: ");
     process_expect_sentence(p, "; reserved: greedy ");
     assert_null(strstr(process_stderr(p), "--wait"));
-    process_close(p);
 }
 
 static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct ledger *ledger;
     struct err err = {0};
     int64_t id;
-    char data[700];
     static const struct ledger_room unknown = {"cpu", "cpu", 0, 0, 0, 0, false};
-    stage_open(&s, "reserve");
-    snprintf(data, sizeof data, "--data=%s", s.corpus);
-    process_close(process_run(0, "train", s.config, "--train.total_steps=1", "--progress=none", NULL));
+    char *data = kept_format("--data=%s", s->corpus);
+    process_run(0, "train", s->config, "--train.total_steps=1", "--progress=none", NULL);
     if (ledger_open(getenv("ANNEAL_LEDGER"), LEDGER_BUSY_MS, &ledger, &err)) fail_msg("%s", err.text);
     assert_int_equal(ledger_reserve(ledger, &unknown, "greedy", (int64_t)1 << 50, &id, &err), STATUS_OK);
     expect_refused("generate", "latest", "--max-tokens=1", NULL);
@@ -215,33 +197,29 @@ static void generate_evaluate_and_bench_reserve_as_training_does(void **state)
     expect_refused("bench", "step", "--rounds=1", NULL);
     assert_int_equal(ledger_release(ledger, id, &err), STATUS_OK);
     ledger_close(ledger);
-    process_close(process_run(0, "generate", "latest", "--max-tokens=1", NULL));
+    process_run(0, "generate", "latest", "--max-tokens=1", NULL);
 }
 
 /* ---- several homes ---- */
 
 static void a_run_of_one_home_is_seen_from_another_and_its_home_is_reported(void **state)
 {
-    (void)state;
-    struct stage s;
-    char other[700], expected[1200];
+    struct stage *s = *state;
+    char other[700];
     const char *const devices[] = {"devices", NULL}, *const at_other[] = {other, NULL};
-    stage_open(&s, "homes");
-    snprintf(other, sizeof other, "ANNEAL_HOME=%s/other", s.folder);
-    struct process *run = process_start("train", s.config, "--name", "seen", "--train.total_steps=100000000",
+    snprintf(other, sizeof other, "ANNEAL_HOME=%s/other", s->folder);
+    struct process *run = process_start("train", s->config, "--name", "seen", "--train.total_steps=100000000",
                                         "--progress=json", NULL);
     process_wait_lines(run, 3);
     struct process *p = process_expect(
         0, process_open(&(struct process_options){.arguments = devices, .environment = at_other}));
     const char *line = strstr(process_stdout(p), "-seen, process ");
-    snprintf(expected, sizeof expected, ", of ANNEAL_HOME=%s, ", s.home);
+    char *expected = kept_format(", of ANNEAL_HOME=%s, ", s->home);
     if (!line || !strstr(line, expected)) fail_msg("%s", process_stdout(p));
     assert_int_equal(atoi(line + strlen("-seen, process ")), (int)process_pid(run));
-    process_close(p);
     char *own = process_output("devices", NULL);
     assert_non_null(strstr(own, "-seen, process "));
     assert_null(strstr(own, "ANNEAL_HOME"));
-    free(own);
     process_signal(run, SIGTERM);
     process_expect(0, run);
 }
@@ -250,7 +228,7 @@ static void a_run_of_one_home_is_seen_from_another_and_its_home_is_reported(void
  * that others may write is not trusted. */
 static void without_a_word_the_ledger_is_in_memory_and_this_user_s_alone(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char script[] =
         "mount -t tmpfs none /dev/shm || exit 99; unset ANNEAL_LEDGER; train=\"--train.total_steps=1 "
         "--eval.every=0 --progress=none\"\n"
@@ -259,12 +237,10 @@ static void without_a_word_the_ledger_is_in_memory_and_this_user_s_alone(void **
         "ls \"$ANNEAL_HOME\" | grep -c ledger\n"
         "echo open >&2; chmod 777 /dev/shm/anneal-0; \"$0\" devices >/dev/null; \"$0\" train \"$1\" $train\n"
         "ls \"$ANNEAL_HOME\" | grep -c ledger\n";
-    struct stage s;
-    stage_open(&s, "memory");
     struct process *p = process_open(&(struct process_options){
         .program = "unshare",
         .arguments =
-            (const char *const[]){"-rm", "/bin/sh", "-c", script, getenv("ANNEAL_BINARY"), s.config, NULL}});
+            (const char *const[]){"-rm", "/bin/sh", "-c", script, getenv("ANNEAL_BINARY"), s->config, NULL}});
     int code = process_wait_exit(p);
     if (code == 99 || strncmp(process_stderr(p), "unshare:", 8) == 0) {
         print_message("SKIP: no mounting here: %s", process_stderr(p));
@@ -272,23 +248,19 @@ static void without_a_word_the_ledger_is_in_memory_and_this_user_s_alone(void **
     }
     assert_string_equal(process_stdout(p), "anneal-0 700\n0\n1\n");
     assert_string_equal(process_stderr(p), "open\n");
-    process_close(p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(who_waits_comes_in_when_the_memory_is_really_free, process_close_all),
+        STAGE_TEST(who_waits_comes_in_when_the_memory_is_really_free),
         cmocka_unit_test_teardown(without_a_ledger_what_is_free_decides, process_close_all),
-        cmocka_unit_test_teardown(a_gpu_reservation_has_the_context_that_was_measured, process_close_all),
-        cmocka_unit_test_teardown(what_was_said_to_fit_starts_though_some_memory_has_gone_since,
-                                  process_close_all),
-        cmocka_unit_test_teardown(who_would_keep_the_first_in_the_queue_out_does_not_wait, process_close_all),
-        cmocka_unit_test_teardown(a_run_of_one_home_is_seen_from_another_and_its_home_is_reported,
-                                  process_close_all),
-        cmocka_unit_test_teardown(without_a_word_the_ledger_is_in_memory_and_this_user_s_alone,
-                                  process_close_all),
-        cmocka_unit_test_teardown(generate_evaluate_and_bench_reserve_as_training_does, process_close_all),
+        STAGE_TEST(a_gpu_reservation_has_the_context_that_was_measured),
+        STAGE_TEST(what_was_said_to_fit_starts_though_some_memory_has_gone_since),
+        STAGE_TEST(who_would_keep_the_first_in_the_queue_out_does_not_wait),
+        STAGE_TEST(a_run_of_one_home_is_seen_from_another_and_its_home_is_reported),
+        STAGE_TEST(without_a_word_the_ledger_is_in_memory_and_this_user_s_alone),
+        STAGE_TEST(generate_evaluate_and_bench_reserve_as_training_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

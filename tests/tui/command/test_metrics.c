@@ -1,18 +1,13 @@
 /* The thread that records what a GPU is doing, with a stand-in for NVIDIA's library that can be made to hang.
  */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
 #include "core/base/clock.h"
+#include "tests/cmocka.h"
 #include "tests/kernels/stand_in/nvml_stand_in.h"
 #include "tests/runs/store_fixture.h"
 #include "tui/session/metrics.h"

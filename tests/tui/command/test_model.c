@@ -1,44 +1,33 @@
 /* anneal model: shows the contents of a model's folder, ours or another program's, from its headers; and
  * exports a run's model as a folder that other programs open. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
-static void open_base(struct stage *s, const char *name)
+static void open_base(struct stage *s)
 {
-    stage_open(s, name);
-    process_close(process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
-                              "--sample.every=0", NULL));
+    process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
+                "--sample.every=0", NULL);
 }
 
 static json_t *info(const char *source, const char *more)
 {
-    json_error_t problem;
-    char *text = process_output("model", "info", source, "--json", more, NULL);
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
-    if (!json) fail_msg("%s: %s", problem.text, text);
-    free(text);
-    return json;
+    return stage_json(process_output("model", "info", source, "--json", more, NULL));
 }
 
 static void info_counts_what_training_counted(void **state)
 {
-    (void)state;
-    struct stage s;
-    open_base(&s, "counts");
+    struct stage *s = *state;
+    open_base(s);
     json_t *json = info("base", NULL), *older = info("base", "--step=10"), *runs = stage_runs();
     int64_t parameters = stage_int(json, "parameters"), sum = 0;
     assert_int_equal(parameters, stage_int(json_array_get(runs, 0), "parameters"));
@@ -51,21 +40,15 @@ static void info_counts_what_training_counted(void **state)
     size_t i;
     json_array_foreach(tensors, i, tensor) sum += stage_int(tensor, "bytes");
     assert_int_equal(sum, 4 * parameters);
-    json_decref(json);
-    json_decref(older);
-    json_decref(runs);
     char *page = process_output("model", "info", "base", NULL);
     assert_non_null(strstr(page, "\nhidden_dim         32\n"));
     assert_non_null(strstr(page, "\noptimizer          yes\n"));
     assert_non_null(strstr(page, "model.layers.*.mlp.down_proj.weight"));
-    free(page);
 }
 
 static void info_names_the_kind_and_the_rotary_scaling_of_a_checkout(void **state)
 {
     (void)state;
-    struct stage s;
-    stage_open(&s, "kinds");
     json_t *yarn = info("tests/fixtures/kinds/llama_yarn", NULL),
            *window = info("tests/fixtures/kinds/mistral_window", NULL);
     const json_t *config = json_object_get(yarn, "config");
@@ -76,41 +59,36 @@ static void info_names_the_kind_and_the_rotary_scaling_of_a_checkout(void **stat
     assert_string_equal(stage_text(config, "kind"), "mistral");
     assert_string_equal(stage_text(config, "rope_scaling"), "default");
     assert_int_equal(stage_int(config, "sliding_window"), 7);
-    json_decref(yarn);
-    json_decref(window);
 }
 
 /* A safetensors file of zeros with this header. */
 static void write_tensors(const struct stage *s, const char *name, const char *header, size_t data)
 {
     unsigned char bytes[2048] = {0};
-    char path[700];
     size_t n = strlen(header);
     assert_true(8 + n + data <= sizeof bytes);
     for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)n >> (8 * i));
     memcpy(bytes + 8, header, n);
-    snprintf(path, sizeof path, "%s/checkout/%s", s->folder, name);
+    char *path = kept_format("%s/checkout/%s", s->folder, name);
     stage_write(path, bytes, 8 + n + data);
 }
 
 static void a_checkout_of_several_files_and_another_kind_is_described_all_the_same(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char config[] = "{\"model_type\": \"mixtral\", \"hidden_size\": 8}";
-    struct stage s;
-    char folder[600], path[700];
-    stage_open(&s, "checkout");
-    snprintf(folder, sizeof folder, "%s/checkout", s.folder);
+    char path[700];
+    char *folder = stage_path(s, "checkout");
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
     snprintf(path, sizeof path, "%s/config.json", folder);
     stage_write(path, config, sizeof config - 1);
     process_expect_sentence(process_run(1, "model", "info", folder, NULL), "has neither model.safetensors");
     write_tensors(
-        &s, "model-00001-of-00002.safetensors",
+        s, "model-00001-of-00002.safetensors",
         "{\"model.layers.0.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[0,64]},"
         "\"model.layers.1.up.weight\":{\"dtype\":\"BF16\",\"shape\":[8,4],\"data_offsets\":[64,128]}}",
         128);
-    write_tensors(&s, "model-00002-of-00002.safetensors",
+    write_tensors(s, "model-00002-of-00002.safetensors",
                   "{\"head\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,20]}}", 20);
     static const char index[] =
         "{\"weight_map\": {\"model.layers.0.up.weight\": \"model-00001-of-00002.safetensors\", "
@@ -125,12 +103,10 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
     assert_non_null(strstr(page, "model.layers.*.up.weight"));
     assert_non_null(strstr(page, "  2\n"));
     assert_null(strstr(page, "step "));
-    free(page);
     json_t *json = info(folder, NULL);
     assert_true(json_is_null(json_object_get(json, "config")));
     assert_int_equal(json_array_size(json_object_get(json, "tensors")), 3);
-    json_decref(json);
-    write_tensors(&s, "model-00002-of-00002.safetensors",
+    write_tensors(s, "model-00002-of-00002.safetensors",
                   "{\"head\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,20]}}",
                   20);
     process_expect_sentence(
@@ -145,15 +121,13 @@ static void a_checkout_of_several_files_and_another_kind_is_described_all_the_sa
 
 static void an_exported_model_stands_on_its_own(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[600], path[700];
+    struct stage *s = *state;
+    char path[700];
     struct stat st, original;
-    open_base(&s, "export");
-    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    open_base(s);
+    char *folder = stage_path(s, "mine");
     char *said = process_output("model", "export", "base", "-o", folder, "--step=20", NULL);
     assert_non_null(strstr(said, "/mine: 71.9 KiB, from step-20\n"));
-    free(said);
     static const char *const absent[] = {"optimizer.safetensors", "trainer.json", "checksums"};
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, absent[i]);
@@ -162,16 +136,13 @@ static void an_exported_model_stands_on_its_own(void **state)
     char *from_run = process_output("generate", "base", "--step=20", "--prompt=the", "--max-tokens=20", NULL);
     char *from_folder = process_output("generate", folder, "--prompt=the", "--max-tokens=20", NULL);
     assert_string_equal(from_run, from_folder);
-    free(from_run);
-    free(from_folder);
     /* a copy: what is done to it does not reach the run */
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     assert_int_equal(stat(path, &st), 0);
-    char *id = stage_query(&s, "select id from runs");
-    snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-20/model.safetensors", s.home, id);
+    char *id = stage_query(s, "select id from runs");
+    snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-20/model.safetensors", s->home, id);
     assert_int_equal(stat(path, &original), 0);
     assert_true(st.st_ino != original.st_ino && st.st_size == original.st_size);
-    free(id);
     process_expect_sentence(process_run(2, "model", "export", "base", "-o", folder, NULL),
                             "/mine: exists already (name a new or an empty folder)");
     process_expect_sentence(process_run(1, "model", "export", "base", "-o", "/proc/mine", NULL),
@@ -180,25 +151,23 @@ static void an_exported_model_stands_on_its_own(void **state)
                             "there is no checkpoint of step 7, or it has been removed");
     process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o PATH");
     process_expect_sentence(process_run(2, "model", NULL), "no command given: info|list|export|import");
-    process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.folder, NULL),
+    process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s->folder, NULL),
                             "is a folder, but GGUF is one file (-o ");
-    process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s.corpus, NULL),
+    process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s->corpus, NULL),
                             "text.txt: exists already and is not a GGUF file");
-    snprintf(path, sizeof path, "%s/%0300d", s.folder, 0);
+    snprintf(path, sizeof path, "%s/%0300d", s->folder, 0);
     process_expect_sentence(process_run(1, "model", "export", "base", "-o", path, NULL),
                             "File name too long");
-    snprintf(path, sizeof path, "%s/mine.gguf", s.folder);
+    snprintf(path, sizeof path, "%s/mine.gguf", s->folder);
     for (int i = 0; i < 2; i++) /* the second time over the first one's */
-        free(process_output("model", "export", "base", "--gguf", "q8_0", "-o", path, NULL));
+        process_output("model", "export", "base", "--gguf", "q8_0", "-o", path, NULL);
     assert_int_equal(stat(path, &st), 0);
     assert_true(st.st_size < original.st_size / 2);
-    snprintf(path, sizeof path, "%s/best/", s.folder); /* a slash at the end names the same folder */
+    snprintf(path, sizeof path, "%s/best/", s->folder); /* a slash at the end names the same folder */
     said = process_output("model", "export", "base", "--best", "-o", path, NULL);
-    char *best = stage_query(&s, "select 'from step-' || best_step from runs");
+    char *best = stage_query(s, "select 'from step-' || best_step from runs");
     assert_non_null(strstr(said, best));
-    free(best);
-    free(said);
-    assert_int_equal(stage_count_leftovers(&s), 0);
+    assert_int_equal(stage_count_leftovers(s), 0);
 }
 
 /* A learning rate of 0 changes nothing: the evaluation at the end is of the loaded weights. */
@@ -209,16 +178,12 @@ static void put(const char *folder, const char *name, const char *text)
     stage_write(path, text, strlen(text));
 }
 
-/* The content of a file, which the caller frees; NULL: there is none. */
+/* The content of a file; NULL: there is none. */
 static char *content(const char *folder, const char *name)
 {
     char path[PATH_MAX];
-    struct file_map map;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (file_map_open(path, &map, NULL)) return NULL;
-    char *text = strndup((const char *)map.data, map.size);
-    file_map_close(&map);
-    return text;
+    return file_exists(path) ? stage_read(path) : NULL;
 }
 
 static void expect_content(const char *folder, const char *name, const char *expected)
@@ -226,13 +191,12 @@ static void expect_content(const char *folder, const char *name, const char *exp
     char *text = content(folder, name);
     if (!text) fail_msg("%s/%s: is missing", folder, name);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 /* Import, training, resuming and export keep the files that say how text begins, ends and is formatted. */
 static void the_files_beside_the_weights_survive_training(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const kept[][2] = {
         {"generation_config.json", "{\"eos_token_id\": [7, 9], \"temperature\": 0.6}"},
         {"chat_template.jinja", "{{ messages }}"},
@@ -240,30 +204,27 @@ static void the_files_beside_the_weights_survive_training(void **state)
         {"tokenizer_config.json",
          "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"eos_token\": \"a\"}"}};
     enum { KEPT = sizeof kept / sizeof *kept };
-    struct stage s;
-    char folder[600], train[700], out[600];
-    open_base(&s, "companions");
-    snprintf(folder, sizeof folder, "%s/mine", s.folder);
-    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
-    free(process_output("model", "export", "base", "-o", folder, NULL));
+    char out[600];
+    open_base(s);
+    char *folder = stage_path(s, "mine");
+    char *train = kept_format("--data.train=%s", s->corpus);
+    process_output("model", "export", "base", "-o", folder, NULL);
     for (int i = 0; i < KEPT; i++) put(folder, kept[i][0], kept[i][1]);
-    free(process_output("model", "import", folder, "--name=taken", NULL));
-    process_close(process_run(0, "train", "--model.from=taken", train, "--name=child", "--train.seq_len=32",
-                              "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2",
-                              "--sample.every=0", "--progress=none", NULL));
-    process_close(process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL));
-    process_close(process_run(0, "fork", "child", "--name=grandchild", "--train.total_steps=6",
-                              "--progress=none", NULL));
-    snprintf(out, sizeof out, "%s/out", s.folder);
-    free(process_output("model", "export", "grandchild", "-o", out, NULL));
+    process_output("model", "import", folder, "--name=taken", NULL);
+    process_run(0, "train", "--model.from=taken", train, "--name=child", "--train.seq_len=32",
+                "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
+                "--progress=none", NULL);
+    process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL);
+    process_run(0, "fork", "child", "--name=grandchild", "--train.total_steps=6", "--progress=none", NULL);
+    snprintf(out, sizeof out, "%s/out", s->folder);
+    process_output("model", "export", "grandchild", "-o", out, NULL);
     for (int i = 0; i < KEPT; i++) expect_content(out, kept[i][0], kept[i][1]);
     /* another tokenizer: its ids mean other tokens */
-    process_close(process_run(0, "train", "--model.from=taken", train, "--name=other",
-                              "--data.tokenizer=bpe:256", "--train.seq_len=32", "--train.batch_size=4",
-                              "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
-                              "--progress=none", NULL));
-    snprintf(out, sizeof out, "%s/other", s.folder);
-    free(process_output("model", "export", "other", "-o", out, NULL));
+    process_run(0, "train", "--model.from=taken", train, "--name=other", "--data.tokenizer=bpe:256",
+                "--train.seq_len=32", "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2",
+                "--sample.every=0", "--progress=none", NULL);
+    snprintf(out, sizeof out, "%s/other", s->folder);
+    process_output("model", "export", "other", "-o", out, NULL);
     assert_null(content(out, "generation_config.json"));
     assert_null(content(out, "chat_template.jinja"));
 }
@@ -271,64 +232,56 @@ static void the_files_beside_the_weights_survive_training(void **state)
 /* Ids are enough to train and evaluate; text is refused, by the name of what anneal does not read. */
 static void a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char unigram[] = "{\"model\": {\"type\": \"Unigram\",  \"vocab\": [[\"a\", 0.0]]}}";
-    struct stage s;
     struct process *p;
-    char folder[600], from[640], tokens[700], train[720], text[700], out[600];
-    open_base(&s, "unread");
-    snprintf(folder, sizeof folder, "%s/mine", s.folder);
-    snprintf(from, sizeof from, "--model.from=%s", folder);
-    snprintf(tokens, sizeof tokens, "%s/alone.tok", s.folder);
-    snprintf(train, sizeof train, "--data.train=%s", tokens);
-    snprintf(text, sizeof text, "--data.train=%s", s.corpus);
-    free(process_output("model", "export", "base", "-o", folder, NULL));
+    char out[600];
+    open_base(s);
+    char *folder = stage_path(s, "mine");
+    char *from = kept_format("--model.from=%s", folder);
+    char *tokens = stage_path(s, "alone.tok");
+    char *train = kept_format("--data.train=%s", tokens);
+    char *text = kept_format("--data.train=%s", s->corpus);
+    process_output("model", "export", "base", "-o", folder, NULL);
     put(folder, "tokenizer.json", unigram);
-    free(process_output("data", "prepare", s.corpus, "--tokenizer=bytes", "-o", tokens, NULL));
+    process_output("data", "prepare", s->corpus, "--tokenizer=bytes", "-o", tokens, NULL);
     snprintf(out, sizeof out, "%s.json", tokens);
     assert_int_equal(unlink(out), 0); /* nobody knows which tokenizer made these */
-    process_close(process_run(0, "train", from, train, "--name=child", "--train.seq_len=32",
-                              "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2",
-                              "--progress=none", NULL));
-    free(process_output("evaluate", "child", "--data", tokens, NULL));
-    free(process_output("evaluate", folder, "--data", tokens, NULL));
-    snprintf(out, sizeof out, "%s/out", s.folder);
-    free(process_output("model", "export", "child", "-o", out, NULL));
+    process_run(0, "train", from, train, "--name=child", "--train.seq_len=32", "--train.batch_size=4",
+                "--train.threads=1", "--train.total_steps=2", "--progress=none", NULL);
+    process_output("evaluate", "child", "--data", tokens, NULL);
+    process_output("evaluate", folder, "--data", tokens, NULL);
+    snprintf(out, sizeof out, "%s/out", s->folder);
+    process_output("model", "export", "child", "-o", out, NULL);
     expect_content(out, "tokenizer.json", unigram);
-    p = process_run(1, "evaluate", "child", "--data", s.corpus, NULL);
+    p = process_run(1, "evaluate", "child", "--data", s->corpus, NULL);
     assert_non_null(strstr(process_stderr(p), "model: Unigram is not supported"));
-    process_close(p);
     p = process_run(1, "train", from, text, "--name=other", "--progress=none", NULL);
     assert_non_null(strstr(process_stderr(p), "model: Unigram is not supported"));
-    process_close(p);
 }
 
 static void expect_ids(const char *folder, const char *ids)
 {
     static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
     char *text = content(folder, "config.json");
-    json_t *config = json_loads(text, 0, NULL), *wanted = json_loads(ids, 0, NULL);
+    json_t *config = stage_json(text), *wanted = stage_json(ids);
     assert_non_null(config);
     for (int i = 0; i < 3; i++)
         if (!json_equal(json_object_get(config, keys[i]), json_object_get(wanted, keys[i])))
             fail_msg("%s: %s", keys[i], text);
-    json_decref(config);
-    json_decref(wanted);
-    free(text);
 }
 
 /* generation_config.json may name other tokens: transformers ends a text at those, other programs at those of
  * config.json. */
 static void the_special_tokens_in_config_json_survive_training(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[600], from[640], train[700], out[600];
-    open_base(&s, "ids");
-    snprintf(folder, sizeof folder, "%s/mine", s.folder);
-    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
-    snprintf(from, sizeof from, "--model.from=%s", folder);
-    free(process_output("model", "export", "base", "-o", folder, NULL));
+    struct stage *s = *state;
+    char out[600];
+    open_base(s);
+    char *folder = stage_path(s, "mine");
+    char *train = kept_format("--data.train=%s", s->corpus);
+    char *from = kept_format("--model.from=%s", folder);
+    process_output("model", "export", "base", "-o", folder, NULL);
     char *config = content(folder, "config.json");
     for (int i = 0; i < 2; i++) {
         char *at = strstr(config, i ? "\"bos_token_id\": null" : "\"eos_token_id\": null");
@@ -336,17 +289,14 @@ static void the_special_tokens_in_config_json_survive_training(void **state)
         memcpy(strstr(at, "null"), i ? "   6" : "   5", 4);
     }
     put(folder, "config.json", config);
-    free(config);
     for (int named = 0; named < 2; named++) {
         if (named) put(folder, "generation_config.json", "{\"eos_token_id\": [5, 7], \"pad_token_id\": 8}");
-        process_close(process_run(0, "train", train, named ? "--name=named" : "--name=child",
-                                  "--train.seq_len=32", "--train.batch_size=4", "--train.threads=1",
-                                  "--train.total_steps=2", "--sample.every=0", "--progress=none", from,
-                                  NULL));
-        process_close(process_run(0, "resume", named ? "named" : "child", "--train.total_steps=4",
-                                  "--progress=none", NULL));
-        snprintf(out, sizeof out, "%s/out%d", s.folder, named);
-        free(process_output("model", "export", named ? "named" : "child", "-o", out, NULL));
+        process_run(0, "train", train, named ? "--name=named" : "--name=child", "--train.seq_len=32",
+                    "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2", "--sample.every=0",
+                    "--progress=none", from, NULL);
+        process_run(0, "resume", named ? "named" : "child", "--train.total_steps=4", "--progress=none", NULL);
+        snprintf(out, sizeof out, "%s/out%d", s->folder, named);
+        process_output("model", "export", named ? "named" : "child", "-o", out, NULL);
         expect_ids(out, named ? "{\"bos_token_id\": 6, \"eos_token_id\": 5, \"pad_token_id\": 8}"
                               : "{\"bos_token_id\": 6, \"eos_token_id\": 5, \"pad_token_id\": null}");
     }
@@ -354,168 +304,143 @@ static void the_special_tokens_in_config_json_survive_training(void **state)
 
 static void a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[600], path[640], from[640], train[700];
-    open_base(&s, "from");
-    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    struct stage *s = *state;
+    char from[640];
+    open_base(s);
+    char *folder = stage_path(s, "mine");
     snprintf(from, sizeof from, "--model.from=%s", folder);
-    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
-    free(process_output("model", "export", "base", "-o", folder, NULL));
-    process_close(process_run(0, "train", from, train, "--name=child", "--train.seq_len=32",
-                              "--train.batch_size=4", "--train.threads=1", "--train.total_steps=2",
-                              "--train.learning_rate=0", "--eval.batches=4", "--sample.every=0",
-                              "--progress=none", NULL));
+    char *train = kept_format("--data.train=%s", s->corpus);
+    process_output("model", "export", "base", "-o", folder, NULL);
+    process_run(0, "train", from, train, "--name=child", "--train.seq_len=32", "--train.batch_size=4",
+                "--train.threads=1", "--train.total_steps=2", "--train.learning_rate=0", "--eval.batches=4",
+                "--sample.every=0", "--progress=none", NULL);
+    stage_expect(s,
+                 "select count(distinct val_loss), count(*) from evals where (run_id, step) in "
+                 "(select id, steps from runs)",
+                 "1|2");
     char *row =
-        stage_query(&s, "select count(distinct val_loss), count(*) from evals where (run_id, step) in "
-                        "(select id, steps from runs)");
-    assert_string_equal(row, "1|2");
-    free(row);
-    row =
-        stage_query(&s, "select value from params where name = 'data.tokenizer' and run_id = (select id from "
-                        "runs where name = 'child')");
+        stage_query(s, "select value from params where name = 'data.tokenizer' and run_id = (select id from "
+                       "runs where name = 'child')");
     assert_non_null(strstr(row, "/mine/tokenizer.json"));
-    free(row);
-    row = stage_query(&s, "select text from events where text like 'starts with the weights of %/mine'");
+    row = stage_query(s, "select text from events where text like 'starts with the weights of %/mine'");
     assert_string_not_equal(row, "");
-    free(row);
-    process_expect_sentence(process_run(2, "train", s.config, from, "--model.num_layers=2", NULL),
+    process_expect_sentence(process_run(2, "train", s->config, from, "--model.num_layers=2", NULL),
                             "was saved with model.num_layers = 1, this model has 2");
     process_expect_sentence(process_run(1, "train", "--model.from=/nowhere", NULL),
                             "model.from: /nowhere/config.json: cannot open");
     process_expect_sentence(process_run(2, "resume", "child", "--train.total_steps=4", "--model.from=", NULL),
                             "model.from = : the run was trained with ");
     char *tokenizer = content(folder, "tokenizer.json");
-    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    char *path = kept_format("%s/tokenizer.json", folder);
     assert_int_equal(unlink(path), 0);
     process_expect_sentence(process_run(2, "train", from, train, "--train.seq_len=32", NULL),
                             "has no tokenizer.json");
     put(folder, "tokenizer.json", tokenizer);
-    free(tokenizer);
     /* a resumed run has weights and a tokenizer of its own */
     assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK);
-    process_close(process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL));
+    process_run(0, "resume", "child", "--train.total_steps=4", "--progress=none", NULL);
 }
 
 /* A checkout is imported by a name, which then stands for it everywhere. */
 static void an_imported_model_goes_by_its_name(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[600], data[700], train[700], path[700];
-    open_base(&s, "import");
-    snprintf(folder, sizeof folder, "%s/mine", s.folder);
-    snprintf(data, sizeof data, "--data=%s", s.corpus);
-    snprintf(train, sizeof train, "--data.train=%s", s.corpus);
-    free(process_output("model", "export", "base", "-o", folder, NULL));
+    struct stage *s = *state;
+    char path[700];
+    open_base(s);
+    char *folder = stage_path(s, "mine");
+    char *data = kept_format("--data=%s", s->corpus);
+    char *train = kept_format("--data.train=%s", s->corpus);
+    process_output("model", "export", "base", "-o", folder, NULL);
     char *said = process_output("model", "import", folder, NULL);
     assert_non_null(strstr(said, "mine: 11 tensors, 71.9 KiB, in "));
     assert_non_null(strstr(said, "anneal train --model.from=mine "));
-    free(said);
     said = process_output("model", "import", folder, "--name", "kept", NULL);
-    free(said);
     assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK); /* nothing depends on where it came from */
     char *from_run = process_output("generate", "base", "--prompt=the", "--max-tokens=20", NULL);
     char *from_import = process_output("generate", "kept", "--prompt=the", "--max-tokens=20", NULL);
     assert_string_equal(from_run, from_import);
-    free(from_run);
-    free(from_import);
-    process_close(process_run(0, "evaluate", "mine", data, "--seq-len=32", NULL));
+    process_run(0, "evaluate", "mine", data, "--seq-len=32", NULL);
     said = process_output("model", "list", NULL);
     assert_non_null(strstr(said, "\nkept  "));
     assert_non_null(strstr(said, "\nmine  "));
-    free(said);
     process_expect_sentence(process_run(1, "generate", "keft", NULL), " model list` lists those)");
     json_t *described = info("kept", NULL);
     assert_int_equal(json_array_size(json_object_get(described, "tensors")), 11);
-    json_decref(described);
-    process_close(process_run(0, "train", "--model.from=kept", train, "--name=child", "--train.seq_len=32",
-                              "--train.batch_size=4", "--train.total_steps=2", "--eval.batches=4",
-                              "--sample.every=0", "--progress=none", NULL));
-    char *row = stage_query(&s, "select text from events where text like 'starts with the weights of "
-                                "/%/models/kept'");
+    process_run(0, "train", "--model.from=kept", train, "--name=child", "--train.seq_len=32",
+                "--train.batch_size=4", "--train.total_steps=2", "--eval.batches=4", "--sample.every=0",
+                "--progress=none", NULL);
+    char *row = stage_query(s, "select text from events where text like 'starts with the weights of "
+                               "/%/models/kept'");
     assert_string_not_equal(row, "");
-    free(row);
-    snprintf(path, sizeof path, "%s/models/mine/model.safetensors", s.home);
+    snprintf(path, sizeof path, "%s/models/mine/model.safetensors", s->home);
     stage_write(path, "", 0);
     struct process *list = process_run(0, "model", "list", "--json", NULL);
     assert_non_null(strstr(process_stderr(list), "the header is cut off"));
-    json_t *listed = json_loads(process_stdout(list), 0, NULL), *models = json_object_get(listed, "models");
+    json_t *listed = stage_json(process_stdout(list)), *models = json_object_get(listed, "models");
     assert_int_equal(json_array_size(models), 2);
     assert_string_equal(stage_text(json_array_get(models, 0), "name"), "kept");
     assert_int_equal(stage_int(json_array_get(models, 0), "bytes"),
                      4 * stage_int(json_array_get(models, 0), "parameters"));
     assert_true(json_is_null(json_object_get(json_array_get(models, 1), "parameters")));
-    json_decref(listed);
-    process_close(list);
-    snprintf(path, sizeof path, "%s/models/kept", s.home);
+    snprintf(path, sizeof path, "%s/models/kept", s->home);
     process_expect_sentence(
         process_run(2, "model", "import", path, NULL),
         "/models/kept: a model of this name has been imported already (choose another name with --name");
     process_expect_sentence(process_run(2, "generate", "kept", "--best", NULL),
                             "kept is an imported model, --best is for runs");
     process_expect_sentence(process_run(1, "model", "import", "/nowhere", NULL), "/nowhere: cannot open");
-    process_expect_sentence(process_run(1, "model", "import", s.folder, NULL), "config.json: cannot open");
+    process_expect_sentence(process_run(1, "model", "import", s->folder, NULL), "config.json: cannot open");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=a/b", NULL),
                             "--name \"a/b\": must be a plain name, not a path");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=a\nb", NULL),
                             "has a control character");
     said = process_output("model", "import", path, "--name=two words", NULL);
     assert_non_null(strstr(said, "anneal generate 'two words' --prompt"));
-    free(said);
     process_expect_sentence(process_run(2, "model", "import", path, "--name=latest", NULL),
                             "--name latest: in every command this word means the newest run");
     process_expect_sentence(process_run(2, "model", "import", path, "--name=base", NULL),
                             "base: a run has this name, and would be found before the model (choose another");
-    struct process *hides = process_run(0, "train", s.config, "--name=kept", "--dry-run", NULL);
+    struct process *hides = process_run(0, "train", s->config, "--name=kept", "--dry-run", NULL);
     assert_non_null(strstr(process_stderr(hides), "--name kept: this name now stands for the run"));
-    process_close(hides);
-    assert_int_equal(stage_count_leftovers(&s), 0);
+    assert_int_equal(stage_count_leftovers(s), 0);
 }
 
 static void a_checkout_in_shards_is_evaluated_and_exported_as_one(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char checkout[] = "tests/fixtures/sharded/qwen3_fp32";
-    struct stage s;
-    char text[700], tokens[700], data[720], out[700], digits[4000];
-    stage_open(&s, "shards");
+    char data[720], digits[4000];
     for (size_t i = 0; i < sizeof digits; i++) digits[i] = (char)('0' + i * i / 7 % 10);
-    snprintf(text, sizeof text, "%s/digits", s.folder);
+    char *text = stage_path(s, "digits");
     stage_write(text, digits, sizeof digits);
-    snprintf(tokens, sizeof tokens, "%s/digits.tok", s.folder); /* all ids are below the model's 67 */
-    process_close(
-        process_run(0, "data", "prepare", text, "-t", "bytes", "-o", tokens, "--progress=none", NULL));
+    char *tokens = stage_path(s, "digits.tok"); /* all ids are below the model's 67 */
+    process_run(0, "data", "prepare", text, "-t", "bytes", "-o", tokens, "--progress=none", NULL);
     snprintf(data, sizeof data, "--data=%s", tokens);
-    snprintf(out, sizeof out, "%s/whole", s.folder);
-    process_close(process_run(0, "model", "export", checkout, "-o", out, NULL));
+    char *out = stage_path(s, "whole");
+    process_run(0, "model", "export", checkout, "-o", out, NULL);
     const char *const folders[] = {checkout, out};
     double losses[2];
     for (int i = 0; i < 2; i++) {
-        json_error_t problem;
-        char *said = process_output("evaluate", folders[i], data, "--seq-len=16", "--json", NULL);
-        json_t *json = json_loads(said, 0, &problem);
+        json_t *json =
+            stage_json(process_output("evaluate", folders[i], data, "--seq-len=16", "--json", NULL));
         losses[i] = stage_real(json, "loss");
-        json_decref(json);
-        free(said);
     }
     assert_true(losses[0] > 0 && losses[0] == losses[1]);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(info_counts_what_training_counted),
-        TEST(info_names_the_kind_and_the_rotary_scaling_of_a_checkout),
-        TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
-        TEST(an_exported_model_stands_on_its_own),
-        TEST(an_imported_model_goes_by_its_name),
-        TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
-        TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
-        TEST(the_files_beside_the_weights_survive_training),
-        TEST(a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files),
-        TEST(the_special_tokens_in_config_json_survive_training),
+        STAGE_TEST(info_counts_what_training_counted),
+        STAGE_TEST(info_names_the_kind_and_the_rotary_scaling_of_a_checkout),
+        STAGE_TEST(a_checkout_of_several_files_and_another_kind_is_described_all_the_same),
+        STAGE_TEST(an_exported_model_stands_on_its_own),
+        STAGE_TEST(an_imported_model_goes_by_its_name),
+        STAGE_TEST(a_checkout_in_shards_is_evaluated_and_exported_as_one),
+        STAGE_TEST(a_new_run_starts_with_the_weights_sizes_and_tokenizer_of_a_folder),
+        STAGE_TEST(the_files_beside_the_weights_survive_training),
+        STAGE_TEST(a_folder_whose_tokenizer_is_not_read_trains_and_evaluates_on_token_files),
+        STAGE_TEST(the_special_tokens_in_config_json_survive_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,18 @@
 /* `compare`, `import` and the formats of `export` as a user runs them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
+#include <jansson.h>
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
-
-#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
 #include "tui/widget/grid.h"
 
 /* A fresh home, also in the environment. */
@@ -119,19 +115,16 @@ static void compare_shows_only_what_differs_and_the_outcomes(void **state)
     assert_non_null(strstr(line, "1.0 KiB *"));
     assert_non_null(strstr(line, "3.0 KiB"));
     assert_non_null(strstr(out, "+195.3%"));
-    free(out);
 
     out = process_output("compare", "odd", "base", NULL);
     line_of(out, "data.train", line, sizeof line);
     assert_null(strstr(out, "train.learning_rate"));
-    free(out);
     char copy[RUN_ID_MAX];
     make_run(home, "copy", "[train]\nlearning_rate = 3e-04\nbatch_size = 16\n[data]\ntrain = kjv\n", 3, 3.5,
              1000, 1000, copy);
     out = process_output("compare", "copy", "base", NULL);
     assert_non_null(strstr(out, "Configuration: 0 of 3 keys differ\n"));
     assert_null(strstr(out, "1.0 KiB *")); /* nobody is best of equals */
-    free(out);
 }
 
 static void compare_has_the_measures_of_the_best_evaluation(void **state)
@@ -153,25 +146,20 @@ static void compare_has_the_measures_of_the_best_evaluation(void **state)
     assert_non_null(strstr(line, " 0.5000 "));
     assert_non_null(strstr(out, "0.7500 * (+0.2500)"));
     assert_null(strstr(out, "0.99"));
-    free(out);
     out = process_output("compare", "base", "fast", "--json", NULL);
-    json_t *json = json_loads(out, 0, NULL);
+    json_t *json = stage_json(out);
     const json_t *fast = json_array_get(json_object_get(json, "runs"), 1);
     assert_true(json_real_value(json_object_get(json_object_get(fast, "measures"), "accuracy")) == 0.75);
-    json_decref(json);
-    free(out);
 }
 
 static void compare_speaks_json(void **state)
 {
     (void)state;
     char home[PATH_MAX], ids[3][RUN_ID_MAX];
-    json_error_t error;
     open_home("compare-json", home);
     make_three(home, ids);
     char *out = process_output("compare", "base", "fast", "odd", "--json", NULL);
-    json_t *root = json_loads(out, 0, &error);
-    if (!root) fail_msg("%s: %s", error.text, out);
+    json_t *root = stage_json(out);
     json_t *runs = json_object_get(root, "runs"), *config = json_object_get(root, "config");
     assert_int_equal(json_array_size(runs), 3);
     assert_int_equal(json_object_size(config), 2);
@@ -191,8 +179,6 @@ static void compare_speaks_json(void **state)
     json_t *best = json_object_get(json_object_get(root, "best"), "final_loss");
     assert_int_equal(json_array_size(best), 1);
     assert_string_equal(json_string_value(json_array_get(best, 0)), ids[1]);
-    json_decref(root);
-    free(out);
 }
 
 /* The names of the runs that are the best by `outcome`, joined by blanks; the buffer is the caller's. */
@@ -200,14 +186,12 @@ static const char *best_by(const char *const arguments[], const char *outcome, c
 {
     struct process *p = process_open(&(struct process_options){.arguments = arguments});
     process_expect(0, p);
-    json_t *root = json_loads(process_stdout(p), 0, NULL), *id;
+    json_t *root = stage_json(process_stdout(p)), *id;
     size_t i, used = 0;
     *buf = '\0';
     json_array_foreach(json_object_get(json_object_get(root, "best"), outcome), i, id) used +=
         (size_t)snprintf(buf + used, size - used, "%s%s", i ? " " : "",
                          strchr(json_string_value(id) + 9, '-') + 1);
-    json_decref(root);
-    process_close(p);
     return buf;
 }
 
@@ -244,10 +228,8 @@ static void compare_judges_only_what_can_be_compared(void **state)
     assert_null(strchr(line_of(out, "final loss", line, sizeof line), '*'));
     assert_null(strstr(out, "(-2.0000)"));
     assert_non_null(strstr(out, "compare the bits per byte of `"));
-    free(out);
     out = process_output("compare", "slow", "fast", NULL);
     assert_null(strstr(out, "bits per byte"));
-    free(out);
 }
 
 static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
@@ -258,22 +240,16 @@ static void numbers_that_are_odd_are_shown_as_what_they_are(void **state)
     make_run(home, "early", "[train]\nasync = true\ngraph = false\n", 3, 150, 1000, 1000, id);
     char *out = process_output("show", "early", NULL);
     assert_non_null(strstr(out, "150.0000       1.394e+65  ")); /* not 66 digits */
-    free(out);
     store_fixture_sql(home,
                       "update runs set best_step = 0, best_val_loss = 5.25"); /* evaluated before step 1 */
     out = process_output("runs", NULL);
     assert_non_null(strstr(line_of(out, id, line, sizeof line), " 5.2500 "));
-    free(out);
     out = process_output("show", "early", NULL);
     assert_non_null(strstr(out, "5.2500 after 0 steps\n"));
-    free(out);
     out = process_output("show", "early", "--json", NULL);
-    json_t *root = json_loads(out, 0, NULL),
-           *train = json_object_get(json_object_get(root, "config"), "train");
+    json_t *root = stage_json(out), *train = json_object_get(json_object_get(root, "config"), "train");
     assert_true(json_is_true(json_object_get(train, "async")));
     assert_true(json_is_false(json_object_get(train, "graph")));
-    json_decref(root);
-    free(out);
 }
 
 static void compare_wraps_many_runs_into_blocks(void **state)
@@ -291,8 +267,7 @@ static void compare_wraps_many_runs_into_blocks(void **state)
     }
     static const int widths[] = {80, 40, 24, 200};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-        char columns[32];
-        snprintf(columns, sizeof columns, "COLUMNS=%d", widths[w]);
+        char *columns = kept_format("COLUMNS=%d", widths[w]);
         const char *environment[] = {columns, NULL};
         struct process *p = process_open(&(struct process_options){
             .arguments = arguments, .environment = w ? environment : NULL}); /* without it: 80 */
@@ -305,11 +280,103 @@ static void compare_wraps_many_runs_into_blocks(void **state)
         if (widths[w] == 80) assert_true(seeds >= 2 && seeds <= 4);
         if (widths[w] == 24) assert_int_equal(seeds, RUNS);
         for (int i = 0; i < RUNS; i++) {
-            char seed[16];
-            snprintf(seed, sizeof seed, " %d", 1000 + i);
+            char *seed = kept_format(" %d", 1000 + i);
             assert_non_null(strstr(table, seed));
         }
     }
+}
+
+/* Twelve verdicts on a run's evaluations: the loss rises from the fourth on. */
+static void make_stopping(const char *home, const char *name, int64_t first, char id[RUN_ID_MAX])
+{
+    make_run(home, name, "[train]\nseed = 1\n[data]\ntrain = a|b*c_d\n", 3, 3.5, 1000, 1000, id);
+    struct err err = {0};
+    struct writer *writer = store_fixture_writer(home, id);
+    for (int64_t i = 0; i < 12; i++)
+        writer_stopping(writer, &(struct stopping_record){.step = first + 100 * i,
+                                                          .val_loss = 3 + 0.125 * (double)(i < 4 ? 4 - i : i),
+                                                          .best_val_loss = 3.125,
+                                                          .best_step = first,
+                                                          .improved = i < 4,
+                                                          .patience_used = i < 4 ? 0 : i - 3,
+                                                          .patience = 8,
+                                                          .verdict = i < 4     ? VERDICT_IMPROVED
+                                                                     : i == 11 ? VERDICT_STOP
+                                                                               : VERDICT_WAITING});
+    assert_int_equal(writer_close(writer, RUN_EARLY_STOPPED, NULL, &err), STATUS_OK);
+}
+
+static void the_story_of_early_stopping_is_told_row_by_row(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX], line[200];
+    open_home("stopping", home);
+    make_stopping(home, "even", 100, id);
+    make_stopping(home, "late", 200, id);
+    char *out = process_output("compare", "even", "late", NULL);
+    assert_non_null(strstr(out, "Early stopping (the last 10 of 13 evaluations)"));
+    assert_null(strstr(out, "after 300 steps"));
+    assert_string_equal(line_of(out, "after 500 steps", line, sizeof line),
+                        "after 500 steps   3.5000 waiting 1/8  3.1250 improved");
+    assert_string_equal(line_of(out, "after 1300 steps", line, sizeof line),
+                        "after 1300 steps                      4.3750 stop 8/8");
+    out = process_output("compare", "even", "late", "--all", NULL);
+    assert_non_null(strstr(out, "after 100 steps"));
+    out = process_output("compare", "even", "late", "--json", NULL);
+    json_t *root = stage_json(out),
+           *rows = json_object_get(json_array_get(json_object_get(root, "runs"), 1), "early_stopping");
+    assert_int_equal(json_array_size(rows), 12);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, 0), "step")), 200);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 11), "verdict")), "stop");
+    out = process_output("show", "even", NULL);
+    assert_non_null(strstr(out, "Early stopping (the last 10 of 12)"));
+    out = process_output("show", "even", "--all", NULL);
+    assert_null(strstr(out, "(the last 10"));
+    assert_non_null(strstr(out, "Early stopping\n"));
+}
+
+static void compare_writes_markdown_that_no_setting_breaks(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    open_home("markdown", home);
+    make_stopping(home, "even", 100, id);
+    make_run(home, "other", "[train]\nseed = 2\n[data]\ntrain = <b>\n", 2, 2.5, 1000, 1000, id);
+    char *out = process_output("compare", "even", "other", "--markdown", NULL);
+    assert_non_null(
+        strstr(out, "\n2 of 2 keys differ.\n\n| key | 1 even | 2 other |\n| --- | ---: | ---: |\n"));
+    assert_non_null(strstr(out, "\n| data.train | a\\|b\\*c_d | \\<b\\> |\n| train.seed | 1 | 2 |\n"));
+    assert_non_null(strstr(out, "\n| final loss | 3.0000 | 2.0000 \\* (-1.0000) |\n"));
+    assert_non_null(strstr(out, "\n| after 1200 steps | 4.3750 stop 8/8 |  |\n"));
+    process_expect_sentence(process_run(2, "compare", "even", "other", "--json", "--markdown", NULL),
+                            "exclude each other");
+}
+
+static void a_target_is_timed_by_its_first_evaluation(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[3][RUN_ID_MAX];
+    open_home("target", home);
+    make_three(home, ids);
+    store_fixture_sql(
+        home, "delete from steps; delete from rollup; delete from evals; delete from segments;"
+              "insert into segments(run_id, segment, first_step, started_at) select id, 1, 0, 1 from runs;"
+              "with recursive n(i) as (select 0 union all select i + 1 from n where i < 99)"
+              " insert into steps(run_id, segment, step, tokens, wall_time, step_ms) select id, 1, i,"
+              " (i + 1) * 100, 1000 + i, 500 from n, runs;"
+              "insert into evals(run_id, segment, step, val_loss) select id, 1, 20, 4 from runs union all"
+              " select id, 1, 40, 2.5 from runs where name = 'fast' union all select id, 1, 80, 2 from runs");
+    char *out = process_output("compare", "base", "fast", "--target=3", NULL);
+    if (!strstr(out, "\ntime to target    40s ")) fail_msg("%s", out); /* 80 steps of half a second */
+    assert_non_null(strstr(out, "20s * (-50.0%)"));
+    assert_non_null(strstr(out, "\ntokens to target  8.00k"));
+    assert_non_null(strstr(out, "4.00k * (-50.0%)"));
+    out = process_output("compare", "base", "fast", NULL);
+    assert_null(strstr(out, "target"));
+    store_fixture_sql(
+        home, "update runs set parent_id = (select id from runs where name = 'base') where name = 'fast'");
+    out = process_output("compare", "base", "fast", "--target=3", NULL);
+    if (!strstr(out, "\ntime to target with parent ")) fail_msg("%s", out);
 }
 
 static void compare_says_what_it_cannot(void **state)
@@ -327,7 +394,6 @@ static void compare_says_what_it_cannot(void **state)
                             "unknown option --wide");
     char *out = process_output("compare", "--help", NULL);
     assert_non_null(strstr(out, "anneal compare base wide latest"));
-    free(out);
 }
 
 static void export_writes_every_format_where_it_is_asked_to(void **state)
@@ -344,14 +410,11 @@ static void export_writes_every_format_where_it_is_asked_to(void **state)
     assert_non_null(strstr(out, "-fast,100,"));
     snprintf(file, sizeof file, "%s/both.csv", home);
     process_run(0, "export", "base", "fast", "--format", "long", "-o", file, NULL);
-    char *text = store_fixture_slurp(file, NULL);
+    char *text = stage_read(file);
     assert_string_equal(text, out);
-    free(text);
-    free(out);
     out = process_output("export", "base", "--format", "long", "--table", "evals", NULL);
     assert_null(strstr(out, ",loss,"));
     assert_non_null(strstr(out, ",val_loss,3.5"));
-    free(out);
 
     snprintf(path, sizeof path, "%s/one", home);
     process_run(0, "export", "base", "--format", "tensorboard", "-o", path, NULL);
@@ -367,15 +430,12 @@ static void export_writes_every_format_where_it_is_asked_to(void **state)
     }
 
     out = process_output("export", "fast", "--format", "json", NULL);
-    json_t *root = json_loads(out, 0, NULL);
+    json_t *root = stage_json(out);
     assert_string_equal(json_string_value(json_object_get(root, "run_id")), ids[1]);
-    json_decref(root);
     process_run(0, "export", "base", "fast", "--format", "json", "-o", path, NULL);
     snprintf(file, sizeof file, "%s%s.json", path, ids[1]);
-    text = store_fixture_slurp(file, NULL);
+    text = stage_read(file);
     assert_string_equal(text, out);
-    free(text);
-    free(out);
 
     static const struct {
         const char *words[5], *sentence;
@@ -405,6 +465,31 @@ static void export_writes_every_format_where_it_is_asked_to(void **state)
                             "both.csv/x");
 }
 
+static void export_draws_metrics_of_several_runs_as_a_picture(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], ids[3][RUN_ID_MAX];
+    open_home("picture", home);
+    make_three(home, ids);
+    char *out = process_output("export", "base", "--format", "svg", NULL);
+    assert_memory_equal(out, "<svg ", 5);
+    assert_non_null(strstr(out, ">loss</text>"));
+    assert_non_null(strstr(out, ">val_loss</text>"));
+    out =
+        process_output("export", "base", "fast", "--format", "svg", "--metric", "loss,tokens_per_sec", NULL);
+    assert_non_null(strstr(out, ">2 runs</text>"));
+    assert_non_null(strstr(out, ">fast tokens_per_sec</text>"));
+    out = process_output("export", "base", "--format", "long", "--metric", "val_loss", NULL);
+    assert_non_null(strstr(out, ",val_loss,3.5\r\n"));
+    assert_null(strstr(out, ",loss,"));
+    process_expect_sentence(process_run(2, "export", "base", "--format", "svg", "--metric", "los", NULL),
+                            "--metric los: is not recorded");
+    process_expect_sentence(process_run(2, "export", "base", "--metric", "loss", NULL),
+                            "--metric needs --format svg or long");
+    process_expect_sentence(process_run(2, "export", "base", "--format", "svg", "-o", "x.csv", NULL),
+                            "--format svg writes a picture");
+}
+
 static void import_prints_the_id_and_every_command_knows_the_run(void **state)
 {
     (void)state;
@@ -421,30 +506,24 @@ static void import_prints_the_id_and_every_command_knows_the_run(void **state)
     snprintf(want, sizeof want, "%s\n", ids[0]);
     assert_string_equal(process_stdout(p), want);
     assert_non_null(strstr(process_stderr(p), "imported 100 steps and 1 evaluation; see: "));
-    char *again = process_output("export", "base", NULL), *first = store_fixture_slurp(steps, NULL);
+    char *again = process_output("export", "base", NULL), *first = stage_read(steps);
     assert_string_equal(again, first);
-    free(again);
-    free(first);
     char *out = process_output("runs", NULL);
     assert_non_null(strstr(out, "100/100"));
-    free(out);
     out = process_output("show", "base", NULL);
     assert_non_null(strstr(out, "finished: imported from "));
     assert_non_null(strstr(out, " - parameters"));
-    free(out);
     process_run(0, "import", steps, "--name", "mine", NULL);
     out = process_output("compare", "base", "mine", NULL);
     assert_non_null(strstr(out, "0 of 0 keys differ (fewer than two runs have a recorded configuration)"));
-    free(out);
     process_expect_sentence(process_run(1, "resume", "base", NULL), "no checkpoint left to continue from");
 
-    process_expect_sentence(process_run(2, "import", NULL), "needs FILE...");
+    process_expect_sentence(process_run(2, "import", NULL), "needs a FILE, or --store FOLDER");
     process_expect_sentence(process_run(2, "import", steps, "--name", "", NULL), "--name: needs a value");
     process_expect_sentence(process_run(1, "import", "/nowhere.csv", NULL), "/nowhere.csv: cannot open");
     process_expect_sentence(process_run(2, "import", home, NULL), "is a folder");
     out = process_output("import", "--help", NULL);
     assert_non_null(strstr(out, "main.log"));
-    free(out);
 }
 
 int main(void)
@@ -457,8 +536,12 @@ int main(void)
         cmocka_unit_test_teardown(compare_judges_only_what_can_be_compared, process_close_all),
         cmocka_unit_test_teardown(numbers_that_are_odd_are_shown_as_what_they_are, process_close_all),
         cmocka_unit_test_teardown(compare_wraps_many_runs_into_blocks, process_close_all),
+        cmocka_unit_test_teardown(the_story_of_early_stopping_is_told_row_by_row, process_close_all),
+        cmocka_unit_test_teardown(compare_writes_markdown_that_no_setting_breaks, process_close_all),
+        cmocka_unit_test_teardown(a_target_is_timed_by_its_first_evaluation, process_close_all),
         cmocka_unit_test_teardown(compare_says_what_it_cannot, process_close_all),
         cmocka_unit_test_teardown(export_writes_every_format_where_it_is_asked_to, process_close_all),
+        cmocka_unit_test_teardown(export_draws_metrics_of_several_runs_as_a_picture, process_close_all),
         cmocka_unit_test_teardown(import_prints_the_id_and_every_command_knows_the_run, process_close_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,18 +1,13 @@
 /* Tables and results as output.h prints them: widths, blocks, cuts, and the same members as a page and as
  * JSON. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "tests/cmocka.h"
 #include "tui/command/output.h"
 
 /* The standard output of `print`; the caller frees it. */

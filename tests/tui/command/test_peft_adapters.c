@@ -1,20 +1,16 @@
 /* Adapters of peft, and of several folders, on the command line: their base is found or refused, they are
  * used, added up and trained on, and what anneal does not compute is refused. Bases and adapters are those of
  * tests/fixtures/peft/make_peft.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/adapter_stage.h"
 #include "tests/tui/command/process.h"
 
@@ -23,8 +19,6 @@
 static void adapters_of_peft_find_their_base_and_change_its_loss(void **state)
 {
     (void)state;
-    struct stage s;
-    adapter_stage_open(&s, "peft");
     double base = adapter_loss(PEFT "llama", NULL), adapted = adapter_loss(PEFT "llama/adapter", NULL);
     assert_true(fabs(base - adapted) > 0.01);
     assert_true(adapted == adapter_loss(PEFT "llama", PEFT "llama/adapter"));
@@ -32,10 +26,8 @@ static void adapters_of_peft_find_their_base_and_change_its_loss(void **state)
 
 static void an_embedding_that_peft_has_trained_without_its_head_is_refused(void **state)
 {
-    (void)state;
-    struct stage s;
-    adapter_stage_open(&s, "untied");
-    const char *folder = adapter_path(&s, "untied"), *config = adapter_path(&s, "untied/adapter_config.json");
+    struct stage *s = *state;
+    const char *folder = stage_path(s, "untied"), *config = stage_path(s, "untied/adapter_config.json");
     char command[1600];
     snprintf(command, sizeof command,
              "cp -r " PEFT "llama_tokens/adapter %s && sed -i 's/\"ensure_weight_tying\": true/"
@@ -46,19 +38,18 @@ static void an_embedding_that_peft_has_trained_without_its_head_is_refused(void 
         process_start("evaluate", PEFT "llama_tokens", "--adapter", folder, "--data", adapter_tokens, NULL),
         "embed_tokens without ensure_weight_tying");
     adapter_refused(
-        process_start("model", "merge", PEFT "llama_tokens", folder, adapter_path(&s, "never"), NULL),
+        process_start("model", "merge", PEFT "llama_tokens", folder, stage_path(s, "never"), NULL),
         "embed_tokens without ensure_weight_tying");
 }
 
 /* Trains `steps` steps from `from`, with an evaluation of the tokens before the first. */
 static struct process *train_on(const char *from, const char *adapters, const char *name, const char *more)
 {
-    char model[256], lora[760], data[720], val[720], named[64];
-    snprintf(model, sizeof model, "--model.from=%s", from);
-    snprintf(lora, sizeof lora, "--lora.from=%s", adapters);
-    snprintf(data, sizeof data, "--data.train=%s", adapter_tokens);
-    snprintf(val, sizeof val, "--data.val=%s", adapter_tokens);
-    snprintf(named, sizeof named, "--name=%s", name);
+    char *model = kept_format("--model.from=%s", from);
+    char *lora = kept_format("--lora.from=%s", adapters);
+    char *data = kept_format("--data.train=%s", adapter_tokens);
+    char *val = kept_format("--data.val=%s", adapter_tokens);
+    char *named = kept_format("--name=%s", name);
     return process_start("train", model, lora, data, val, named, "--train.total_steps=6",
                          "--train.batch_size=2", "--train.seq_len=20", "--train.learning_rate=0.02",
                          "--train.warmup_steps=0", "--eval.batches=0", "--sample.every=0", "--progress=none",
@@ -73,22 +64,19 @@ static double first_loss(const struct stage *s, const char *name)
              name);
     char *text = stage_query(s, query);
     double loss = text ? strtod(text, NULL) : NAN;
-    free(text);
     return loss;
 }
 
 static void training_goes_on_from_adapters_of_peft(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const bases[] = {"llama", "llama_rslora", "qwen3"};
-    struct stage s;
-    adapter_stage_open(&s, "goes-on");
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
-        char base[64], adapter[80], path[760];
-        snprintf(base, sizeof base, PEFT "%s", bases[i]);
-        snprintf(adapter, sizeof adapter, "%s/adapter", base);
-        process_close(process_expect(0, train_on(adapter, "", bases[i], NULL)));
-        double theirs = adapter_loss(adapter, NULL), first = first_loss(&s, bases[i]),
+        char path[760];
+        char *base = kept_format(PEFT "%s", bases[i]);
+        char *adapter = kept_format("%s/adapter", base);
+        process_expect(0, train_on(adapter, "", bases[i], NULL));
+        double theirs = adapter_loss(adapter, NULL), first = first_loss(s, bases[i]),
                last = adapter_loss(bases[i], NULL);
         if (!(fabs(first - theirs) < 1e-5)) fail_msg("%s begins at %f, not at %f", base, first, theirs);
         if (!(last < 0.95 * theirs)) fail_msg("%s: from %f to %f", base, theirs, last);
@@ -96,8 +84,8 @@ static void training_goes_on_from_adapters_of_peft(void **state)
         json_t *before, *after;
         snprintf(path, sizeof path, "%s/adapter_config.json", adapter);
         before = json_load_file(path, 0, NULL);
-        const char *exported = adapter_path(&s, bases[i]);
-        process_close(process_run(0, "model", "export", bases[i], "-o", exported, NULL));
+        const char *exported = stage_path(s, bases[i]);
+        process_run(0, "model", "export", bases[i], "-o", exported, NULL);
         snprintf(path, sizeof path, "%s/adapter_config.json", exported);
         after = json_load_file(path, 0, NULL);
         static const char *const kept[] = {"r", "use_rslora"};
@@ -109,7 +97,7 @@ static void training_goes_on_from_adapters_of_peft(void **state)
         json_decref(before);
         json_decref(after);
     }
-    process_close(process_run(0, "resume", "qwen3", "--train.total_steps=8", "--progress=none", NULL));
+    process_run(0, "resume", "qwen3", "--train.total_steps=8", "--progress=none", NULL);
     adapter_refused(train_on(PEFT "llama/adapter", "", "other", "--lora.rank=7"),
                     "lora.rank = 7: the adapters of lora.from have");
 }
@@ -117,10 +105,8 @@ static void training_goes_on_from_adapters_of_peft(void **state)
 /* peft names a base by the id of a hub; where it is here cannot be known, and whether it is it is said. */
 static void a_base_of_a_hub_has_to_be_named_and_is_not_verified(void **state)
 {
-    (void)state;
-    struct stage s;
-    adapter_stage_open(&s, "hub");
-    char *folder = adapter_path(&s, "hub"), path[760];
+    struct stage *s = *state;
+    char *folder = stage_path(s, "hub"), path[760];
     mkdir(folder, 0777);
     json_t *json = json_load_file(PEFT "llama/adapter/adapter_config.json", 0, NULL);
     json_object_set_new(json, "base_model_name_or_path", json_string("somebody/tiny"));
@@ -133,21 +119,19 @@ static void a_base_of_a_hub_has_to_be_named_and_is_not_verified(void **state)
     free(from);
     adapter_refused(train_on(folder, "", "none", NULL),
                     "whose base \"somebody/tiny\" is not a model's folder here");
-    process_close(process_expect(0, train_on(PEFT "llama", folder, "named", NULL)));
-    char *text = stage_query(&s, "select text from events where level = 'warning' and text like "
-                                 "'%somebody/tiny%cannot be verified%'");
+    process_expect(0, train_on(PEFT "llama", folder, "named", NULL));
+    char *text = stage_query(s, "select text from events where level = 'warning' and text like "
+                                "'%somebody/tiny%cannot be verified%'");
     assert_non_null(text);
-    free(text);
     struct process *p =
         process_run(0, "evaluate", PEFT "llama", "--adapter", folder, "--data", adapter_tokens, NULL);
     assert_non_null(strstr(process_stderr(p), "cannot be verified"));
-    process_close(p);
 }
 
 /* Copies a fixture's adapter_config.json with `from` replaced by `to`, and its tensors. */
 static const char *changed_adapter(const struct stage *s, const char *from, const char *to)
 {
-    const char *folder = adapter_path(s, "changed");
+    const char *folder = stage_path(s, "changed");
     char path[800], *text = stage_read(PEFT "llama/adapter/adapter_config.json"), *at = strstr(text, from),
                     new[4096];
     if (!at) fail_msg("no %s", from);
@@ -157,14 +141,13 @@ static const char *changed_adapter(const struct stage *s, const char *from, cons
     stage_write(path, new, strlen(new));
     snprintf(path, sizeof path, "cp -f " PEFT "llama/adapter/adapter_model.safetensors %s/", folder);
     assert_int_equal(system(path), 0);
-    free(text);
     return folder;
 }
 
 /* A copy of a fixture's adapters, whose base is on a hub, so that nothing tells its type. */
 static const char *adapters_of_hub(const struct stage *s, const char *name)
 {
-    const char *folder = adapter_path(s, "hub");
+    const char *folder = stage_path(s, "hub");
     char command[1600];
     snprintf(command, sizeof command,
              "cp -r " PEFT
@@ -177,10 +160,8 @@ static const char *adapters_of_hub(const struct stage *s, const char *name)
 /* peft's modules_to_save may name any module. */
 static void what_could_not_be_trained_on_is_no_beginning(void **state)
 {
-    (void)state;
-    struct stage s;
-    adapter_stage_open(&s, "no-beginning");
-    const char *folder = adapter_path(&s, "another");
+    struct stage *s = *state;
+    const char *folder = stage_path(s, "another");
     char command[1600];
     snprintf(
         command, sizeof command,
@@ -192,26 +173,27 @@ static void what_could_not_be_trained_on_is_no_beginning(void **state)
                     "layers.1.self_attn.kv_proj.bias, which can be used and merged, but not trained on");
 }
 
-/* With one merged into the base and the other beside that; and with both beside the base. */
+/* With one merged into the base and the other beside that; with both beside the base; and both merged. */
 static void several_adapters_are_added_up(void **state)
 {
-    (void)state;
-    struct stage s;
-    char both[1600], twice[1600];
-    adapter_stage_open(&s, "several");
-    const char *merged = adapter_path(&s, "merged"), *rslora = PEFT "llama_rslora/adapter",
-               *other = changed_adapter(&s, "\"lora_alpha\": 8", "\"lora_alpha\": 3");
-    process_close(process_run(0, "model", "merge", PEFT "llama_rslora", other, merged, NULL));
-    snprintf(both, sizeof both, "%s,%s", rslora, other);
+    struct stage *s = *state;
+    char twice[1600];
+    const char *merged = stage_path(s, "merged"), *whole = stage_path(s, "whole"),
+               *rslora = PEFT "llama_rslora/adapter",
+               *other = changed_adapter(s, "\"lora_alpha\": 8", "\"lora_alpha\": 3");
+    process_run(0, "model", "merge", PEFT "llama_rslora", other, merged, NULL);
+    char *both = kept_format("%s,%s", rslora, other);
     double want = adapter_loss(merged, rslora), got = adapter_loss(PEFT "llama_rslora", both);
     if (!(fabs(want - got) < 1e-5 * want)) fail_msg("together %.9g, one by one %.9g", got, want);
+    process_run(0, "model", "merge", PEFT "llama_rslora", both, whole, NULL);
+    if (!(fabs(want - adapter_loss(whole, NULL)) < 1e-5 * want)) fail_msg("both merged, not %.9g", want);
     assert_true(fabs(got - adapter_loss(PEFT "llama_rslora", rslora)) > 1e-3);
     assert_true(fabs(got - adapter_loss(PEFT "llama_rslora", other)) > 1e-3);
     snprintf(twice, sizeof twice, "%s,%s", PEFT "qwen2/adapter", PEFT "qwen2/adapter");
     adapter_refused(
         process_start("evaluate", PEFT "qwen2", "--adapter", twice, "--data", adapter_tokens, NULL),
         "both bring");
-    snprintf(twice, sizeof twice, "%s,%s", other, adapters_of_hub(&s, "qwen2"));
+    snprintf(twice, sizeof twice, "%s,%s", other, adapters_of_hub(s, "qwen2"));
     adapter_refused(
         process_start("evaluate", PEFT "llama", "--adapter", twice, "--data", adapter_tokens, NULL),
         "lm_head");
@@ -219,30 +201,28 @@ static void several_adapters_are_added_up(void **state)
 
 static void what_peft_computes_otherwise_is_refused_by_name(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *from, *to, *sentence;
     } cases[] = {
-        {"\"use_dora\": false", "\"use_dora\": true", "use_dora is true, only false is supported"},
-        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias is \"all\""},
-        {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern is {\"q_proj\":2}"},
-        {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern is {\"q_proj\":2}"},
+        {"\"use_dora\": false", "\"use_dora\": true", "use_dora = true (only false is computed)"},
+        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias = \"all\""},
+        {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern = {\"q_proj\":2}"},
+        {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern = {\"q_proj\":2}"},
         {"\"r\": 4", "\"r\": 0", "r is 0, must be a whole number from 1"},
         {"\"r\": 4", "\"r\": 25", "self_attn.q_proj.weight is 32 x 24"},
         {"\"r\": 4", "\"r\": 4.5", "r is 4.5"},
         {"\"lora_alpha\": 8", "\"lora_alpha\": \"8\"", "lora_alpha is"},
-        {"\"lora_alpha\": 8", "\"lora_alpha\": 8, \"new_thing\": 1",
-         "new_thing is not a key that anneal knows"},
+        {"\"lora_alpha\": 8", "\"lora_alpha\": 8, \"new_thing\": 1", "does not compute: new_thing = 1;"},
         {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"", "which changed the base, too"},
-        {"\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "peft_type is \"LOHA\""},
-        {"{", "{\"a_key_of_ia3\": 1, ", "a_key_of_ia3 is not a key"},
-        {"\"peft_type\": \"LORA\"", "\"a_key_of_ia3\": 1, \"peft_type\": \"IA3\"", "peft_type is \"IA3\""},
+        {"\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "peft_type = \"LOHA\" (only"},
+        {"{", "{\"a_key_of_ia3\": 1, ", "does not compute: a_key_of_ia3 = 1;"},
+        {"\"peft_type\": \"LORA\"", "\"a_key_of_ia3\": 1, \"peft_type\": \"IA3\"",
+         "peft_type = \"IA3\" (only"},
         {"{", "[", "adapter_config.json"},
     };
-    struct stage s;
-    adapter_stage_open(&s, "config");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *folder = changed_adapter(&s, cases[i].from, cases[i].to);
+        const char *folder = changed_adapter(s, cases[i].from, cases[i].to);
         adapter_refused(
             process_start("evaluate", PEFT "llama", "--adapter", folder, "--data", adapter_tokens, NULL),
             cases[i].sentence);
@@ -251,63 +231,57 @@ static void what_peft_computes_otherwise_is_refused_by_name(void **state)
 
 static void another_base_is_refused_in_a_sentence(void **state)
 {
-    (void)state;
-    struct stage s;
-    adapter_stage_open(&s, "another");
-    const char *data = adapter_tokens, *merged = adapter_path(&s, "merged");
+    struct stage *s = *state;
+    const char *data = adapter_tokens, *merged = stage_path(s, "merged");
     adapter_train(PEFT "llama", "tuned", "4");
     /* the same sizes and names, other weights */
-    process_close(process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", merged, NULL));
+    process_run(0, "model", "merge", PEFT "llama", PEFT "llama/adapter", merged, NULL);
     adapter_refused(process_start("evaluate", merged, "--adapter", "tuned", "--data", data, NULL),
                     "was trained on a base whose weights have the hash");
-    adapter_refused(process_start("model", "merge", merged, "tuned", adapter_path(&s, "never"), NULL),
+    adapter_refused(process_start("model", "merge", merged, "tuned", stage_path(s, "never"), NULL),
                     "was trained on a base whose weights have the hash");
-    assert_int_equal(stage_count_leftovers(&s), 0);
+    assert_int_equal(stage_count_leftovers(s), 0);
     /* other matrices; and another hidden size */
-    adapter_refused(process_start("evaluate", PEFT "llama", "--adapter", adapters_of_hub(&s, "qwen2"),
+    adapter_refused(process_start("evaluate", PEFT "llama", "--adapter", adapters_of_hub(s, "qwen2"),
                                   "--data", data, NULL),
                     "base_model.model.lm_head.weight");
-    process_close(
-        process_run(0, "train", s.config, "--name=wide", "--train.total_steps=1", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--name=wide", "--train.total_steps=1", "--progress=none", NULL);
     adapter_refused(
         process_start("evaluate", "wide", "--adapter", PEFT "llama/adapter", "--data", data, NULL), "lora_A");
     /* the same sizes, and fewer layers */
-    process_close(process_run(0, "train", s.config, "--name=shallow", "--model.hidden_dim=24",
-                              "--model.num_heads=4", "--model.num_kv_heads=2", "--model.head_dim=8",
-                              "--model.intermediate_dim=28", "--train.total_steps=1", "--progress=none",
-                              NULL));
+    process_run(0, "train", s->config, "--name=shallow", "--model.hidden_dim=24", "--model.num_heads=4",
+                "--model.num_kv_heads=2", "--model.head_dim=8", "--model.intermediate_dim=28",
+                "--train.total_steps=1", "--progress=none", NULL);
     adapter_refused(
         process_start("evaluate", "shallow", "--adapter", PEFT "llama/adapter", "--data", data, NULL),
         "has a tensor base_model.model.model.layers.1.");
     /* none at all */
     adapter_refused(process_start("evaluate", PEFT "llama", "--adapter", "wide", "--data", data, NULL),
                     "holds no adapters");
-    adapter_refused(process_start("model", "merge", "tuned", "tuned", adapter_path(&s, "never"), NULL),
+    adapter_refused(process_start("model", "merge", "tuned", "tuned", stage_path(s, "never"), NULL),
                     "holds adapters alone");
     adapter_refused(process_start("generate", PEFT "llama/adapter", "--adapter", "tuned", NULL),
                     "holds adapters itself");
     adapter_refused(
-        process_start("model", "export", "tuned", "--gguf", "f32", "-o", adapter_path(&s, "x.gguf"), NULL),
+        process_start("model", "export", "tuned", "--gguf", "f32", "-o", stage_path(s, "x.gguf"), NULL),
         "holds adapters alone");
 }
 
 /* The matrices that these adapters are for have the same names and sizes in all kinds of models. */
 static void adapters_of_peft_for_another_kind_of_model_are_refused(void **state)
 {
-    (void)state;
-    struct stage s;
-    adapter_stage_open(&s, "kinds");
+    struct stage *s = *state;
     const char *folder = PEFT "llama_rslora/adapter", *data = adapter_tokens;
     adapter_refused(process_start("evaluate", PEFT "qwen3", "--adapter", folder, "--data", data, NULL),
                     "trained on a model of the type llama, but " PEFT "qwen3 is of the type qwen3");
-    adapter_refused(process_start("model", "merge", PEFT "qwen3", folder, adapter_path(&s, "never"), NULL),
+    adapter_refused(process_start("model", "merge", PEFT "qwen3", folder, stage_path(s, "never"), NULL),
                     "is of the type qwen3");
     adapter_refused(process_start("evaluate", PEFT "qwen3", "--adapter",
                                   PEFT "llama/adapter," PEFT "qwen3/adapter", "--data", data, NULL),
                     "is of the type qwen3");
     /* the base is on a hub */
     char command[1600];
-    folder = adapters_of_hub(&s, "llama");
+    folder = adapters_of_hub(s, "llama");
     assert_true(adapter_loss(PEFT "llama", folder) == adapter_loss(PEFT "llama", PEFT "llama/adapter"));
     snprintf(command, sizeof command,
              "sed -i 's/\"auto_mapping\": null/\"auto_mapping\": {\"base_model_class\": "
@@ -320,17 +294,16 @@ static void adapters_of_peft_for_another_kind_of_model_are_refused(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(adapters_of_peft_find_their_base_and_change_its_loss),
-        TEST(an_embedding_that_peft_has_trained_without_its_head_is_refused),
-        TEST(training_goes_on_from_adapters_of_peft),
-        TEST(a_base_of_a_hub_has_to_be_named_and_is_not_verified),
-        TEST(what_could_not_be_trained_on_is_no_beginning),
-        TEST(several_adapters_are_added_up),
-        TEST(what_peft_computes_otherwise_is_refused_by_name),
-        TEST(another_base_is_refused_in_a_sentence),
-        TEST(adapters_of_peft_for_another_kind_of_model_are_refused),
+        ADAPTER_TEST(adapters_of_peft_find_their_base_and_change_its_loss),
+        ADAPTER_TEST(an_embedding_that_peft_has_trained_without_its_head_is_refused),
+        ADAPTER_TEST(training_goes_on_from_adapters_of_peft),
+        ADAPTER_TEST(a_base_of_a_hub_has_to_be_named_and_is_not_verified),
+        ADAPTER_TEST(what_could_not_be_trained_on_is_no_beginning),
+        ADAPTER_TEST(several_adapters_are_added_up),
+        ADAPTER_TEST(what_peft_computes_otherwise_is_refused_by_name),
+        ADAPTER_TEST(another_base_is_refused_in_a_sentence),
+        ADAPTER_TEST(adapters_of_peft_for_another_kind_of_model_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* anneal plan: the table over the number of GPUs, as a page and as JSON, and words that are refused. */
+#include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <jansson.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -22,16 +17,12 @@ static double number(const json_t *object, const char *name)
 
 static void the_table_ends_with_the_number_asked_for(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const int gpus[] = {1, 2, 4, 8, 16, 20};
-    struct stage s;
-    json_error_t problem;
-    stage_open(&s, "plan");
-    char *text = process_output("plan", s.config, "--gpus=20", "--per-host=4", "--network=100Gb/s",
-                                "--tokens=1B", "--gpu=a100", "--train.accumulation_steps=8", "--json", NULL);
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &problem),
+    json_t *json = stage_json(process_output("plan", s->config, "--gpus=20", "--per-host=4",
+                                             "--network=100Gb/s", "--tokens=1B", "--gpu=a100",
+                                             "--train.accumulation_steps=8", "--json", NULL)),
            *table = json_object_get(json, "table");
-    if (!json) fail_msg("%s: %s", problem.text, text);
     assert_true(json_is_true(json_object_get(json, "estimate")));
     assert_true(number(json, "network_bytes_per_sec") == 12.5e9 && number(json, "tokens") == 1e9);
     assert_true(json_array_size(json_object_get(json, "assumptions")) >= 8);
@@ -47,47 +38,40 @@ static void the_table_ends_with_the_number_asked_for(void **state)
                     1e-6);
         assert_true(number(row, "efficiency") <= 1 && number(row, "mfu") > 0 && number(row, "mfu") < 1);
     }
-    json_decref(json);
-    free(text);
 }
 
 static void a_page_says_that_it_is_an_estimate_and_why(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "plan_page");
-    char *text = process_output("plan", s.config, "--products=500", "--bandwidth=1800", NULL);
+    struct stage *s = *state;
+    char *text = process_output("plan", s->config, "--products=500", "--bandwidth=1800", NULL);
     assert_non_null(strstr(text, "not measured"));
     assert_non_null(strstr(text, "TFLOP/s of matrix products, as given"));
     assert_non_null(strstr(text, "GB/s of the GPU's memory, as given"));
     assert_non_null(strstr(text, "Not counted"));
-    free(text);
+    assert_non_null(strstr(text, "training  GPU hours")); /* in a unit that fits */
 }
 
 static void wrong_words_are_named(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *word, *why;
     } bad[] = {
         {"--gpu=h999", "h100, h200-nvl"}, {"--network=400", "400Gb/s"},          {"--tokens=many", "10B"},
         {"--gpus=0", "--gpus"},           {"--train.epochs=2", "give --tokens"},
     };
-    struct stage s;
-    stage_open(&s, "plan_words");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct process *p = process_run(2, "plan", s.config, bad[i].word, NULL);
+        struct process *p = process_run(2, "plan", s->config, bad[i].word, NULL);
         if (!strstr(process_stderr(p), bad[i].why)) fail_msg("%s: %s", bad[i].word, process_stderr(p));
-        process_close(p);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_ends_with_the_number_asked_for),
-        cmocka_unit_test(a_page_says_that_it_is_an_estimate_and_why),
-        cmocka_unit_test(wrong_words_are_named),
+        STAGE_TEST(the_table_ends_with_the_number_asked_for),
+        STAGE_TEST(a_page_says_that_it_is_an_estimate_and_why),
+        STAGE_TEST(wrong_words_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,12 @@
 /* Runs under a job scheduler: they leave in time, and the same command goes on with them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
-
-static void expect_answer(const struct stage *s, const char *sql, const char *answer)
-{
-    char *text = stage_query(s, sql);
-    assert_string_equal(text, answer);
-    free(text);
-}
 
 /* Begins or continues the run "job", as a scheduler does each time. */
 static struct process *submit(const struct stage *s, const char *setting)
@@ -29,72 +17,58 @@ static struct process *submit(const struct stage *s, const char *setting)
 
 static void sigusr1_saves_and_leaves_and_the_same_command_goes_on(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history whole, parts;
-    stage_open(&s, "preempted");
-    process_close(process_run(0, "train", s.config, "--name=whole", "--train.total_steps=400",
-                              "--progress=none", NULL));
-    struct process *p = submit(&s, "--train.total_steps=400");
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=whole", "--train.total_steps=400", "--progress=none", NULL);
+    struct process *p = submit(s, "--train.total_steps=400");
     process_wait_text(p, "step ");
     process_signal(p, SIGUSR1);
     process_signal(p, SIGUSR1);
-    process_close(process_expect(75, p));
-    expect_answer(&s, "select status || ' ' || message from runs where name = 'job'",
-                  "stopped stopped by SIGUSR1");
-    process_close(process_expect(0, submit(&s, "--train.total_steps=400")));
-    expect_answer(&s,
-                  "select count(*) || ' ' || max(segment) || ' ' || max(status) from runs where name = 'job'",
-                  "1 2 finished");
-    history_read("whole", &whole);
-    history_read("job", &parts);
-    history_expect_equal(&whole, &parts);
-    history_release(&whole);
-    history_release(&parts);
-    p = process_expect(0, submit(&s, "--train.total_steps=400"));
+    process_expect(75, p);
+    stage_expect(s, "select status || ' ' || message from runs where name = 'job'",
+                 "stopped stopped by SIGUSR1");
+    process_expect(0, submit(s, "--train.total_steps=400"));
+    stage_expect(s,
+                 "select count(*) || ' ' || max(segment) || ' ' || max(status) from runs where name = 'job'",
+                 "1 2 finished");
+    history_expect_same("whole", "job");
+    p = process_expect(0, submit(s, "--train.total_steps=400"));
     process_expect_sentence(p, "nothing is left to do, the run has finished");
-    process_close(p);
-    process_close(process_expect(0, submit(&s, "--train.total_steps=420")));
-    expect_answer(&s, "select count(*) || ' ' || max(segment) from runs where name = 'job'", "1 3");
+    process_expect(0, submit(s, "--train.total_steps=420"));
+    stage_expect(s, "select count(*) || ' ' || max(segment) from runs where name = 'job'", "1 3");
 }
 
 static void a_run_leaves_before_its_time_limit(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "limit");
-    struct process *p = process_start("train", s.config, "--name=job", "--train.total_steps=100000000",
+    struct stage *s = *state;
+    struct process *p = process_start("train", s->config, "--name=job", "--train.total_steps=100000000",
                                       "--train.time_limit=0.05", "--progress=none", NULL);
-    process_close(process_expect(75, p));
-    expect_answer(
-        &s,
+    process_expect(75, p);
+    stage_expect(
+        s,
         "select status || ' ' || message || ' ' || (steps > 0) || ' ' || (ended_at - created_at < 3) "
         "from runs",
         "stopped train.time_limit is reached 1 1");
-    expect_answer(&s, "select count(*) > 0 from checkpoints where step = (select steps from runs)", "1");
-    expect_answer(
-        &s, "select count(*) from events where text like 'train.time_limit = 0.05 minutes: leaves %'", "1");
+    stage_expect(s, "select count(*) > 0 from checkpoints where step = (select steps from runs)", "1");
+    stage_expect(s, "select count(*) from events where text like 'train.time_limit = 0.05 minutes: leaves %'",
+                 "1");
 }
 
 static void what_a_checkpoint_depends_on_cannot_change(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "changed");
-    process_expect_sentence(process_run(2, "train", s.config, "--resume-or-start", NULL), "needs --name");
-    process_close(process_expect(0, submit(&s, NULL)));
-    process_expect_sentence(process_expect(2, submit(&s, "--model.num_layers=3")),
+    struct stage *s = *state;
+    process_expect_sentence(process_run(2, "train", s->config, "--resume-or-start", NULL), "needs --name");
+    process_expect(0, submit(s, NULL));
+    process_expect_sentence(process_expect(2, submit(s, "--model.num_layers=3")),
                             "which a resumed run must keep");
     assert_int_equal(stage_count_runs(), 1);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(sigusr1_saves_and_leaves_and_the_same_command_goes_on),
-        TEST(a_run_leaves_before_its_time_limit),
-        TEST(what_a_checkpoint_depends_on_cannot_change),
+        STAGE_TEST(sigusr1_saves_and_leaves_and_the_same_command_goes_on),
+        STAGE_TEST(a_run_leaves_before_its_time_limit),
+        STAGE_TEST(what_a_checkpoint_depends_on_cannot_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /* The profile that the real binary records and shows: the page, its JSON, the exports and the profiled steps
  * agree. */
+#include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-#include <jansson.h>
-
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -19,18 +15,9 @@
 static void train_profiled(struct stage *s, const char *name)
 {
     stage_open(s, name);
-    process_close(process_run(0, "train", s->config, "--name", name, "--progress=none", "--profile.every=10",
-                              "--train.accumulation_steps=2", "--model.num_layers=2",
-                              "--checkpoint.activation_interval=2", NULL));
-}
-
-static json_t *load(char *text)
-{
-    json_error_t problem;
-    json_t *value = json_loads(text, 0, &problem);
-    if (!value) fail_msg("%s in: %s", problem.text, text);
-    free(text);
-    return value;
+    process_run(0, "train", s->config, "--name", name, "--progress=none", "--profile.every=10",
+                "--train.accumulation_steps=2", "--model.num_layers=2", "--checkpoint.activation_interval=2",
+                NULL);
 }
 
 static double mean_step_ms(const struct stage *s)
@@ -38,7 +25,6 @@ static double mean_step_ms(const struct stage *s)
     char *text =
         stage_query(s, "select printf('%.17g', avg(step_ms)) from steps where step in (5, 15, 25, 35)");
     double value = strtod(text, NULL);
-    free(text);
     return value;
 }
 
@@ -62,7 +48,7 @@ static void the_rows_are_those_of_the_profiled_steps_and_add_up_to_them(void **s
     json_t *row;
     double sum = 0, share = 0;
     train_profiled(&s, "rows");
-    json_t *profile = load(process_output("show", "rows", "--profile", "--json", NULL));
+    json_t *profile = stage_json(process_output("show", "rows", "--profile", "--json", NULL));
     assert_int_equal(stage_int(profile, "steps"), 4);
     assert_int_equal(stage_int(profile, "last_step"), 35);
     json_array_foreach(json_object_get(profile, "rows"), i, row)
@@ -81,9 +67,8 @@ static void the_rows_are_those_of_the_profiled_steps_and_add_up_to_them(void **s
     assert_true(stage_real(gemm, "flops") == 4.0 * 2 * (4 * 32) * 48 * 32);
     assert_true(fabs(stage_real(gemm, "gflops_per_sec") -
                      stage_real(gemm, "flops") / stage_real(gemm, "time_us") / 1e3) < 1e-9);
-    json_decref(profile);
 
-    json_t *layers = load(process_output("show", "rows", "--profile", "--layers", "--json", NULL));
+    json_t *layers = stage_json(process_output("show", "rows", "--profile", "--layers", "--json", NULL));
     int64_t of_layers = 0;
     json_array_foreach(json_object_get(layers, "rows"), i, row)
     {
@@ -92,35 +77,28 @@ static void the_rows_are_those_of_the_profiled_steps_and_add_up_to_them(void **s
         of_layers |= 1 << stage_int(row, "layer");
     }
     assert_int_equal(of_layers, 3);
-    json_decref(layers);
 }
 
 /* The line names the slowest operation that `show --profile` lists, and none where nothing was profiled. */
 static void a_run_ends_with_its_slowest_operations(void **state)
 {
-    (void)state;
-    struct stage s;
-    char wanted[160];
+    struct stage *s = *state;
     const json_t *slowest = NULL;
     size_t i;
     json_t *row;
-    stage_open(&s, "slowest");
     struct process *p =
-        process_run(0, "train", s.config, "--name=slowest", "--progress=plain", "--profile.every=10", NULL);
-    json_t *profile = load(process_output("show", "slowest", "--profile", "--json", NULL));
+        process_run(0, "train", s->config, "--name=slowest", "--progress=plain", "--profile.every=10", NULL);
+    json_t *profile = stage_json(process_output("show", "slowest", "--profile", "--json", NULL));
     json_array_foreach(json_object_get(profile, "rows"), i, row)
     {
         if (!slowest || stage_real(row, "time_us") > stage_real(slowest, "time_us")) slowest = row;
     }
-    snprintf(wanted, sizeof wanted, "\nslowest operations: %s (%s) %.0f%%, ", stage_text(slowest, "op"),
-             stage_text(slowest, "phase"), 100 * stage_real(slowest, "share"));
+    char *wanted = kept_format("\nslowest operations: %s (%s) %.0f%%, ", stage_text(slowest, "op"),
+                               stage_text(slowest, "phase"), 100 * stage_real(slowest, "share"));
     if (!strstr(process_stderr(p), wanted)) fail_msg("no%s in: %s", wanted, process_stderr(p));
     assert_non_null(strstr(process_stderr(p), " --profile\n"));
-    json_decref(profile);
-    process_close(p);
-    p = process_run(0, "train", s.config, "--name=none", "--progress=plain", "--profile.every=0", NULL);
+    p = process_run(0, "train", s->config, "--name=none", "--progress=plain", "--profile.every=0", NULL);
     assert_null(strstr(process_stderr(p), "slowest operations"));
-    process_close(p);
 }
 
 static void each_phase_lists_its_operations_and_their_layers_where_asked(void **state)
@@ -137,25 +115,19 @@ static void each_phase_lists_its_operations_and_their_layers_where_asked(void **
     assert_true(attention && attention < backward);
     assert_non_null(strstr(step, "100.0%"));
     assert_null(strstr(page, "  layer  "));
-    free(page);
     page = process_output("show", "page", "--profile", "--layers", NULL);
     forward = strstr(page, "\nforward ");
     assert_non_null(strstr(page, "  layer  "));
     const char *first = strstr(forward, "\n  attention "), *second = strstr(first + 1, "\n  attention ");
     assert_true(first && second && second < strstr(forward, "\nbackward "));
-    free(page);
 }
 
 static void what_cannot_be_shown_is_said(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "none");
-    process_close(
-        process_run(0, "train", s.config, "--name", "none", "--progress=none", "--profile.every=0", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name", "none", "--progress=none", "--profile.every=0", NULL);
     char *text = process_output("show", "none", "--profile", NULL);
     assert_non_null(strstr(text, "no step has been profiled"));
-    free(text);
     process_expect_sentence(process_run(2, "show", "none", "--layers", NULL), "--layers needs --profile");
 }
 
@@ -167,7 +139,7 @@ static void the_exported_report_is_of_the_same_rows(void **state)
     struct stage s;
     double sum = 0;
     train_profiled(&s, "report");
-    json_t *document = load(process_output("export", "report", "--format", "json", NULL));
+    json_t *document = stage_json(process_output("export", "report", "--format", "json", NULL));
     json_t *report = json_object_get(json_object_get(document, "training"), "profiler_report");
     double want = mean_step_ms(&s);
     assert_true(fabs(stage_real(report, "avg_step_ms") - want) < 1e-6 * want);
@@ -179,7 +151,6 @@ static void the_exported_report_is_of_the_same_rows(void **state)
     const json_t *top = json_object_get(report, "top_operations");
     assert_true(json_array_size(top) > 0);
     assert_true(stage_int(json_array_get(top, 0), "calls") > 0);
-    json_decref(document);
 
     char *csv = process_output("export", "report", "--table", "profile", NULL);
     char *rows = stage_query(&s, "select count(*) from layer_profile");
@@ -187,8 +158,6 @@ static void the_exported_report_is_of_the_same_rows(void **state)
     for (const char *c = csv; *c; c++) lines += *c == '\n';
     assert_int_equal(lines, (size_t)atoi(rows) + 1);
     assert_true(lines > 4 * 60);
-    free(rows);
-    free(csv);
 }
 
 #define TEST(function) cmocka_unit_test_teardown(function, process_close_all)
@@ -197,9 +166,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_rows_are_those_of_the_profiled_steps_and_add_up_to_them),
-        TEST(a_run_ends_with_its_slowest_operations),
+        STAGE_TEST(a_run_ends_with_its_slowest_operations),
         TEST(each_phase_lists_its_operations_and_their_layers_where_asked),
-        TEST(what_cannot_be_shown_is_said),
+        STAGE_TEST(what_cannot_be_shown_is_said),
         TEST(the_exported_report_is_of_the_same_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,19 +1,15 @@
 /* log.txt in a run's folder: its contents, and that an error in writing it never stops training. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 #include "tui/session/run_log.h"
@@ -21,9 +17,8 @@
 /* The path of the newest run's log. */
 static void log_path(const struct stage *stage, char *buf, size_t size)
 {
-    char pattern[700];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/runs/*", stage->home);
+    char *pattern = kept_format("%s/runs/*", stage->home);
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     snprintf(buf, size, "%s/log.txt", found.gl_pathv[found.gl_pathc - 1]);
     globfree(&found);
@@ -58,8 +53,8 @@ static void the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resu
     static const char *const modes[] = {"plain", "json", "none"};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         struct stage s;
-        char path[900], name[32];
-        snprintf(name, sizeof name, "log-%s", modes[i]);
+        char path[900];
+        char *name = kept_format("log-%s", modes[i]);
         stage_open(&s, name);
         process_run(0, "train", s.config, "--name", "a", "--progress", modes[i], NULL);
         log_path(&s, path, sizeof path);
@@ -78,34 +73,28 @@ static void the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resu
         assert_int_equal(count(longer, "info: resumed with train.total_steps = 50 (was 40)"), 1);
         assert_int_equal(count(longer, "finished after step 50"), 1);
         expect_stamped_lines(longer);
-        free(text);
-        free(longer);
     }
 }
 
 static void a_log_that_cannot_be_written_stops_no_training(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char path[900], target[700];
-    stage_open(&s, "log-blocked");
-    process_run(0, "train", s.config, "--name", "a", "--progress", "none", NULL);
-    log_path(&s, path, sizeof path);
-    snprintf(target, sizeof target, "%s/elsewhere", s.folder);
+    process_run(0, "train", s->config, "--name", "a", "--progress", "none", NULL);
+    log_path(s, path, sizeof path);
+    snprintf(target, sizeof target, "%s/elsewhere", s->folder);
     stage_write(target, "mine", 4);
     for (int kind = 0; kind < 3; kind++) {
-        char steps[40];
         assert_int_equal(unlink(path) && rmdir(path), 0);
         if (kind == 0) assert_int_equal(mkdir(path, 0777), 0);
         if (kind == 1) assert_int_equal(symlink(target, path), 0);
         if (kind == 2) assert_int_equal(mkfifo(path, 0666), 0);
-        snprintf(steps, sizeof steps, "--train.total_steps=%d", 45 + 5 * kind);
+        char *steps = kept_format("--train.total_steps=%d", 45 + 5 * kind);
         process_run(0, "resume", "a", steps, "--progress", "none", NULL);
         assert_string_equal(stage_status(), "finished");
     }
     char *text = stage_read(target); /* a link leads nowhere */
     assert_string_equal(text, "mine");
-    free(text);
 }
 
 static void a_full_disk_leaves_a_gap(void **state)
@@ -122,12 +111,10 @@ static void a_full_disk_leaves_a_gap(void **state)
 
 static void a_line_is_one_line_of_bounded_length(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct run_log log;
     char path[700], *big = malloc(5001);
-    stage_open(&s, "log-lines");
-    run_log_open(&log, s.folder);
+    run_log_open(&log, s->folder);
     assert_true(log.fd >= 0);
     run_log_line(&log, "two\nlines\rand \033[2J");
     for (int i = 0; i < 5000; i += 2) memcpy(big + i, "\xC3\xA9", 2);
@@ -135,14 +122,13 @@ static void a_line_is_one_line_of_bounded_length(void **state)
     run_log_line(&log, big);
     run_log_line(&log, "after");
     run_log_close(&log);
-    snprintf(path, sizeof path, "%s/log.txt", s.folder);
+    snprintf(path, sizeof path, "%s/log.txt", s->folder);
     char *text = stage_read(path);
     assert_int_equal(count(text, "\n"), 3);
     assert_non_null(strstr(text, "  two lines\xEF\xBF\xBD"
                                  "and \xEF\xBF\xBD[2J\n"));
     assert_non_null(strstr(text, "\xC3\xA9\n")); /* cut between two characters */
     assert_non_null(strstr(text, "  after\n"));
-    free(text);
     free(big);
 }
 
@@ -151,9 +137,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_log_reports_the_run_whatever_is_shown_and_continues_after_a_resume,
                                   process_close_all),
-        cmocka_unit_test_teardown(a_log_that_cannot_be_written_stops_no_training, process_close_all),
+        STAGE_TEST(a_log_that_cannot_be_written_stops_no_training),
         cmocka_unit_test(a_full_disk_leaves_a_gap),
-        cmocka_unit_test(a_line_is_one_line_of_bounded_length),
+        STAGE_TEST(a_line_is_one_line_of_bounded_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

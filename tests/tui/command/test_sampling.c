@@ -1,24 +1,17 @@
 /* The text that a model writes, by `generate` and while it trains: every key and option of sampling counts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
-static void train_poet(struct stage *s, const char *name)
+static void train_poet(struct stage *s)
 {
-    stage_open(s, name);
-    process_close(process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=200",
-                              "--progress=none", NULL));
+    process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=200", "--progress=none", NULL);
 }
 
 static char *write_text(const char *option, const char *seed)
@@ -30,14 +23,12 @@ static void expect_same(const char *a, const char *b, bool same)
 {
     char *x = write_text(a, "--seed=3"), *y = write_text(b, "--seed=3");
     if ((strcmp(x, y) == 0) != same) fail_msg("%s and %s give %s and %s", a, b, x, y);
-    free(x), free(y);
 }
 
 static void every_option_of_generate_counts(void **state)
 {
-    (void)state;
-    struct stage s;
-    train_poet(&s, "options");
+    struct stage *s = *state;
+    train_poet(s);
     expect_same("--temperature=0", "--top-k=1", true);
     expect_same("--temperature=0", "--top-p=0.000001", true); /* at least one is left */
     expect_same("--temperature=0", "--temperature=0.01", true);
@@ -49,66 +40,54 @@ static void every_option_of_generate_counts(void **state)
     char *defaults = process_output("generate", "poet", "--max-tokens=40", NULL);
     char *said = write_text("--prompt=\n", "--seed=1");
     assert_string_equal(defaults, said);
-    free(defaults), free(said);
 }
 
 /* So hot that all which may be drawn are about as likely: one more or less moves every draw. */
 static void the_fifty_likeliest_are_drawn_among_by_default(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const said[] = {"--top-k=49", "--top-k=50", "--top-k=51"};
-    struct stage s;
-    train_poet(&s, "fifty");
+    train_poet(s);
     char *defaults = process_output("generate", "poet", "--max-tokens=40", "--temperature=50", NULL);
     for (int i = 0; i < 3; i++) {
         char *text = process_output("generate", "poet", "--max-tokens=40", "--temperature=50", said[i], NULL);
         if ((strcmp(text, defaults) == 0) != (i == 1))
             fail_msg("%s gives %s, not %s", said[i], text, defaults);
-        free(text);
     }
-    free(defaults);
 }
 
 /* A terminal must not see them, a program may. */
 static void json_keeps_control_characters(void **state)
 {
-    (void)state;
-    struct stage s;
-    train_poet(&s, "json");
+    struct stage *s = *state;
+    train_poet(s);
     char *out =
         process_output("generate", "poet", "--prompt=a\r\x1b[2J\x7f", "--max-tokens=3", "--json", NULL);
     for (const char *c = out; *c; c++) assert_true((unsigned char)*c >= ' ' || *c == '\n');
-    json_t *json = json_loads(out, 0, NULL);
+    json_t *json = stage_json(out);
     assert_string_equal(stage_text(json, "prompt"), "a\r\x1b[2J\x7f");
-    json_decref(json);
-    free(out);
 }
 
 static void a_prompt_longer_than_the_model_continues_its_end_and_says_so(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char prompt[3100] = "--prompt=";
-    stage_open(&s, "long");
-    process_close(process_run(0, "train", s.config, "--name", "poet", "--train.total_steps=1",
-                              "--model.max_seq_len=100", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=1", "--model.max_seq_len=100",
+                "--progress=none", NULL);
     for (int i = 0; i < 1000; i++) strcat(prompt, "xq ");
     struct process *told = process_run(0, "generate", "poet", "--max-tokens=3", prompt, NULL);
     assert_non_null(strstr(process_stderr(told), "the model takes 100: it continues the last 100"));
-    process_close(told);
     struct process *fits = process_run(0, "generate", "poet", "--max-tokens=3", "--prompt=xq", NULL);
     assert_null(strstr(process_stderr(fits), "the model takes"));
-    process_close(fits);
 }
 
-/* The samples of a run of 4 steps that learns nothing, so that all are written by the same weights; each
- * yours to free. */
+/* The samples of a run of 4 steps that learns nothing, so that all are written by the same weights. */
 static void sample_four_times(const struct stage *s, const char *setting, char *texts[4])
 {
     char sql[100];
-    process_close(process_run(0, "train", s->config, "--train.total_steps=4", "--train.learning_rate=1e-30",
-                              "--train.weight_decay=0", "--sample.every=1", "--sample.max_tokens=24",
-                              "--eval.every=0", "--progress=none", setting, NULL));
+    process_run(0, "train", s->config, "--train.total_steps=4", "--train.learning_rate=1e-30",
+                "--train.weight_decay=0", "--sample.every=1", "--sample.max_tokens=24", "--eval.every=0",
+                "--progress=none", setting, NULL);
     for (int i = 0; i < 4; i++) {
         snprintf(sql, sizeof sql, "select hex(text) from samples where step = %d order by rowid desc limit 1",
                  i + 1);
@@ -116,55 +95,43 @@ static void sample_four_times(const struct stage *s, const char *setting, char *
     }
 }
 
-static void release(char *texts[4])
-{
-    for (int i = 0; i < 4; i++) free(texts[i]);
-}
-
 static void every_key_of_sample_counts(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char *drawn[4], *likeliest[4], *first[4], *again[4], *other[4], *wild[4], *prompted[4];
-    stage_open(&s, "keys");
-    sample_four_times(&s, NULL, drawn);
+    sample_four_times(s, NULL, drawn);
     assert_string_not_equal(drawn[0], drawn[1]); /* each step draws anew */
     assert_string_not_equal(drawn[1], drawn[2]);
-    sample_four_times(&s, "--train.seed=1337", again);
+    sample_four_times(s, "--train.seed=1337", again);
     for (int i = 0; i < 4; i++) assert_string_equal(drawn[i], again[i]);
-    sample_four_times(&s, "--sample.temperature=0", likeliest);
+    sample_four_times(s, "--sample.temperature=0", likeliest);
     assert_string_equal(likeliest[0], likeliest[3]);
     assert_string_not_equal(likeliest[0], drawn[0]);
-    sample_four_times(&s, "--sample.top_k=1", first);
+    sample_four_times(s, "--sample.top_k=1", first);
     assert_string_equal(first[0], likeliest[0]);
     assert_string_equal(first[1], likeliest[0]);
-    sample_four_times(&s, "--sample.temperature=50", wild);
+    sample_four_times(s, "--sample.temperature=50", wild);
     assert_string_not_equal(wild[0], drawn[0]);
-    sample_four_times(&s, "--sample.top_k=3", other);
+    sample_four_times(s, "--sample.top_k=3", other);
     assert_string_not_equal(other[0], drawn[0]);
-    sample_four_times(&s, "--sample.prompt=x", prompted);
+    sample_four_times(s, "--sample.prompt=x", prompted);
     assert_string_not_equal(prompted[0], drawn[0]);
-    release(drawn), release(again), release(likeliest), release(first), release(wild), release(other);
-    release(prompted);
-    process_close(process_run(0, "train", s.config, "--train.total_steps=1", "--sample.every=1",
-                              "--sample.max_tokens=5", "--sample.temperature=0", "--train.seed=1337",
-                              "--progress=none", NULL));
+    process_run(0, "train", s->config, "--train.total_steps=1", "--sample.every=1", "--sample.max_tokens=5",
+                "--sample.temperature=0", "--train.seed=1337", "--progress=none", NULL);
     char *five =
-        stage_query(&s, "select length(text) <= 5 and length(text) > 0 from samples order by rowid desc "
-                        "limit 1");
+        stage_query(s, "select length(text) <= 5 and length(text) > 0 from samples order by rowid desc "
+                       "limit 1");
     assert_string_equal(five, "1"); /* bytes: a token is a byte, some together a character */
-    free(five);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(every_option_of_generate_counts, process_close_all),
-        cmocka_unit_test_teardown(the_fifty_likeliest_are_drawn_among_by_default, process_close_all),
-        cmocka_unit_test_teardown(json_keeps_control_characters, process_close_all),
-        cmocka_unit_test_teardown(a_prompt_longer_than_the_model_continues_its_end_and_says_so,
-                                  process_close_all),
-        cmocka_unit_test_teardown(every_key_of_sample_counts, process_close_all),
+        STAGE_TEST(every_option_of_generate_counts),
+        STAGE_TEST(the_fifty_likeliest_are_drawn_among_by_default),
+        STAGE_TEST(json_keeps_control_characters),
+        STAGE_TEST(a_prompt_longer_than_the_model_continues_its_end_and_says_so),
+        STAGE_TEST(every_key_of_sample_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

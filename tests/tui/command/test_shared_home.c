@@ -1,25 +1,20 @@
 /* The program on a home that several hosts share: the system's list of mounts is that of
  * tests/runs/stand_in/mounts.c. tests/runs/test_shared_home.c tests the database. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
 static void preload(const char *type)
 {
-    char path[700];
     const char *binary = getenv("ANNEAL_BINARY");
     const char *slash = strrchr(binary, '/');
-    snprintf(path, sizeof path, "%.*s/tests/runs/stand_in/mounts.so", (int)(slash - binary), binary);
+    char *path = kept_format("%.*s/tests/runs/stand_in/mounts.so", (int)(slash - binary), binary);
     assert_int_equal(access(path, R_OK), 0);
     setenv("LD_PRELOAD", path, 1);
     setenv("TEST_MOUNT", type, 1);
@@ -45,68 +40,56 @@ static int count(const char *text, const char *part)
 
 static void a_run_says_once_that_its_store_is_shared_and_takes_orders(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "shared");
+    struct stage *s = *state;
     preload("nfs4");
-    struct process *trainer = process_start("train", s.config, "--name", "far",
+    struct process *trainer = process_start("train", s->config, "--name", "far",
                                             "--train.total_steps=100000000", "--progress=plain", NULL);
     process_wait_text(trainer, "the run database is on nfs4");
-    process_close(process_run(0, "order", "far", "stop", "--wait", NULL));
+    process_run(0, "order", "far", "stop", "--wait", NULL);
     process_expect(0, trainer);
     assert_int_equal(count(process_stderr(trainer), "nfs4"), 1);
-    char *mode = stage_query(&s, "pragma journal_mode");
+    char *mode = stage_query(s, "pragma journal_mode");
     assert_string_equal(mode, "delete"); /* the file has no write-ahead log */
-    free(mode);
 }
 
 static void a_store_without_locks_is_refused_with_the_remedy(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "unlocked");
+    struct stage *s = *state;
     preload("fuse.sshfs");
-    process_expect_sentence(process_run(1, "train", s.config, NULL),
+    process_expect_sentence(process_run(1, "train", s->config, NULL),
                             "set ANNEAL_STORE to a folder on a local disk");
 }
 
 static void a_local_home_is_not_mentioned(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "local");
+    struct stage *s = *state;
     preload("ext4");
     struct process *trainer =
-        process_run(0, "train", s.config, "--train.total_steps=1", "--progress=plain", NULL);
+        process_run(0, "train", s->config, "--train.total_steps=1", "--progress=plain", NULL);
     assert_int_equal(count(process_stderr(trainer), "the run database is on"), 0);
-    char *mode = stage_query(&s, "pragma journal_mode");
-    assert_string_equal(mode, "wal");
-    free(mode);
+    stage_expect(s, "pragma journal_mode", "wal");
 }
 
 static void of_several_ranks_the_first_alone_opens_the_database(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char opened[700];
-    stage_open(&s, "ranks");
-    snprintf(opened, sizeof opened, "%s/opened", s.folder);
+    snprintf(opened, sizeof opened, "%s/opened", s->folder);
     setenv("TEST_OPENED", opened, 1);
     preload("nfs4");
-    process_close(process_run(0, "train", s.config, "--ranks=2", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--ranks=2", "--progress=none", NULL);
     char *ranks = stage_read(opened);
     assert_non_null(strstr(ranks, "rank 0\n"));
     if (strstr(ranks, "rank 1\n")) fail_msg("%s", ranks);
-    free(ranks);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_run_says_once_that_its_store_is_shared_and_takes_orders, remove_preload),
-        cmocka_unit_test_teardown(a_store_without_locks_is_refused_with_the_remedy, remove_preload),
-        cmocka_unit_test_teardown(of_several_ranks_the_first_alone_opens_the_database, remove_preload),
-        cmocka_unit_test_teardown(a_local_home_is_not_mentioned, remove_preload),
+        STAGE_TEST_TEARDOWN(a_run_says_once_that_its_store_is_shared_and_takes_orders, remove_preload),
+        STAGE_TEST_TEARDOWN(a_store_without_locks_is_refused_with_the_remedy, remove_preload),
+        STAGE_TEST_TEARDOWN(of_several_ranks_the_first_alone_opens_the_database, remove_preload),
+        STAGE_TEST_TEARDOWN(a_local_home_is_not_mentioned, remove_preload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

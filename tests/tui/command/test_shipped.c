@@ -1,17 +1,13 @@
 /* The binary in a folder as made by `make bundle` or `make install` finds its files there; make finds its
  * headers. packaging/check.sh tests the bundle itself. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -27,34 +23,31 @@ static void copy_program(const char *to)
 
 static void a_shipped_corpus_needs_no_package(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char text[] = "Genesis 1\n\nIn the beginning\n";
     static const char *const words[] = {"data", "fetch", "kjv", NULL}, *const environment[] = {
                                                                            "PATH=/nonexistent", NULL};
-    struct stage s;
     struct err err = {0};
-    char program[700], folder[700], path[800];
-    stage_open(&s, "shipped");
-    snprintf(folder, sizeof folder, "%s/bundle/bin", s.folder);
+    char folder[700], path[800];
+    snprintf(folder, sizeof folder, "%s/bundle/bin", s->folder);
     assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
-    snprintf(program, sizeof program, "%.600s/anneal", folder);
+    char *program = kept_format("%.600s/anneal", folder);
     copy_program(program);
     const struct process_options options = {
         .arguments = words, .environment = environment, .program = program};
 
     process_expect_sentence(process_expect(1, process_open(&options)), "apt install bible-kjv");
 
-    snprintf(folder, sizeof folder, "%s/bundle/share/anneal", s.folder);
+    snprintf(folder, sizeof folder, "%s/bundle/share/anneal", s->folder);
     assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
     snprintf(path, sizeof path, "%.600s/kjv.txt", folder);
     stage_write(path, text, sizeof text - 1);
     struct process *fetched = process_expect(0, process_open(&options));
-    snprintf(path, sizeof path, "%s/data/kjv.txt\n", s.home);
+    snprintf(path, sizeof path, "%s/data/kjv.txt\n", s->home);
     assert_string_equal(process_stdout(fetched), path);
     path[strlen(path) - 1] = '\0';
     char *got = stage_read(path);
     assert_string_equal(got, text);
-    free(got);
 }
 
 /* `make TARGET` of a build whose files are those in `build`, into `root`. */
@@ -67,14 +60,14 @@ static void make_target(const char *target, const char *build, const char *root)
     for (int i = 0; i < 4; i++)
         snprintf(words[2 + i], sizeof words[2], "%s/%s", build,
                  (const char *const[]){"anneal", "anneal_heap.so", "anneal_cuda.so", "man/anneal.1"}[i]);
-    process_close(process_expect_within(
+    process_expect_within(
         60, 0,
         process_open(&(struct process_options){
             .program = "/usr/bin/make",
             .environment = environment,
             .arguments = (const char *const[]){target, "-s", "SAN=", "CUDA=1", "NVCC=/bin/true", words[0],
                                                words[1], "PREFIX=/opt/my own", "-o", words[2], "-o", words[3],
-                                               "-o", words[4], "-o", words[5], NULL}})));
+                                               "-o", words[4], "-o", words[5], NULL}}));
 }
 
 /* The links between the pages below `root`, from page to page and to pictures. */
@@ -91,12 +84,11 @@ static void expect_links_that_lead_somewhere(const char *root)
         process_open(&(struct process_options){
             .program = "/bin/sh", .folder = root, .arguments = (const char *const[]){"-c", script, NULL}}));
     assert_string_equal(process_stdout(links), "");
-    process_close(links);
 }
 
 static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const names[] = {
         "bin/anneal",
         "lib/anneal/anneal_heap.so",
@@ -112,13 +104,11 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
         "share/doc/anneal/docs/reference/commands.md",
     };
     static const char *const environment[] = {"ANNEAL_CUDA_PLUGIN", NULL};
-    struct stage s;
     struct err err = {0};
-    char build[600], root[600], path[800];
+    char path[800];
     if (!file_exists("/usr/bin/make")) skip();
-    stage_open(&s, "installed");
-    snprintf(build, sizeof build, "%.500s/build", s.folder);
-    snprintf(root, sizeof root, "%.500s/a root", s.folder);
+    char *build = kept_format("%.500s/build", s->folder);
+    char *root = kept_format("%.500s/a root", s->folder);
     assert_int_equal(file_make_folders(build, &err), STATUS_OK);
     snprintf(path, sizeof path, "%s/anneal", build);
     copy_program(path);
@@ -141,15 +131,13 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
                                                   .arguments = (const char *const[]){"devices", NULL}}));
     assert_non_null(
         strstr(process_stdout(devices), "/lib/anneal/anneal_cuda.so: ")); /* found, and no library */
-    process_close(devices);
     struct process *train =
         process_expect(2, process_open(&(struct process_options){
                               .program = path,
-                              .arguments = (const char *const[]){"train", s.config, "--device=cpu",
+                              .arguments = (const char *const[]){"train", s->config, "--device=cpu",
                                                                  "--check-allocations", NULL}}));
     assert_non_null(strstr(process_stderr(train), "cannot count heap allocations")); /* found, tried once */
-    process_close(train);
-    snprintf(path, sizeof path, "%s/opt/my own/share/man/man1/other.1", root); /* somebody else's */
+    snprintf(path, sizeof path, "%s/opt/my own/share/man/man1/other.1", root);       /* somebody else's */
     stage_write(path, "", 0);
     make_target("uninstall", build, root);
     struct process *left = process_expect(
@@ -159,37 +147,32 @@ static void what_is_installed_is_where_the_binary_looks_and_is_removed_again(voi
                .arguments = (const char *const[]){"-c", "cd 'opt/my own' && find * | sort", NULL}}));
     assert_string_equal(process_stdout(left),
                         "bin\nlib\nshare\nshare/man\nshare/man/man1\nshare/man/man1/other.1\n");
-    process_close(left);
 }
 
 /* -g3 puts the definitions of all macros into the preprocessor's output, which the check for headers reads.
  */
 static void a_build_for_a_debugger_finds_the_headers(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const environment[] = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", NULL};
-    struct stage s;
-    char build[600], headers[700];
     if (!file_exists("/usr/bin/make")) skip();
-    stage_open(&s, "headers");
-    snprintf(build, sizeof build, "BUILD=%.500s/build", s.folder);
-    snprintf(headers, sizeof headers, "%.500s/build/headers", s.folder);
-    process_close(process_expect_within(
+    char *build = kept_format("BUILD=%.500s/build", s->folder);
+    char *headers = kept_format("%.500s/build/headers", s->folder);
+    process_expect_within(
         60, 0,
         process_open(&(struct process_options){
             .program = "/usr/bin/make",
             .environment = environment,
-            .arguments = (const char *const[]){"-s", "SAN=", "CUDA=0", "DEBUG=1", build, headers, NULL}})));
+            .arguments = (const char *const[]){"-s", "SAN=", "CUDA=0", "DEBUG=1", build, headers, NULL}}));
     assert_true(file_exists(headers));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_shipped_corpus_needs_no_package, process_close_all),
-        cmocka_unit_test_teardown(what_is_installed_is_where_the_binary_looks_and_is_removed_again,
-                                  process_close_all),
-        cmocka_unit_test_teardown(a_build_for_a_debugger_finds_the_headers, process_close_all),
+        STAGE_TEST(a_shipped_corpus_needs_no_package),
+        STAGE_TEST(what_is_installed_is_where_the_binary_looks_and_is_removed_again),
+        STAGE_TEST(a_build_for_a_debugger_finds_the_headers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,15 @@
 /* A run that is steered while it trains and ended early: orders, early stopping, and that `runs`, `show`,
  * `export`, `generate` and the database agree. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/core/train/trace_reader.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -46,18 +42,17 @@ static long order(struct process *trainer, const char *result, const char *verb,
     process_expect(0, p);
     assert_int_equal(sscanf(process_stdout(p), "step %ld: %159[^\n]", &step, text), 2);
     if (!strstr(text, result)) fail_msg("%s: \"%s\" instead of \"%s\"", verb, text, result);
-    process_close(p);
     return step;
 }
 
 /* In the run's folder, JSON, and named by `anneal show`. */
 static void expect_trace(const struct stage *s, long step)
 {
-    char path[4300], name[64];
+    char path[4300];
     static struct trace_reading reading;
     json_t *runs = stage_runs();
     const char *id = stage_text(json_array_get(runs, 0), "id");
-    snprintf(name, sizeof name, "traces/step-%ld.json", step);
+    char *name = kept_format("traces/step-%ld.json", step);
     snprintf(path, sizeof path, "%s/runs/%s/%s", s->home, id, name);
     trace_read(path, &reading);
     assert_non_null(trace_find(&reading, "forward"));
@@ -68,36 +63,30 @@ static void expect_trace(const struct stage *s, long step)
     const char *found = strstr(process_stdout(p), "\nEvents\n");
     assert_non_null(found);
     assert_non_null(strstr(found, name));
-    process_close(p);
     p = process_run(0, "show", "long", "--json", NULL);
     snprintf(line, sizeof line, "\"path\": \"%s\"", name);
     found = strstr(process_stdout(p), "\"traces\"");
     assert_non_null(found);
     assert_non_null(strstr(found, line));
-    process_close(p);
-    json_decref(runs);
 }
 
 static void orders_take_effect_and_are_written_down(void **state)
 {
-    (void)state;
-    struct stage s;
-    char checkpoint[64];
-    stage_open(&s, "orders");
-    struct process *trainer = start_long_run(&s);
+    struct stage *s = *state;
+    struct process *trainer = start_long_run(s);
     long paused = order(trainer, "done", "pause", NULL);
     process_wait_text(trainer, "\"status\":\"paused\"");
     while (strcmp(stage_status(), "paused") != 0) continue; /* the recorder is a moment behind */
     assert_int_equal(order(trainer, "validation loss ", "eval", NULL), paused);
     assert_int_equal(order(trainer, "done", "sample", NULL), paused);
-    snprintf(checkpoint, sizeof checkpoint, "written to checkpoints/step-%ld", paused);
+    char *checkpoint = kept_format("written to checkpoints/step-%ld", paused);
     assert_int_equal(order(trainer, checkpoint, "checkpoint", NULL), paused);
     assert_int_equal(order(trainer, "learning rate × 0.5", "lr-factor", "0.5"), paused);
     assert_string_equal(stage_status(), "paused");
     assert_int_equal(order(trainer, "done", "continue", NULL), paused);
     long traced = order(trainer, "written to traces/step-", "trace", NULL);
     assert_true(traced >= paused);
-    expect_trace(&s, traced);
+    expect_trace(s, traced);
     long stopped = order(trainer, "done", "stop", NULL);
     process_expect(0, trainer);
     assert_true(stopped >= paused);
@@ -117,47 +106,36 @@ static void orders_take_effect_and_are_written_down(void **state)
                         "ordered"); /* it uses up no patience, and leaves no row */
     assert_int_equal(stage_int(sample, "step"), paused);
     assert_int_equal(stage_int(eval, "step"), paused);
-    json_decref(lines);
 
-    char *rows =
-        stage_query(&s, "select count(*) from early_stopping where step < (select max(step) from evals)");
-    assert_string_equal(rows, "0");
-    free(rows);
-    rows = stage_query(&s, "select group_concat(verb || ' ' || coalesce(argument, '') || issuer, ', ') "
-                           "from orders where applied_step is not null");
-    assert_string_equal(rows, "pause cli, eval cli, sample cli, checkpoint cli, lr-factor 0.5cli, continue "
-                              "cli, trace cli, stop cli");
-    free(rows);
+    stage_expect(s, "select count(*) from early_stopping where step < (select max(step) from evals)", "0");
+    stage_expect(s,
+                 "select group_concat(verb || ' ' || coalesce(argument, '') || issuer, ', ') "
+                 "from orders where applied_step is not null",
+                 "pause cli, eval cli, sample cli, checkpoint cli, lr-factor 0.5cli, continue "
+                 "cli, trace cli, stop cli");
 }
 
 /* Else a second trainer could begin to train the same run. */
 static void a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[1000];
-    stage_open(&s, "removed");
-    struct process *trainer = start_long_run(&s);
-    char *id = stage_query(&s, "select id from runs"), *message;
-    snprintf(folder, sizeof folder, "%s/runs/%s", s.home, id);
+    struct stage *s = *state;
+    struct process *trainer = start_long_run(s);
+    char *id = stage_query(s, "select id from runs"), *message;
+    char *folder = kept_format("%s/runs/%s", s->home, id);
     assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK);
     process_expect(1, trainer);
     assert_non_null(strstr(process_stderr(trainer), "was removed or moved while it was training"));
     assert_false(file_exists(folder));
     assert_string_equal(stage_status(), "failed");
-    message = stage_query(&s, "select message from runs");
+    message = stage_query(s, "select message from runs");
     assert_non_null(strstr(message, folder));
-    free(message);
-    free(id);
 }
 
 static void
 a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "halted");
-    struct process *p = process_run(1, "train", s.config, "--name", "halted", "--train.learning_rate=1000",
+    struct stage *s = *state;
+    struct process *p = process_run(1, "train", s->config, "--name", "halted", "--train.learning_rate=1000",
                                     "--train.schedule=constant", "--train.weight_decay=100",
                                     "--train.warmup_steps=0", "--train.max_grad_norm=0", "--eval.every=0",
                                     "--health.on_nan=stop", "--progress=none", NULL);
@@ -166,32 +144,24 @@ a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_fro
     p = process_run(0, "show", "halted", NULL);
     assert_non_null(strstr(process_stdout(p), "the update was skipped; the run ends here"));
     assert_null(strstr(process_stdout(p), "  last  "));
-    process_close(p);
-    process_close(process_run(0, "resume", "halted", "--train.learning_rate=0.003",
-                              "--train.weight_decay=0.1", "--train.max_grad_norm=1", "--progress=none",
-                              NULL));
+    process_run(0, "resume", "halted", "--train.learning_rate=0.003", "--train.weight_decay=0.1",
+                "--train.max_grad_norm=1", "--progress=none", NULL);
     assert_string_equal(stage_status(), "finished");
 }
 
 static void orders_to_a_run_that_has_ended_are_refused(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "late");
-    process_close(process_run(0, "train", s.config, "--name", "late", "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name", "late", "--progress=none", NULL);
     struct process *p = process_run(1, "order", "late", "pause", "--wait", NULL);
     process_expect_sentence(p, "late");
-    char *rows = stage_query(&s, "select count(*) from orders");
-    assert_string_equal(rows, "0");
-    free(rows);
+    stage_expect(s, "select count(*) from orders", "0");
 }
 
 static void a_learning_rate_factor_survives_a_resume(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "factor");
-    struct process *trainer = start_long_run(&s);
+    struct stage *s = *state;
+    struct process *trainer = start_long_run(s);
     long from = order(trainer, "learning rate × 0.25", "lr-factor", "0.25");
     order(trainer, "done", "stop", NULL);
     process_expect(0, trainer);
@@ -202,17 +172,14 @@ static void a_learning_rate_factor_survives_a_resume(void **state)
     json_t *lines = stage_parse_lines(process_stdout(rest)), *step = stage_find_line(lines, "step", 0);
     assert_true(stage_int(step, "step") >= from);
     assert_true(stage_real(step, "lr") == 3e-3 * 0.25);
-    json_decref(lines);
 }
 
 /* Its first life recorded what a run that is not interrupted would have. */
 static void a_killed_run_obeys_its_learning_rate_orders_again_where_it_did(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     char wanted[80], sql[400];
-    stage_open(&s, "recall");
-    struct process *trainer = start_long_run(&s);
+    struct process *trainer = start_long_run(s);
     long saved = order(trainer, "written to checkpoints/", "checkpoint", NULL);
     long from = order(trainer, "learning rate × 0.25", "lr-factor", "0.25");
     long until = order(trainer, "done", "sample", NULL);
@@ -228,14 +195,11 @@ static void a_killed_run_obeys_its_learning_rate_orders_again_where_it_did(void 
              "select min(b.step) = %ld, max(b.step) >= %ld, min(b.lr), sum(a.lr is not b.lr or a.loss is not "
              "b.loss) from steps a join steps b using (run_id, step) where a.segment = 1 and b.segment = 2",
              saved, until - 1);
-    char *row = stage_query(&s, sql);
-    assert_string_equal(row, "1|1|0.00075|0");
-    free(row);
-    row = stage_query(&s, "select text from events where text like 'learning rate%'");
+    stage_expect(s, sql, "1|1|0.00075|0");
+    char *row = stage_query(s, "select text from events where text like 'learning rate%'");
     snprintf(wanted, sizeof wanted, "learning rate × 0.25 again from step %ld on, as ordered before the run",
              from);
     assert_non_null(strstr(row, wanted));
-    free(row);
 }
 
 /* The rates of steps 20 to 39 in a resume from step 20, after these orders: (id, step, factor). */
@@ -243,20 +207,19 @@ static char *rates_after_orders(struct stage *s, const char *name, const char *o
 {
     char sql[600], path[900];
     stage_open(s, name);
-    process_close(process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
-                              "--sample.every=0", "--eval.every=0", "--train.schedule=constant", NULL));
+    process_run(0, "train", s->config, "--name=base", "--progress=none", "--checkpoint.keep=9",
+                "--sample.every=0", "--eval.every=0", "--train.schedule=constant", NULL);
     char *id = stage_query(s, "select id from runs");
     for (int step = 30; step <= 40; step += 10) {
         snprintf(path, sizeof path, "%s/runs/%s/checkpoints/step-%d", s->home, id, step);
         assert_int_equal(file_remove_tree(path, NULL), STATUS_OK);
     }
-    free(id);
     snprintf(sql, sizeof sql,
              "insert into orders(id, applied_step, argument, run_id, issued_at, verb, issuer, result) select "
              "column1, column2, column3, runs.id, 0, 'lr-factor', 'cli', 'done' from runs, (values %s)",
              orders);
-    free(stage_query(s, sql));
-    process_close(process_run(0, "resume", "base", "--progress=none", NULL));
+    stage_query(s, sql);
+    process_run(0, "resume", "base", "--progress=none", NULL);
     return stage_query(s, "select group_concat(step || ': ' || rate, ', ') from (select min(step) as step, "
                           "round(lr / 0.003, 3) as rate from steps where segment = 2 group by lr order by "
                           "step)");
@@ -268,55 +231,42 @@ static void of_the_orders_before_a_resume_those_in_force_are_obeyed_again(void *
     struct stage s;
     char *rates = rates_after_orders(&s, "in-order", "(1, 25, 0.25), (2, 31, 0.5), (3, 31, 0.75)");
     assert_string_equal(rates, "20: 1.0, 25: 0.25, 31: 0.75");
-    free(rates);
     /* the second was given after an earlier resume, the last was refused */
     rates = rates_after_orders(&s, "out-of-order", "(1, 35, 0.25), (2, 25, 0.5), (4, 38, 2000)");
     assert_string_equal(rates, "20: 1.0, 25: 0.5");
-    free(rates);
     /* the checkpoint of a step is saved before the orders of that step are obeyed */
     rates = rates_after_orders(&s, "own-step", "(1, 20, 0.25)");
     assert_string_equal(rates, "20: 0.25");
-    free(rates);
     rates = rates_after_orders(&s, "taken-back", "(1, 25, 0.25), (2, 12, 1)");
     assert_string_equal(rates, "20: 1.0");
-    free(rates);
-    rates = stage_query(&s, "select count(*) from events where text like 'learning rate%'");
-    assert_string_equal(rates, "0");
-    free(rates);
+    stage_expect(&s, "select count(*) from events where text like 'learning rate%'", "0");
 }
 
 /* A factor is to be recalled at step 8,000; before that another is ordered. Nobody reads what the trainer
  * says, so that it stands still until the order is there. */
 static void a_new_order_counts_more_than_one_that_is_recalled(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "newest");
-    process_close(process_run(0, "train", s.config, "--name=long", "--progress=none", "--sample.every=0",
-                              "--eval.every=0", "--train.schedule=constant", NULL));
-    free(stage_query(&s,
-                     "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result) "
-                     "select id, 0, 'lr-factor', 0.25, 'cli', 8000, 'done' from runs"));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=long", "--progress=none", "--sample.every=0", "--eval.every=0",
+                "--train.schedule=constant", NULL);
+    stage_query(s, "insert into orders(run_id, issued_at, verb, argument, issuer, applied_step, result) "
+                   "select id, 0, 'lr-factor', 0.25, 'cli', 8000, 'done' from runs");
     struct process *rest =
         process_start("resume", "long", "--train.total_steps=9000", "--progress=json", NULL);
     process_wait_lines(rest, 3);
     assert_true(order(rest, "learning rate × 0.5", "lr-factor", "0.5") < 8000);
     process_expect_within(120, 0, rest);
-    char *row = stage_query(&s, "select max(lr) = 0.0015, min(lr) = 0.0015 from steps where step >= 7999");
-    assert_string_equal(row, "1|1");
-    free(row);
+    stage_expect(s, "select max(lr) = 0.0015, min(lr) = 0.0015 from steps where step >= 7999", "1|1");
 }
 
 /* ---- early stopping ---- */
 
 static void early_stopping_ends_the_run_and_reports_why(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "early");
+    struct stage *s = *state;
     /* nothing improves by ten nats but the first evaluation */
     struct process *p =
-        process_run(0, "train", s.config, "--eval.every=5", "--eval.early_stopping_patience=2",
+        process_run(0, "train", s->config, "--eval.every=5", "--eval.early_stopping_patience=2",
                     "--eval.early_stopping_min_delta=10", "--progress=json", NULL);
     json_t *lines = stage_parse_lines(process_stdout(p)), *end = stage_find_line(lines, "end", 0);
     assert_string_equal(stage_text(end, "status"), "early_stopped");
@@ -324,15 +274,12 @@ static void early_stopping_ends_the_run_and_reports_why(void **state)
     assert_string_equal(stage_text(stage_find_line(lines, "eval", -1), "verdict"), "stop");
     assert_int_equal(stage_int(stage_find_line(lines, "eval", -1), "best_step"), 15);
     assert_string_equal(stage_status(), "early_stopped");
-    json_decref(lines);
-    char *rows =
-        stage_query(&s, "select group_concat(step || verdict || patience_used || '/' || patience, ' ') "
-                        "from early_stopping");
-    assert_string_equal(rows, "5improved0/2 10waiting1/2 15stop2/2");
-    free(rows);
+    stage_expect(s,
+                 "select group_concat(step || verdict || patience_used || '/' || patience, ' ') "
+                 "from early_stopping",
+                 "5improved0/2 10waiting1/2 15stop2/2");
     /* a run with more patience goes on */
-    process_close(
-        process_run(0, "resume", "latest", "--eval.early_stopping_patience=0", "--progress=none", NULL));
+    process_run(0, "resume", "latest", "--eval.early_stopping_patience=0", "--progress=none", NULL);
     assert_string_equal(stage_status(), "finished");
 }
 
@@ -365,39 +312,34 @@ static char *read_table(const struct stage *s, const char *table)
 
 static void runs_show_export_and_the_database_agree(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const tables[] = {"steps", "evals",   "early_stopping", "profile", "memory",
                                          "gpu",   "samples", "orders",         "runs"};
     static const char *const members[] = {"status", "steps",         "tokens",    "final_loss",
                                           "name",   "best_val_loss", "best_step", "parameters"};
-    struct stage s;
-    char folder[600], *shown, *text, sql[200];
-    json_error_t problem;
-    stage_open(&s, "agree");
-    process_close(process_run(0, "train", s.config, "--name", "agree", "--progress=none", NULL));
-    snprintf(folder, sizeof folder, "%s/csv", s.folder);
-    process_close(process_run(0, "export", "agree", "--table", "all", "-o", folder, NULL));
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(read_table(&s, tables[i]));
+    char *shown, *text, sql[200];
+    process_run(0, "train", s->config, "--name", "agree", "--progress=none", NULL);
+    char *folder = stage_path(s, "csv");
+    process_run(0, "export", "agree", "--table", "all", "-o", folder, NULL);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) read_table(s, tables[i]);
 
     json_t *runs = stage_runs(), *run = json_array_get(runs, 0);
-    json_t *show = json_loads(shown = process_output("show", "agree", "--json", NULL), 0, &problem);
+    json_t *show = stage_json(shown = process_output("show", "agree", "--json", NULL));
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         assert_true(json_equal(json_object_get(run, members[i]), json_object_get(show, members[i])));
 
-    char *csv = read_table(&s, "runs");
+    char *csv = read_table(s, "runs");
     assert_string_equal(csv_cell(csv, 1, 0), stage_text(run, "id"));
     assert_string_equal(csv_cell(csv, 1, 2), "finished");
     assert_true(strtod(csv_cell(csv, 1, 10), NULL) == stage_real(run, "final_loss"));
     assert_true(strtod(csv_cell(csv, 1, 11), NULL) == stage_real(run, "best_val_loss"));
-    free(csv);
 
-    csv = read_table(&s, "steps");
+    csv = read_table(s, "steps");
     assert_int_equal(csv_rows(csv), 40);
     assert_true(strtod(csv_cell(csv, 40, 7), NULL) == stage_real(run, "final_loss"));
     assert_int_equal(atoi(csv_cell(csv, 40, 4)), stage_int(run, "tokens"));
-    free(csv);
 
-    csv = read_table(&s, "evals");
+    csv = read_table(s, "evals");
     json_t *evals = json_object_get(show, "evals");
     assert_int_equal(csv_rows(csv), 4);
     assert_int_equal(json_array_size(evals), 4);
@@ -407,38 +349,28 @@ static void runs_show_export_and_the_database_agree(void **state)
         snprintf(sql, sizeof sql,
                  "select count(*) from evals where step = %d and abs(val_loss - %.17g) < 1e-12", 10 * (i + 1),
                  loss);
-        assert_string_equal(text = stage_query(&s, sql), "1");
-        free(text);
+        assert_string_equal(text = stage_query(s, sql), "1");
     }
-    free(csv);
 
-    text =
-        stage_query(&s, "select status || steps || '/' || total_steps || ' ' || (select count(*) from steps) "
-                        "|| ' ' || (select count(*) from checkpoints) from runs");
-    assert_string_equal(text, "finished40/40 40 4");
-    free(text);
+    stage_expect(s,
+                 "select status || steps || '/' || total_steps || ' ' || (select count(*) from steps) "
+                 "|| ' ' || (select count(*) from checkpoints) from runs",
+                 "finished40/40 40 4");
     json_t *checkpoints = json_object_get(show, "checkpoints"), *checkpoint;
     size_t i, kept = 0;
     json_array_foreach(checkpoints, i, checkpoint) kept +=
         json_is_true(json_object_get(checkpoint, "exists"));
     assert_int_equal(json_array_size(checkpoints), 4);
     assert_int_equal(kept, 2); /* checkpoint.keep */
-    json_decref(runs);
-    json_decref(show);
-    free(shown);
 }
 
 /* ---- text ---- */
 
 static void generate_gives_the_same_text_for_the_same_seed(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[1400], *id;
-    json_error_t problem;
-    stage_open(&s, "generate");
-    process_close(process_run(0, "train", s.config, "--name", "poet", "--train.total_steps=200",
-                              "--progress=none", NULL));
+    struct stage *s = *state;
+    char *id;
+    process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=200", "--progress=none", NULL);
     char *a =
         process_output("generate", "poet", "--prompt", "the ", "--max-tokens", "40", "--seed", "7", NULL);
     char *b =
@@ -449,50 +381,44 @@ static void generate_gives_the_same_text_for_the_same_seed(void **state)
     assert_string_not_equal(a, c);
     assert_int_equal(strlen(a), 4 + 40 + 1); /* bytes: a token is a byte */
     assert_memory_equal(a, "the ", 4);
-    id = stage_query(&s, "select id from runs");
-    snprintf(folder, sizeof folder, "%s/runs/%s/checkpoints/step-200", s.home, id);
+    id = stage_query(s, "select id from runs");
+    char *folder = kept_format("%s/runs/%s/checkpoints/step-200", s->home, id);
     char *d = process_output("generate", folder, "--prompt", "the ", "--max-tokens", "40", "--seed=7", NULL);
     assert_string_equal(a, d);
     char *e =
         process_output("generate", "poet", "--prompt=the ", "--max-tokens=40", "--seed=7", "--json", NULL);
-    json_t *json = json_loads(e, 0, &problem);
+    json_t *json = stage_json(e);
     assert_string_equal(stage_text(json, "prompt"), "the ");
     assert_memory_equal(stage_text(json, "text"), a + 4, 40);
-    json_decref(json);
-    free(a), free(b), free(c), free(d), free(e), free(id);
 }
 
 static void generate_without_temperature_is_greedy(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "greedy");
-    process_close(process_run(0, "train", s.config, "--name", "poet", "--train.total_steps=200",
-                              "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name", "poet", "--train.total_steps=200", "--progress=none", NULL);
     char *a = process_output("generate", "poet", "--temperature=0", "--seed=1", "--max-tokens=20", NULL);
     char *b = process_output("generate", "poet", "--temperature=0", "--seed=2", "--max-tokens=20", NULL);
     char *c = process_output("generate", "poet", "--top-k=1", "--seed=3", "--max-tokens=20", NULL);
     assert_string_equal(a, b);
     assert_string_equal(a, c);
-    free(a), free(b), free(c);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before),
-        TEST(orders_take_effect_and_are_written_down),
-        TEST(orders_to_a_run_that_has_ended_are_refused),
-        TEST(a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again),
-        TEST(a_learning_rate_factor_survives_a_resume),
-        TEST(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did),
+        STAGE_TEST(a_run_set_to_stop_at_a_non_finite_number_saves_no_such_weights_and_continues_from_before),
+        STAGE_TEST(orders_take_effect_and_are_written_down),
+        STAGE_TEST(orders_to_a_run_that_has_ended_are_refused),
+        STAGE_TEST(a_trainer_whose_folder_is_removed_ends_at_once_and_does_not_make_it_again),
+        STAGE_TEST(a_learning_rate_factor_survives_a_resume),
+        STAGE_TEST(a_killed_run_obeys_its_learning_rate_orders_again_where_it_did),
         TEST(of_the_orders_before_a_resume_those_in_force_are_obeyed_again),
-        TEST(a_new_order_counts_more_than_one_that_is_recalled),
-        TEST(early_stopping_ends_the_run_and_reports_why),
-        TEST(runs_show_export_and_the_database_agree),
-        TEST(generate_gives_the_same_text_for_the_same_seed),
-        TEST(generate_without_temperature_is_greedy),
+        STAGE_TEST(a_new_order_counts_more_than_one_that_is_recalled),
+        STAGE_TEST(early_stopping_ends_the_run_and_reports_why),
+        STAGE_TEST(runs_show_export_and_the_database_agree),
+        STAGE_TEST(generate_gives_the_same_text_for_the_same_seed),
+        STAGE_TEST(generate_without_temperature_is_greedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

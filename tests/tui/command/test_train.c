@@ -1,19 +1,16 @@
 /* `train` and `resume` as a user runs them: their output, exit status and records. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/heap.h"
+#include "kernels/device/cpu.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -21,10 +18,8 @@
 
 static void progress_json_is_one_object_a_line_from_run_to_end(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "json");
-    struct process *p = process_run(0, "train", s.config, "--name", "j", "--progress", "json", NULL);
+    struct stage *s = *state;
+    struct process *p = process_run(0, "train", s->config, "--name", "j", "--progress", "json", NULL);
     assert_string_equal(process_stderr(p), "");
     json_t *lines = stage_parse_lines(process_stdout(p)), *runs = stage_runs();
     json_t *first = json_array_get(lines, 0), *last = json_array_get(lines, json_array_size(lines) - 1);
@@ -41,35 +36,27 @@ static void progress_json_is_one_object_a_line_from_run_to_end(void **state)
     assert_string_equal(stage_text(last, "type"), "end");
     assert_string_equal(stage_text(last, "status"), "finished");
     assert_int_equal(stage_int(last, "step"), 40);
-    json_decref(lines);
-    json_decref(runs);
 }
 
 /* With samples, evaluations and checkpoints between the steps, as every run has them. */
 static void a_run_can_check_that_its_steps_allocate_nothing(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "allocations");
-    char counter[4096];
-    snprintf(counter, sizeof counter, "%s", getenv("ANNEAL_BINARY"));
-    strcpy(strrchr(counter, '/') + 1, HEAP_COUNTER);
+    struct stage *s = *state;
+    const char *binary = getenv("ANNEAL_BINARY"), *slash = strrchr(binary, '/');
+    char *counter = kept_format("%.*s/%s", (int)(slash - binary), binary, HEAP_COUNTER);
     if (file_exists(counter))
-        process_close(process_run(0, "train", s.config, "--check-allocations", "--progress=json", NULL));
+        process_run(0, "train", s->config, "--check-allocations", "--progress=json", NULL);
     else /* the program of a sanitizer */
-        process_expect_sentence(process_run(2, "train", s.config, "--check-allocations", NULL),
+        process_expect_sentence(process_run(2, "train", s->config, "--check-allocations", NULL),
                                 "--check-allocations: cannot count heap allocations");
 }
 
 static void progress_json_holds_exactly_what_is_recorded(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history history;
-    stage_open(&s, "json-exact");
-    struct process *p = process_run(0, "train", s.config, "--name", "j", "--progress", "json", NULL);
+    struct stage *s = *state;
+    struct process *p = process_run(0, "train", s->config, "--name", "j", "--progress", "json", NULL);
     json_t *lines = stage_parse_lines(process_stdout(p));
-    history_read("j", &history);
+    struct history history = history_of("j");
     assert_int_equal(history.count, 40);
     for (int i = 0; i < 40; i++) {
         json_t *step = stage_find_line(lines, "step", i);
@@ -82,29 +69,22 @@ static void progress_json_holds_exactly_what_is_recorded(void **state)
             assert_true(stage_real(step, "wall_time") >
                         stage_real(stage_find_line(lines, "step", i - 1), "wall_time"));
     }
-    history_release(&history);
-    json_decref(lines);
 }
 
 static void progress_json_stays_json_with_a_prompt_that_is_not_utf8(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "json-bytes");
-    struct process *p = process_run(0, "train", s.config, "--progress=json", "--train.total_steps=2",
+    struct stage *s = *state;
+    struct process *p = process_run(0, "train", s->config, "--progress=json", "--train.total_steps=2",
                                     "--sample.every=1", "--sample.prompt=\xff\"\\ a", NULL);
     json_t *lines = stage_parse_lines(process_stdout(p));
     assert_int_equal(stage_count_lines(lines, "sample"), 2);
     assert_string_equal(stage_text(stage_find_line(lines, "sample", 0), "prompt"), "\xEF\xBF\xBD\"\\ a");
-    json_decref(lines);
 }
 
 static void progress_plain_reports_the_story_on_standard_error(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "plain");
-    struct process *p = process_run(0, "train", s.config, "--name", "story", NULL); /* auto: no terminal */
+    struct stage *s = *state;
+    struct process *p = process_run(0, "train", s->config, "--name", "story", NULL); /* auto: no terminal */
     const char *output = process_stderr(p);
     assert_string_equal(process_stdout(p), "");
     assert_non_null(strstr(output, "-story: 17.0k parameters, "));
@@ -119,10 +99,8 @@ static void progress_plain_reports_the_story_on_standard_error(void **state)
 
 static void progress_none_says_nothing(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "none");
-    struct process *p = process_run(0, "train", s.config, "--progress", "none", NULL);
+    struct stage *s = *state;
+    struct process *p = process_run(0, "train", s->config, "--progress", "none", NULL);
     assert_string_equal(process_stdout(p), "");
     assert_string_equal(process_stderr(p), "");
     assert_string_equal(stage_status(), "finished");
@@ -130,28 +108,22 @@ static void progress_none_says_nothing(void **state)
 
 static void a_reader_that_goes_away_does_not_stop_the_run(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history history;
-    stage_open(&s, "epipe");
+    struct stage *s = *state;
     struct process *p =
-        process_start("train", s.config, "--name", "heard", "--progress", "json", "--train.total_steps=1000",
+        process_start("train", s->config, "--name", "heard", "--progress", "json", "--train.total_steps=1000",
                       "--eval.every=250", "--checkpoint.every=250", NULL);
     process_wait_lines(p, 2);
     process_stop_reading(p);
     process_expect(0, p);
     assert_string_equal(process_stderr(p), "");
-    history_read("heard", &history);
+    struct history history = history_of("heard");
     assert_int_equal(history.count, 1000);
-    history_release(&history);
 }
 
 static void a_hangup_does_not_stop_the_run(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "hangup");
-    struct process *p = process_start("train", s.config, "--progress", "json", "--train.total_steps=1000",
+    struct stage *s = *state;
+    struct process *p = process_start("train", s->config, "--progress", "json", "--train.total_steps=1000",
                                       "--eval.every=250", "--checkpoint.every=250", NULL);
     process_wait_lines(p, 2);
     process_signal(p, SIGHUP);
@@ -164,10 +136,9 @@ static void a_hangup_does_not_stop_the_run(void **state)
 static void interrupt_and_resume(const char *name, int number, int status)
 {
     struct stage s;
-    struct history whole, parts;
     stage_open(&s, name);
-    process_close(process_run(0, "train", s.config, "--name", "whole", "--eval.every=250",
-                              "--train.total_steps=1000", "--progress", "none", NULL));
+    process_run(0, "train", s.config, "--name", "whole", "--eval.every=250", "--train.total_steps=1000",
+                "--progress", "none", NULL);
     struct process *trainer =
         process_start("train", s.config, "--name", "parts", "--eval.every=250", "--train.total_steps=1000",
                       "--checkpoint.every=0", "--progress", "json", NULL);
@@ -183,16 +154,11 @@ static void interrupt_and_resume(const char *name, int number, int status)
     assert_int_equal(stage_int(stage_find_line(others, "run", 0), "step"), stage_int(end, "step"));
     assert_int_equal(stage_int(stage_find_line(others, "step", 0), "step"), stage_int(end, "step"));
     assert_string_equal(stage_status(), "finished");
-    history_read("whole", &whole);
-    history_read("parts", &parts);
+    struct history whole = history_of("whole"), parts = history_of("parts");
     assert_int_equal(whole.count, 1000);
     assert_int_equal(parts.steps[0].segment, 1);
     assert_int_equal(parts.steps[999].segment, 2);
     history_expect_equal(&whole, &parts);
-    history_release(&whole);
-    history_release(&parts);
-    json_decref(lines);
-    json_decref(others);
 }
 
 static void ctrl_c_checkpoints_and_resume_continues_bit_for_bit(void **state)
@@ -210,10 +176,10 @@ static void sigterm_checkpoints_and_resume_continues_bit_for_bit(void **state)
 /* The handler of SIGINT is for one signal only: once it has run, the signal has left the caught ones. */
 static bool has_noticed_sigint(struct process *p, void *context)
 {
-    char path[64], text[4096];
+    char text[4096];
     unsigned long long caught = ~0ull;
     (void)context;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)process_pid(p));
+    char *path = kept_format("/proc/%d/status", (int)process_pid(p));
     FILE *file = fopen(path, "r");
     if (!file) return false;
     size_t n = fread(text, 1, sizeof text - 1, file);
@@ -225,11 +191,9 @@ static bool has_noticed_sigint(struct process *p, void *context)
 
 static void a_second_ctrl_c_leaves_at_once(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "twice");
+    struct stage *s = *state;
     /* one step that takes as long as the test allows */
-    struct process *p = process_start("train", s.config, "--progress", "json",
+    struct process *p = process_start("train", s->config, "--progress", "json",
                                       "--train.accumulation_steps=65536", "--train.batch_size=64", NULL);
     process_wait_lines(p, 1);
     process_signal(p, SIGINT);
@@ -243,46 +207,34 @@ static void a_second_ctrl_c_leaves_at_once(void **state)
 
 static void a_finished_run_names_the_remedy_and_more_steps_continue_it(void **state)
 {
-    (void)state;
-    struct stage s;
-    struct history whole, parts;
-    stage_open(&s, "more");
+    struct stage *s = *state;
     /* a schedule that does not depend on the number of steps */
     const char *constant = "--train.schedule=warmup_constant";
-    process_close(process_run(0, "train", s.config, "--name", "parts", constant, "--progress=none", NULL));
+    process_run(0, "train", s->config, "--name", "parts", constant, "--progress=none", NULL);
     struct process *p = process_run(2, "resume", "parts", NULL);
     process_expect_sentence(p, "has done 40 of train.total_steps = 40 steps (to train longer: ");
-    process_close(process_run(0, "resume", "parts", "--train.total_steps=60", "--progress=none", NULL));
+    process_run(0, "resume", "parts", "--train.total_steps=60", "--progress=none", NULL);
     json_t *runs = stage_runs(), *run = json_array_get(runs, 0);
     assert_int_equal(json_array_size(runs), 1);
     assert_int_equal(stage_int(run, "steps"), 60);
     assert_string_equal(stage_text(run, "status"), "finished");
-    json_decref(runs);
-    process_close(process_run(0, "train", s.config, "--name", "whole", constant, "--train.total_steps=60",
-                              "--progress=none", NULL));
-    history_read("whole", &whole);
-    history_read("parts", &parts);
-    history_expect_equal(&whole, &parts);
-    history_release(&whole);
-    history_release(&parts);
+    process_run(0, "train", s->config, "--name", "whole", constant, "--train.total_steps=60",
+                "--progress=none", NULL);
+    history_expect_same("whole", "parts");
 }
 
 static void what_resume_changes_is_kept_and_reported(void **state)
 {
-    (void)state;
-    struct stage s;
-    json_error_t problem;
-    stage_open(&s, "kept");
-    process_close(process_run(0, "train", s.config, "--progress=none", NULL));
-    process_close(process_run(0, "resume", "latest", "--train.total_steps=50", "--train.learning_rate=1e-3",
-                              "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--progress=none", NULL);
+    process_run(0, "resume", "latest", "--train.total_steps=50", "--train.learning_rate=1e-3",
+                "--progress=none", NULL);
     struct process *p = process_run(2, "resume", "latest", NULL);
     process_expect_sentence(p, "has done 50 of train.total_steps = 50 steps");
-    process_close(p);
     p = process_run(2, "resume", "latest", "--train.total_steps=30", NULL);
     process_expect_sentence(p, "has done 50 of train.total_steps = 30 steps");
     char *text = process_output("show", "latest", "--json", NULL);
-    json_t *show = json_loads(text, 0, &problem);
+    json_t *show = stage_json(text);
     json_t *train = json_object_get(json_object_get(show, "config"), "train");
     assert_int_equal(stage_int(train, "total_steps"), 50);
     assert_true(stage_real(train, "learning_rate") == 1e-3);
@@ -291,38 +243,33 @@ static void what_resume_changes_is_kept_and_reported(void **state)
     assert_string_equal(output,
                         "resumed with train.total_steps = 50 (was 40), train.learning_rate = 0.001 (was "
                         "0.003)");
-    json_decref(show);
-    free(text);
-    char *rows = stage_query(&s, "select total_steps from runs; select value from params where name = "
-                                 "'train.total_steps'");
-    assert_string_equal(rows, "50\n50");
-    free(rows);
+    stage_expect(s,
+                 "select total_steps from runs; select value from params where name = "
+                 "'train.total_steps'",
+                 "50\n50");
 }
 
 static void epochs_set_the_number_of_steps_and_resume_follows(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "epochs");
-    process_close(process_run(0, "train", s.config, "--train.epochs=0.2", "--progress=none", NULL));
-    char *steps = stage_query(&s, "select steps from runs where steps = total_steps");
-    char *seen =
-        stage_query(&s, "select epoch >= 0.2 and epoch < 0.21 from steps order by step desc limit 1");
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--train.epochs=0.2", "--progress=none", NULL);
+    char *steps = stage_query(s, "select steps from runs where steps = total_steps");
+    char *seen = stage_query(s, "select epoch >= 0.2 and epoch < 0.21 from steps order by step desc limit 1");
     assert_true(atoi(steps) > 1);
     assert_string_equal(seen, "1");
-    process_close(process_run(0, "resume", "latest", "--train.epochs=0.4", "--progress=none", NULL));
-    char *more = stage_query(&s, "select steps from runs where steps = total_steps");
+    process_run(0, "resume", "latest", "--train.epochs=0.4", "--progress=none", NULL);
+    char *more = stage_query(s, "select steps from runs where steps = total_steps");
     assert_in_range(atoi(more), 2 * atoi(steps) - 1, 2 * atoi(steps));
-    process_close(process_run(0, "resume", "latest", "--train.total_steps=70", "--progress=none", NULL));
-    char *last = stage_query(&s, "select steps from runs; select value from params where name = "
-                                 "'train.epochs'");
-    assert_string_equal(last, "70\n0");
-    free(steps), free(seen), free(more), free(last);
+    process_run(0, "resume", "latest", "--train.total_steps=70", "--progress=none", NULL);
+    stage_expect(s,
+                 "select steps from runs; select value from params where name = "
+                 "'train.epochs'",
+                 "70\n0");
 }
 
 static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const struct {
         const char *word, *sentence;
     } cases[] = {
@@ -336,143 +283,136 @@ static void resume_refuses_what_a_checkpoint_depends_on_and_names_it(void **stat
         {"--data.val_split=tail", "data.val_split = tail: the run was trained with blocks"},
         {"--data.shuffle=none", "data.shuffle = none: the run was trained with stride"},
     };
-    struct stage s;
-    struct history before, after;
-    stage_open(&s, "refuse");
-    process_close(process_run(0, "train", s.config, "--progress=none", NULL));
-    history_read("latest", &before);
+    process_run(0, "train", s->config, "--progress=none", NULL);
+    struct history before = history_of("latest");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process *p = process_run(2, "resume", "latest", "--train.total_steps=80", cases[i].word, NULL);
         process_expect_sentence(p, cases[i].sentence);
         process_expect_sentence(p, "which a resumed run must keep");
-        process_close(p);
     }
-    history_read("latest", &after);
+    struct history after = history_of("latest");
     history_expect_equal(&before, &after);
-    history_release(&before);
-    history_release(&after);
     assert_string_equal(stage_status(), "finished");
 }
 
 static void a_run_is_resumed_from_another_folder(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "elsewhere");
-    process_close(process_expect(
+    struct stage *s = *state;
+    process_expect(
         0, process_open(&(struct process_options){
-               .folder = s.folder,
+               .folder = s->folder,
                .arguments = (const char *const[]){"train", "tiny.ini", "--data.train=text.txt",
-                                                  "--progress=none", "--train.total_steps=20", NULL}})));
-    process_close(process_run(0, "resume", "latest", "--train.total_steps=30", "--progress=none", NULL));
+                                                  "--progress=none", "--train.total_steps=20", NULL}}));
+    process_run(0, "resume", "latest", "--train.total_steps=30", "--progress=none", NULL);
     assert_string_equal(stage_status(), "finished");
 }
 
 static void a_run_whose_corpus_has_changed_is_not_resumed(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "changed");
-    process_close(process_run(0, "train", s.config, "--name", "run", "--progress=none", NULL));
-    char *text = stage_read(s.corpus);
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name", "run", "--progress=none", NULL);
+    char *text = stage_read(s->corpus);
     text[5000]++; /* as many tokens as before */
-    stage_write(s.corpus, text, strlen(text));
+    stage_write(s->corpus, text, strlen(text));
     struct process *p = process_run(2, "resume", "run", "--train.total_steps=60", NULL);
     process_expect_sentence(p, "the corpus has changed: the same number of tokens, but different ones "
                                "(restore it, or train a new run)");
     text[5000]--;
-    stage_write(s.corpus, text, strlen(text));
-    process_close(process_run(0, "resume", "run", "--train.total_steps=60", "--progress=none", NULL));
-    free(text);
+    stage_write(s->corpus, text, strlen(text));
+    process_run(0, "resume", "run", "--train.total_steps=60", "--progress=none", NULL);
 }
 
 /* The content counts, not the path. */
 static void a_run_whose_corpus_was_moved_is_resumed_where_it_is_now(void **state)
 {
-    (void)state;
-    struct stage s;
-    char moved[700], setting[800], hint[120], *id, *train;
-    stage_open(&s, "moved");
-    process_close(process_run(0, "train", s.config, "--name", "run", "--data.tokenizer=bpe:300",
-                              "--model.vocab_size=300", "--progress=none", NULL));
-    snprintf(moved, sizeof moved, "%s/elsewhere.txt", s.folder);
-    assert_int_equal(rename(s.corpus, moved), 0);
+    struct stage *s = *state;
+    char *id, *train;
+    process_run(0, "train", s->config, "--name", "run", "--data.tokenizer=bpe:300", "--model.vocab_size=300",
+                "--progress=none", NULL);
+    char *moved = stage_path(s, "elsewhere.txt");
+    assert_int_equal(rename(s->corpus, moved), 0);
     struct process *p = process_run(1, "resume", "run", "--train.total_steps=60", NULL);
-    id = stage_query(&s, "select id from runs");
-    snprintf(hint, sizeof hint, "if it was moved: %s resume %s --data.train=PATH", getenv("ANNEAL_BINARY"),
-             id);
+    id = stage_query(s, "select id from runs");
+    char *hint = kept_format("if it was moved: %s resume %s --data.train=PATH", getenv("ANNEAL_BINARY"), id);
     process_expect_sentence(p, hint);
-    snprintf(setting, sizeof setting, "--data.train=%s", moved);
-    process_close(
-        process_run(0, "resume", "run", "--train.total_steps=60", setting, "--progress=none", NULL));
+    char *setting = kept_format("--data.train=%s", moved);
+    process_run(0, "resume", "run", "--train.total_steps=60", setting, "--progress=none", NULL);
     assert_string_equal(stage_status(), "finished");
-    train = stage_query(&s, "select value from params where name = 'data.train'");
+    train = stage_query(s, "select value from params where name = 'data.train'");
     assert_string_equal(train, moved);
-    process_close(process_run(0, "fork", "run", "--train.total_steps=80", "--progress=none", NULL));
-    process_close(p);
-    free(train);
-    free(id);
+    process_run(0, "fork", "run", "--train.total_steps=80", "--progress=none", NULL);
 }
 
 /* A learned tokenizer changes with its text: then the text is what to restore. */
 static void text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "grown");
-    process_close(process_run(0, "train", s.config, "--name", "run", "--data.tokenizer=bpe:300",
-                              "--model.vocab_size=300", "--progress=none", NULL));
-    FILE *text = fopen(s.corpus, "a");
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name", "run", "--data.tokenizer=bpe:300", "--model.vocab_size=300",
+                "--progress=none", NULL);
+    FILE *text = fopen(s->corpus, "a");
     assert_non_null(text);
     for (int i = 0; i < 3000; i++) fputs("zebra quartz ", text);
     assert_int_equal(fclose(text), 0);
     struct process *p = process_run(2, "resume", "run", "--train.total_steps=60", NULL);
     process_expect_sentence(p, "the corpus or data.tokenizer has changed");
-    process_close(p);
 }
 
 static void a_run_without_a_checkpoint_says_so(void **state)
 {
-    (void)state;
-    struct stage s;
-    char path[1400], *id;
+    struct stage *s = *state;
+    char *id;
     struct err err = {0};
-    stage_open(&s, "bare");
-    process_close(process_run(0, "train", s.config, "--name", "bare", "--progress=none", NULL));
-    id = stage_query(&s, "select id from runs");
-    snprintf(path, sizeof path, "%s/runs/%s/checkpoints", s.home, id);
+    process_run(0, "train", s->config, "--name", "bare", "--progress=none", NULL);
+    id = stage_query(s, "select id from runs");
+    char *path = kept_format("%s/runs/%s/checkpoints", s->home, id);
     assert_true(file_is_folder(path));
     assert_int_equal(file_remove_tree(path, &err), STATUS_OK);
     struct process *p = process_run(1, "resume", "bare", NULL);
     process_expect_sentence(p, "there is no checkpoint left to continue from");
     assert_string_equal(stage_status(), "finished");
-    free(id);
+}
+
+static bool reports_openblas(const struct stage *s)
+{
+    process_run(0, "train", s->config, "--train.total_steps=1", "--progress=none", NULL);
+    return strstr(process_output("show", "latest", NULL),
+                  "OPENBLAS_CORETYPE makes OpenBLAS use its kernels for Haswell") != NULL;
+}
+
+static void kernels_that_are_forced_on_a_better_processor_are_reported(void **state)
+{
+    if (!cpu_backend_for("v4")) skip();
+    assert_false(reports_openblas(*state));
+    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+    assert_true(reports_openblas(*state));
+    unsetenv("OPENBLAS_CORETYPE");
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(progress_json_is_one_object_a_line_from_run_to_end),
-        TEST(a_run_can_check_that_its_steps_allocate_nothing),
-        TEST(progress_json_holds_exactly_what_is_recorded),
-        TEST(progress_json_stays_json_with_a_prompt_that_is_not_utf8),
-        TEST(progress_plain_reports_the_story_on_standard_error),
-        TEST(progress_none_says_nothing),
-        TEST(a_reader_that_goes_away_does_not_stop_the_run),
-        TEST(a_hangup_does_not_stop_the_run),
+        STAGE_TEST(progress_json_is_one_object_a_line_from_run_to_end),
+        STAGE_TEST(a_run_can_check_that_its_steps_allocate_nothing),
+        STAGE_TEST(progress_json_holds_exactly_what_is_recorded),
+        STAGE_TEST(progress_json_stays_json_with_a_prompt_that_is_not_utf8),
+        STAGE_TEST(progress_plain_reports_the_story_on_standard_error),
+        STAGE_TEST(progress_none_says_nothing),
+        STAGE_TEST(a_reader_that_goes_away_does_not_stop_the_run),
+        STAGE_TEST(a_hangup_does_not_stop_the_run),
         TEST(ctrl_c_checkpoints_and_resume_continues_bit_for_bit),
         TEST(sigterm_checkpoints_and_resume_continues_bit_for_bit),
-        TEST(a_second_ctrl_c_leaves_at_once),
-        TEST(a_finished_run_names_the_remedy_and_more_steps_continue_it),
-        TEST(what_resume_changes_is_kept_and_reported),
-        TEST(resume_refuses_what_a_checkpoint_depends_on_and_names_it),
-        TEST(epochs_set_the_number_of_steps_and_resume_follows),
-        TEST(a_run_is_resumed_from_another_folder),
-        TEST(a_run_whose_corpus_has_changed_is_not_resumed),
-        TEST(a_run_whose_corpus_was_moved_is_resumed_where_it_is_now),
-        TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
-        TEST(a_run_without_a_checkpoint_says_so),
+        STAGE_TEST(a_second_ctrl_c_leaves_at_once),
+        STAGE_TEST(a_finished_run_names_the_remedy_and_more_steps_continue_it),
+        STAGE_TEST(what_resume_changes_is_kept_and_reported),
+        STAGE_TEST(resume_refuses_what_a_checkpoint_depends_on_and_names_it),
+        STAGE_TEST(epochs_set_the_number_of_steps_and_resume_follows),
+        STAGE_TEST(a_run_is_resumed_from_another_folder),
+        STAGE_TEST(a_run_whose_corpus_has_changed_is_not_resumed),
+        STAGE_TEST(a_run_whose_corpus_was_moved_is_resumed_where_it_is_now),
+        STAGE_TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
+        STAGE_TEST(a_run_without_a_checkpoint_says_so),
+        STAGE_TEST(kernels_that_are_forced_on_a_better_processor_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

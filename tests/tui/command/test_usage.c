@@ -1,14 +1,9 @@
 /* Invalid words on the command line: exit status 2, one line, and a pointer to the help. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -19,9 +14,7 @@ static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **
                                            "show",  "compare",   "export", "import",   "generate", "evaluate",
                                            "data",  "tokenizer", "model",  "estimate", "devices",  "bench"};
     static const char *const words[][3] = {{"-o"}, {"\x1b[2J", "--frobnicate"}};
-    struct stage s;
     char pointer[64];
-    stage_open(&s, "meaningless");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         snprintf(pointer, sizeof pointer, "/anneal %s --help)", commands[i]);
         for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
@@ -30,13 +23,11 @@ static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **
             process_expect_sentence(process_expect(2, p), pointer);
             assert_null(strchr(process_stderr(p), '\x1b'));
             assert_string_equal(process_stdout(p), "");
-            process_close(p);
         }
         for (int h = 0; h < 2; h++) {
             struct process *p = process_run(0, commands[i], h ? "--help" : "-h", NULL);
             assert_non_null(strstr(process_stdout(p), "anneal "));
             assert_string_equal(process_stderr(p), "");
-            process_close(p);
         }
     }
     static const char *const empty[][4] = {{"train", ""},
@@ -64,7 +55,6 @@ static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **
         struct process *p = process_open(&(struct process_options){.arguments = arguments});
         snprintf(pointer, sizeof pointer, "/anneal %s", empty[i][0]);
         process_expect_sentence(process_expect(2, p), pointer);
-        process_close(p);
     }
 }
 
@@ -91,12 +81,9 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
         {{"bench", "step", "--train.seed"}, "--train.seed: must be --section.key=value"},
         {{"resume", "latest", "--name", "x"}, "resume: unknown option --name"}, /* it keeps its name */
     };
-    struct stage s;
-    stage_open(&s, "words");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process *p = process_open(&(struct process_options){.arguments = cases[i].words});
         process_expect_sentence(process_expect(2, p), cases[i].sentence);
-        process_close(p);
     }
     process_expect_sentence(process_run(1, "resume", "latest", NULL),
                             "run \"latest\": there are no runs yet (start one with `");
@@ -105,9 +92,8 @@ static void an_unknown_command_or_option_suggests_the_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(words_that_mean_nothing_are_one_line_that_points_to_the_help,
-                                  process_close_all),
-        cmocka_unit_test_teardown(an_unknown_command_or_option_suggests_the_nearest, process_close_all),
+        STAGE_TEST(words_that_mean_nothing_are_one_line_that_points_to_the_help),
+        STAGE_TEST(an_unknown_command_or_option_suggests_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,15 @@
 /* Arguments that could do harm or be misunderstood, and how the commands handle them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <jansson.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -21,28 +17,26 @@
 
 static void an_output_never_replaces_the_text_it_is_made_from(void **state)
 {
-    (void)state;
-    struct stage s;
-    char link[700], folder[700], inside[800], sidecar[800], token_file[800];
-    stage_open(&s, "outputs");
-    char *before = stage_read(s.corpus);
+    struct stage *s = *state;
+    char folder[700], inside[800], sidecar[800];
+    char *before = stage_read(s->corpus);
     process_expect_sentence(
-        process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", s.corpus, NULL),
+        process_run(2, "tokenizer", "train", s->corpus, "--vocab=300", "-o", s->corpus, NULL),
         "ends with .json");
     /* by another name, and somewhere below a folder */
-    snprintf(link, sizeof link, "%s/other.json", s.folder);
-    assert_int_equal(symlink(s.corpus, link), 0);
-    process_expect_sentence(process_run(2, "tokenizer", "train", s.corpus, "--vocab=300", "-o", link, NULL),
+    char *link = stage_path(s, "other.json");
+    assert_int_equal(symlink(s->corpus, link), 0);
+    process_expect_sentence(process_run(2, "tokenizer", "train", s->corpus, "--vocab=300", "-o", link, NULL),
                             "is also an input");
     assert_int_equal(unlink(link), 0);
-    snprintf(folder, sizeof folder, "%s/texts", s.folder);
+    snprintf(folder, sizeof folder, "%s/texts", s->folder);
     snprintf(inside, sizeof inside, "%s/mine.json", folder);
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
-    assert_int_equal(rename(s.corpus, inside), 0);
+    assert_int_equal(rename(s->corpus, inside), 0);
     process_expect_sentence(process_run(2, "tokenizer", "train", folder, "--vocab=300", "-o", inside, NULL),
                             "mine.json: is also an input");
     static const char *const names[] = {"mine.tok", "mine.tok.json", "mine.tokenizer.json"};
-    snprintf(token_file, sizeof token_file, "%s/mine.tok", folder);
+    char *token_file = kept_format("%s/mine.tok", folder);
     for (size_t i = 0; i < 3; i++) { /* all three files that data prepare writes */
         snprintf(sidecar, sizeof sidecar, "%s/%s", folder, names[i]);
         assert_int_equal(rename(inside, sidecar), 0);
@@ -52,42 +46,35 @@ static void an_output_never_replaces_the_text_it_is_made_from(void **state)
     }
     char *after = stage_read(inside);
     assert_string_equal(before, after);
-    free(before);
-    free(after);
 }
 
 static void a_dash_is_standard_output_and_no_file(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const formats[] = {"csv", "long", "json"};
-    struct stage s;
-    stage_open(&s, "dash");
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=2", "--progress=none", NULL);
     for (size_t i = 0; i < 3; i++) {
         const char *plain[] = {"export", "mine", "--format", formats[i], NULL},
                    *dash[] = {"export", "mine", "--format", formats[i], "-o", "-", NULL};
         struct process *a = process_expect(0, process_open(&(struct process_options){.arguments = plain})),
-                       *b = process_expect(
-                           0, process_open(&(struct process_options){.arguments = dash, .folder = s.folder}));
+                       *b = process_expect(0, process_open(&(struct process_options){.arguments = dash,
+                                                                                     .folder = s->folder}));
         assert_string_equal(process_stdout(a), process_stdout(b));
         process_close(a), process_close(b);
     }
-    const char *words[] = {"tokenizer", "train", s.corpus, "--vocab=260", "-o", "-", "--progress=none", NULL};
+    const char *words[] = {"tokenizer", "train", s->corpus,         "--vocab=260",
+                           "-o",        "-",     "--progress=none", NULL};
     struct process *p =
-        process_expect(0, process_open(&(struct process_options){.arguments = words, .folder = s.folder}));
-    json_t *json = json_loads(process_stdout(p), 0, NULL);
+        process_expect(0, process_open(&(struct process_options){.arguments = words, .folder = s->folder}));
+    json_t *json = stage_json(process_stdout(p));
     assert_non_null(json_object_get(json, "model"));
-    json_decref(json);
     assert_non_null(strstr(process_stderr(p), "260 tokens, learned in"));
-    process_close(p);
-    process_expect_sentence(process_run(2, "data", "prepare", s.corpus, "-o", "-", NULL),
+    process_expect_sentence(process_run(2, "data", "prepare", s->corpus, "-o", "-", NULL),
                             "three files are written");
     process_expect_sentence(process_run(2, "model", "export", "mine", "-o", "-", NULL),
                             "a model is a folder");
-    assert_int_equal(stage_count_leftovers(&s), 0);
-    char path[700];
-    snprintf(path, sizeof path, "%s/-", s.folder);
+    assert_int_equal(stage_count_leftovers(s), 0);
+    char *path = stage_path(s, "-");
     assert_false(file_exists(path));
 }
 
@@ -112,16 +99,12 @@ static void an_empty_word_is_refused_by_what_it_is_for(void **state)
         {{"model", "export", "a", "-o", ""}, "model export: --output: needs a value, PATH"},
         {{"model", "import", "a", "--name", ""}, "model import: --name: needs a value, NAME"},
     };
-    struct stage s;
-    stage_open(&s, "empty");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct process *p = process_open(&(struct process_options){.arguments = cases[i].words});
         process_expect_sentence(process_expect(2, p), cases[i].sentence);
-        process_close(p);
     }
     char *none = process_output("tokenizer", "decode", "bytes", "", NULL); /* no ids are ids, too */
     assert_string_equal(none, "");
-    free(none);
 }
 
 /* ---- orders ---- */
@@ -137,34 +120,30 @@ static struct process *start_long_run(const struct stage *s)
 
 static void a_run_that_was_stopped_with_wait_can_be_resumed_at_once(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "stop");
-    struct process *trainer = start_long_run(&s);
+    struct stage *s = *state;
+    struct process *trainer = start_long_run(s);
     for (int i = 0; i < 3; i++) {
-        process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+        process_run(0, "order", "long", "stop", "--wait", NULL);
         struct process *next = process_start("resume", "long", "--progress=none", NULL);
         process_expect(0, trainer); /* only now: resuming did not wait for its process to end */
         trainer = next;
         while (strcmp(stage_status(), "running") != 0) assert_false(process_poll(trainer));
     }
-    process_close(process_run(0, "order", "long", "stop", "--wait", NULL));
+    process_run(0, "order", "long", "stop", "--wait", NULL);
     process_expect(0, trainer);
 }
 
 static void a_trainer_that_does_not_answer_is_reported_once(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "silent");
-    struct process *trainer = start_long_run(&s);
+    struct stage *s = *state;
+    struct process *trainer = start_long_run(s);
     process_signal(trainer, SIGSTOP);
     struct process *order = process_start("order", "latest", "pause", "--wait", NULL);
     process_wait_text(order, "its trainer has not answered for 5 s");
     process_signal(trainer, SIGCONT);
     process_expect(0, order);
     process_expect_sentence(order, "it carries out orders between steps"); /* one line */
-    process_close(process_run(0, "order", "latest", "stop", "--wait", NULL));
+    process_run(0, "order", "latest", "stop", "--wait", NULL);
     process_expect(0, trainer);
 }
 
@@ -172,12 +151,9 @@ static void words_of_an_order_are_checked_before_it_is_given(void **state)
 {
     (void)state;
     static const char *const factors[] = {"-1", "-0.5", "-inf", "1000.5", "inf", "nan", "much", NULL};
-    struct stage s;
-    stage_open(&s, "orders");
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         process_expect_sentence(process_run(2, "order", "latest", "lr-factor", factors[i], NULL),
                                 "lr-factor needs one number from 0 to 1000");
-    process_close_all(state);
     process_expect_sentence(process_run(2, "order", "latest", "lr-factor", "-1", "--wait", NULL),
                             "lr-factor needs one number from 0 to 1000");
     process_expect_sentence(process_run(2, "order", "latest", "pause", "-1", NULL), "only lr-factor takes");
@@ -211,7 +187,7 @@ static void the_version_and_every_help_are_on_standard_output(void **state)
     p = process_run(0, "bench", "step", "--help", NULL);
     assert_non_null(strstr(process_stdout(p), "usage: anneal bench step"));
     assert_string_equal(process_stderr(p), "");
-    process_close(process_run(0, "bench", "--help", NULL));
+    process_run(0, "bench", "--help", NULL);
     p = process_run(2, "bench", NULL);
     assert_string_equal(process_stdout(p), "");
 }
@@ -220,52 +196,41 @@ static void the_version_and_every_help_are_on_standard_output(void **state)
 
 static char *checkpoint_path(const struct stage *s, const char *run, const char *tail)
 {
-    char *path, *id;
     json_t *runs = stage_runs(), *entry;
+    const char *id = NULL;
     size_t i;
-    id = NULL;
     json_array_foreach(runs, i, entry) if (strcmp(stage_text(entry, "name"), run) == 0)
     {
         assert_null(id);
-        id = strdup(stage_text(entry, "id"));
+        id = stage_text(entry, "id");
     }
     assert_non_null(id);
-    assert_true(asprintf(&path, "%s/runs/%s/checkpoints%s", s->home, id, tail) > 0);
-    json_decref(runs);
-    free(id);
-    return path;
+    return kept_format("%s/runs/%s/checkpoints%s", s->home, id, tail);
 }
 
 static void a_folder_named_like_a_run_does_not_hide_the_run(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[700];
-    stage_open(&s, "hidden");
-    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
-    snprintf(folder, sizeof folder, "%s/mine", s.folder);
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=mine", "--progress=none", NULL);
+    char *folder = stage_path(s, "mine");
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
     struct process *p = process_open(&(struct process_options){
-        .folder = s.folder,
+        .folder = s->folder,
         .arguments = (const char *const[]){"generate", "mine", "--prompt=the", "--max-tokens=2", NULL}});
     process_expect(0, p);
     assert_string_equal(process_stderr(p), "");
-    process_expect_sentence(process_run(1, "generate", s.folder, NULL), "the folder holds no config.json");
-    char *checkpoint = checkpoint_path(&s, "mine", "/step-40");
-    process_close(process_run(0, "generate", checkpoint, "--prompt=the", "--max-tokens=2", NULL));
+    process_expect_sentence(process_run(1, "generate", s->folder, NULL), "the folder holds no config.json");
+    char *checkpoint = checkpoint_path(s, "mine", "/step-40");
+    process_run(0, "generate", checkpoint, "--prompt=the", "--max-tokens=2", NULL);
     process_expect_sentence(process_run(2, "generate", checkpoint, "--best", NULL), "--best is for runs");
-    free(checkpoint);
 }
 
 static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
 {
-    (void)state;
-    struct stage s;
+    struct stage *s = *state;
     struct err err = {0};
-    stage_open(&s, "checkpoints");
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--progress=none", "--checkpoint.keep=9", NULL));
-    char *wanted = checkpoint_path(&s, "mine", "/step-20"), *all = checkpoint_path(&s, "mine", "");
+    process_run(0, "train", s->config, "--name=mine", "--progress=none", "--checkpoint.keep=9", NULL);
+    char *wanted = checkpoint_path(s, "mine", "/step-20"), *all = checkpoint_path(s, "mine", "");
     char *from_folder = process_output("generate", wanted, "--temperature=2", NULL);
     char *from_run = process_output("generate", "mine", "--step=20", "--temperature=2", NULL);
     char *from_newest = process_output("generate", "mine", "--temperature=2", NULL);
@@ -279,7 +244,7 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
                             "--step -1: must be a whole number from 0");
     process_expect_sentence(process_run(1, "generate", "mine", "--step=21", NULL),
                             "there is no checkpoint of step 21, or it has been removed");
-    char *last = checkpoint_path(&s, "mine", "/step-40");
+    char *last = checkpoint_path(s, "mine", "/step-40");
     assert_int_equal(file_remove_tree(last, &err), STATUS_OK);
     process_expect_sentence(process_run(0, "generate", "mine", "--best", NULL),
                             "of its best step 40 has been removed, generating from step-30");
@@ -287,38 +252,27 @@ static void a_text_can_come_from_any_checkpoint_that_is_left(void **state)
     process_expect_sentence(process_run(1, "generate", "mine", "--best", NULL),
                             "there is no checkpoint of a best step");
     process_expect_sentence(process_run(1, "generate", "mine", NULL), "there is no checkpoint below");
-    process_close_all(state);
     process_expect_sentence(
         process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL),
         "there is no checkpoint left to continue from below");
-    process_close(
-        process_run(0, "train", s.config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL));
+    process_run(0, "train", s->config, "--name=blind", "--progress=none", "--data.val_fraction=0", NULL);
     process_expect_sentence(process_run(1, "generate", "blind", "--best", NULL),
                             "there is no checkpoint of a best step");
-    free(wanted);
-    free(all);
-    free(last);
-    free(from_folder);
-    free(from_run);
-    free(from_newest);
-    free(from_best);
 }
 
 /* min_delta counts for patience alone: the lowest loss is the best in the database, on the page, among the
  * checkpoints that are kept and for --best. */
 static void the_best_is_the_lowest_loss_everywhere(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "best");
-    process_close(process_run(0, "train", s.config, "--name=mine", "--eval.early_stopping_min_delta=100",
-                              "--checkpoint.keep=1", "--checkpoint.every=0", "--train.total_steps=45",
-                              "--sample.every=0", "--progress=none", "--train.schedule=constant",
-                              "--train.learning_rate=0.3", "--eval.every=3", NULL));
-    char *best = stage_query(&s, "select step from evals order by val_loss limit 1"), text[80];
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=mine", "--eval.early_stopping_min_delta=100",
+                "--checkpoint.keep=1", "--checkpoint.every=0", "--train.total_steps=45", "--sample.every=0",
+                "--progress=none", "--train.schedule=constant", "--train.learning_rate=0.3", "--eval.every=3",
+                NULL);
+    char *best = stage_query(s, "select step from evals order by val_loss limit 1"), text[80];
     char *rows =
-        stage_query(&s, "select best_step from runs union all select max(step) from checkpoints where "
-                        "kind = 'best' union all select best_step from early_stopping where step = 45");
+        stage_query(s, "select best_step from runs union all select max(step) from checkpoints where "
+                       "kind = 'best' union all select best_step from early_stopping where step = 45");
     snprintf(text, sizeof text, "%s\n%s\n%s", best, best, best);
     assert_string_equal(rows, text);
     char *info = process_output("model", "info", "mine", "--best", NULL);
@@ -327,19 +281,13 @@ static void the_best_is_the_lowest_loss_everywhere(void **state)
     char *page = process_output("show", "mine", NULL);
     snprintf(text, sizeof text, " after %s steps\n", best);
     assert_non_null(strstr(page, text));
-    free(best);
-    free(rows);
-    free(info);
-    free(page);
 }
 
 static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "damaged");
-    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
-    char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=mine", "--progress=none", NULL);
+    char *weights = checkpoint_path(s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
     process_expect_sentence(process_run(0, "generate", "mine", "--max-tokens=2", NULL),
                             "checkpoints/step-40: the newest checkpoint is damaged, generating from step-30");
@@ -351,7 +299,6 @@ static void a_damaged_newest_checkpoint_is_passed_over_with_a_word(void **state)
     process_expect_sentence(
         process_run(0, "resume", "mine", "--train.total_steps=32", "--progress=none", NULL),
         "checkpoints/step-40: the newest checkpoint is damaged, continuing from step-30");
-    free(weights);
 }
 
 /* How often `text` has `part`. */
@@ -364,17 +311,14 @@ static int count_of(const char *text, const char *part)
 
 static void a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "damaged-history");
-    process_close(process_run(0, "train", s.config, "--name=mine", "--progress=none", NULL));
-    char *weights = checkpoint_path(&s, "mine", "/step-40/model.safetensors");
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=mine", "--progress=none", NULL);
+    char *weights = checkpoint_path(s, "mine", "/step-40/model.safetensors");
     assert_int_equal(truncate(weights, 100), 0);
-    char *page = process_output("show", "mine", NULL), *id = stage_query(&s, "select id from runs"),
+    char *page = process_output("show", "mine", NULL), *id = stage_query(s, "select id from runs"),
          expected[200];
     assert_int_equal(count_of(page, "  damaged"), 1); /* before anything was passed over */
     assert_non_null(strstr(page, "  whole"));
-    free(page);
     snprintf(expected, sizeof expected,
              "warning: run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
     struct process *p = process_run(0, "fork", "mine", "--train.total_steps=32", "--progress=none", NULL);
@@ -386,33 +330,24 @@ static void a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is
                            "  warning  checkpoints/step-40: the newest checkpoint is damaged, continuing "
                            "from step-30 (damaged ones are renamed to step-N.damaged)\n"));
     assert_int_equal(count_of(page, "  damaged"), 1);
-    free(page);
     page = process_output("show", "mine-fork", NULL);
     snprintf(expected, sizeof expected,
              "  warning  run %s: checkpoints/step-40: the newest checkpoint is damaged, fork", id);
     assert_non_null(strstr(page, expected));
-    free(id);
-    free(page);
-    process_close(process_run(0, "resume", "mine", "--train.total_steps=40", "--progress=none", NULL));
+    process_run(0, "resume", "mine", "--train.total_steps=40", "--progress=none", NULL);
     page = process_output("show", "mine", NULL);
     assert_int_equal(count_of(page, "  checkpoints/step-40  "), 1);
-    free(page);
-    free(weights);
 }
 
 static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const commands[] = {"generate", "model", "evaluate"};
     static const char none[] = " has no checkpoint that is whole: train it again, `";
-    struct stage s;
-    char data[700];
-    stage_open(&s, "damaged-best");
-    snprintf(data, sizeof data, "--data=%s", s.corpus);
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--checkpoint.keep=2", "--progress=none", NULL));
-    char *last = checkpoint_path(&s, "mine", "/step-40/model.safetensors"),
-         *before = checkpoint_path(&s, "mine", "/step-30/model.safetensors");
+    char *data = kept_format("--data=%s", s->corpus);
+    process_run(0, "train", s->config, "--name=mine", "--checkpoint.keep=2", "--progress=none", NULL);
+    char *last = checkpoint_path(s, "mine", "/step-40/model.safetensors"),
+         *before = checkpoint_path(s, "mine", "/step-30/model.safetensors");
     assert_int_equal(truncate(last, 100), 0); /* the best */
     for (int all = 0; all < 2; all++) {
         const char *said = all ? none : "(the newest that is whole: --step 30)";
@@ -422,28 +357,21 @@ static void where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none
         process_expect_sentence(process_run(1, commands[2], "mine", data, "--best", NULL), said);
         process_expect_sentence(process_run(1, "fork", "mine", "--step=40", "--progress=none", NULL), said);
     }
-    process_close_all(state);
     process_expect_sentence(process_run(1, "generate", "mine", NULL), none);
     process_expect_sentence(process_run(1, "fork", "mine", "--progress=none", NULL), none);
     process_expect_sentence(
         process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), none);
-    process_close_all(state);
     process_expect_sentence(
         process_run(1, "resume", "mine", "--train.total_steps=60", "--progress=none", NULL), "/step-40: ");
     char *text = process_output("show", "mine", "--json", NULL);
     assert_int_equal(count_of(text, "\"damaged\": true"), 2);
-    free(text);
-    free(last);
-    free(before);
 }
 
 static void a_run_that_diverges_before_its_first_checkpoint_says_to_train_again(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "diverged-early");
+    struct stage *s = *state;
     struct process *p =
-        process_run(1, "train", s.config, "--name=mine", "--train.learning_rate=1000",
+        process_run(1, "train", s->config, "--name=mine", "--train.learning_rate=1000",
                     "--train.max_grad_norm=0", "--health.on_nan=stop", "--train.warmup_steps=0",
                     "--eval.every=0", "--sample.every=0", "--progress=none", NULL);
     process_expect_sentence(p, "train again: there is no checkpoint from before)");
@@ -452,15 +380,12 @@ static void a_run_that_diverges_before_its_first_checkpoint_says_to_train_again(
 
 static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them(void **state)
 {
-    (void)state;
+    struct stage *s = *state;
     static const char *const there[] = {"/step-20", "/step-29", "/step-30.damaged", "/step-40.damaged"};
-    struct stage s;
-    stage_open(&s, "damaged-two");
-    process_close(
-        process_run(0, "train", s.config, "--name=mine", "--checkpoint.keep=9", "--progress=none", NULL));
+    process_run(0, "train", s->config, "--name=mine", "--checkpoint.keep=9", "--progress=none", NULL);
     for (int i = 0; i < 2; i++) {
         char *weights =
-            checkpoint_path(&s, "mine", i ? "/step-40/model.safetensors" : "/step-30/model.safetensors");
+            checkpoint_path(s, "mine", i ? "/step-40/model.safetensors" : "/step-30/model.safetensors");
         FILE *file = fopen(weights, "r+");
         assert_non_null(file);
         assert_int_equal(fseek(file, -100, SEEK_END), 0);
@@ -468,33 +393,29 @@ static void a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them
         assert_int_equal(fseek(file, -100, SEEK_END), 0);
         assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
         assert_int_equal(fclose(file), 0);
-        free(weights);
     }
-    process_close(process_run(0, "resume", "mine", "--train.total_steps=29", "--checkpoint.keep=2",
-                              "--eval.every=0", "--progress=none", NULL));
+    process_run(0, "resume", "mine", "--train.total_steps=29", "--checkpoint.keep=2", "--eval.every=0",
+                "--progress=none", NULL);
     for (int i = 0; i < 4; i++) {
-        char *path = checkpoint_path(&s, "mine", there[i]);
+        char *path = checkpoint_path(s, "mine", there[i]);
         if (!file_is_folder(path)) fail_msg("%s is not there", path);
-        free(path);
     }
-    process_close(process_run(0, "fork", "mine", "--step=20", "--progress=none", NULL));
+    process_run(0, "fork", "mine", "--step=20", "--progress=none", NULL);
 }
 
 /* ---- inputs ---- */
 
 static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(void **state)
 {
-    (void)state;
-    struct stage s;
-    char folder[700], path[800], token_file[800], setting[800];
+    struct stage *s = *state;
+    char path[800], token_file[800], setting[800];
     unsigned char noise[3000];
-    stage_open(&s, "binary");
-    snprintf(folder, sizeof folder, "%s/texts", s.folder);
-    snprintf(token_file, sizeof token_file, "%s/all.tok", s.folder);
+    char *folder = stage_path(s, "texts");
+    snprintf(token_file, sizeof token_file, "%s/all.tok", s->folder);
     snprintf(setting, sizeof setting, "--data.train=%s", folder);
     assert_int_equal(file_make_folders(folder, NULL), STATUS_OK);
     snprintf(path, sizeof path, "%s/a.txt", folder);
-    assert_int_equal(rename(s.corpus, path), 0);
+    assert_int_equal(rename(s->corpus, path), 0);
     snprintf(path, sizeof path, "%s/latin1.txt", folder);
     stage_write(path, "caf\xe9 cr\xe8me, na\xefve", 17);
     struct process *p = process_run(0, "data", "prepare", folder, "-t", "bytes", "-o", token_file, NULL);
@@ -517,25 +438,23 @@ static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(voi
     assert_non_null(strstr(process_stderr(p), "/texts/image: looks binary"));
     char *without = stage_read(token_file);
     assert_string_equal(all, without); /* its first bytes, the number of tokens */
-    free(all);
-    free(without);
     p = process_run(0, "data", "prepare", path, "-t", "bytes", "-o", token_file, "--progress=none", NULL);
     process_expect_sentence(p, "zero bytes: looks binary");
 
     snprintf(path, sizeof path, "%s/image", folder);
     noise[2999] = '\0'; /* within the first 8,000 bytes */
     stage_write(path, noise, sizeof noise);
-    snprintf(path, sizeof path, "%s/tokenizer.json", s.folder);
+    snprintf(path, sizeof path, "%s/tokenizer.json", s->folder);
     p = process_run(0, "tokenizer", "train", folder, "--vocab=300", "-o", path, "--progress=none", NULL);
     process_expect_sentence(p, "skipped 2 binary files: ");
     process_expect_sentence(p, "/texts/image and 1 more");
-    process_expect_sentence(process_run(0, "train", s.config, setting, "--progress=none", NULL),
+    process_expect_sentence(process_run(0, "train", s->config, setting, "--progress=none", NULL),
                             "skipped 2 binary files: ");
     snprintf(setting, sizeof setting, "--data.train=%s/[iz]*", folder);
-    process_expect_sentence(process_run(1, "train", s.config, setting, NULL),
+    process_expect_sentence(process_run(1, "train", s->config, setting, NULL),
                             "/texts/[iz]*: 2 files, and none of them is text");
     snprintf(setting, sizeof setting, "--data.train=%s/[ail]*", folder);
-    process_expect_sentence(process_run(0, "train", s.config, setting, "--progress=none", NULL),
+    process_expect_sentence(process_run(0, "train", s->config, setting, "--progress=none", NULL),
                             "/texts/image: skipped, it is a binary file");
 }
 
@@ -543,17 +462,15 @@ static void a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read(voi
 
 static void latest_is_the_newest_run_and_no_name(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "latest");
-    struct process *p = process_run(2, "train", s.config, "--name=latest", "--progress=none", NULL);
+    struct stage *s = *state;
+    struct process *p = process_run(2, "train", s->config, "--name=latest", "--progress=none", NULL);
     process_expect_sentence(p, "--name latest: in every command this word means the newest run");
     assert_int_equal(stage_count_runs(), 0);
-    assert_int_equal(stage_count_leftovers(&s), 0);
-    process_close(process_run(0, "train", s.config, "--name=old", "--progress=none", NULL));
-    process_close(process_run(0, "train", s.config, "--name=new", "--progress=none", NULL));
+    assert_int_equal(stage_count_leftovers(s), 0);
+    process_run(0, "train", s->config, "--name=old", "--progress=none", NULL);
+    process_run(0, "train", s->config, "--name=new", "--progress=none", NULL);
     /* one that an older version has let in */
-    free(stage_query(&s, "update runs set name = 'latest' where name = 'old'"));
+    stage_query(s, "update runs set name = 'latest' where name = 'old'");
     p = process_run(0, "show", "latest", "--json", NULL);
     assert_non_null(strstr(process_stdout(p), "-new\""));
     assert_null(strstr(process_stdout(p), "-old\""));
@@ -562,39 +479,36 @@ static void latest_is_the_newest_run_and_no_name(void **state)
 /* With losses that fall every evaluation keeps a best checkpoint, and only one of them is the best. */
 static void only_the_newest_best_checkpoint_is_shown_as_the_best(void **state)
 {
-    (void)state;
-    struct stage s;
-    stage_open(&s, "best");
-    process_close(process_run(0, "train", s.config, "--name=mine", "--train.total_steps=40",
-                              "--eval.every=10", "--progress=none", NULL));
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=mine", "--train.total_steps=40", "--eval.every=10",
+                "--progress=none", NULL);
     char *page = process_output("show", "mine", NULL);
     assert_int_equal(count_of(page, "whole, the best\n"), 1);
     assert_true(count_of(page, "  best  ") > 1);
-    free(page);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
-        TEST(a_dash_is_standard_output_and_no_file),
-        TEST(an_output_never_replaces_the_text_it_is_made_from),
-        TEST(a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read),
-        TEST(an_empty_word_is_refused_by_what_it_is_for),
-        TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
-        TEST(latest_is_the_newest_run_and_no_name),
-        TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
-        TEST(a_trainer_that_does_not_answer_is_reported_once),
-        TEST(words_of_an_order_are_checked_before_it_is_given),
+        STAGE_TEST(a_dash_is_standard_output_and_no_file),
+        STAGE_TEST(an_output_never_replaces_the_text_it_is_made_from),
+        STAGE_TEST(a_binary_file_of_a_folder_is_skipped_and_one_named_alone_is_read),
+        STAGE_TEST(an_empty_word_is_refused_by_what_it_is_for),
+        STAGE_TEST(only_the_newest_best_checkpoint_is_shown_as_the_best),
+        STAGE_TEST(latest_is_the_newest_run_and_no_name),
+        STAGE_TEST(a_run_that_was_stopped_with_wait_can_be_resumed_at_once),
+        STAGE_TEST(a_trainer_that_does_not_answer_is_reported_once),
+        STAGE_TEST(words_of_an_order_are_checked_before_it_is_given),
         TEST(the_version_and_every_help_are_on_standard_output),
-        TEST(a_folder_named_like_a_run_does_not_hide_the_run),
-        TEST(a_text_can_come_from_any_checkpoint_that_is_left),
-        TEST(the_best_is_the_lowest_loss_everywhere),
-        TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
-        TEST(a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once),
-        TEST(where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none),
-        TEST(a_run_that_diverges_before_its_first_checkpoint_says_to_train_again),
-        TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
+        STAGE_TEST(a_folder_named_like_a_run_does_not_hide_the_run),
+        STAGE_TEST(a_text_can_come_from_any_checkpoint_that_is_left),
+        STAGE_TEST(the_best_is_the_lowest_loss_everywhere),
+        STAGE_TEST(a_damaged_newest_checkpoint_is_passed_over_with_a_word),
+        STAGE_TEST(a_checkpoint_passed_over_is_reported_in_the_history_and_its_place_is_listed_once),
+        STAGE_TEST(where_a_checkpoint_is_damaged_another_is_named_or_that_there_is_none),
+        STAGE_TEST(a_run_that_diverges_before_its_first_checkpoint_says_to_train_again),
+        STAGE_TEST(a_resume_from_before_damaged_checkpoints_prunes_no_good_one_for_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,10 +129,10 @@ void fill_run(const char *home, const struct fill *fill, struct fill_run *out)
         struct checkpoint_record checkpoint = {fill->steps - 1, clock_wall(), "step-last", "periodic",
                                                43254784};
         writer_checkpoint(out->writer, &checkpoint);
-        struct event_record spike = {fill->spike_step, clock_wall(), "warning", "the loss rose"};
+        struct event_record spike = {fill->spike_step, clock_wall(), "warning", "the loss rose", false};
         if (fill->spike_step >= 0) writer_event(out->writer, &spike);
-        struct event_record event = {fill->steps - 1, clock_wall(), "info",
-                                     "checkpoint written to step-last"};
+        struct event_record event = {fill->steps - 1, clock_wall(), "info", "checkpoint written to step-last",
+                                     false};
         writer_event(out->writer, &event);
     }
     must(writer_flush(out->writer, 60, &err), &err);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "tests/tui/widget/cells.h"
-#include "tui/command/dry_run.h"
+#include "tui/command/view_config.h"
 
 const struct form_field headless_fields[HEADLESS_FIELDS] = {
     {"name", "name", "the preset's", "name of the run; its id adds date and time", NULL},
@@ -37,7 +37,9 @@ struct workbench *headless_open_with(const char *home, const char *run_id, const
                                         .greeting = greeting,
                                         .fields = headless_fields,
                                         .field_count = HEADLESS_FIELDS,
-                                        .preview = form_preview_make};
+                                        .preview = form_preview_make,
+                                        .estimate = form_estimate_read,
+                                        .config_rows = config_rows_make};
     struct workbench *workbench;
     struct err err = {0};
     if (workbench_open(&options, &workbench, &err)) fail_msg("%s", err.text);
@@ -72,6 +74,30 @@ const char *headless_row_with(struct workbench *workbench, int w, int h, const c
     return found ? row : NULL;
 }
 
+void headless_expect_row_all(struct workbench *workbench, int w, int h, const char *words, ...)
+{
+    va_list texts;
+    const char *row = headless_row_with(workbench, w, h, words);
+    if (!row) fail_msg("no row holds \"%s\"", words);
+    va_start(texts, words);
+    for (const char *text; (text = va_arg(texts, const char *));)
+        if (!strstr(row, text)) fail_msg("\"%s\" is not in the row \"%s\"", text, row);
+    va_end(texts);
+}
+
+void headless_go_to(struct workbench *workbench, const char *label)
+{
+    enum { MARK = 4, LABEL = 18 }; /* bytes of the mark and a blank; of the label in front of every value */
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\u25B8 %-*s", LABEL, label);
+    for (int i = 0; i < 200; i++) {
+        const char *row = headless_row_with(workbench, 200, 60, "\u25B8");
+        if (row && strncmp(strstr(row, "\u25B8"), wanted, MARK + LABEL - 2) == 0) return;
+        workbench_key(workbench, K_TAB);
+    }
+    fail_msg("no field %s", label);
+}
+
 static const char *screen_words(struct workbench *workbench, int w, int h, int width)
 {
     static char text[100000];
@@ -89,10 +115,15 @@ static const char *screen_words(struct workbench *workbench, int w, int h, int w
     return text;
 }
 
-void headless_expect(struct workbench *workbench, int w, int h, int width, const char *sentence)
+void headless_expect_all(struct workbench *workbench, int w, int h, int width, ...)
 {
-    const char *text = screen_words(workbench, w, h, width);
-    if (strstr(text, sentence)) return;
+    const char *text = screen_words(workbench, w, h, width), *sentence;
+    va_list sentences;
+    va_start(sentences, width);
+    while ((sentence = va_arg(sentences, const char *)) && strstr(text, sentence)) {
+    }
+    va_end(sentences);
+    if (!sentence) return;
     print_error("%s\n", text);
     fail_msg("at %d x %d \"%s\" cannot be read", w, h, sentence);
 }

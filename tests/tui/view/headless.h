@@ -16,14 +16,23 @@ void headless_press(struct workbench *workbench, uint32_t code, int times);
 /* Each byte of `text` as a key. */
 void headless_type(struct workbench *workbench, const char *text);
 
+/* Goes to the field of a form with this label, wherever it is. */
+void headless_go_to(struct workbench *workbench, const char *label);
+
 /* Draws a frame into a grid of this size; grid_release it. */
 struct grid headless_draw(struct workbench *workbench, int w, int h);
 /* The first row that holds `words`, in a buffer that the next call overwrites; NULL: none does. */
 const char *headless_row_with(struct workbench *workbench, int w, int h, const char *words);
 
-/* Columns [0, width) of the screen contain `sentence`; rows are joined, and words separated by single
- * spaces. */
-void headless_expect(struct workbench *workbench, int w, int h, int width, const char *sentence);
+/* The first row that holds `words` holds all the texts that follow. */
+#define headless_expect_row(workbench, w, h, ...) headless_expect_row_all(workbench, w, h, __VA_ARGS__, NULL)
+void headless_expect_row_all(struct workbench *workbench, int w, int h, const char *words, ...)
+    __attribute__((sentinel));
+
+/* Columns [0, width) of the screen contain each of the sentences that follow; rows are joined, and words
+ * separated by single spaces. */
+#define headless_expect(workbench, w, h, ...) headless_expect_all(workbench, w, h, __VA_ARGS__, NULL)
+void headless_expect_all(struct workbench *workbench, int w, int h, int width, ...) __attribute__((sentinel));
 void headless_expect_not(struct workbench *workbench, int w, int h, const char *words);
 
 /* Row of the list that is marked as selected, at this size; -1: none. */

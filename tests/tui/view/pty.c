@@ -22,9 +22,10 @@
 #include <vterm.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "tui/widget/grid.h"
 
-enum { DEADLINE_SECONDS = 60, RAW_MAX = 1 << 22 };
+enum { DEADLINE_SECONDS = 60, RAW_MAX = 1 << 24 };
 
 struct pty {
     int master;
@@ -36,7 +37,7 @@ struct pty {
     bool alternate, cursor;
     char row[4096 * 4];
     char *raw;
-    size_t raw_bytes;
+    size_t raw_bytes, drawn; /* bytes that have come, and of them those that the terminal has drawn */
 };
 
 static int on_property(VTermProp property, VTermValue *value, void *opaque)
@@ -108,19 +109,26 @@ void pty_close(struct pty *pty)
     free(pty);
 }
 
+/* Keeps the bytes and draws them. libvterm draws a character wrong that comes in two pieces, so its first
+ * bytes wait for the others. */
+static void take(struct pty *pty, const char *bytes, size_t n)
+{
+    if (n > RAW_MAX - pty->raw_bytes) n = RAW_MAX - pty->raw_bytes;
+    memcpy(pty->raw + pty->raw_bytes, bytes, n);
+    pty->raw_bytes += n;
+    pty->raw[pty->raw_bytes] = '\0';
+    size_t end = pty->raw_bytes - utf8_incomplete_tail(pty->raw + pty->drawn, pty->raw_bytes - pty->drawn);
+    vterm_input_write(pty->terminal, pty->raw + pty->drawn, end - pty->drawn);
+    pty->drawn = end;
+}
+
 /* Takes what the child has written; waits at most `milliseconds` for the first byte. */
 static void pump(struct pty *pty, int milliseconds)
 {
     struct pollfd fd = {pty->master, POLLIN, 0};
     char bytes[16384];
     if (poll(&fd, 1, milliseconds) > 0) {
-        for (ssize_t n; (n = read(pty->master, bytes, sizeof bytes)) > 0;) {
-            vterm_input_write(pty->terminal, bytes, (size_t)n);
-            size_t keep = (size_t)n < RAW_MAX - pty->raw_bytes ? (size_t)n : RAW_MAX - pty->raw_bytes;
-            memcpy(pty->raw + pty->raw_bytes, bytes, keep);
-            pty->raw_bytes += keep;
-            pty->raw[pty->raw_bytes] = '\0';
-        }
+        for (ssize_t n; (n = read(pty->master, bytes, sizeof bytes)) > 0;) take(pty, bytes, (size_t)n);
         vterm_screen_flush_damage(pty->screen);
     }
     size_t reply =
@@ -228,6 +236,24 @@ void pty_wait_text(struct pty *pty, const char *text)
 void pty_wait_no_text(struct pty *pty, const char *text)
 {
     wait_for(pty, text, false);
+}
+
+void pty_expect_redraw(struct pty *pty, const char *bytes)
+{
+    double deadline = clock_monotonic() + DEADLINE_SECONDS;
+    char *before = pty_dump(pty), *now = NULL;
+    const char *from = pty->raw + pty->raw_bytes;
+    bool same = false;
+    pty_send(pty, bytes);
+    while (!same) {
+        if (clock_monotonic() > deadline || pty->ended) give_up(pty, "is drawn in another way: ", before);
+        pump(pty, 100);
+        if (!strstr(from, "\033[H\033[")) continue; /* it clears the screen first */
+        now = pty_dump(pty);
+        same = strcmp(before, now) == 0;
+        free(now);
+    }
+    free(before);
 }
 
 int pty_wait_exit(struct pty *pty)

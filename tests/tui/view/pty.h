@@ -29,6 +29,8 @@ void pty_resize(struct pty *pty, int rows, int columns);
 /* Waits until the screen shows `text` in one row; fails with a dump of the screen. */
 void pty_wait_text(struct pty *pty, const char *text);
 void pty_wait_no_text(struct pty *pty, const char *text);
+/* Sends `bytes`, which ask for every cell to be written again, and waits until the screen is as it was. */
+void pty_expect_redraw(struct pty *pty, const char *bytes);
 /* Waits until the child has ended; returns its exit status, or 128 + the signal. */
 int pty_wait_exit(struct pty *pty);
 /* Waits until the child is stopped (Ctrl-Z). */

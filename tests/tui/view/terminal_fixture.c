@@ -75,4 +75,35 @@ struct pty *terminal_open_list(const struct fixture *fixture, int rows, int colu
     return terminal_open(fixture->environment, rows, columns, NULL, NULL, NULL);
 }
 
-const int terminal_sizes[3][2] = {{24, 80}, {40, 120}, {60, 200}};
+/* Of the row in focus the mark, a blank, and the columns of the label that lie in front of every value. Waits
+ * where the mark is about to move. */
+enum { MARK = 4, LABEL = 16 }; /* bytes */
+static const char *focus_of(struct pty *pty, char buf[64])
+{
+    buf[0] = '\0';
+    pty_wait_text(pty, "\u25B8");
+    for (int row = 1; row < 200 && !*buf; row++) {
+        const char *mark = strstr(pty_row(pty, row), "\u25B8");
+        if (mark) snprintf(buf, 64, "%.*s", MARK + LABEL, mark);
+    }
+    return buf;
+}
+
+void terminal_go_to(struct pty *pty, const char *label)
+{
+    char focus[64];
+    size_t n = strlen(label) < LABEL ? strlen(label) : LABEL;
+    for (int i = 0; i < 200; i++) {
+        const char *rest = focus_of(pty, focus) + MARK;
+        if (strncmp(rest, label, n) == 0 && !rest[n + strspn(rest + n, " ")]) return;
+        pty_send(pty, "\t");
+        pty_wait_no_text(pty, focus);
+    }
+    fail_msg("no field %s", label);
+}
+
+void terminal_fill(struct pty *pty, const char *label, const char *text)
+{
+    terminal_go_to(pty, label);
+    pty_send(pty, text);
+}

@@ -26,7 +26,9 @@ struct pty *terminal_open(const char *environment, int rows, int columns, const 
 /* On the list of the fixture's store. */
 struct pty *terminal_open_list(const struct fixture *fixture, int rows, int columns);
 
-/* Rows and columns every view is looked at in. */
-extern const int terminal_sizes[3][2];
+/* Goes to the field of the form on the screen with this label, wherever it is. */
+void terminal_go_to(struct pty *pty, const char *label);
+/* Goes there and types. */
+void terminal_fill(struct pty *pty, const char *label, const char *text);
 
 #endif

@@ -94,7 +94,7 @@ static int make_store(void **state)
 /* Row y as a letter a cell for its style, a capital where it is bold, reversed or underlined. */
 static void style_row(const struct grid *grid, int y, char *row)
 {
-    static const char letters[STYLE_COUNT + 1] = ".dragwxtvblns";
+    static const char letters[STYLE_COUNT + 1] = ".dragwxtvblns0123456789";
     int end = 0;
     for (int x = 0; x < grid->w; x++) {
         const struct cell *cell = &grid->cells[y * grid->w + x];

@@ -9,7 +9,11 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "tui/view/keys.h"
+#include "tests/runs/store_fixture.h"
+#include "tui/view/keymap.h"
+
+static const bool all[ACTION_COUNT]; /* no action is of no use */
+static struct keymap keymap;
 
 static bool means(const struct key *key, uint32_t code)
 {
@@ -32,12 +36,12 @@ static void no_key_means_two_things_in_one_context(void **state)
 static void own_keys_come_before_those_of_everywhere(void **state)
 {
     (void)state;
-    assert_int_equal(key_action(CONTEXT_RUNS, K_ENTER), ACTION_OPEN);
-    assert_int_equal(key_action(CONTEXT_RUN, K_ENTER), ACTION_ENLARGE);
-    assert_int_equal(key_action(CONTEXT_RUNS, '?'), ACTION_HELP);
-    assert_int_equal(key_action(CONTEXT_RUN, K_CTRL('c')), ACTION_LEAVE);
-    assert_int_equal(key_action(CONTEXT_RUNS, 'Q'), ACTION_NONE);
-    assert_int_equal(key_action(CONTEXT_RUNS, K_NONE), ACTION_NONE);
+    assert_int_equal(key_action(&keymap, CONTEXT_RUNS, K_ENTER), ACTION_OPEN);
+    assert_int_equal(key_action(&keymap, CONTEXT_RUN, K_ENTER), ACTION_ENLARGE);
+    assert_int_equal(key_action(&keymap, CONTEXT_RUNS, '?'), ACTION_HELP);
+    assert_int_equal(key_action(&keymap, CONTEXT_RUN, K_CTRL('c')), ACTION_LEAVE);
+    assert_int_equal(key_action(&keymap, CONTEXT_RUNS, 'Q'), ACTION_NONE);
+    assert_int_equal(key_action(&keymap, CONTEXT_RUNS, K_NONE), ACTION_NONE);
 }
 
 static void a_key_with_two_codes_names_both(void **state)
@@ -55,14 +59,14 @@ static void the_help_shows_every_key_of_a_context_by_scrolling(void **state)
     (void)state;
     struct grid grid = {0};
     struct err err = {0};
-    bool seen[128] = {0};
-    assert_true(key_count <= 128);
+    bool seen[KEY_COUNT] = {0};
+    assert_true(key_count <= sizeof seen);
     assert_int_equal(grid_resize(&grid, 80, 12, &err), STATUS_OK);
     grid.level = GLYPHS_BRAILLE;
     for (int wanted = 0; wanted < 60; wanted++) {
         size_t scroll = (size_t)wanted;
         grid_clear(&grid);
-        keys_draw_help(&grid, CONTEXT_RUN, &scroll);
+        keys_draw_help(&grid, &keymap, CONTEXT_RUN, all, &scroll);
         assert_true(scroll <= (size_t)wanted);
         for (int y = 0; y < grid.h; y++) {
             char row[512];
@@ -89,7 +93,7 @@ static void scroll_help(int w, enum key_context context, char *buf, size_t size)
     for (int wanted = 0; wanted < 120; wanted++) {
         size_t scroll = (size_t)wanted;
         grid_clear(&grid);
-        keys_draw_help(&grid, context, &scroll);
+        keys_draw_help(&grid, &keymap, context, all, &scroll);
         for (int y = 0; y < grid.h; y++) {
             char row[1024];
             used += (size_t)snprintf(buf + used, size - used, "%s\n", grid_row(&grid, y, row, sizeof row));
@@ -120,14 +124,13 @@ static void the_help_has_room_for_every_word(void **state)
 static void hints_always_show_the_way_back(void **state)
 {
     (void)state;
-    static const bool all[ACTION_COUNT];
     struct grid grid = {0};
     struct err err = {0};
     for (int w = 40; w <= 200; w++) {
         char row[1024];
         assert_int_equal(grid_resize(&grid, w, 1, &err), STATUS_OK);
         grid.level = GLYPHS_ASCII;
-        keys_draw_hints(&grid, (struct rect){0, 0, w, 1}, CONTEXT_RUN, all);
+        keys_draw_hints(&grid, (struct rect){0, 0, w, 1}, &keymap, CONTEXT_RUN, all);
         grid_row(&grid, 0, row, sizeof row);
         assert_non_null(strstr(row, "q back"));
         assert_non_null(strstr(row, "? help"));
@@ -135,8 +138,132 @@ static void hints_always_show_the_way_back(void **state)
     grid_release(&grid);
 }
 
+static void every_label_names_its_keys(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < key_count; i++) {
+        char label[64], *rest = label;
+        snprintf(label, sizeof label, "%s", keys[i].label);
+        if (!keys[i].code) continue;
+        assert_int_equal(keymap_code(strsep(&rest, " ")), keys[i].code);
+        assert_int_equal(rest ? keymap_code(rest) : 0, keys[i].other);
+    }
+    assert_int_equal(keymap_code("F2"), K_F2);
+    assert_int_equal(keymap_code("F12"), K_F12);
+    assert_int_equal(keymap_code("ctrl-p"), K_CTRL('p'));
+    assert_int_equal(keymap_code("\u00e9"), 0xE9);
+    static const char *const none[] = {"",       " ",      "F0",     "F13", "Fx", "Ctrl-",
+                                       "Ctrl-M", "Ctrl-Z", "Ctrl-1", "ab",  "\t"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(keymap_code(none[i]), K_NONE);
+}
+
+static void every_key_of_a_context_has_a_command_of_its_own(void **state)
+{
+    (void)state;
+    char name[COMMAND_NAME_MAX];
+    assert_string_equal(command_name(ACTION_ZOOM_IN, name), "zoom-in");
+    for (size_t i = 0; i < key_count; i++) {
+        assert_true(strlen(command_name(keys[i].action, name)) < COMMAND_NAME_MAX - 1);
+        for (size_t j = 0; j < i; j++)
+            if (keys[j].action == keys[i].action &&
+                (keys[j].context == keys[i].context || keys[j].context == CONTEXT_ANY))
+                fail_msg("two keys are the command %s", name);
+    }
+}
+
+/* The keymap that workbench.ini with this text gives; returns what it reports. */
+static const char *read_keys(const char *text, struct keymap *out)
+{
+    static char problem[600];
+    char home[1024], path[1100];
+    struct settings settings;
+    store_fixture_home("keys", home, sizeof home);
+    snprintf(path, sizeof path, "%s/workbench.ini", home);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    settings_open(&settings, home);
+    keymap_init(out);
+    keymap_read(out, &settings, problem, sizeof problem);
+    assert_int_equal(settings_close(&settings, NULL), STATUS_OK);
+    return problem;
+}
+
+static void keys_are_bound_by_lines_of_the_settings(void **state)
+{
+    (void)state;
+    struct keymap own;
+    const char *problem = read_keys("runs.sort = -best\nkey.runs.pause = Ctrl-P F9\nkey.run.lr-lower =\n"
+                                    "key.any.help = F3\n",
+                                    &own);
+    assert_string_equal(problem, "");
+    assert_int_equal(key_action(&own, CONTEXT_RUNS, K_CTRL('p')), ACTION_PAUSE);
+    assert_int_equal(key_action(&own, CONTEXT_RUNS, K_F1 + 8), ACTION_PAUSE);
+    assert_int_equal(key_action(&own, CONTEXT_RUNS, 'p'), ACTION_NONE);
+    assert_int_equal(key_action(&own, CONTEXT_RUN, 'p'), ACTION_PAUSE); /* another context */
+    assert_int_equal(key_action(&own, CONTEXT_RUN, '<'), ACTION_NONE);
+    assert_int_equal(key_action(&own, CONTEXT_RUN, '?'), ACTION_NONE);
+    char name[KEY_NAME_MAX]; /* in sentences */
+    assert_string_equal(key_word(&own, CONTEXT_RUNS, ACTION_PAUSE, name), "Ctrl-P");
+    assert_string_equal(key_word(&own, CONTEXT_RUNS, ACTION_UNDO, name), "u");
+    assert_string_equal(key_word(&own, CONTEXT_RUN, ACTION_LR_LOWER, name), ":lr-lower");
+    struct grid grid = {0};
+    struct err err = {0};
+    char row[512];
+    assert_int_equal(grid_resize(&grid, 200, 1, &err), STATUS_OK);
+    keys_draw_hints(&grid, (struct rect){0, 0, 200, 1}, &own, CONTEXT_RUNS, all);
+    grid_row(&grid, 0, row, sizeof row);
+    assert_non_null(strstr(row, "Ctrl-P pause"));
+    assert_non_null(strstr(row, "F3 help"));
+    grid_release(&grid);
+}
+
+static void a_line_that_cannot_hold_is_reported_and_has_no_effect(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *problem;
+    } lines[] = {
+        {"; mine\nkey.runs.pause = s\n", "/workbench.ini:2: key.runs.pause = s: the key is taken by stop"},
+        {"key.runs.pause = ?\n", "/workbench.ini:1: key.runs.pause = ?: the key is taken by help"},
+        {"key.any.help = p\n", "the key is taken by"},
+        {"key.runs.pauze = x\n", "/workbench.ini:1: key.runs.pauze = x: no such command"},
+        {"key.nowhere.pause = x\n", "no such command"},
+        {"key.runs = x\n", "no such command"},
+        {"key.runs.pause = Hyper-P\n", "\"Hyper-P\" is no key"},
+        {"key.runs.pause = 1 2 3\n", "more than two keys"},
+        {"key.form.start = x\n", "\"x\" is text in the form"},
+        {"key.runs.pause = 1\n\nkey.runs.pause = 2\n",
+         "/workbench.ini:3: key.runs.pause = 2: line 1 binds it"},
+        {"key.runs.pause = s\nkey.a.b = s\nkey.a.c = s\n", "and 2 more lines"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct keymap own;
+        const char *problem = read_keys(lines[i].text, &own);
+        if (!strstr(problem, lines[i].problem)) fail_msg("%s: %s", lines[i].text, problem);
+        assert_int_equal(key_action(&own, CONTEXT_RUNS, 's'), ACTION_STOP);
+        assert_int_equal(key_action(&own, CONTEXT_RUNS, '?'), ACTION_HELP);
+        assert_int_equal(key_action(&own, CONTEXT_RUN, 'p'), ACTION_PAUSE);
+    }
+}
+
+static void two_keys_can_change_places(void **state)
+{
+    (void)state;
+    struct keymap own;
+    assert_string_equal(read_keys("key.runs.pause = s\nkey.runs.stop = p\n", &own), "");
+    assert_int_equal(key_action(&own, CONTEXT_RUNS, 's'), ACTION_PAUSE);
+    assert_int_equal(key_action(&own, CONTEXT_RUNS, 'p'), ACTION_STOP);
+    /* and where one of them cannot, neither does */
+    assert_non_null(strstr(read_keys("key.runs.pause = s\nkey.runs.stop = r\n", &own), "key.runs.stop"));
+    assert_int_equal(key_action(&own, CONTEXT_RUNS, 's'), ACTION_STOP);
+    assert_int_equal(key_action(&own, CONTEXT_RUNS, 'p'), ACTION_PAUSE);
+}
+
 int main(void)
 {
+    keymap_init(&keymap);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_key_means_two_things_in_one_context),
         cmocka_unit_test(own_keys_come_before_those_of_everywhere),
@@ -144,6 +271,11 @@ int main(void)
         cmocka_unit_test(the_help_shows_every_key_of_a_context_by_scrolling),
         cmocka_unit_test(the_help_has_room_for_every_word),
         cmocka_unit_test(hints_always_show_the_way_back),
+        cmocka_unit_test(every_label_names_its_keys),
+        cmocka_unit_test(every_key_of_a_context_has_a_command_of_its_own),
+        cmocka_unit_test(keys_are_bound_by_lines_of_the_settings),
+        cmocka_unit_test(a_line_that_cannot_hold_is_reported_and_has_no_effect),
+        cmocka_unit_test(two_keys_can_change_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,13 @@
 /* Starting a trainer in the background: which run belongs to it, and its output file. This program is its own
  * trainer: with the word "linger" it only waits, with "fail" it ends with a sentence. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tui/view/launch.h"
 
@@ -23,16 +15,23 @@ struct place {
     char home[1024];
     struct store *store;
     struct launch launch;
+    char found[RUN_ID_MAX]; /* by the newest poll */
+    struct err err;
 };
+
+static void expect_poll(struct place *place, enum status status)
+{
+    assert_int_equal(launch_poll(&place->launch, place->store, place->found, &place->err), status);
+}
 
 static void start(struct place *place, const char *name, const char *what)
 {
     const char *arguments[] = {what, NULL};
-    struct err err = {0};
     *place = (struct place){0};
     store_fixture_home(name, place->home, sizeof place->home);
     place->store = store_fixture_open(place->home);
-    if (launch_start(&place->launch, place->home, arguments, NULL, &err)) fail_msg("%s", err.text);
+    if (launch_start(&place->launch, place->home, arguments, NULL, &place->err))
+        fail_msg("%s", place->err.text);
 }
 
 static void finish(struct place *place, pid_t pid)
@@ -63,32 +62,30 @@ static int count_launch_files(const char *home)
     return count;
 }
 
-static void a_run_is_the_trainers_only_if_younger_and_alive(void **state)
+TEST_CASE(a_run_is_the_trainers_only_if_younger_and_alive)
 {
-    (void)state;
     struct place place;
-    struct err err = {0};
     struct run_lock old_lock, lock;
-    char old[RUN_ID_MAX], dead[RUN_ID_MAX], own[RUN_ID_MAX], found[RUN_ID_MAX] = "", log[2048];
+    char old[RUN_ID_MAX], dead[RUN_ID_MAX], own[RUN_ID_MAX], log[2048];
     start(&place, "whose", "linger");
     pid_t pid = place.launch.pid;
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    expect_poll(&place, STATUS_BUSY);
     /* the same process id in another container, a day ago, and still at work */
     make_run(&place, pid, -86400, old);
-    assert_int_equal(run_lock_acquire(place.store, old, &old_lock, &err), STATUS_OK);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    assert_int_equal(run_lock_acquire(place.store, old, &old_lock, &place.err), STATUS_OK);
+    expect_poll(&place, STATUS_BUSY);
     /* a young one whose trainer is dead, though ours lives */
     make_run(&place, pid, 0, dead);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    expect_poll(&place, STATUS_BUSY);
     make_run(&place, pid + 1, 0, own); /* another one's, then ours */
-    assert_int_equal(run_lock_acquire(place.store, own, &lock, &err), STATUS_OK);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    assert_int_equal(run_lock_acquire(place.store, own, &lock, &place.err), STATUS_OK);
+    expect_poll(&place, STATUS_BUSY);
     assert_int_equal(count_launch_files(place.home), 1);
     char sql[200];
     snprintf(sql, sizeof sql, "update runs set pid = %d where id = '%s'", (int)pid, own);
     store_fixture_sql(place.home, sql);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_OK);
-    assert_string_equal(found, own);
+    expect_poll(&place, STATUS_OK);
+    assert_string_equal(place.found, own);
     assert_int_equal(count_launch_files(place.home), 0); /* it is the run's now */
     snprintf(log, sizeof log, "%s/runs/%s/stderr.log", place.home, own);
     assert_true(file_exists(log));
@@ -98,101 +95,87 @@ static void a_run_is_the_trainers_only_if_younger_and_alive(void **state)
     assert_true(file_exists(log));
 }
 
-static void a_run_that_has_ended_before_the_first_look_is_found(void **state)
+TEST_CASE(a_run_that_has_ended_before_the_first_look_is_found)
 {
-    (void)state;
     struct place place;
-    struct err err = {0};
     siginfo_t info;
-    char own[RUN_ID_MAX], found[RUN_ID_MAX] = "";
+    char own[RUN_ID_MAX];
     start(&place, "short", "fail");
     make_run(&place, place.launch.pid, 0, own);
     assert_int_equal(waitid(P_PID, (id_t)place.launch.pid, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_OK);
-    assert_string_equal(found, own);
+    expect_poll(&place, STATUS_OK);
+    assert_string_equal(place.found, own);
     finish(&place, 0);
 }
 
-static void a_trainer_that_fails_leaves_its_sentence_and_no_file(void **state)
+TEST_CASE(a_trainer_that_fails_leaves_its_sentence_and_no_file)
 {
-    (void)state;
     struct place place;
-    struct err err = {0};
     siginfo_t info;
-    char found[RUN_ID_MAX];
     start(&place, "fails", "fail");
     assert_int_equal(waitid(P_PID, (id_t)place.launch.pid, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_FAILED);
-    assert_string_equal(err.text, "no corpus here");
+    expect_poll(&place, STATUS_FAILED);
+    assert_string_equal(place.err.text, "no corpus here");
     assert_int_equal(count_launch_files(place.home), 0);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_NOT_FOUND);
+    expect_poll(&place, STATUS_NOT_FOUND);
     finish(&place, 0);
 }
 
-static void a_trainer_reaped_elsewhere_is_not_waited_for(void **state)
+TEST_CASE(a_trainer_reaped_elsewhere_is_not_waited_for)
 {
-    (void)state;
     struct place place;
-    struct err err = {0};
-    char found[RUN_ID_MAX];
     start(&place, "reaped", "linger");
     pid_t pid = place.launch.pid;
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid); /* as launch_reap would */
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_FAILED);
-    assert_non_null(strstr(err.text, "ended before it made a run"));
+    expect_poll(&place, STATUS_FAILED);
+    assert_non_null(strstr(place.err.text, "ended before it made a run"));
     finish(&place, 0);
 }
 
-static void while_the_trainer_prepares_its_last_line_is_said(void **state)
+TEST_CASE(while_the_trainer_prepares_its_last_line_is_said)
 {
-    (void)state;
     struct place place;
-    struct err err = {0};
-    char found[RUN_ID_MAX];
     start(&place, "prepares", "linger");
     pid_t pid = place.launch.pid;
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
-    assert_string_equal(err.text, "starting");
+    expect_poll(&place, STATUS_BUSY);
+    assert_string_equal(place.err.text, "starting");
     FILE *log = fopen(place.launch.log, "a");
     assert_non_null(log);
     fputs("reading kjv: 100%\nencoding: 45%, ETA 3s\n", log);
     assert_int_equal(fclose(log), 0);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
-    assert_string_equal(err.text, "encoding: 45%, ETA 3s");
+    expect_poll(&place, STATUS_BUSY);
+    assert_string_equal(place.err.text, "encoding: 45%, ETA 3s");
     finish(&place, pid);
 }
 
-static void a_resumed_run_is_the_trainers_once_it_has_begun_a_segment(void **state)
+TEST_CASE(a_resumed_run_is_the_trainers_once_it_has_begun_a_segment)
 {
-    (void)state;
     struct place place;
-    struct err err = {0};
     struct run_info old;
     struct run_lock lock;
-    char id[RUN_ID_MAX], found[RUN_ID_MAX] = "", sql[200];
+    char id[RUN_ID_MAX], sql[200];
     const char *arguments[] = {"linger", NULL};
     place = (struct place){0};
     store_fixture_home("resumes", place.home, sizeof place.home);
     place.store = store_fixture_open(place.home);
     make_run(&place, 1, -86400, id);
-    assert_int_equal(run_find(place.store, id, &old, &err), STATUS_OK);
-    if (launch_start(&place.launch, place.home, arguments, &old, &err)) fail_msg("%s", err.text);
+    assert_int_equal(run_find(place.store, id, &old, &place.err), STATUS_OK);
+    if (launch_start(&place.launch, place.home, arguments, &old, &place.err)) fail_msg("%s", place.err.text);
     pid_t pid = place.launch.pid;
-    assert_int_equal(run_lock_acquire(place.store, id, &lock, &err), STATUS_OK);
+    assert_int_equal(run_lock_acquire(place.store, id, &lock, &place.err), STATUS_OK);
     snprintf(sql, sizeof sql, "update runs set pid = %d", (int)pid); /* as after a restart of a container */
     store_fixture_sql(place.home, sql);
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_BUSY);
+    expect_poll(&place, STATUS_BUSY);
     store_fixture_sql(place.home, "update runs set segment = segment + 1");
-    assert_int_equal(launch_poll(&place.launch, place.store, found, &err), STATUS_OK);
-    assert_string_equal(found, id);
+    expect_poll(&place, STATUS_OK);
+    assert_string_equal(place.found, id);
     run_lock_release(&lock);
     finish(&place, pid);
 }
 
-static void letting_go_removes_the_file_and_spares_the_trainer(void **state)
+TEST_CASE(letting_go_removes_the_file_and_spares_the_trainer)
 {
-    (void)state;
     struct place place;
     start(&place, "letting-go", "linger");
     pid_t pid = place.launch.pid;

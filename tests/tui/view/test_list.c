@@ -1,19 +1,11 @@
 /* The list of runs on a grid alone: more runs than rows, sorting, filters, the selection, the small curves,
  * and a run whose trainer dies while nothing is written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
-#include <stdio.h>
 #include <sys/mount.h>
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
@@ -33,49 +25,31 @@ static void expect_page(struct workbench *workbench, int first, int selected)
     grid_release(&grid);
 }
 
-static void more_runs_than_rows_scroll_with_the_selection(void **state)
+TEST_CASE(more_runs_than_rows_scroll_with_the_selection)
 {
-    (void)state;
+    static const struct {
+        uint32_t key;
+        int times, first, selected; /* the row at the top then, and the selected one */
+    } moves[] = {
+        /* the page moves only where the selection would leave it, and neither goes beyond an end */
+        {K_DOWN, 6, 0, 6},    {K_DOWN, 1, 1, 7},      {K_UP, 6, 1, 1},          {'k', 1, 0, 0},
+        {K_UP, 3, 0, 0},      {K_PAGE_DOWN, 1, 1, 7}, {K_PAGE_DOWN, 2, 15, 21}, {K_PAGE_UP, 1, 14, 14},
+        {'G', 1, 23, 29},     {K_DOWN, 3, 23, 29},    {K_PAGE_DOWN, 1, 23, 29}, {'k', 28, 1, 1},
+        {K_PAGE_UP, 1, 0, 0}, {K_END, 1, 23, 29},     {'g', 1, 0, 0},
+    };
     char home[1024];
     fill_thirty("scroll", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
     expect_page(workbench, 0, 0);
-    headless_press(workbench, K_DOWN, 6);
-    expect_page(workbench, 0, 6); /* the last row of the page */
-    headless_press(workbench, K_DOWN, 1);
-    expect_page(workbench, 1, 7);
-    headless_press(workbench, K_UP, 6);
-    expect_page(workbench, 1, 1); /* the first row of the page */
-    headless_press(workbench, 'k', 1);
-    expect_page(workbench, 0, 0);
-    headless_press(workbench, K_UP, 3); /* no further */
-    expect_page(workbench, 0, 0);
-    headless_press(workbench, K_PAGE_DOWN, 1);
-    expect_page(workbench, 1, 7);
-    headless_press(workbench, K_PAGE_DOWN, 2);
-    expect_page(workbench, 15, 21);
-    headless_press(workbench, K_PAGE_UP, 1);
-    expect_page(workbench, 14, 14);
-    headless_press(workbench, 'G', 1);
-    expect_page(workbench, 23, 29);
-    headless_press(workbench, K_DOWN, 3); /* no further */
-    expect_page(workbench, 23, 29);
-    headless_press(workbench, K_PAGE_DOWN, 1);
-    expect_page(workbench, 23, 29);
-    headless_press(workbench, 'k', 28);
-    expect_page(workbench, 1, 1);
-    headless_press(workbench, K_PAGE_UP, 1); /* no further */
-    expect_page(workbench, 0, 0);
-    headless_press(workbench, K_END, 1);
-    expect_page(workbench, 23, 29);
-    headless_press(workbench, 'g', 1);
-    expect_page(workbench, 0, 0);
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        headless_press(workbench, moves[i].key, moves[i].times);
+        expect_page(workbench, moves[i].first, moves[i].selected);
+    }
     workbench_close(workbench);
 }
 
-static void a_page_stays_full_when_runs_go_or_rows_come(void **state)
+TEST_CASE(a_page_stays_full_when_runs_go_or_rows_come)
 {
-    (void)state;
     char home[1024];
     fill_thirty("clamp", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
@@ -110,9 +84,8 @@ static const char *order_of(struct workbench *workbench)
     return names;
 }
 
-static void runs_sort_by_every_column_and_what_is_absent_comes_last(void **state)
+TEST_CASE(runs_sort_by_every_column_and_what_is_absent_comes_last)
 {
-    (void)state;
     static const struct {
         const char *title, *order, *reversed;
     } sorts[] = {
@@ -165,17 +138,15 @@ static void runs_sort_by_every_column_and_what_is_absent_comes_last(void **state
     workbench_close(workbench);
 }
 
-static void a_filter_takes_every_letter_and_all_of_its_words(void **state)
+TEST_CASE(a_filter_takes_every_letter_and_all_of_its_words)
 {
-    (void)state;
     char home[1024];
     fill_thirty("filter", home, sizeof home);
     store_fixture_sql(home,
                       "update runs set status = 'early_stopped', device = 'cuda:0' where name = 'run-17'");
     struct workbench *workbench = headless_open(home, NULL);
     headless_type(workbench, "/qDs"); /* letters are text, not keys */
-    headless_expect(workbench, 80, 24, 80, "/qDs 0 match");
-    headless_expect(workbench, 80, 24, 80, "No run matches \"qDs\": Esc shows all.");
+    headless_expect(workbench, 80, 24, 80, "/qDs 0 match", "No run matches \"qDs\": Esc shows all.");
     workbench_key(workbench, K_CTRL('u'));
     headless_expect(workbench, 80, 24, 80, "/ 30 match");
     headless_type(workbench, "1");
@@ -193,9 +164,14 @@ static void a_filter_takes_every_letter_and_all_of_its_words(void **state)
     headless_expect_selected(workbench, "run-21");
     workbench_key(workbench, K_ENTER);
     assert_false(workbench->left);
-    headless_press(workbench, K_ESCAPE, 1); /* first the filter goes, then the workbench */
+    headless_press(workbench, K_ESCAPE, 1); /* first the filter goes, then the marks, never the workbench */
     headless_expect_not(workbench, 80, 24, "match");
     headless_expect_selected(workbench, "run-21");
+    headless_type(workbench, " ");
+    headless_expect(workbench, 80, 24, 80, "1 marked", "Esc clear");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_expect_not(workbench, 80, 24, "marked");
+    headless_press(workbench, K_ESCAPE, 3);
     assert_false(workbench->left);
     headless_type(workbench, "/7");
     headless_press(workbench, K_BACKSPACE, 2); /* beyond the first letter: no filter */
@@ -215,9 +191,8 @@ static void read_curve(struct workbench *workbench, char *buf, size_t size)
     grid_release(&grid);
 }
 
-static void the_small_curve_of_a_living_run_moves(void **state)
+TEST_CASE(the_small_curve_of_a_living_run_moves)
 {
-    (void)state;
     static const struct fill live = {.name = "moving",
                                      .steps = 100,
                                      .total_steps = 400,
@@ -243,9 +218,8 @@ static void the_small_curve_of_a_living_run_moves(void **state)
     workbench_close(workbench);
 }
 
-static void the_list_shows_a_death_while_nothing_is_written(void **state)
+TEST_CASE(the_list_shows_a_death_while_nothing_is_written)
 {
-    (void)state;
     static const struct fill ended = {
         .name = "mortal", .steps = 20, .total_steps = 200, .spike_step = -1, .status = RUN_FINISHED};
     char home[1024];
@@ -260,15 +234,13 @@ static void the_list_shows_a_death_while_nothing_is_written(void **state)
     struct workbench *workbench = headless_open(home, NULL);
     double now = clock_wall();
     workbench_tick(workbench, now);
-    headless_expect(workbench, 80, 24, 80, "1 run, 1 training");
-    headless_expect(workbench, 80, 24, 80, "● running");
+    headless_expect(workbench, 80, 24, 80, "1 run, 1 training", "● running");
     assert_int_equal(workbench_live_runs(workbench), 1);
     assert_false(workbench->dirty);
     run_lock_release(&lock); /* as the kernel does when a process dies */
     workbench_tick(workbench, now + 1.5);
     assert_true(workbench->dirty);
-    headless_expect(workbench, 80, 24, 80, "✗ crashed");
-    headless_expect(workbench, 80, 24, 80, "1 run, 0 training");
+    headless_expect(workbench, 80, 24, 80, "✗ crashed", "1 run, 0 training");
     assert_int_equal(workbench_live_runs(workbench), 0);
     /* nothing lives and nothing is written: nothing to draw */
     workbench_tick(workbench, (double)((int64_t)now / 60 * 60 + 119));
@@ -279,9 +251,8 @@ static void the_list_shows_a_death_while_nothing_is_written(void **state)
     store_close(store);
 }
 
-static void a_run_is_deleted_only_after_yes(void **state)
+TEST_CASE(a_run_is_deleted_only_after_yes)
 {
-    (void)state;
     static const struct fill live = {
         .name = "alive", .steps = 5, .total_steps = 20, .spike_step = -1, .keep_alive = true};
     char home[1024];
@@ -300,13 +271,12 @@ static void a_run_is_deleted_only_after_yes(void **state)
     headless_press(workbench, K_ESCAPE, 1);
     headless_expect(workbench, 80, 24, 80, "31 runs, 1 training");
     headless_type(workbench, "Dy");
-    headless_expect(workbench, 80, 24, 80, "run-02 is deleted when you leave; u brings it back");
-    headless_expect(workbench, 80, 24, 80, "30 runs, 1 training");
+    headless_expect(workbench, 80, 24, 80, "run-02 is deleted when you leave; u brings it back",
+                    "30 runs, 1 training");
     headless_expect_selected(workbench, "run-03"); /* which has its place now */
     assert_true(store_fixture_number(home, "select count(*) from runs where name = 'run-02'") == 1);
     headless_type(workbench, "u");
-    headless_expect(workbench, 80, 24, 80, "1 run brought back");
-    headless_expect(workbench, 80, 24, 80, "31 runs, 1 training");
+    headless_expect(workbench, 80, 24, 80, "1 run brought back", "31 runs, 1 training");
     headless_press(workbench, K_UP, 1);
     headless_expect_selected(workbench, "run-02");
     headless_type(workbench, "Dy");
@@ -318,9 +288,8 @@ static void a_run_is_deleted_only_after_yes(void **state)
     fill_end(&run, RUN_STOPPED, "");
 }
 
-static void an_empty_store_teaches_how_to_begin(void **state)
+TEST_CASE(an_empty_store_teaches_how_to_begin)
 {
-    (void)state;
     static const uint32_t nothing_to_act_on[] = {K_ENTER, K_UP, K_DOWN, K_END, 'p', 's',
                                                  'c',     'C',  'D',    'o',   'O'};
     char home[1024];
@@ -331,8 +300,7 @@ static void an_empty_store_teaches_how_to_begin(void **state)
     headless_expect(workbench, 80, 24, 80, " train --data.train=kjv");
     for (size_t i = 0; i < sizeof nothing_to_act_on / sizeof *nothing_to_act_on; i++) {
         workbench_key(workbench, nothing_to_act_on[i]);
-        headless_expect(workbench, 80, 24, 80, "No runs yet.");
-        headless_expect(workbench, 80, 24, 80, "? help");
+        headless_expect(workbench, 80, 24, 80, "No runs yet.", "? help");
     }
     headless_type(workbench, "q");
     assert_true(workbench->left);
@@ -348,9 +316,8 @@ static int unmount(void **state)
     return 0;
 }
 
-static void where_nothing_can_be_written_keys_say_how_to_continue(void **state)
+TEST_CASE(where_nothing_can_be_written_keys_say_how_to_continue)
 {
-    (void)state;
     static const struct fill live = {
         .name = "here", .steps = 20, .total_steps = 200, .spike_step = -1, .keep_alive = true};
     static const char advice[] = "a folder you may write to)"; /* ANNEAL_HOME is to name one */
@@ -384,9 +351,8 @@ static void where_nothing_can_be_written_keys_say_how_to_continue(void **state)
 
 /* --- the rows themselves --- */
 
-static void runs_of_one_name_are_distinguished(void **state)
+TEST_CASE(runs_of_one_name_are_distinguished)
 {
-    (void)state;
     /* the ids as their trainers would have made them, two of one second; but for the last one, which somebody
        has imported */
     static const char *const tags[] = {"twin 20010909-014640 ", "twin 20010912-014640 ",
@@ -409,9 +375,8 @@ static void runs_of_one_name_are_distinguished(void **state)
     workbench_close(workbench);
 }
 
-static void the_cells_of_a_row_say_what_is_known(void **state)
+TEST_CASE(the_cells_of_a_row_say_what_is_known)
 {
-    (void)state;
     char home[1024], id[RUN_ID_MAX];
     store_fixture_home("cells", home, sizeof home);
     store_fixture_run(home, "other", id);
@@ -424,47 +389,15 @@ static void the_cells_of_a_row_say_what_is_known(void **state)
               "delete from runs where name = 'other'");
     struct workbench *workbench = headless_open(home, NULL);
     workbench_tick(workbench, 1e9);
-    const char *row = headless_row_with(workbench, 180, 24, "whole");
-    assert_non_null(row);
-    assert_non_null(strstr(row, " 25% "));
-    assert_non_null(strstr(row, "1.50k/6.00k "));
-    assert_non_null(strstr(row, " 3.250 "));
-    assert_non_null(strstr(row, " 4.500 @1250 "));
-    assert_non_null(strstr(row, " 12.3k "));
-    assert_non_null(strstr(row, " 2h ago"));
-    row = headless_row_with(workbench, 180, 24, "blank");
-    assert_non_null(row);
-    assert_non_null(strstr(row, " ?% "));
-    assert_non_null(strstr(row, " -- "));
-    assert_non_null(strstr(row, "30s ago"));
-    row = headless_row_with(workbench, 180, 24, "lost");
-    assert_non_null(row);
-    assert_non_null(strstr(row, " 99% ")); /* never 100 before the end */
-    assert_non_null(strstr(row, " NaN "));
-    assert_non_null(strstr(row, " 1d ago"));
-    row = headless_row_with(workbench, 80, 24, "whole"); /* where there is little room, without the step */
+    headless_expect_row(workbench, 180, 24, "whole", " 25% ", "1.50k/6.00k ", " 3.250 ", " 4.500 @1250 ",
+                        " 12.3k ", " 2h ago");
+    headless_expect_row(workbench, 180, 24, "blank", " ?% ", " -- ", "30s ago");
+    headless_expect_row(workbench, 180, 24, "lost", " 99% ", " NaN ", " 1d ago"); /* not yet 100 */
+    const char *row =
+        headless_row_with(workbench, 80, 24, "whole"); /* where there is little room, without the step */
     assert_non_null(row);
     assert_non_null(strstr(row, " 4.500 "));
     assert_null(strstr(row, "@1250"));
-    workbench_close(workbench);
-}
-
-static void a_run_to_compare_with_is_marked_at_once(void **state)
-{
-    (void)state;
-    char home[1024];
-    fill_thirty("marked", home, sizeof home);
-    struct workbench *workbench = headless_open(home, NULL);
-    headless_press(workbench, K_DOWN, 1);
-    headless_type(workbench, "C");
-    assert_non_null(headless_row_with(workbench, 80, 24, "=✓ finished"));
-    assert_non_null(strstr(headless_row_with(workbench, 80, 24, "=✓"), "run-01")); /* though it is selected */
-    headless_press(workbench, K_DOWN, 1);
-    assert_non_null(strstr(headless_row_with(workbench, 80, 24, "=✓"), "run-01"));
-    headless_type(workbench, "C"); /* another one instead */
-    assert_non_null(strstr(headless_row_with(workbench, 80, 24, "=✓"), "run-02"));
-    headless_type(workbench, "C"); /* none */
-    assert_null(headless_row_with(workbench, 80, 24, "=✓"));
     workbench_close(workbench);
 }
 
@@ -483,7 +416,6 @@ int main(void)
         cmocka_unit_test_teardown(where_nothing_can_be_written_keys_say_how_to_continue, unmount),
         cmocka_unit_test(runs_of_one_name_are_distinguished),
         cmocka_unit_test(the_cells_of_a_row_say_what_is_known),
-        cmocka_unit_test(a_run_to_compare_with_is_marked_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,15 @@
 /* What a user makes of the list of runs: marks, tags, notes, names, an archive, columns, order and filter,
  * and names that are hostile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
-#include <stdio.h>
 
 #include "core/base/clock.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
 
-static void marked_runs_are_changed_together(void **state)
+TEST_CASE(marked_runs_are_changed_together)
 {
-    (void)state;
     char home[1024];
     fill_thirty("together", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
@@ -46,13 +37,16 @@ static void marked_runs_are_changed_together(void **state)
     headless_expect_not(workbench, 80, 24, "run-01");
     headless_type(workbench, "/tag=archived\r");
     headless_expect(workbench, 80, 24, 80, "2 match");
-    headless_type(workbench, "A"); /* both are marked still */
+    headless_expect_not(workbench, 80, 24, "marked");
+    headless_type(workbench, "aA");
+    headless_expect(workbench, 80, 24, 80, "2 runs no longer archived");
     headless_press(workbench, K_ESCAPE, 1);
     headless_expect(workbench, 80, 24, 80, "run-01");
-    headless_type(workbench, "Dy");
-    headless_expect(workbench, 80, 24, 80, "2 runs are deleted when you leave");
-    headless_expect(workbench, 80, 24, 80, "28 runs, 0 training");
-    headless_type(workbench, "ua"); /* all of them */
+    headless_expect_not(workbench, 80, 24, "marked");
+    headless_type(workbench, "/tag=both\r");
+    headless_type(workbench, "aDy");
+    headless_expect(workbench, 80, 24, 80, "2 runs are deleted when you leave", "28 runs, 0 training");
+    headless_type(workbench, "u\033a"); /* all of them */
     headless_expect(workbench, 80, 24, 80, "30 marked");
     headless_type(workbench, "a");
     headless_expect_not(workbench, 80, 24, "marked");
@@ -68,9 +62,8 @@ static void marked_runs_are_changed_together(void **state)
     workbench_close(workbench);
 }
 
-static void names_and_notes_are_changed_in_place(void **state)
+TEST_CASE(names_and_notes_are_changed_in_place)
 {
-    (void)state;
     char home[1024];
     fill_thirty("notes", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
@@ -96,9 +89,8 @@ static void names_and_notes_are_changed_in_place(void **state)
     workbench_close(workbench);
 }
 
-static void a_filter_that_is_not_understood_is_underlined_and_told(void **state)
+TEST_CASE(a_filter_that_is_not_understood_is_underlined_and_told)
 {
-    (void)state;
     char home[1024];
     fill_thirty("underlined", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
@@ -134,9 +126,8 @@ static void a_filter_that_is_not_understood_is_underlined_and_told(void **state)
     workbench_close(workbench);
 }
 
-static void columns_order_and_filter_are_remembered(void **state)
+TEST_CASE(columns_order_and_filter_are_remembered)
 {
-    (void)state;
     char home[1024], path[1100], text[4096];
     fill_thirty("remembered", home, sizeof home);
     store_fixture_sql(home, "insert into params values('id-03', 'train.learning_rate', '0.125')");
@@ -152,13 +143,12 @@ static void columns_order_and_filter_are_remembered(void **state)
     headless_type(workbench, "/learning_rate\r");
     headless_expect(workbench, 80, 24, 80, "train.learning_rate key of the configuration");
     headless_type(workbench, " hhhhhhhhhq"); /* shown, and moved before all others but one */
-    headless_expect(workbench, 120, 24, 120, "status learning_rate name");
-    headless_expect(workbench, 120, 24, 120, "0.125");
+    headless_expect(workbench, 120, 24, 120, "status learning_rate name", "0.125");
     headless_type(workbench, "/run-0\roo");
     workbench_close(workbench);
     workbench = headless_open(home, NULL);
-    headless_expect(workbench, 120, 24, 120, "status learning_rate name");
-    headless_expect(workbench, 120, 24, 120, "/run-0 10 match by train.learning_rate");
+    headless_expect(workbench, 120, 24, 120, "status learning_rate name",
+                    "/run-0 10 match by train.learning_rate");
     headless_type(workbench, "v");
     headless_press(workbench, K_CTRL('u'), 1);
     headless_type(workbench, "q");
@@ -172,9 +162,8 @@ static void columns_order_and_filter_are_remembered(void **state)
     assert_non_null(strstr(text, "runs.filter = run-0\n"));
 }
 
-static void hostile_names_stay_in_their_cells(void **state)
+TEST_CASE(hostile_names_stay_in_their_cells)
 {
-    (void)state;
     static const int widths[] = {40, 80, 120, 200};
     char home[1024];
     fill_thirty("cells", home, sizeof home);
@@ -211,9 +200,8 @@ static void hostile_names_stay_in_their_cells(void **state)
     workbench_close(workbench);
 }
 
-static void many_runs_are_read_once_a_second_and_no_commit_is_missed(void **state)
+TEST_CASE(many_runs_are_read_once_a_second_and_no_commit_is_missed)
 {
-    (void)state;
     char home[1024];
     fill_thirty("many", home, sizeof home);
     store_fixture_sql(home, "with recursive n(i) as (select 0 union all select i + 1 from n where i < 299)"

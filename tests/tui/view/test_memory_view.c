@@ -1,16 +1,8 @@
 /* Tests of the memory of a run as cells: stacked bars, and the panel around them. No terminal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <math.h>
-#include <stdio.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/widget/cells.h"
 #include "tui/view/memory_view.h"
 #include "tui/widget/bars.h"
@@ -21,9 +13,8 @@
 static const struct stack_part three[] = {
     {50, 0x2588, 'W', STYLE_TRAIN}, {30, 0x2593, 'G', STYLE_LR}, {20, 0x2592, 'M', STYLE_SPEED}};
 
-static void parts_fill_the_bar_in_proportion(void **state)
+TEST_CASE(parts_fill_the_bar_in_proportion)
 {
-    (void)state;
     struct grid grid = make_grid(12, 1, GLYPHS_BRAILLE);
     assert_int_equal(stack_draw(&grid, 0, 0, 10, three, 3, 100), 10);
     assert_row(&grid, 0, "██W██▓G▓▒▒");
@@ -36,18 +27,16 @@ static void parts_fill_the_bar_in_proportion(void **state)
     grid_release(&grid);
 }
 
-static void ascii_bars_are_made_of_letters(void **state)
+TEST_CASE(ascii_bars_are_made_of_letters)
 {
-    (void)state;
     struct grid grid = make_grid(12, 1, GLYPHS_ASCII);
     stack_draw(&grid, 1, 0, 10, three, 3, 100);
     assert_row(&grid, 0, " WWWWWGGGMM");
     grid_release(&grid);
 }
 
-static void what_lies_beyond_the_scale_is_marked(void **state)
+TEST_CASE(what_lies_beyond_the_scale_is_marked)
 {
-    (void)state;
     struct grid grid = make_grid(12, 1, GLYPHS_ASCII);
     assert_int_equal(stack_draw(&grid, 0, 0, 10, three, 3, 60), 10);
     assert_row(&grid, 0, "WWWWWWWWG>");
@@ -57,9 +46,8 @@ static void what_lies_beyond_the_scale_is_marked(void **state)
     grid_release(&grid);
 }
 
-static void the_smallest_amount_has_a_cell_and_nothing_has_none(void **state)
+TEST_CASE(the_smallest_amount_has_a_cell_and_nothing_has_none)
 {
-    (void)state;
     struct grid grid = make_grid(12, 1, GLYPHS_ASCII);
     struct stack_part part = {1e-9, 'x', 'x', STYLE_TEXT};
     assert_int_equal(stack_draw(&grid, 0, 0, 10, &part, 1, 1), 1);
@@ -102,23 +90,34 @@ static struct memory_usage usage_of_five(void)
                                             .load_1m = NAN}};
 }
 
-static char *drawn(const struct memory_panel *panel, int w, int h, enum glyph_level level, char *buf,
-                   size_t size)
+/* The panel of that run, anew for each test, and what was drawn last. */
+static struct memory_usage usage;
+static struct memory_panel panel;
+static char text[40000];
+
+static int set_up(void **state)
+{
+    (void)state;
+    usage = usage_of_five();
+    panel = (struct memory_panel){.usage = &usage, .now = 1e9 + 5};
+    return 0;
+}
+
+static void draw(int w, int h, enum glyph_level level)
 {
     struct grid grid = make_grid(w, h, level);
     size_t used = 0;
-    memory_panel_draw(&grid, (struct rect){0, 0, w, h}, panel);
-    buf[0] = '\0';
+    memory_panel_draw(&grid, (struct rect){0, 0, w, h}, &panel);
     for (int y = 0; y < h; y++) {
         char row[4096];
-        used += (size_t)snprintf(buf + used, size - used, "%s\n", grid_row(&grid, y, row, sizeof row));
-        assert_true(used < size);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s\n", grid_row(&grid, y, row, sizeof row));
+        assert_true(used < sizeof text);
     }
     grid_release(&grid);
-    return buf;
 }
 
-static void assert_shows(const char *text, const char *wanted)
+static void assert_shows(const char *wanted)
 {
     if (strstr(text, wanted)) return;
     print_error("%s", text); /* longer than fail_msg takes */
@@ -126,7 +125,7 @@ static void assert_shows(const char *text, const char *wanted)
 }
 
 /* The line that holds `word` ends in `end`. */
-static void assert_line(const char *text, const char *word, const char *end)
+static void assert_line(const char *word, const char *end)
 {
     const char *at = strstr(text, word);
     if (!at) fail_msg("\"%s\" is not there", word);
@@ -134,155 +133,178 @@ static void assert_line(const char *text, const char *word, const char *end)
     if (n < m || memcmp(at + n - m, end, m) != 0) fail_msg("\"%.*s\" does not end in %s", (int)n, at, end);
 }
 
-static void three_bars_have_one_scale(void **state)
+TEST_CASE(three_bars_have_one_scale)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
-    struct memory_panel panel = {.usage = &usage, .now = 1e9 + 5, .scale = MEMORY_SCALE_DEVICE};
+    panel.scale = MEMORY_SCALE_DEVICE;
     /* the bars are 100 - 9 - 22 - 3 = 66 cells for 8 GiB: a GiB is 8.25 */
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " planned  WWGMMAAK  ");
-    assert_shows(text, " held     WWGMMAAK++++  ");
-    assert_shows(text, " device   PPPPPPPPPPPPOOOOOOOOOOOOOOOOOOOOO");
-    assert_shows(text, "OOO.........................RRRRRRRR ");
-    assert_shows(text, "1.0 GiB\n");
-    assert_shows(text, "1.5 GiB\n");
-    assert_shows(text, "4.0 GiB of 8.0 GiB\n");
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" planned  WWGMMAAK  ");
+    assert_shows(" held     WWGMMAAK++++  ");
+    assert_shows(" device   PPPPPPPPPPPPOOOOOOOOOOOOOOOOOOOOO");
+    assert_shows("OOO.........................RRRRRRRR ");
+    assert_shows("1.0 GiB\n");
+    assert_shows("1.5 GiB\n");
+    assert_shows("4.0 GiB of 8.0 GiB\n");
     panel.scale = MEMORY_SCALE_RUN;
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " planned  WWWWWWWWWWW"); /* a quarter of 1.5 GiB of 66 cells */
-    assert_shows(text, "PPPPP>");                /* and the device goes on beyond it */
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" planned  WWWWWWWWWWW"); /* a quarter of 1.5 GiB of 66 cells */
+    assert_shows("the device on its own scale");
+    assert_shows(" device   PPPPPPPPPPPPOOOOOOOOOOOOOOOOOOOOO"); /* as full as it is */
+    assert_true(strstr(text, "8.0 GiB\n") != NULL);
 }
 
-static void no_title_is_cut_on_a_narrow_screen(void **state)
+TEST_CASE(a_small_process_leaves_a_large_device_empty_at_first_sight)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
-    struct memory_panel panel = {.usage = &usage, .now = 1e9};
-    for (int w = 40; w < 100; w++) {
-        drawn(&panel, w, 24, GLYPHS_BRAILLE, text, sizeof text);
-        if (strstr(text, "…")) fail_msg("%d columns: a word is cut: %s", w, text);
-        assert_shows(text, "on one scale");
+    usage.sample.process_bytes = 27 << 20;
+    usage.sample.memory_used_bytes = 174 << 20;
+    usage.sample.memory_total_bytes = (int64_t)(23.5 * (1 << 30));
+    usage.reserve = 0;
+    for (int scale = MEMORY_SCALE_FIT; scale <= MEMORY_SCALE_DEVICE; scale++) {
+        panel.scale = (enum memory_scale)scale;
+        draw(100, 24, GLYPHS_ASCII);
+        assert_shows(" device   P.......");
     }
 }
 
-static void what_is_unknown_is_seen_in_a_locale_without_unicode(void **state)
+TEST_CASE(the_largest_batch_counts_what_grows_with_it_and_what_is_free)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
-    struct memory_panel panel = {.usage = &usage, .now = 1e9};
+    panel.batch_size = 4;
+    double grows = 0, headroom, most;
+    for (size_t i = 0; i < usage.category_count; i++)
+        if (strcmp(usage.categories[i].category, "activations") == 0 ||
+            strcmp(usage.categories[i].category, "workspace") == 0)
+            grows += (double)usage.categories[i].planned_bytes;
+    assert_true(grows > 0);
+    headroom = (double)(usage.sample.memory_total_bytes - usage.sample.memory_used_bytes) -
+               usage.reserve * (double)usage.sample.memory_total_bytes;
+    most = floor(4 * (1 + (headroom - headroom / 32 - (16 << 20)) / grows));
+    draw(100, 24, GLYPHS_ASCII);
+    const char *at = strstr(text, "largest batch, at least");
+    assert_non_null(at);
+    assert_int_equal(atoi(at + 23), most);
+    panel.batch_size = INT64_MAX;
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" 65535\n");
+    usage.sample.memory_total_bytes = -1;
+    draw(100, 24, GLYPHS_ASCII);
+    assert_null(strstr(text, "largest batch"));
+}
+
+TEST_CASE(the_memory_of_the_process_is_drawn_over_the_steps)
+{
+    struct series_point points[50];
+    for (int i = 0; i < 50; i++) points[i] = (struct series_point)series_point_of(i, 900.0 * MIB);
+    panel.history = points;
+    panel.history_count = 50;
+    draw(100, 24, GLYPHS_BRAILLE);
+    assert_null(strstr(text, "memory of the process"));
+    draw(100, 45, GLYPHS_BRAILLE);
+    assert_shows("memory of the process MiB 900");
+    assert_shows("this process"); /* the rest is still there */
+}
+
+TEST_CASE(no_title_is_cut_on_a_narrow_screen)
+{
+    for (int w = 40; w < 100; w++) {
+        draw(w, 24, GLYPHS_BRAILLE);
+        if (strstr(text, "…")) fail_msg("%d columns: a word is cut: %s", w, text);
+        assert_shows("on one scale");
+    }
+}
+
+TEST_CASE(what_is_unknown_is_seen_in_a_locale_without_unicode)
+{
     setlocale(LC_CTYPE, "C");
-    drawn(&panel, 80, 21, GLYPHS_ASCII, text, sizeof text);
+    draw(80, 21, GLYPHS_ASCII);
     setlocale(LC_CTYPE, "C.UTF-8");
-    assert_shows(text, "outside it            -  512.0 MiB");
+    assert_shows("outside it            -  512.0 MiB");
 }
 
-static void a_sliver_of_the_device_is_drawn_by_itself(void **state)
+TEST_CASE(a_sliver_of_the_device_is_drawn_by_itself)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
-    struct memory_panel panel = {.usage = &usage, .now = 1e9, .scale = MEMORY_SCALE_FIT};
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, "0 -"); /* the ruler */
-    assert_shows(text, " 8.0 GiB\n");
+    panel.scale = MEMORY_SCALE_FIT;
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows("0 -"); /* the ruler */
+    assert_shows(" 8.0 GiB\n");
     usage.sample.memory_total_bytes = 80 * GIB;
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " 1.5 GiB\n");
-    assert_shows(text, "P>");
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" 1.5 GiB\n");
+    assert_shows(" device   POO"); /* a fiftieth of it, a twentieth with the others */
+    assert_shows(" 80.0 GiB\n");
 }
 
-static void the_legend_has_every_number(void **state)
+TEST_CASE(the_legend_has_every_number)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
-    struct memory_panel panel = {.usage = &usage, .now = 1e9 + 5};
-    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
-    assert_shows(text, "█W weights");
-    assert_shows(text, "256.0 MiB  256.0 MiB  300.0 MiB");
-    assert_shows(text, "all"); /* planned, held; the peaks are of one moment each */
-    assert_shows(text, "1.0 GiB    1.0 GiB    1.0 GiB");
-    assert_shows(text, "▓+ outside it                     -  512.0 MiB");
-    assert_shows(text, "device GPU 0, 5s ago");
-    assert_shows(text, "headroom                                       3.0 GiB");
-    assert_shows(text, "kept free, 12 %");
+    draw(120, 24, GLYPHS_BRAILLE);
+    assert_shows("█W weights");
+    assert_shows("256.0 MiB  256.0 MiB  300.0 MiB");
+    assert_shows("all"); /* planned, held; the peaks are of one moment each */
+    assert_shows("1.0 GiB    1.0 GiB    1.0 GiB");
+    assert_shows("▓+ outside it                     -  512.0 MiB");
+    assert_shows("device GPU 0, 5s ago");
+    assert_shows("headroom                                       3.0 GiB");
+    assert_shows("kept free, 12 %");
     assert_true(strstr(text, "weights") < strstr(text, "gradients"));
     assert_true(strstr(text, "activations") < strstr(text, "workspace")); /* in the planner's order */
 }
 
-static void what_nobody_measured_is_a_dash(void **state)
+TEST_CASE(what_nobody_measured_is_a_dash)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = {.reserve = NAN};
-    struct memory_panel panel = {.usage = &usage, .now = 1e9};
-    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
-    assert_shows(text, "this run recorded no memory");
-    assert_shows(text, "device no sample yet");
+    usage = (struct memory_usage){.reserve = NAN};
+    draw(120, 24, GLYPHS_BRAILLE);
+    assert_shows("this run recorded no memory");
+    assert_shows("device no sample yet");
     assert_null(strstr(text, "NaN"));
     assert_null(strstr(text, "nan"));
     assert_null(strstr(text, "0 B"));
     usage = usage_of_five();
     usage.sample.process_bytes = -1; /* a driver that does not tell */
-    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
-    assert_line(text, "█P this process", "-");
-    assert_line(text, "▓O all processes", "4.0 GiB");
+    draw(120, 24, GLYPHS_BRAILLE);
+    assert_line("█P this process", "-");
+    assert_line("▓O all processes", "4.0 GiB");
     assert_null(strstr(text, "outside it"));
 }
 
-static void a_process_smaller_than_its_allocations_is_filled_in_their_order(void **state)
+TEST_CASE(a_process_smaller_than_its_allocations_is_filled_in_their_order)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
     usage.sample.process_bytes = 512 * (int64_t)MIB; /* pages that were never touched do not count */
-    struct memory_panel panel = {.usage = &usage, .now = 1e9, .scale = MEMORY_SCALE_DEVICE};
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " held     WWGM  ");
+    panel.scale = MEMORY_SCALE_DEVICE;
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" held     WWGM  ");
     assert_null(strstr(text, "outside it"));
 }
 
 /* Checkpoints are written from it: until the first one its pages are only promised. */
-static void a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room(void **state)
+TEST_CASE(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room)
 {
-    (void)state;
-    char text[20000];
     struct memory_record with_snapshot[] = {{0, "snapshot", GIB, GIB, GIB},
                                             {0, "weights", GIB, GIB, GIB},
                                             {0, "host", 512 * MIB, 512 * MIB, 512 * MIB}};
-    struct memory_usage usage = usage_of_five();
     usage.categories = with_snapshot;
     usage.category_count = 3;
     usage.sample.gpu = -1;
     usage.sample.process_bytes = 2 * GIB;
-    struct memory_panel panel = {.usage = &usage, .now = 1e9, .scale = MEMORY_SCALE_DEVICE};
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " planned  WWWWWWWWHHHHSSSSSSSSS  ");
-    assert_shows(text, " held     WWWWWWWWHHHHSSSSS  ");
+    panel.scale = MEMORY_SCALE_DEVICE;
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" planned  WWWWWWWWHHHHSSSSSSSSS  ");
+    assert_shows(" held     WWWWWWWWHHHHSSSSS  ");
     assert_null(strstr(text, "outside it"));
     usage.sample.process_bytes = 3 * GIB; /* it is written */
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " held     WWWWWWWWHHHHSSSSSSSSS++++  ");
-    assert_shows(text, "outside it");
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" held     WWWWWWWWHHHHSSSSSSSSS++++  ");
+    assert_shows("outside it");
     usage.sample.process_bytes = GIB; /* more is missing than that */
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " held     WWWWWWWW  ");
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" held     WWWWWWWW  ");
     usage.sample.gpu = 0; /* with a GPU it is in the host's memory */
     usage.sample.process_bytes = 2 * GIB;
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " held     WWWWWWWW+++++++++  ");
-    assert_line(text, " planned", "1.0 GiB");
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" held     WWWWWWWW+++++++++  ");
+    assert_line(" planned", "1.0 GiB");
 }
 
-static void holders_are_shown_of_a_run_that_trains(void **state)
+TEST_CASE(holders_are_shown_of_a_run_that_trains)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
     struct memory_holder holders[20];
     for (int i = 0; i < 20; i++) {
         holders[i] = (struct memory_holder){.pid = 1000 + i, .bytes = (int64_t)(i + 1) * MIB};
@@ -290,116 +312,104 @@ static void holders_are_shown_of_a_run_that_trains(void **state)
     }
     holders[0].own = true;
     holders[0].used = MIB / 2;
-    struct memory_panel panel = {
-        .usage = &usage, .holders = holders, .holder_count = 20, .live = true, .now = 1e9};
-    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
-    assert_shows(text, "run-0, 1000");
-    assert_shows(text, "1.0 MiB  512.0 KiB");
-    assert_shows(text, "2.0 MiB          -"); /* reserved, and not reported as taken */
+    panel.holders = holders;
+    panel.holder_count = 20;
+    panel.live = true;
+    draw(120, 24, GLYPHS_BRAILLE);
+    assert_shows("run-0, 1000");
+    assert_shows("1.0 MiB  512.0 KiB");
+    assert_shows("2.0 MiB          -"); /* reserved, and not reported as taken */
     panel.live = false;
-    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
+    draw(120, 24, GLYPHS_BRAILLE);
     assert_null(strstr(text, "run-0"));
 }
 
-static void other_processes_are_named_the_largest_first(void **state)
+TEST_CASE(other_processes_are_named_the_largest_first)
 {
-    (void)state;
-    char text[20000];
     static const struct gpu_process others[] = {
         {4243, "anneal", 2 * GIB}, {900, "Xorg", 300 * MIB}, {70, "", 100 * MIB}, {71, "", 28 * MIB}};
-    struct memory_usage usage = usage_of_five();
     struct memory_holder holder = {.name = "wide", .pid = 4243, .bytes = 3 * GIB};
-    struct memory_panel panel = {
-        .usage = &usage, .holders = &holder, .holder_count = 1, .live = true, .now = 1e9};
+    panel.holders = &holder;
+    panel.holder_count = 1;
+    panel.live = true;
     usage.others = others;
     usage.other_count = 3;
-    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
-    assert_line(text, "    wide, 4243", "2.0 GiB"); /* by its run, which the ledger knows */
-    assert_line(text, "    Xorg, 900", "300.0 MiB");
-    assert_line(text, "    process 70", "100.0 MiB"); /* of a container: only its number */
+    draw(120, 24, GLYPHS_BRAILLE);
+    assert_line("    wide, 4243", "2.0 GiB"); /* by its run, which the ledger knows */
+    assert_line("    Xorg, 900", "300.0 MiB");
+    assert_line("    process 70", "100.0 MiB"); /* of a container: only its number */
     assert_true(strstr(text, "others") < strstr(text, "    wide, 4243"));
     assert_true(strstr(text, "process 70") < strstr(text, "headroom"));
     usage.other_count = 4;
-    drawn(&panel, 120, 24, GLYPHS_BRAILLE, text, sizeof text);
-    assert_line(text, "    process 70", "100.0 MiB");
+    draw(120, 24, GLYPHS_BRAILLE);
+    assert_line("    process 70", "100.0 MiB");
     assert_null(strstr(text, "process 71"));
-    assert_shows(text, "runs that hold memory of it"); /* they push nothing else out */
-    drawn(&panel, 120, 17, GLYPHS_BRAILLE, text, sizeof text);
+    assert_shows("runs that hold memory of it"); /* they push nothing else out */
+    draw(120, 17, GLYPHS_BRAILLE);
     assert_null(strstr(text, "Xorg"));
-    assert_shows(text, "headroom");
+    assert_shows("headroom");
 }
 
-static void how_busy_it_is_and_what_slows_it_stand_with_the_device(void **state)
+TEST_CASE(how_busy_it_is_and_what_slows_it_stand_with_the_device)
 {
-    (void)state;
-    char text[20000];
-    struct memory_usage usage = usage_of_five();
-    struct memory_panel panel = {.usage = &usage, .now = 1e9};
     usage.sample.utilization_pct = 97;
     usage.sample.power_w = 312.5;
     usage.sample.temperature_c = 84;
     usage.sample.sm_clock_mhz = 1410;
     usage.sample.load_1m = 12.26;
-    drawn(&panel, 80, 21, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, "97 % busy, 312 W, 84 C, 1410 MHz");
-    assert_shows(text, "host load 12.3");
+    draw(80, 21, GLYPHS_ASCII);
+    assert_shows("97 % busy, 312 W, 84 C, 1410 MHz");
+    assert_shows("host load 12.3");
     assert_null(strstr(text, "clocks low"));
     snprintf(usage.sample.throttle, sizeof usage.sample.throttle, "thermal, power cap");
-    drawn(&panel, 120, 21, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, "clocks low: thermal, power cap");
+    draw(120, 21, GLYPHS_ASCII);
+    assert_shows("clocks low: thermal, power cap");
     usage = usage_of_five();
     usage.sample.gpu = -1;
     usage.sample.utilization_pct = 38;
-    drawn(&panel, 80, 21, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, "38 % of all processors busy"); /* of which the run has so much */
+    draw(80, 21, GLYPHS_ASCII);
+    assert_shows("38 % of all processors busy"); /* of which the run has so much */
 }
 
-static void an_unknown_category_is_listed_too(void **state)
+TEST_CASE(an_unknown_category_is_listed_too)
 {
-    (void)state;
-    char text[20000];
     struct memory_record more[] = {records[1], {0, "cache", 64 * MIB, 64 * MIB, 64 * MIB}};
-    struct memory_usage usage = {.categories = more, .category_count = 2, .reserve = NAN};
-    struct memory_panel panel = {.usage = &usage, .now = 1e9};
-    drawn(&panel, 80, 20, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " W  weights");
-    assert_shows(text, " ?  cache");
+    usage = (struct memory_usage){.categories = more, .category_count = 2, .reserve = NAN};
+    draw(80, 20, GLYPHS_ASCII);
+    assert_shows(" W  weights");
+    assert_shows(" ?  cache");
 }
 
-static void the_hosts_buffers_are_no_part_of_a_gpu(void **state)
+TEST_CASE(the_hosts_buffers_are_no_part_of_a_gpu)
 {
-    (void)state;
-    char text[20000];
     struct memory_record with_host[] = {{0, "weights", GIB, GIB, GIB},
                                         {0, "host", 512 * MIB, 512 * MIB, 512 * MIB}};
-    struct memory_usage usage = usage_of_five();
     usage.categories = with_host;
     usage.category_count = 2;
-    struct memory_panel panel = {.usage = &usage, .now = 1e9, .scale = MEMORY_SCALE_DEVICE};
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " planned  WWWWWWWW  ");
-    assert_shows(text, " held     WWWWWWWW++++  ");
-    assert_shows(text, "512.0 MiB  512.0 MiB"); /* but it is reported */
-    assert_line(text, " planned", "1.0 GiB");
+    panel.scale = MEMORY_SCALE_DEVICE;
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" planned  WWWWWWWW  ");
+    assert_shows(" held     WWWWWWWW++++  ");
+    assert_shows("512.0 MiB  512.0 MiB"); /* but it is reported */
+    assert_line(" planned", "1.0 GiB");
     usage.sample.gpu = -1; /* a CPU's memory is the host's */
-    drawn(&panel, 100, 24, GLYPHS_ASCII, text, sizeof text);
-    assert_shows(text, " planned  WWWWWWWWHHHH  ");
-    assert_line(text, " planned", "1.5 GiB");
+    draw(100, 24, GLYPHS_ASCII);
+    assert_shows(" planned  WWWWWWWWHHHH  ");
+    assert_line(" planned", "1.5 GiB");
 }
 
-static void the_panel_stays_inside_any_area(void **state)
+TEST_CASE(the_panel_stays_inside_any_area)
 {
-    (void)state;
     static const struct gpu_process others[] = {{4194304, "", GIB}, {900, "a-name-of-its-o", -1}};
-    struct memory_usage usage = usage_of_five();
     struct memory_holder holder = {.name = "a run with quite a long name", .pid = 4194304, .bytes = GIB};
     usage.others = others;
     usage.other_count = 2;
     usage.sample.utilization_pct = usage.sample.load_1m = 100;
     snprintf(usage.sample.throttle, sizeof usage.sample.throttle,
              "thermal (hardware), power brake, power cap");
-    struct memory_panel panel = {
-        .usage = &usage, .holders = &holder, .holder_count = 1, .live = true, .now = 1e9};
+    panel.holders = &holder;
+    panel.holder_count = 1;
+    panel.live = true;
     for (int w = 1; w <= 130; w++) {
         for (int h = 1; h <= 40; h++) {
             struct grid grid = make_grid(w + 4, h + 4, GLYPHS_BRAILLE);
@@ -416,11 +426,8 @@ static void the_panel_stays_inside_any_area(void **state)
     }
 }
 
-static void the_summary_says_what_is_known(void **state)
+TEST_CASE(the_summary_says_what_is_known)
 {
-    (void)state;
-    char text[128];
-    struct memory_usage usage = usage_of_five();
     assert_string_equal(memory_panel_summary(&usage, text, sizeof text),
                         "memory 1.0 GiB planned, 1.5 GiB held, 3.0 GiB free");
     usage.has_sample = false;
@@ -430,29 +437,34 @@ static void the_summary_says_what_is_known(void **state)
     assert_string_equal(memory_panel_summary(&usage, text, sizeof text), "");
 }
 
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_fill_the_bar_in_proportion),
-        cmocka_unit_test(ascii_bars_are_made_of_letters),
-        cmocka_unit_test(what_lies_beyond_the_scale_is_marked),
-        cmocka_unit_test(the_smallest_amount_has_a_cell_and_nothing_has_none),
-        cmocka_unit_test(three_bars_have_one_scale),
-        cmocka_unit_test(no_title_is_cut_on_a_narrow_screen),
-        cmocka_unit_test(what_is_unknown_is_seen_in_a_locale_without_unicode),
-        cmocka_unit_test(a_sliver_of_the_device_is_drawn_by_itself),
-        cmocka_unit_test(the_legend_has_every_number),
-        cmocka_unit_test(what_nobody_measured_is_a_dash),
-        cmocka_unit_test(a_process_smaller_than_its_allocations_is_filled_in_their_order),
-        cmocka_unit_test(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room),
-        cmocka_unit_test(holders_are_shown_of_a_run_that_trains),
-        cmocka_unit_test(other_processes_are_named_the_largest_first),
-        cmocka_unit_test(how_busy_it_is_and_what_slows_it_stand_with_the_device),
-        cmocka_unit_test(an_unknown_category_is_listed_too),
-        cmocka_unit_test(the_hosts_buffers_are_no_part_of_a_gpu),
-        cmocka_unit_test(the_panel_stays_inside_any_area),
-        cmocka_unit_test(the_summary_says_what_is_known),
+        TEST(parts_fill_the_bar_in_proportion),
+        TEST(ascii_bars_are_made_of_letters),
+        TEST(what_lies_beyond_the_scale_is_marked),
+        TEST(the_smallest_amount_has_a_cell_and_nothing_has_none),
+        TEST(three_bars_have_one_scale),
+        TEST(a_small_process_leaves_a_large_device_empty_at_first_sight),
+        TEST(the_largest_batch_counts_what_grows_with_it_and_what_is_free),
+        TEST(the_memory_of_the_process_is_drawn_over_the_steps),
+        TEST(no_title_is_cut_on_a_narrow_screen),
+        TEST(what_is_unknown_is_seen_in_a_locale_without_unicode),
+        TEST(a_sliver_of_the_device_is_drawn_by_itself),
+        TEST(the_legend_has_every_number),
+        TEST(what_nobody_measured_is_a_dash),
+        TEST(a_process_smaller_than_its_allocations_is_filled_in_their_order),
+        TEST(a_snapshot_that_is_not_written_yet_is_drawn_as_far_as_there_is_room),
+        TEST(holders_are_shown_of_a_run_that_trains),
+        TEST(other_processes_are_named_the_largest_first),
+        TEST(how_busy_it_is_and_what_slows_it_stand_with_the_device),
+        TEST(an_unknown_category_is_listed_too),
+        TEST(the_hosts_buffers_are_no_part_of_a_gpu),
+        TEST(the_panel_stays_inside_any_area),
+        TEST(the_summary_says_what_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,21 @@
 /* Tests of the profile of a run as a tree and a table: what is visible, in which order, with which numbers.
  * No terminal, no store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <math.h>
-#include <stdio.h>
 
+#include "tests/cmocka.h"
 #include "tests/tui/widget/cells.h"
+#include "tui/view/profile_heat.h"
 #include "tui/view/profile_view.h"
 
 /* As profile_read gives them: phases in the order of a step, layers, the slowest first. */
 static struct profile_row rows[] = {
-    {"forward", -1, "loss", 1, 2000, 4e6, 8e6},
-    {"forward", 0, "gemm qkv", 1, 1000, 1e6, 50e6},
-    {"forward", 0, "rmsnorm", 2, 100, 2e6, 0},
-    {"forward", 1, "gemm qkv", 1, 3000, 1e6, 50e6},
-    {"backward", 0, "gemm qkv", 2.5, 3500, 2e6, 100e6},
-    {"unattributed", -1, "unattributed", 1, 400, NAN, NAN},
+    {"forward", -1, "loss", 1, 2000, 4e6, 8e6, 0},
+    {"forward", 0, "gemm qkv", 1, 1000, 1e6, 50e6, 0},
+    {"forward", 0, "rmsnorm", 2, 100, 2e6, 0, 0},
+    {"forward", 1, "gemm qkv", 1, 3000, 1e6, 50e6, 0},
+    {"backward", 0, "gemm qkv", 2.5, 3500, 2e6, 100e6, 0},
+    {"unattributed", -1, "unattributed", 1, 400, NAN, NAN, 0},
 };
 static const struct profile profile = {
     .rows = rows, .count = sizeof rows / sizeof *rows, .steps = 4, .last_step = 200, .step_us = 10000};
@@ -37,7 +30,7 @@ static void arrange(struct profile_tree *tree)
 static const char *name_of(const struct profile_tree *tree, size_t at)
 {
     static char name[64];
-    assert_true(at < tree->count);
+    assert_true(at < tree->list.count);
     const struct profile_line *line = &tree->lines[at];
     if (line->level == PROFILE_LAYER)
         snprintf(name, sizeof name, "layer %d", line->of.layer);
@@ -48,13 +41,12 @@ static const char *name_of(const struct profile_tree *tree, size_t at)
 
 static void assert_names(const struct profile_tree *tree, size_t count, const char *const *names)
 {
-    assert_int_equal(tree->count, count);
+    assert_int_equal(tree->list.count, count);
     for (size_t i = 0; i < count; i++) assert_string_equal(name_of(tree, i), names[i]);
 }
 
-static void phases_are_open_and_layers_closed_at_first(void **state)
+TEST_CASE(phases_are_open_and_layers_closed_at_first)
 {
-    (void)state;
     struct profile_tree tree = {0};
     arrange(&tree);
     const char *const names[] = {"forward",  "loss",    "layer 0",     "layer 1",
@@ -68,9 +60,8 @@ static void phases_are_open_and_layers_closed_at_first(void **state)
     profile_tree_release(&tree);
 }
 
-static void a_node_is_the_sum_of_what_is_in_it(void **state)
+TEST_CASE(a_node_is_the_sum_of_what_is_in_it)
 {
-    (void)state;
     struct profile_tree tree = {0};
     arrange(&tree);
     assert_true(tree.lines[0].of.time_us == 6100);
@@ -83,9 +74,8 @@ static void a_node_is_the_sum_of_what_is_in_it(void **state)
     profile_tree_release(&tree);
 }
 
-static void siblings_are_sorted_by_time_and_stay_with_their_parents(void **state)
+TEST_CASE(siblings_are_sorted_by_time_and_stay_with_their_parents)
 {
-    (void)state;
     struct profile_tree tree = {.by_time = true, .all_open = true};
     arrange(&tree);
     const char *const names[] = {"forward", "layer 1",  "gemm qkv", "loss",     "layer 0",     "gemm qkv",
@@ -94,9 +84,8 @@ static void siblings_are_sorted_by_time_and_stay_with_their_parents(void **state
     profile_tree_release(&tree);
 }
 
-static void what_was_folded_stays_so_when_it_is_read_again(void **state)
+TEST_CASE(what_was_folded_stays_so_when_it_is_read_again)
 {
-    (void)state;
     struct profile_tree tree = {0};
     arrange(&tree);
     profile_tree_fold(&tree, 4, false); /* backward */
@@ -107,43 +96,39 @@ static void what_was_folded_stays_so_when_it_is_read_again(void **state)
     assert_names(&tree, 8, names);
     tree.by_time = true; /* another order moves the lines, not what is open */
     arrange(&tree);
-    assert_int_equal(tree.count, 8);
+    assert_int_equal(tree.list.count, 8);
     assert_string_equal(name_of(&tree, 7), "unattributed");
-    tree.all_open = true;
-    tree.fold_count = 0;
+    profile_tree_fold_all(&tree);
     arrange(&tree);
-    assert_int_equal(tree.count, 11);
-    tree.all_open = false;
-    tree.fold_count = 0; /* layers; the phases show what they are made of */
+    assert_int_equal(tree.list.count, 11);
+    profile_tree_fold_all(&tree); /* layers; the phases show what they are made of */
     arrange(&tree);
-    assert_int_equal(tree.count, 7);
+    assert_int_equal(tree.list.count, 7);
     profile_tree_release(&tree);
 }
 
-static void a_line_stays_selected_or_what_it_is_in(void **state)
+TEST_CASE(a_line_stays_selected_or_what_it_is_in)
 {
-    (void)state;
     struct profile_tree tree = {.all_open = true};
     arrange(&tree);
     const char *const names[] = {"forward",  "loss",     "layer 0", "gemm qkv", "rmsnorm",     "layer 1",
                                  "gemm qkv", "backward", "layer 0", "gemm qkv", "unattributed"};
     assert_names(&tree, 11, names);
-    tree.selected = 9;
+    tree.list.at = 9;
     tree.by_time = true;
     arrange(&tree);
-    assert_int_equal(tree.selected, 9);
-    assert_string_equal(tree.lines[tree.selected - 2].of.phase, "backward");
+    assert_int_equal(tree.list.at, 9);
+    assert_string_equal(tree.lines[tree.list.at - 2].of.phase, "backward");
     tree.by_time = false;
-    tree.all_open = false;
-    tree.fold_count = 0;
+    profile_tree_fold_all(&tree);
     arrange(&tree);
-    assert_int_equal(tree.selected, 5); /* its layer */
-    tree.selected = 1;
+    assert_int_equal(tree.list.at, 5); /* its layer */
+    tree.list.at = 1;
     arrange(&tree);
-    assert_int_equal(tree.selected, 1);
+    assert_int_equal(tree.list.at, 1);
     tree.lines[1].of.phase = "recompute"; /* which is gone */
     arrange(&tree);
-    assert_int_equal(tree.selected, 0);
+    assert_int_equal(tree.list.at, 0);
     profile_tree_release(&tree);
 }
 
@@ -156,17 +141,16 @@ static struct grid draw(const struct profile *of, struct profile_tree *tree, int
     struct err err = {0};
     assert_int_equal(grid_resize(&grid, w, h, &err), STATUS_OK);
     grid.level = level;
-    size_t page = profile_draw_table(&grid, (struct rect){0, 0, w, h}, of, tree);
-    assert_int_equal(page, h - 2);
+    profile_draw_table(&grid, (struct rect){0, 0, w, h}, of, tree);
+    if (of->count) assert_int_equal(tree->list.page, h - 2);
     return grid;
 }
 
-static void the_table_has_time_share_and_rates(void **state)
+TEST_CASE(the_table_has_time_share_and_rates)
 {
-    (void)state;
     struct profile_tree tree = {0};
     arrange(&tree);
-    tree.selected = 2;
+    tree.list.at = 2;
     struct grid grid = draw(&profile, &tree, 80, 12, GLYPHS_ASCII);
     assert_row(&grid, 0, " profile 10.00 ms a step, the mean of 4 profiled, the newest @200 --------------");
     assert_row(&grid, 1, " operation               calls  ms a step   share               GB/s    GFLOP/s");
@@ -184,24 +168,22 @@ static void the_table_has_time_share_and_rates(void **state)
     profile_tree_release(&tree);
 }
 
-static void the_lines_scroll(void **state)
+TEST_CASE(the_lines_scroll)
 {
-    (void)state;
     struct profile_tree tree = {0};
     arrange(&tree);
-    tree.selected = 6;
-    tree.scroll = 5;
+    tree.list.at = 6;
+    tree.list.scroll = 5;
     struct grid grid = draw(&profile, &tree, 80, 6, GLYPHS_ASCII);
-    assert_int_equal(tree.scroll, 3); /* no page ends in blank rows */
+    assert_int_equal(tree.list.scroll, 3); /* no page ends in blank rows */
     assert_row(&grid, 4, "   > layer 0             2.500      3.500   35.0%  ##......     0.57      28.57");
     assert_row(&grid, 5, "   unattributed              1      0.400    4.0%  #.......");
     grid_release(&grid);
     profile_tree_release(&tree);
 }
 
-static void what_lies_beyond_the_edges_is_marked(void **state)
+TEST_CASE(what_lies_beyond_the_edges_is_marked)
 {
-    (void)state;
     struct profile_tree tree = {0};
     arrange(&tree); /* of 7 lines */
     static const struct {
@@ -210,7 +192,7 @@ static void what_lies_beyond_the_edges_is_marked(void **state)
         uint32_t above, below;
     } cases[] = {{0, 6, ' ', 'v'}, {2, 6, '^', 'v'}, {3, 6, '^', ' '}, {0, 9, ' ', ' '}, {0, 8, ' ', 'v'}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tree.selected = tree.scroll = cases[i].scroll;
+        tree.list.at = tree.list.scroll = cases[i].scroll;
         struct grid grid = draw(&profile, &tree, 80, cases[i].h, GLYPHS_ASCII);
         assert_int_equal(grid.cells[2 * 80 + 79].glyph, cases[i].above);
         assert_int_equal(grid.cells[(cases[i].h - 1) * 80 + 79].glyph, cases[i].below);
@@ -219,9 +201,8 @@ static void what_lies_beyond_the_edges_is_marked(void **state)
     profile_tree_release(&tree);
 }
 
-static void a_run_without_a_profile_says_so(void **state)
+TEST_CASE(a_run_without_a_profile_says_so)
 {
-    (void)state;
     static const struct profile none = {.last_step = -1};
     struct profile_tree tree = {0};
     struct err err = {0};
@@ -230,6 +211,81 @@ static void a_run_without_a_profile_says_so(void **state)
     assert_row(&grid, 1, " no step of this run has been profiled yet");
     grid_release(&grid);
     profile_tree_release(&tree);
+}
+
+TEST_CASE(a_line_that_has_changed_says_by_how_much)
+{
+    struct profile_row later[sizeof rows / sizeof *rows];
+    struct profile changed = profile;
+    struct profile_tree tree = {0};
+    struct err err = {0};
+    char text[200];
+    memcpy(later, rows, sizeof rows);
+    changed.rows = later;
+    later[0].first_us = 1000; /* loss: twice as slow */
+    later[4].first_us = 7000; /* backward: twice as fast */
+    later[5].first_us = 1e-300;
+    assert_int_equal(profile_tree_arrange(&tree, &changed, &err), STATUS_OK);
+    struct grid grid = make_grid(110, 20, GLYPHS_BRAILLE);
+    profile_draw_table(&grid, (struct rect){0, 0, 110, 20}, &changed, &tree);
+    assert_non_null(strstr(grid_row(&grid, 1, text, sizeof text), "change"));
+    assert_non_null(strstr(grid_row(&grid, 3, text, sizeof text), "+100%"));
+    assert_non_null(strstr(grid_row(&grid, 6, text, sizeof text), "-50%"));
+    grid_clear(&grid);
+    assert_int_equal(profile_tree_arrange(&tree, &profile, &err), STATUS_OK);
+    profile_draw_table(&grid, (struct rect){0, 0, 110, 20}, &profile, &tree);
+    assert_null(strstr(grid_row(&grid, 1, text, sizeof text), "change"));
+    grid_release(&grid);
+    profile_tree_release(&tree);
+}
+
+TEST_CASE(the_heat_has_a_shade_for_each_layer_of_the_slowest_operations)
+{
+    char text[400];
+    struct grid grid = make_grid(60, 20, GLYPHS_ASCII);
+    assert_int_equal(profile_heat_draw(&grid, (struct rect){0, 0, 60, 15}, &profile), 0);
+    /* of three operations two have room */
+    assert_int_equal(profile_heat_draw(&grid, (struct rect){0, 0, 60, 20}, &profile), 4);
+    assert_non_null(strstr(grid_row(&grid, 0, text, sizeof text), "the fullest is 3.500 ms a step"));
+    /* 1,000 and 3,000 of 3,500 µs: the second and the fifth of five shades */
+    assert_string_equal(grid_row(&grid, 1, text, sizeof text), " gemm qkv forward     ::::####");
+    assert_string_equal(grid_row(&grid, 2, text, sizeof text), " gemm qkv backward    ####");
+    assert_string_equal(grid_row(&grid, 3, text, sizeof text), "                      0   1");
+    grid_release(&grid);
+}
+
+/* More layers than columns, names of any bytes, times that are no times. */
+TEST_CASE(the_heat_stays_inside_any_area)
+{
+    enum { MANY = 3000 };
+    struct profile_row *many = calloc(MANY, sizeof *many);
+    assert_non_null(many);
+    for (int i = 0; i < MANY; i++)
+        many[i] =
+            (struct profile_row){.phase = i % 2 ? "forward" : "\x1b[2J\xff",
+                                 .layer = i % 7    ? i / 4
+                                          : i % 11 ? -5
+                                                   : 2000000000,
+                                 .op = i % 5 ? "gemm 日本語 of a rather long name, longer than its room" : "",
+                                 .time_us = i % 13   ? i
+                                            : i % 17 ? NAN
+                                            : i % 19 ? INFINITY
+                                                     : -1e300};
+    struct profile hostile = {.rows = many, .count = MANY, .steps = 1, .step_us = 1};
+    for (int level = GLYPHS_ASCII; level <= GLYPHS_BRAILLE; level++)
+        for (int w = 0; w < 90; w += 4)
+            for (int h = 12; h < 40; h += 3) {
+                struct grid grid = make_grid(100, 20, (enum glyph_level)level);
+                int used = profile_heat_draw(&grid, (struct rect){3, 2, w, h}, &hostile);
+                for (int y = 0; y < 20; y++)
+                    for (int x = 0; x < 100; x++) {
+                        uint32_t glyph = grid.cells[y * 100 + x].glyph;
+                        if (x < 3 || y < 2 || x >= 3 + w || y >= 2 + used) assert_int_equal(glyph, ' ');
+                        assert_true(glyph == GRID_CONTINUATION || glyph >= ' ');
+                    }
+                grid_release(&grid);
+            }
+    free(many);
 }
 
 int main(void)
@@ -245,6 +301,9 @@ int main(void)
         cmocka_unit_test(the_lines_scroll),
         cmocka_unit_test(what_lies_beyond_the_edges_is_marked),
         cmocka_unit_test(a_run_without_a_profile_says_so),
+        cmocka_unit_test(a_line_that_has_changed_says_by_how_much),
+        cmocka_unit_test(the_heat_has_a_shade_for_each_layer_of_the_slowest_operations),
+        cmocka_unit_test(the_heat_stays_inside_any_area),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,13 @@
 /* The other views of a run in a real terminal: its memory and profile, and the forecast in the form of a new
  * run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "runs/memory_usage.h"
 #include "runs/reservations/ledger.h"
+#include "tests/cmocka.h"
 #include "tests/runs/flush.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/terminal_fixture.h"
@@ -81,43 +73,12 @@ static void an_imported_run_has_no_value_where_none_was_recorded(void **state)
     pty_close(pty);
     pty = terminal_open(environment, 60, 200, NULL, NULL, watch);
     pty_wait_text(pty, "loss 10.50");
-    pty_wait_text(pty, "250     6.450"); /* without a perplexity */
-    pty_wait_text(pty, "not recorded");  /* the charts of rates and norms */
+    pty_wait_text(pty, "250     6.450");              /* without a perplexity */
+    assert_false(pty_has_text(pty, "learning rate")); /* nor charts of rates and norms */
     assert_false(pty_has_text(pty, "NaN"));
     assert_false(pty_has_text(pty, "nan"));
     assert_false(pty_has_text(pty, "waiting for the first value"));
     pty_close(pty);
-}
-
-/* The other run's curve has the resolution of the run itself, from its first step on, however long the other
- * is; it grows while the run continues. */
-static void a_long_run_is_compared_step_by_step_with_a_short_one(void **state)
-{
-    static const struct fill live = {
-        .name = "short", .steps = 100, .total_steps = 9000, .spike_step = -1, .keep_alive = true};
-    static const struct fill lasting = {
-        .name = "long", .steps = 20000, .total_steps = 20000, .spike_step = -1, .status = RUN_FINISHED};
-    char home[1024];
-    struct err err = {0};
-    struct fill_run run, other;
-    struct run_model model;
-    (void)state;
-    store_fixture_home("compared", home, sizeof home);
-    fill_run(home, &live, &run);
-    fill_run(home, &lasting, &other);
-    struct store *store = store_fixture_open(home);
-    const struct series *series = &model.series[TRACE_OTHER];
-    assert_int_equal(run_model_open(&model, store, run.id, &err), STATUS_OK);
-    assert_int_equal(run_model_compare(&model, store, other.id, &err), STATUS_OK);
-    assert_int_equal(series->level, 1);
-    assert_int_equal(series->points[0].last_step, 0);
-    assert_true(series->points[0].last == fill_loss(0));
-    fill_steps(&run, &live, 100, 3000);
-    assert_int_equal(run_model_update(&model, store, &err), STATUS_OK);
-    assert_true(series->points[series->count - 1].last_step >= 2999);
-    run_model_release(&model);
-    store_close(store);
-    fill_end(&run, RUN_FINISHED, "");
 }
 
 static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
@@ -129,14 +90,15 @@ static void the_form_foresees_the_learning_rate_as_it_is_typed(void **state)
     pty_wait_text(pty, "learning rate: peak 3.00e-4, end 3.00e-5");
     pty_wait_text(pty, "5.34M parameters; 2000 steps of 4.10k tokens");
     pty_wait_text(pty, "3e-4┤");
-    pty_send(pty, "\t\t\t\t\t\t\t\t\t\t\t\t500");
+    terminal_fill(pty, "steps", "500");
     pty_wait_text(pty, "500 steps of");
-    pty_send(pty, "\t\t\t1e-");
+    terminal_fill(pty, "learning rate", "1e-");
     pty_wait_text(pty, "train.learning_rate = 1e-: must be a number"); /* and no chart of something else */
+    pty_wait_text(pty, "!1e-");                                        /* the field says so, too */
     pty_wait_no_text(pty, "end 3.00e-5");
     pty_send(pty, "2");
     pty_wait_text(pty, "0.010┤");
-    pty_send(pty, "\t\t\033[D"); /* schedule: from cosine back to warmup_constant */
+    terminal_fill(pty, "schedule", "\033[D"); /* from cosine back to warmup_constant */
     pty_wait_text(pty, "learning rate: peak 0.0100, end 0.0100");
     pty_close(pty);
 }
@@ -146,14 +108,78 @@ static void the_form_takes_the_keys_of_adapters(void **state)
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open(fixture->environment, 40, 120, NULL, NULL, NULL);
     pty_wait_text(pty, "3 runs");
-    pty_send(pty, "n\t\ttests/fixtures/kinds/llama_biases\t8\t\tq,gap\t\t\t\t\t\t\t\t\t32");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "New run");
+    terminal_fill(pty, "fine-tune", "tests/fixtures/kinds/llama_biases");
+    terminal_fill(pty, "LoRA rank", "8");
+    terminal_fill(pty, "LoRA targets", "q,gap");
+    terminal_fill(pty, "sequence length", "32");
     pty_wait_text(pty, "this model has no matrix gap");
-    pty_send(pty, "\033[A\033[A\033[A\033[A\033[A\033[A\033[A\033[A\033[A\b\b\bup");
+    terminal_fill(pty, "LoRA targets", "\b\b\bup");
     pty_wait_text(pty, "LoRA targets      q,up");
     pty_wait_text(pty, "2.40k of 16.5k parameters trained");
-    pty_send(pty, "\t\033[D"); /* the last of the choices */
+    terminal_fill(pty, "frozen model", "\033[D"); /* the last of the choices */
     pty_wait_text(pty, "frozen model    \u2190 nf4");
     pty_close(pty);
+}
+
+/* Draws the steps from 3,000 on of a series and its averages. */
+static void draw_averages(struct grid *grid, const struct series *series, const double *averages)
+{
+    struct chart chart = {.title = "loss",
+                          .trace = {{.points = series->points,
+                                     .count = series->count,
+                                     .smooth = averages,
+                                     .style = STYLE_TRAIN}},
+                          .trace_count = 1,
+                          .first_step = 3000,
+                          .last_step = series->points[series->count - 1].last_step,
+                          .cursor = -1,
+                          .best_step = -1};
+    assert_int_equal(grid_resize(grid, 160, 50, NULL), STATUS_OK);
+    chart_draw(grid, (struct rect){0, 0, 160, 50}, &chart);
+}
+
+static void averages_of_buckets_are_drawn_dot_for_dot_as_those_of_the_steps(void **state)
+{
+    enum { STEPS = 30000 };
+    static const struct fill lasting = {
+        .name = "long", .steps = STEPS, .total_steps = STEPS, .spike_step = -1, .status = RUN_FINISHED};
+    static double naive[2 * MODEL_POINTS];
+    char home[1024];
+    struct err err = {0};
+    struct fill_run run;
+    (void)state;
+    store_fixture_home("dots", home, sizeof home);
+    fill_run(home, &lasting, &run);
+    struct store *store = store_fixture_open(home);
+    for (int d = 0; d < ROLLUP_DECAYS; d++) {
+        struct series series = {.decay = rollup_decay[d]};
+        struct grid ours = {.level = GLYPHS_BRAILLE}, theirs = ours;
+        double acc = 0, weight = 0;
+        size_t at = 0;
+        assert_int_equal(series_read(store, run.id, METRIC_LOSS, 0, -1, MODEL_POINTS, &series, &err),
+                         STATUS_OK);
+        assert_true(series.level > 1 && series.count <= 2 * MODEL_POINTS);
+        for (int64_t step = 0; step < STEPS; step++) {
+            acc = series.decay * acc + (1 - series.decay) * fill_loss(step);
+            weight = series.decay * weight + (1 - series.decay);
+            naive[at] = acc / weight; /* the last one of the point stays */
+            at += step == series.points[at].last_step;
+        }
+        draw_averages(&ours, &series, series.smooth);
+        draw_averages(&theirs, &series, naive);
+        for (int i = 0; i < 160 * 50; i++) assert_int_equal(ours.cells[i].glyph, theirs.cells[i].glyph);
+        for (size_t i = 0; i < series.count; i++) naive[i] += 0.005; /* as little is seen */
+        draw_averages(&theirs, &series, naive);
+        int differ = 0;
+        for (int i = 0; i < 160 * 50; i++) differ += ours.cells[i].glyph != theirs.cells[i].glyph;
+        assert_true(differ > 100);
+        series_release(&series);
+        grid_release(&ours);
+        grid_release(&theirs);
+    }
+    store_close(store);
 }
 
 int main(void)
@@ -163,7 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_memory_reads_without_colours_and_without_unicode),
         cmocka_unit_test(an_imported_run_has_no_value_where_none_was_recorded),
-        cmocka_unit_test(a_long_run_is_compared_step_by_step_with_a_short_one),
+        cmocka_unit_test(averages_of_buckets_are_drawn_dot_for_dot_as_those_of_the_steps),
         cmocka_unit_test(the_form_foresees_the_learning_rate_as_it_is_typed),
         cmocka_unit_test(the_form_takes_the_keys_of_adapters),
     };

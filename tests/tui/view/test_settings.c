@@ -1,15 +1,7 @@
 /* The file of settings: what it preserves, two workbenches that write it, and files that are no settings. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tui/view/settings.h"
 
@@ -32,9 +24,8 @@ static void expect_file(const char *home, const char *text)
     free(got);
 }
 
-static void lines_that_it_does_not_know_are_preserved(void **state)
+TEST_CASE(lines_that_it_does_not_know_are_preserved)
 {
-    (void)state;
     static const char before[] =
         "; a comment = kept\n\n[section]\n  key =  value with = and blanks  \nno setting\n";
     char home[1024];
@@ -56,9 +47,8 @@ static void lines_that_it_does_not_know_are_preserved(void **state)
     expect_file(home, "; a comment = kept\n\n[section]\nkey = other\nno setting\nnew = 1\n");
 }
 
-static void two_workbenches_keep_each_others_settings(void **state)
+TEST_CASE(two_workbenches_keep_each_others_settings)
 {
-    (void)state;
     char home[1024];
     struct settings one, other;
     struct err err = {0};
@@ -72,9 +62,8 @@ static void two_workbenches_keep_each_others_settings(void **state)
     expect_file(home, "a = 1\nb = 2\n");
 }
 
-static void files_that_are_no_settings_do_no_harm(void **state)
+TEST_CASE(files_that_are_no_settings_do_no_harm)
 {
-    (void)state;
     char home[1024], path[1100];
     struct settings settings;
     struct err err = {0};

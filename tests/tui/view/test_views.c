@@ -18,7 +18,7 @@
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
-#include "tui/command/dry_run.h"
+#include "tui/command/view_config.h"
 
 static const char advice[] =
     "the loss rose to 3.162, 7.8 deviations above 1.911, the median of the 100 steps "
@@ -180,12 +180,14 @@ static void the_form_says_everything_on_narrow_screens(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int w = sizes[i][0], h = sizes[i][1];
         struct workbench *workbench = headless_open(home, NULL);
-        headless_type(workbench, "n\t");
+        headless_type(workbench, "n");
+        headless_go_to(workbench, "data");
         headless_expect(workbench, w, h, w, headless_fields[1].hint);
         if (w >= 80) headless_expect(workbench, w, h, 50, "sample prompt In the beginning (default)");
         headless_expect_not(workbench, w, h, "…");
         if (h > 10) headless_expect(workbench, w, h, w, "Start training"); /* however the fields scroll */
-        headless_type(workbench, "\t\t\t");
+        headless_go_to(workbench, "sample prompt");
+        workbench_key(workbench, K_TAB);
         headless_expect(workbench, w, h, w, "Start training");
         workbench_key(workbench, K_F5);
         headless_expect(workbench, w, h, w,
@@ -194,9 +196,30 @@ static void the_form_says_everything_on_narrow_screens(void **state)
     }
 }
 
-static void press(struct workbench *workbench, uint32_t code, int times)
+static void a_form_that_was_left_begins_as_it_was(void **state)
 {
-    while (times-- > 0) workbench_key(workbench, code);
+    (void)state;
+    char home[1024];
+    store_fixture_home("left", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "nmine");
+    headless_go_to(workbench, "schedule");
+    workbench_key(workbench, K_RIGHT);
+    workbench_key(workbench, K_ESCAPE);
+    workbench_close(workbench);
+    workbench = headless_open(home, NULL); /* another day */
+    headless_type(workbench, "n");
+    headless_expect(workbench, 80, 24, 80, "as you left it");
+    headless_expect(workbench, 80, 24, 50, "name mine", "schedule linear");
+    headless_go_to(workbench, "sample prompt");
+    workbench_key(workbench, K_TAB);
+    workbench_key(workbench, K_CTRL('u'));
+    headless_expect(workbench, 80, 24, 50, "schedule cosine (default)");
+    workbench_key(workbench, K_ESCAPE);
+    headless_type(workbench, "n");
+    headless_expect(workbench, 80, 24, 50, "name the preset's (default)");
+    headless_expect_not(workbench, 80, 24, "as you left it");
+    workbench_close(workbench);
 }
 
 static void the_form_turns_choices_and_edits_texts(void **state)
@@ -206,7 +229,7 @@ static void the_form_turns_choices_and_edits_texts(void **state)
     store_fixture_home("choices", home, sizeof home);
     struct workbench *workbench = headless_open(home, NULL);
     headless_type(workbench, "n");
-    press(workbench, K_TAB, 2);
+    headless_go_to(workbench, "schedule");
     headless_expect(workbench, 80, 24, 80, "▸ schedule ← cosine (default)");
     workbench_key(workbench, K_RIGHT);
     headless_expect(workbench, 80, 24, 80, "▸ schedule ← linear ");
@@ -281,8 +304,7 @@ static void escape_ends_a_trainer_that_the_form_has_started(void **state)
     workbench_key(workbench, K_F5);
     headless_expect(workbench, 80, 24, 80, "starting ...");
     workbench_key(workbench, K_ESCAPE);
-    headless_expect(workbench, 80, 24, 80, "cancelled: the run was not started");
-    headless_expect(workbench, 80, 24, 80, "No runs yet.");
+    headless_expect(workbench, 80, 24, 80, "cancelled: the run was not started", "No runs yet.");
     workbench_close(workbench);
     assert_true(waitpid(-1, &how, 0) > 0);
     assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM);
@@ -297,11 +319,10 @@ static void questions_and_answers_are_read_whole_on_narrow_screens(void **state)
     fill_finished(home, "quite-a-long-name", &run);
     struct workbench *workbench = headless_open(home, NULL);
     headless_type(workbench, "D");
-    headless_expect(workbench, 40, 12, 40, "Delete quite-a-long-name with its history and checkpoints?");
-    headless_expect(workbench, 40, 12, 40, "(y: yes; any other key: no)");
+    headless_expect(workbench, 40, 12, 40, "Delete quite-a-long-name with its history and checkpoints?",
+                    "(y: yes; any other key: no)");
     headless_type(workbench, "nC");
-    headless_expect(workbench, 40, 12, 40,
-                    "open another run: its charts also show the loss of quite-a-long-name");
+    headless_expect(workbench, 40, 12, 40, "mark the runs to compare with Space, then press C");
     workbench_key(workbench, K_DOWN); /* the keys again */
     headless_expect(workbench, 40, 12, 40, "? help q leave");
     workbench_close(workbench);
@@ -349,6 +370,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(how_a_run_stands_is_said_in_words_that_fit),
         cmocka_unit_test(the_form_foresees_how_much_of_a_model_its_adapters_train),
         cmocka_unit_test(the_form_turns_choices_and_edits_texts),
+        cmocka_unit_test(a_form_that_was_left_begins_as_it_was),
         cmocka_unit_test_teardown(the_form_says_everything_on_narrow_screens, end_trainers),
         cmocka_unit_test_teardown(escape_ends_a_trainer_that_the_form_has_started, end_trainers),
         cmocka_unit_test(questions_and_answers_are_read_whole_on_narrow_screens),

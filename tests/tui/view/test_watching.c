@@ -1,25 +1,16 @@
 /* The view of one run on a grid alone: a trainer that dies or hangs while nothing is written, the window of
  * the charts, the cursor, the panels. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
-#include <stdio.h>
 
 #include "core/base/clock.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
 #include "tests/tui/view/headless.h"
 #include "tui/view/run_model.h"
 
-static void a_death_shows_in_every_view_while_nothing_is_written(void **state)
+TEST_CASE(a_death_shows_in_every_view_while_nothing_is_written)
 {
-    (void)state;
     static const char *const views[] = {"", "M", "P"};
     for (size_t v = 0; v < 3; v++) {
         struct fill_quiet quiet;
@@ -42,9 +33,8 @@ static void a_death_shows_in_every_view_while_nothing_is_written(void **state)
     }
 }
 
-static void a_trainer_that_hangs_is_said_to_be_silent(void **state)
+TEST_CASE(a_trainer_that_hangs_is_said_to_be_silent)
 {
-    (void)state;
     static const char *const views[] = {"", "M", "P"};
     struct fill_quiet quiet;
     fill_quiet(&quiet, "quiet-hang");
@@ -66,9 +56,8 @@ static void a_trainer_that_hangs_is_said_to_be_silent(void **state)
 
 /* --- orders, and a store that fails --- */
 
-static void an_order_is_reported_when_it_has_taken_effect(void **state)
+TEST_CASE(an_order_is_reported_when_it_has_taken_effect)
 {
-    (void)state;
     struct fill_quiet quiet;
     fill_quiet(&quiet, "quiet-orders");
     struct workbench *workbench = headless_open(quiet.home, "mortal");
@@ -82,14 +71,14 @@ static void an_order_is_reported_when_it_has_taken_effect(void **state)
     store_fixture_sql(quiet.home, "update orders set result = 'again'");
     workbench_tick(workbench, quiet.now + 2);
     headless_expect_not(workbench, 80, 24, "pause at step 19");
-    headless_type(workbench, ">");
+    headless_type(workbench, ">y");
     headless_expect(workbench, 80, 24, 80, "learning rate by 2;");
     store_fixture_sql(quiet.home, "update orders set applied_step = 20 where verb = 'lr-factor'");
     workbench_tick(workbench, quiet.now + 3);
     headless_expect(workbench, 80, 24, 80, "lr-factor at step 20"); /* a result is not always there */
-    headless_type(workbench, ">");
+    headless_type(workbench, ">y");
     assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 4);
-    headless_type(workbench, "><<<<<"); /* each counts, though no tick lies between them */
+    headless_type(workbench, ">y<y<y<y<y<y"); /* each counts, though no tick lies between them */
     assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 8);
     assert_true(store_fixture_number(quiet.home, "select min(argument) from orders") == 0.25);
     headless_type(workbench, "s");
@@ -121,9 +110,8 @@ static void an_order_is_reported_when_it_has_taken_effect(void **state)
     store_close(quiet.store);
 }
 
-static void every_order_asks_for_what_its_key_says(void **state)
+TEST_CASE(every_order_asks_for_what_its_key_says)
 {
-    (void)state;
     static const struct {
         char key;
         const char *verb;
@@ -135,6 +123,7 @@ static void every_order_asks_for_what_its_key_says(void **state)
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         char sql[128];
         workbench_key(workbench, (unsigned char)orders[i].key);
+        if (orders[i].key == '<') workbench_key(workbench, 'y');
         headless_expect(workbench, 80, 24, 80, "it will do so after the current step");
         snprintf(sql, sizeof sql, "select count(*) from orders where verb = '%s'", orders[i].verb);
         assert_true(store_fixture_number(quiet.home, sql) == 1);
@@ -153,9 +142,8 @@ static void every_order_asks_for_what_its_key_says(void **state)
     store_close(quiet.store);
 }
 
-static void what_was_read_stays_when_the_store_fails(void **state)
+TEST_CASE(what_was_read_stays_when_the_store_fails)
 {
-    (void)state;
     static const char *const tables[] = {"runs",   "steps",  "evals",        "samples",
                                          "orders", "memory", "layer_profile"};
     static const char *const views[] = {"", "M", "P"};
@@ -220,9 +208,8 @@ static void follow_again(struct workbench *workbench, struct fill_run *run, cons
     workbench_tick(workbench, clock_wall());
 }
 
-static void after_a_zoom_the_newest_step_is_followed_again(void **state)
+TEST_CASE(after_a_zoom_the_newest_step_is_followed_again)
 {
-    (void)state;
     static const struct fill live = {
         .name = "live", .steps = 401, .total_steps = 4000, .spike_step = -1, .keep_alive = true};
     char home[1024];
@@ -265,9 +252,8 @@ static void after_a_zoom_the_newest_step_is_followed_again(void **state)
     fill_end(&run, RUN_FINISHED, "");
 }
 
-static void a_zoom_halves_and_doubles_around_the_cursor(void **state)
+TEST_CASE(a_zoom_halves_and_doubles_around_the_cursor)
 {
-    (void)state;
     char home[1024];
     fill_five_hundred("zoom", home, sizeof home);
     struct workbench *workbench = headless_open(home, "ended");
@@ -294,9 +280,8 @@ static void a_zoom_halves_and_doubles_around_the_cursor(void **state)
     workbench_close(workbench);
 }
 
-static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **state)
+TEST_CASE(the_cursor_moves_by_columns_and_takes_the_window_with_it)
 {
-    (void)state;
     char home[1024];
     fill_five_hundred("cursor", home, sizeof home);
     struct workbench *workbench = headless_open(home, "ended");
@@ -341,14 +326,13 @@ static void the_cursor_moves_by_columns_and_takes_the_window_with_it(void **stat
     workbench_close(workbench);
 }
 
-static void a_zoomed_window_moves_between_the_first_step_and_the_newest(void **state)
+TEST_CASE(a_zoomed_window_moves_between_the_first_step_and_the_newest)
 {
-    (void)state;
     char home[1024];
     fill_five_hundred("pan", home, sizeof home);
     struct workbench *workbench = headless_open(home, "ended");
     headless_type(workbench, "zH"); /* nothing lies before the whole run */
-    headless_expect(workbench, 80, 24, 80, "all steps are shown");
+    headless_expect(workbench, 80, 24, 80, "all is shown");
     headless_type(workbench, "+++"); /* 420 … 480 */
     headless_expect(workbench, 80, 24, 80, "━ train");
     headless_type(workbench, "H"); /* 390 … 450 */
@@ -363,9 +347,8 @@ static void a_zoomed_window_moves_between_the_first_step_and_the_newest(void **s
     workbench_close(workbench);
 }
 
-static void charts_begin_at_the_first_recorded_step(void **state)
+TEST_CASE(charts_begin_at_the_first_recorded_step)
 {
-    (void)state;
     static const struct fill fork = {
         .name = "fork", .total_steps = 1200, .spike_step = -1, .keep_alive = true, .status = RUN_FINISHED};
     char home[1024];
@@ -387,11 +370,55 @@ static void charts_begin_at_the_first_recorded_step(void **state)
     workbench_close(workbench);
 }
 
+/* The cells of a style that hold dots, in columns from..to. */
+static int dots_of(struct workbench *workbench, enum style style, int from, int to)
+{
+    struct grid grid = headless_draw(workbench, 80, 24);
+    int count = 0;
+    for (int y = 0; y < grid.h; y++)
+        for (int x = from; x < to; x++) {
+            const struct cell *cell = &grid.cells[y * grid.w + x];
+            count += cell->glyph > 0x2800 && cell->glyph < 0x2900 && cell->style == style;
+        }
+    grid_release(&grid);
+    return count;
+}
+
+TEST_CASE(a_fork_shows_the_steps_of_its_parent_dimmed)
+{
+    static const struct fill parent = {.name = "parent",
+                                       .steps = 1000,
+                                       .total_steps = 1000,
+                                       .eval_every = 100,
+                                       .spike_step = -1,
+                                       .status = RUN_FINISHED};
+    static const struct fill fork = {
+        .name = "fork", .total_steps = 1000, .spike_step = -1, .keep_alive = true, .status = RUN_FINISHED};
+    char home[1024];
+    struct fill_run run;
+    store_fixture_home("parent", home, sizeof home);
+    fill_run(home, &parent, &run);
+    fill_run(home, &fork, &run);
+    store_fixture_sql(home, "update runs set parent_step = 500, parent_id ="
+                            " (select id from runs where name = 'parent') where name = 'fork'");
+    struct workbench *workbench = headless_open(home, "fork");
+    follow_again(workbench, &run, &fork, 500, 1000);
+    fill_end(&run, RUN_FINISHED, "");
+    workbench_tick(workbench, clock_wall());
+    headless_type(workbench, "z");
+    assert_string_equal(axis_of(workbench), "0 200 400 600 800");
+    int fork_x = CHART_MARGIN + (80 - CHART_MARGIN) / 2;
+    assert_int_equal(dots_of(workbench, STYLE_TRAIN, 0, fork_x - 2), 0);
+    assert_true(dots_of(workbench, STYLE_DIM, 0, fork_x - 2) > 20);
+    assert_true(dots_of(workbench, STYLE_TRAIN, fork_x + 2, 80) > 20);
+    assert_int_equal(dots_of(workbench, STYLE_DIM, fork_x + 2, 80), 0);
+    workbench_close(workbench);
+}
+
 /* --- what is read for the charts --- */
 
-static void a_window_is_read_as_finely_as_it_needs(void **state)
+TEST_CASE(a_window_is_read_as_finely_as_it_needs)
 {
-    (void)state;
     static const struct fill lasting = {
         .name = "long", .steps = 20000, .total_steps = 20000, .spike_step = -1, .status = RUN_FINISHED};
     char home[1024];
@@ -402,30 +429,39 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
     fill_run(home, &lasting, &run);
     struct store *store = store_fixture_open(home);
     assert_int_equal(run_model_open(&model, store, run.id, &err), STATUS_OK);
+    assert_int_equal(run_model_choose(&model, store, "loss,grad_norm", &err), STATUS_OK);
     assert_true(model.series[TRACE_LOSS].level > 1);
-    struct chart_trace curve = run_model_trace(&model, TRACE_LOSS);
-    assert_true(curve.count <= 2 * MODEL_POINTS && curve.count >= MODEL_POINTS / 4 && !curve.smooth);
-    assert_int_equal(run_model_set_range(&model, store, 0, MODEL_SHORT_RUN - 1, 0, &err), STATUS_OK);
+    const struct series *curve = &model.series[TRACE_LOSS];
+    assert_true(curve->count <= 2 * MODEL_POINTS && curve->count >= MODEL_POINTS / 4 && !curve->smooth);
+    assert_int_equal(run_model_set_range(&model, store, 0, MODEL_SHORT_RUN - 1, &err), STATUS_OK);
     assert_int_equal(model.series[TRACE_LOSS].level, 1);
-    assert_int_equal(run_model_set_range(&model, store, 0, MODEL_SHORT_RUN + 1, 0, &err), STATUS_OK);
+    assert_int_equal(run_model_set_range(&model, store, 0, MODEL_SHORT_RUN + 1, &err), STATUS_OK);
     assert_true(model.series[TRACE_LOSS].level > 1);
-    /* smoothed: of the steps themselves, then merged to what a screen can show */
-    assert_int_equal(run_model_set_range(&model, store, 0, -1, 0.9, &err), STATUS_OK);
-    assert_int_equal(model.series[TRACE_LOSS].level, 1);
-    curve = run_model_trace(&model, TRACE_LOSS);
-    assert_true(curve.count <= 2 * MODEL_POINTS);
+    /* smoothed: the average of the steps themselves, at the same resolution */
+    assert_int_equal(run_model_set_range(&model, store, 0, -1, &err), STATUS_OK);
+    int level = model.series[TRACE_LOSS].level;
+    assert_int_equal(run_model_smooth(&model, store, 0, 0.9, &err), STATUS_OK);
+    assert_int_equal(model.series[TRACE_LOSS].level, level);
+    assert_true(curve->count <= 2 * MODEL_POINTS);
     double acc = 0, weight = 0;
     size_t at = 0;
     for (int64_t step = 0; step < 20000; step++) {
         acc = 0.9 * acc + 0.1 * fill_loss(step);
         weight = 0.9 * weight + 0.1;
-        if (step < curve.points[at].last_step) continue;
-        assert_float_equal(curve.smooth[at], acc / weight, 1e-6);
-        assert_int_equal(curve.points[at].last_step, step);
+        if (step < curve->points[at].last_step && step < 19999) continue;
+        assert_float_equal(curve->smooth[at], acc / weight, 1e-6);
+        assert_true(curve->points[at].last_step >= step);
         at++;
     }
-    assert_int_equal(at, curve.count);
-    assert_null(run_model_trace(&model, TRACE_LR).smooth);
+    assert_int_equal(at, curve->count);
+    /* the other chart has an average of its own, and is read when it is shown */
+    assert_int_equal(run_model_series(&model, 1)->count, 0);
+    for (int smooth = 0; smooth < 2; smooth++) {
+        if (smooth) assert_int_equal(run_model_smooth(&model, store, 1, 0.99, &err), STATUS_OK);
+        assert_int_equal(run_model_show(&model, store, 1, &err), STATUS_OK);
+        assert_true(run_model_series(&model, 1)->count > 0);
+        assert_int_equal(run_model_series(&model, 1)->smooth != NULL, smooth);
+    }
     run_model_release(&model);
     store_close(store);
     /* and the view asks for it: zoomed out a chart is of buckets, zoomed in of steps */
@@ -448,9 +484,8 @@ static void a_window_is_read_as_finely_as_it_needs(void **state)
     workbench_close(workbench);
 }
 
-static void a_resume_asks_with_steps_as_the_view_writes_them(void **state)
+TEST_CASE(a_resume_asks_with_steps_as_the_view_writes_them)
 {
-    (void)state;
     struct fill_quiet quiet;
     fill_quiet(&quiet, "quiet-numbers");
     run_lock_release(&quiet.lock);
@@ -463,9 +498,8 @@ static void a_resume_asks_with_steps_as_the_view_writes_them(void **state)
     store_close(quiet.store);
 }
 
-static void a_greeting_stays_until_a_key_or_for_a_minute(void **state)
+TEST_CASE(a_greeting_stays_until_a_key_or_for_a_minute)
 {
-    (void)state;
     struct fill_quiet quiet;
     fill_quiet(&quiet, "quiet-greeting");
     for (int key = 0; key < 2; key++) {
@@ -476,7 +510,7 @@ static void a_greeting_stays_until_a_key_or_for_a_minute(void **state)
         if (key) workbench_key(workbench, 'm');
         workbench_tick(workbench, now + (key ? 51 : 61));
         headless_expect_not(workbench, 80, 24, "how to leave");
-        headless_type(workbench, ">");
+        headless_type(workbench, ">y");
         workbench_tick(workbench, now + 200); /* other messages wait for a key */
         headless_expect(workbench, 80, 24, 80, "learning rate by 2;");
         store_fixture_sql(quiet.home, "delete from orders");
@@ -500,6 +534,7 @@ int main(void)
         cmocka_unit_test(what_was_read_stays_when_the_store_fails),
         cmocka_unit_test(a_zoomed_window_moves_between_the_first_step_and_the_newest),
         cmocka_unit_test(charts_begin_at_the_first_recorded_step),
+        cmocka_unit_test(a_fork_shows_the_steps_of_its_parent_dimmed),
         cmocka_unit_test(a_window_is_read_as_finely_as_it_needs),
         cmocka_unit_test(a_resume_asks_with_steps_as_the_view_writes_them),
         cmocka_unit_test(a_greeting_stays_until_a_key_or_for_a_minute),

@@ -1,69 +1,18 @@
-/* The real binary in a pseudo-terminal: every view at three sizes, and the effects of its keys. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
+/* The real binary in a pseudo-terminal: the effects of its keys. */
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
 #include "runs/order.h"
+#include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/command/stage.h"
 #include "tests/tui/view/terminal_fixture.h"
-
-/* --- views at three sizes --- */
-
-static void the_list_shows_every_run_at_three_sizes(void **state)
-{
-    struct fixture *fixture = *state;
-    for (int s = 0; s < 3; s++) {
-        struct pty *pty = terminal_open_list(fixture, terminal_sizes[s][0], terminal_sizes[s][1]);
-        pty_wait_text(pty, "3 runs, 1 training");
-        pty_wait_text(pty, "● running");
-        pty_wait_text(pty, "✓ finished");
-        pty_wait_text(pty, "✗ failed");
-        pty_wait_text(pty, "kjv-live");
-        pty_wait_text(pty, "42%");
-        pty_wait_text(pty, "? help");
-        pty_wait_text(pty, "▁"); /* the curve */
-        pty_send(pty, "q");
-        assert_int_equal(pty_wait_exit(pty), 0);
-        assert_false(pty_on_alternate_screen(pty));
-        assert_true(pty_cursor_visible(pty));
-        pty_close(pty);
-    }
-}
-
-static void a_run_shows_charts_and_story_at_three_sizes(void **state)
-{
-    struct fixture *fixture = *state;
-    const char *arguments[] = {"watch", "kjv-live", NULL};
-    for (int s = 0; s < 3; s++) {
-        struct pty *pty = terminal_open(fixture->environment, terminal_sizes[s][0], terminal_sizes[s][1],
-                                        NULL, NULL, arguments);
-        pty_wait_text(pty, "420 / 1,000 steps");
-        pty_wait_text(pty, "━ train");
-        pty_wait_text(pty, "◆ val");
-        pty_wait_text(pty, "★");
-        pty_wait_text(pty, "learning rate");
-        pty_wait_text(pty, "In the beginning of the house");
-        pty_wait_text(pty, "0 of 5 evaluations without improvement");
-        pty_wait_text(pty, "checkpoint written");
-        if (s > 0) pty_wait_text(pty, "gradient norm");
-        if (s > 0) pty_wait_text(pty, "throughput");
-        if (s == 2) pty_wait_text(pty, "configuration");
-        if (s == 2) pty_wait_text(pty, "perplexity");
-        pty_close(pty);
-    }
-}
 
 static void new_steps_appear_without_a_key(void **state)
 {
@@ -106,35 +55,14 @@ static void time_between_a_stop_and_a_resume_does_not_count(void **state)
     pty_close(pty);
 }
 
-static void the_form_shows_defaults_and_hints_at_three_sizes(void **state)
-{
-    struct fixture *fixture = *state;
-    for (int s = 0; s < 3; s++) {
-        struct pty *pty = terminal_open_list(fixture, terminal_sizes[s][0], terminal_sizes[s][1]);
-        pty_wait_text(pty, "3 runs");
-        pty_send(pty, "n");
-        pty_wait_text(pty, "New run");
-        pty_wait_text(pty, "shakespeare (default)");
-        pty_wait_text(pty, "2000 (default)");
-        pty_wait_text(pty, "Start training");
-        pty_send(pty, "\t\t\t\t\t\t\t");
-        pty_wait_text(pty, "a recipe (kjv)");
-        pty_send(pty, "q?n"); /* text, not keys */
-        pty_wait_text(pty, "q?n");
-        pty_send(pty, "\x15");
-        pty_wait_no_text(pty, "q?n");
-        pty_send(pty, "\033");
-        pty_wait_text(pty, "3 runs");
-        pty_close(pty);
-    }
-}
-
 static void a_bad_value_shows_the_trainers_sentence_in_the_form(void **state)
 {
     struct fixture *fixture = *state;
     struct pty *pty = terminal_open_list(fixture, 24, 100);
     pty_wait_text(pty, "3 runs");
-    pty_send(pty, "n\t\t\t\t\t\t\t\t\t\t\t\t");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "New run");
+    terminal_go_to(pty, "steps");
     pty_wait_text(pty, "optimizer steps until");
     pty_send(pty, "many\x12");
     pty_wait_text(pty, "not started");
@@ -226,11 +154,13 @@ static void a_run_started_from_the_form_outlives_the_workbench(void **state)
     assert_int_equal(file_write_atomic(corpus, text, sizeof text - 1, &err), STATUS_OK);
     struct pty *pty = terminal_open(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
     pty_wait_text(pty, "No runs yet.");
-    pty_send(pty, "nfrom-form\t\t\t\t\t\t\t");
-    pty_send(pty, corpus);
-    pty_send(
-        pty,
-        "\t\t\t\tbytes\t100000\t1\t16\x12"); /* format, columns, tokenizer, steps, batch, sequence; Ctrl-R */
+    pty_send(pty, "nfrom-form");
+    pty_wait_text(pty, "New run");
+    terminal_fill(pty, "data", corpus);
+    terminal_fill(pty, "tokenizer", "bytes");
+    terminal_fill(pty, "steps", "100000");
+    terminal_fill(pty, "batch size", "1");
+    terminal_fill(pty, "sequence length", "16\x12"); /* Ctrl-R: start */
     pty_wait_text(pty, "● running");
     pty_wait_text(pty, "/ 100,000 steps");
     pty_wait_text(pty, "from-form");
@@ -329,7 +259,7 @@ static void an_unknown_escape_sequence_is_no_command(void **state)
     const char *arguments[] = {"watch", "lion-first", NULL};
     struct pty *pty = terminal_open(fixture->environment, 24, 80, NULL, NULL, arguments);
     pty_wait_text(pty, "▸loss");
-    pty_send(pty, "\033[1;5s\033[<0;3;4q\033Os\033[200~\t");
+    pty_send(pty, "\033[1;5s\033[<0;3;4q\033Os\033[250~\t");
     pty_wait_text(pty, "▸learning rate"); /* only the Tab counted: still in the run, no question asked */
     assert_false(pty_has_text(pty, "Stop"));
     pty_close(pty);
@@ -391,9 +321,14 @@ static void the_form_starts_a_run_that_trains_adapters(void **state)
     assert_int_equal(file_write_atomic(tokens, &file, sizeof file, &err), STATUS_OK);
     struct pty *pty = terminal_open(environment, 40, 120, NULL, "OMP_NUM_THREADS=1", NULL);
     pty_wait_text(pty, "No runs yet.");
-    pty_send(pty, "ntuned\t\ttests/fixtures/peft/llama\t2\t\t\t\t");
-    pty_send(pty, tokens);
-    pty_send(pty, "\t\t\t\t\t3\t1\t16"); /* format, columns, tokenizer, steps, batch, sequence */
+    pty_send(pty, "ntuned");
+    pty_wait_text(pty, "New run");
+    terminal_fill(pty, "fine-tune", "tests/fixtures/peft/llama");
+    terminal_fill(pty, "LoRA rank", "2");
+    terminal_fill(pty, "data", tokens);
+    terminal_fill(pty, "steps", "3");
+    terminal_fill(pty, "batch size", "1");
+    terminal_fill(pty, "sequence length", "16");
     pty_wait_text(pty, "parameters trained; 3 steps of 16 tokens");
     pty_send(pty, "\x12"); /* Ctrl-R: start */
     pty_wait_text(pty, "finished");
@@ -408,11 +343,8 @@ int main(void)
     setlocale(LC_CTYPE, "C.UTF-8");
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        TEST(the_list_shows_every_run_at_three_sizes),
-        TEST(a_run_shows_charts_and_story_at_three_sizes),
         TEST(new_steps_appear_without_a_key),
         TEST(time_between_a_stop_and_a_resume_does_not_count),
-        TEST(the_form_shows_defaults_and_hints_at_three_sizes),
         TEST(a_bad_value_shows_the_trainers_sentence_in_the_form),
         TEST(train_with_watch_arrives_at_its_run),
         TEST(the_form_starts_a_run_that_trains_adapters),

@@ -1,12 +1,7 @@
 /* See cells.h. */
 #include "tests/tui/widget/cells.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
+#include "tests/cmocka.h"
 
 struct grid make_grid(int w, int h, enum glyph_level level)
 {

@@ -1,15 +1,8 @@
 /* Tests of the range of values that a chart shows, against one made from sorted values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-/* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
-#include <cmocka.h>
 #include <locale.h>
 #include <math.h>
 
+#include "tests/cmocka.h"
 #include "tui/widget/chart.h"
 #include "tui/widget/robust.h"
 
@@ -31,9 +24,8 @@ static void naive_range(double *lows, double *highs, size_t count, double *lo, d
     if (rare && span > 0 && *hi - high > ROBUST_WASTE * span) *hi = high + span / 4;
 }
 
-static void the_range_is_that_of_sorted_values(void **state)
+TEST_CASE(the_range_is_that_of_sorted_values)
 {
-    (void)state;
     uint64_t seed = 1;
     for (size_t round = 0; round < 2000; round++) {
         double values[4][VALUES], range[2][2] = {{INFINITY, -INFINITY}};
@@ -105,9 +97,8 @@ static int rows_with_dots(const struct scene *scene)
     return rows;
 }
 
-static void spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest(void **state)
+TEST_CASE(spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest)
 {
-    (void)state;
     struct scene scene = {0};
     const double spikes[] = {1000, 1e300, -50, 900};
     draw_noise(&scene, spikes, 4);
@@ -125,9 +116,8 @@ static void spikes_are_marked_at_the_edge_and_do_not_flatten_the_rest(void **sta
     grid_release(&scene.grid);
 }
 
-static void many_high_values_and_the_newest_are_no_outliers(void **state)
+TEST_CASE(many_high_values_and_the_newest_are_no_outliers)
 {
-    (void)state;
     struct scene scene = {0};
     const double none[] = {1, 1, 1, 1, 1, 1, 2}, newest[] = {1, 1, 1, 1, 1, 1, 1000};
     draw_noise(&scene, none, 7);

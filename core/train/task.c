@@ -1,0 +1,48 @@
+/* See task.h. The common part of all tasks. */
+#include "core/train/task.h"
+
+enum status task_check_tokenizer(const struct config *c, const struct corpus *corpus, struct err *err)
+{
+    int V = c->model.sizes.vocab_size;
+    int needed = corpus->tokenizer ? tokenizer_vocab_size(corpus->tokenizer) : 0;
+    if (needed <= V) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "model.vocab_size = %d is smaller than the tokenizer's %d (set it to at least %d)", V,
+                   needed, needed);
+}
+
+enum status task_start_batches(struct task_data *data, struct network *network, struct err *err)
+{
+    const struct config_train *c = &data->config->train;
+    const struct plan_input *in = &network->plan->input;
+    enum status status = STATUS_OK;
+    for (int part = 0; !status && part < 2; part++)
+        if (data->sources[part].rows)
+            status = prefetch_open(data->sources[part], in->B, c->async, &data->prefetch[part], err);
+    if (!status && data->prefetch[TASK_TRAINING])
+        prefetch_expect_steps(data->prefetch[TASK_TRAINING], in->micro_batches,
+                              (uint64_t)(c->batch_size * c->accumulation_steps));
+    return status;
+}
+
+void task_close_batches(struct task_data *data)
+{
+    for (int part = 0; part < 2; part++) prefetch_close(data->prefetch[part]);
+}
+
+double task_labels(const struct task_data *data, enum task_part part, uint64_t cursor, uint64_t examples)
+{
+    const struct batch_source *source = &data->sources[part];
+    return source->labels(source->context, cursor, examples);
+}
+
+struct batch_view task_batch(struct task_data *data, enum task_part part, uint64_t cursor, int count)
+{
+    struct prefetched taken = prefetch_take(data->prefetch[part], cursor, count);
+    return (struct batch_view){taken.inputs, taken.targets, taken.positions, count, data->sources[part].T};
+}
+
+double task_waited(const struct task_data *data)
+{
+    return prefetch_waited(data->prefetch[TASK_TRAINING]);
+}

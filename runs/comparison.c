@@ -1,0 +1,448 @@
+/* See comparison.h. */
+#include "runs/comparison.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "runs/grouping.h"
+#include "runs/table.h"
+
+/* The outcomes, in the order in which they are shown: the status, columns of `runs`, then more. */
+enum {
+    OUTCOME_STATUS,
+    OUTCOME_FINAL_LOSS = 2,
+    OUTCOME_BEST_STEP = 4,
+    OUTCOME_PEAK_MEMORY = 6,
+    OUTCOME_WALL_TIME,
+    OUTCOME_TARGET_TIME,
+    OUTCOME_TARGET_TOKENS,
+    OUTCOME_COUNT
+};
+
+static const struct {
+    const char *name, *json;
+    int better;
+    enum outcome_unit unit;
+} outcomes[OUTCOME_COUNT] = {
+    {"status", NULL, 0, IN_WORDS},
+    {"steps", "steps", 0, IN_STEPS},
+    {"final loss", "final_loss", -1, IN_NATS},
+    {"best val loss", "best_val_loss", -1, IN_NATS},
+    {"best step", "best_step", 0, IN_STEPS},
+    {"tokens/s", "tokens_per_sec", 1, IN_TOKENS_PER_SEC},
+    {"peak memory", "peak_memory_bytes", -1, IN_BYTES},
+    {"wall time", "wall_time_sec", -1, IN_SECONDS},
+    {"time to", "target_time_sec", -1, IN_SECONDS},
+    {"tokens to", "target_tokens", -1, IN_TOKENS},
+};
+
+struct reader {
+    struct store *store;
+    const struct comparison_request *request;
+    struct comparison *c;
+    struct err *err;
+};
+
+static enum status no_memory(struct reader *r)
+{
+    return err_no_memory(r->err, "a comparison of runs");
+}
+
+/* ---- reading ---- */
+
+/* "3e-4" equals "0.0003". */
+static bool same_value(const char *a, const char *b)
+{
+    double x, y;
+    if (!a || !b) return a == b;
+    return strcmp(a, b) == 0 || (text_parse_double(a, &x) && text_parse_double(b, &y) && x == y);
+}
+
+/* Whether `list`, "1, 2, 3", has this value. */
+static bool lists(const char *list, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *at = list; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL)
+        if (strncmp(at, value, n) == 0 && (at[n] == '\0' || strncmp(at + n, ", ", 2) == 0)) return true;
+    return false;
+}
+
+static const char *setting_of(const struct compared *run, const char *key)
+{
+    return run_params_get(run->params, run->param_count, key);
+}
+
+/* Lists the values of a further run behind those of the runs before it. */
+static enum status add_settings(struct reader *r, struct compared *run, const struct run_param *params,
+                                size_t count)
+{
+    for (size_t k = 0; k < run->param_count; k++) {
+        struct run_param *param = &run->params[k];
+        const char *value = run_params_get(params, count, param->name);
+        if (!value || same_value(param->value, value) || lists(param->value, value)) continue;
+        param->value = arena_printf(&r->c->arena, "%s, %s", param->value, value);
+        if (!param->value) return no_memory(r);
+    }
+    return STATUS_OK;
+}
+
+/* NULL: memory is short. A later row may move this one. */
+static struct comparison_row *add_row(struct comparison *c, enum comparison_section section, const char *name,
+                                      int64_t order)
+{
+    void *rows = c->rows;
+    struct comparison_row *row = arena_grow(&c->arena, &rows, c->row_count, sizeof *row);
+    if (!row || !name) return NULL;
+    *row = (struct comparison_row){.section = section, .name = name, .order = order};
+    c->rows = rows;
+    c->row_count++;
+    return row;
+}
+
+/* Adds a row of numbers, none of which is known yet. */
+static struct comparison_row *add_outcome(struct reader *r, const char *name, int64_t order)
+{
+    size_t count = r->request->count + 1;
+    struct arena *arena = &r->c->arena;
+    double *values = arena_alloc_array(arena, count, sizeof *values);
+    int *counts = arena_alloc_array(arena, count, sizeof *counts);
+    struct comparison_row *row = values && counts ? add_row(r->c, COMPARED_OUTCOMES, name, order) : NULL;
+    for (size_t i = 0; row && i < count; i++) values[i] = NAN;
+    if (row) row->values = values, row->counts = counts;
+    return row;
+}
+
+enum { ORDER_STEP = 2, ORDER_MEASURES = OUTCOME_BEST_STEP * ORDER_STEP + 1 };
+
+/* The outcomes of forks are their own, but their way to a target begins with that of their parent. */
+static enum status add_outcomes(struct reader *r)
+{
+    bool forks = false;
+    for (size_t i = 0; i < r->request->count; i++) forks = forks || *r->request->runs[i].parent_id;
+    for (int o = 0; o < OUTCOME_COUNT; o++) {
+        bool target = o == OUTCOME_TARGET_TIME || o == OUTCOME_TARGET_TOKENS;
+        const char *name = outcomes[o].name;
+        if (target && !r->request->target_name) break;
+        if (target)
+            name = arena_printf(&r->c->arena, "%s %s%s", name, r->request->target_name,
+                                forks ? " with parent" : "");
+        struct comparison_row *row = add_outcome(r, name, o * ORDER_STEP);
+        if (!row) return no_memory(r);
+        row->json = outcomes[o].json;
+        row->better = outcomes[o].better;
+        row->unit = outcomes[o].unit;
+        row->target = target;
+    }
+    return STATUS_OK;
+}
+
+/* Makes the value part of the mean of those runs that are compared as one. */
+static void add_value(struct comparison_row *row, size_t place, double value)
+{
+    int n = ++row->counts[place];
+    row->values[place] = n > 1 ? row->values[place] + (value - row->values[place]) / n : value;
+}
+
+static enum status read_measures(struct reader *r, const struct run_info *info, size_t place)
+{
+    char tail[96];
+    struct measure_record *measures;
+    size_t count;
+    snprintf(tail, sizeof tail, "and t.step = %" PRId64 " order by t.name", info->best_step);
+    struct table_request request = {TABLE_MEASURES, info->id, tail, SIZE_MAX, sizeof *measures, true};
+    if (info->best_step < 0) return STATUS_OK;
+    enum status status = table_list(r->store, &request, &r->c->arena, &measures, &count, r->err);
+    for (size_t i = 0; !status && i < count; i++) {
+        struct comparison_row *row = NULL;
+        for (size_t k = OUTCOME_TARGET_TIME; !row && k < r->c->row_count; k++)
+            if (r->c->rows[k].measure && strcmp(r->c->rows[k].name, measures[i].name) == 0)
+                row = &r->c->rows[k];
+        if (!row && !(row = add_outcome(r, measures[i].name, ORDER_MEASURES))) return no_memory(r);
+        row->measure = true;
+        row->unit = IN_SCORE;
+        row->better = 1;
+        if (!isnan(measures[i].value)) add_value(row, place, measures[i].value);
+    }
+    return status;
+}
+
+/* When the run with this number reached the target, if there is one. */
+static enum status read_reach(struct reader *r, size_t number, struct reach *out)
+{
+    struct pace pace;
+    const char *id = r->request->runs[number].id;
+    struct reach_request reach = {.metric = METRIC_VAL_LOSS, .target = r->request->target};
+    *out = (struct reach){.step = -1, .at = {NAN, NAN, NAN}};
+    if (r->request->reached) *out = r->request->reached[number];
+    if (!r->request->target_name || r->request->reached) return STATUS_OK;
+    enum status status = pace_read(r->store, id, &r->c->arena, &pace, r->err);
+    return status ? status : reach_read(r->store, id, &reach, &pace, out, r->err);
+}
+
+/* Adds a run to those that stand at `place`. One without a value changes no mean; but one whose loss is no
+ * number, or which has not reached the target, makes the mean none. */
+static enum status read_run(struct reader *r, size_t number, size_t place)
+{
+    const struct run_info *info = &r->request->runs[number];
+    struct compared *run = &r->c->runs[place];
+    int64_t memory = -1;
+    struct reach reach;
+    struct run_param *params;
+    size_t count;
+    enum status status = run_params_list(r->store, info->id, &r->c->arena, &params, &count, r->err);
+    if (!status && run->run_count) status = add_settings(r, run, params, count);
+    if (!status) status = run_peak_memory(r->store, info->id, &memory, r->err);
+    if (!status) status = read_measures(r, info, place);
+    if (!status) status = read_reach(r, number, &reach);
+    if (status) return status;
+    for (int o = OUTCOME_STATUS + 1;
+         o < OUTCOME_COUNT && (o < OUTCOME_TARGET_TIME || r->request->target_name); o++) {
+        double value = o == OUTCOME_PEAK_MEMORY   ? (memory < 0 ? NAN : (double)memory)
+                       : o == OUTCOME_WALL_TIME   ? (info->segment > 0 ? info->elapsed : NAN)
+                       : o == OUTCOME_TARGET_TIME ? reach.at[PACE_ACTIVE]
+                       : o == OUTCOME_TARGET_TOKENS
+                           ? reach.at[PACE_TOKENS]
+                           : column_number(table_column(TABLE_RUNS, outcomes[o].json), info);
+        bool counts = (o == OUTCOME_FINAL_LOSS && info->loss_recorded) || o >= OUTCOME_TARGET_TIME;
+        if (!isnan(value) || counts) add_value(&r->c->rows[o], place, value);
+    }
+    if (run->run_count) grouping_cut_stem(run->stem, info->name);
+    if (run->run_count++) return STATUS_OK;
+    snprintf(run->stem, sizeof run->stem, "%s", info->name);
+    run->info = info;
+    run->params = params;
+    run->param_count = count;
+    return STATUS_OK;
+}
+
+static enum status finish_run(struct reader *r, struct compared *run)
+{
+    struct arena *arena = &r->c->arena;
+    size_t number = (size_t)(run - r->c->runs) + 1;
+    run->title = run->run_count > 1 ? arena_printf(arena, "%zu %s ×%zu", number, run->stem, run->run_count)
+                                    : arena_printf(arena, "%zu %s", number, run->stem);
+    if (!run->title) return no_memory(r);
+    if (!r->request->with_history) return STATUS_OK;
+    return run_history_read(r->store, run->info->id, SIZE_MAX, arena, &run->history, r->err);
+}
+
+/* The next key after `key` ("" at first) of all runs, in the order of the alphabet; NULL: there is none. */
+static const char *next_key(const struct comparison *c, const char *key)
+{
+    const char *next = NULL;
+    for (size_t i = 0; i < c->count; i++)
+        for (size_t k = 0; k < c->runs[i].param_count; k++) {
+            const char *name = c->runs[i].params[k].name;
+            if (strcmp(name, key) > 0 && (!next || strcmp(name, next) < 0)) next = name;
+        }
+    return next;
+}
+
+/* Whether the runs differ in this key. "3e-4" equals "0.0003". */
+static bool differs(const struct comparison *c, const char *key)
+{
+    const struct compared *first = NULL;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->runs[i].param_count == 0) continue;
+        if (!first) first = &c->runs[i];
+        if (!same_value(setting_of(first, key), setting_of(&c->runs[i], key))) return true;
+    }
+    return false;
+}
+
+static enum status add_keys(struct reader *r)
+{
+    for (const char *key = ""; (key = next_key(r->c, key)); r->c->key_count++)
+        if (differs(r->c, key) && !add_row(r->c, COMPARED_SETTINGS, key, 0)) return no_memory(r);
+    return STATUS_OK;
+}
+
+/* The verdict of one run at this step; NULL: none. */
+static const struct stopping_record *stopping_at(const struct compared *run, int64_t step)
+{
+    for (size_t k = 0; k < run->history.stopping_count; k++) {
+        const struct stopping_record *record = &run->history.stopping[k].record;
+        if (record->step == step && record->patience > 0) return record;
+    }
+    return NULL;
+}
+
+/* Adds a row for each step at which early stopping judged an evaluation of any run that has it on. */
+static enum status add_verdicts(struct reader *r)
+{
+    for (int64_t step = -1, next;; step = next) {
+        next = INT64_MAX;
+        for (size_t i = 0; i < r->c->count; i++)
+            for (size_t k = 0; k < r->c->runs[i].history.stopping_count; k++) {
+                const struct stopping_record *record = &r->c->runs[i].history.stopping[k].record;
+                if (record->patience > 0 && record->step > step && record->step < next) next = record->step;
+            }
+        if (next == INT64_MAX) return STATUS_OK;
+        if (!add_row(r->c, COMPARED_STOPPING, arena_printf(&r->c->arena, "after %" PRId64 " steps", next),
+                     next))
+            return no_memory(r);
+    }
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const struct comparison_row *a = left, *b = right;
+    if (a->section != b->section) return a->section < b->section ? -1 : 1;
+    if (a->order != b->order) return a->order < b->order ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+enum status comparison_read(struct store *store, const struct comparison_request *request,
+                            struct comparison *out, struct err *err)
+{
+    struct reader r = {store, request, out, err};
+    *out = (struct comparison){0};
+    out->runs = arena_alloc_array(&out->arena, request->count + 1, sizeof *out->runs);
+    enum status status = out->runs ? add_outcomes(&r) : no_memory(&r);
+    for (size_t i = 0; !status && i < request->count; i++) {
+        size_t place = request->places ? request->places[i] : i;
+        out->count += place == out->count;
+        status = read_run(&r, i, place);
+    }
+    for (size_t i = 0; !status && i < out->count; i++) status = finish_run(&r, &out->runs[i]);
+    if (!status) status = add_keys(&r);
+    if (!status) status = add_verdicts(&r);
+    if (!status) qsort(out->rows, out->row_count, sizeof *out->rows, compare_rows);
+    return status;
+}
+
+void comparison_release(struct comparison *comparison)
+{
+    arena_release(&comparison->arena);
+}
+
+const char *comparison_setting(const struct comparison *c, size_t run, const char *key)
+{
+    return setting_of(&c->runs[run], key);
+}
+
+char *comparison_count_keys(const struct comparison *c, char *buf, size_t size)
+{
+    size_t different = 0, recorded = 0;
+    for (size_t i = 0; i < c->count; i++) recorded += c->runs[i].param_count > 0;
+    for (size_t i = 0; i < c->row_count; i++) different += c->rows[i].section == COMPARED_SETTINGS;
+    snprintf(buf, size, "%zu of %zu keys differ%s", different, c->key_count,
+             recorded < 2 ? " (fewer than two runs have a recorded configuration)" : "");
+    return buf;
+}
+
+/* ---- the outcome ---- */
+
+/* Whether two runs may cut text into different tokens, which makes their losses per token incomparable. A run
+ * of unknown configuration counts as alike. */
+static bool differ_in_tokens(const struct compared *a, const struct compared *b)
+{
+    const char *x = setting_of(a, "data.format"), *y = setting_of(b, "data.format");
+    if (x && y && strcmp(x, y) == 0 && strcmp(x, "labels") == 0) return false; /* a loss is that of a text */
+    x = setting_of(a, "data.tokenizer"), y = setting_of(b, "data.tokenizer");
+    if (!x || !y) return false;
+    if (strcmp(x, y) != 0) return true;
+    if (strncmp(x, "bpe:", 4) != 0) return false; /* bpe is learned from the text */
+    x = setting_of(a, "data.train");
+    y = setting_of(b, "data.train");
+    return x && y && strcmp(x, y) != 0;
+}
+
+bool comparison_has_same_tokens(const struct comparison *c)
+{
+    for (size_t i = 1; i < c->count; i++)
+        if (differ_in_tokens(&c->runs[0], &c->runs[i])) return false;
+    return true;
+}
+
+/* Whether this outcome ranks two runs: losses per token if the tokens are the same, times if the same steps
+ * have been finished. */
+static bool are_comparable(const struct compared *a, const struct compared *b,
+                           const struct comparison_row *row)
+{
+    if (row->unit == IN_NATS) return !differ_in_tokens(a, b);
+    if (row->unit != IN_SECONDS || row->target) return true;
+    return a->info->status == RUN_FINISHED && b->info->status == RUN_FINISHED &&
+           a->info->steps == b->info->steps;
+}
+
+bool comparison_is_best(const struct comparison *c, const struct comparison_row *row, size_t run)
+{
+    bool worse = false, loss = row->unit == IN_NATS;
+    double own = row->values[run];
+    if (!row->better || !isfinite(own)) return false;
+    for (size_t i = 0; i < c->count; i++) {
+        double other = row->values[i];
+        bool comparable = are_comparable(&c->runs[run], &c->runs[i], row);
+        if (!comparable && loss) return false; /* no loss is best of all */
+        if (!comparable) continue;
+        if (isfinite(other) && (other - own) * row->better > 0) return false;
+        worse = worse || (isfinite(other) ? other != own : loss && c->runs[i].info->loss_recorded);
+    }
+    return worse;
+}
+
+double comparison_delta(const struct comparison *c, const struct comparison_row *row, size_t run)
+{
+    if (row->unit == IN_NATS && differ_in_tokens(&c->runs[0], &c->runs[run])) return NAN;
+    return row->values[run] - row->values[0];
+}
+
+static void format_value(double value, enum outcome_unit unit, char *buf, size_t size)
+{
+    if (unit == IN_NATS)
+        text_format_loss(value, buf, size);
+    else if (unit == IN_TOKENS_PER_SEC || unit == IN_TOKENS)
+        text_format_count(value, buf, size);
+    else if (unit == IN_BYTES)
+        text_format_bytes((uint64_t)value, buf, size);
+    else if (unit == IN_SECONDS)
+        clock_format_duration(value, buf, size);
+    else
+        snprintf(buf, size, "%.*f", unit == IN_SCORE ? 4 : 0, value);
+}
+
+static void format_outcome(const struct comparison *c, const struct comparison_row *row, size_t run,
+                           char *buf, size_t size)
+{
+    char value[32] = "-", delta[32] = "";
+    double number = row->values[run], first = row->values[0], change = comparison_delta(c, row, run);
+    bool is_nan = isnan(number) && row->unit == IN_NATS && c->runs[run].info->loss_recorded;
+    if (!isnan(number) || is_nan) format_value(number, row->unit, value, sizeof value);
+    if (isfinite(change) && change != 0 && row->unit <= IN_SCORE)
+        snprintf(delta, sizeof delta, " (%+.*f)", row->unit == IN_STEPS ? 0 : 4, change);
+    else if (isfinite(change) && first > 0 && fabs(change / first) >= 5e-4) /* 0.1 % */
+        snprintf(delta, sizeof delta, " (%+.1f%%)", 100 * change / first);
+    snprintf(buf, size, "%s%s%s", value, comparison_is_best(c, row, run) ? " *" : "", delta);
+}
+
+static void format_verdict(const struct stopping_record *record, char *buf, size_t size)
+{
+    char used[48] = "";
+    if (record->verdict == VERDICT_WAITING || record->verdict == VERDICT_STOP)
+        snprintf(used, sizeof used, " %lld/%lld", (long long)record->patience_used,
+                 (long long)record->patience);
+    snprintf(buf, size, "%s %s%s", TEXT_LOSS(record->val_loss), verdict_words[record->verdict], used);
+}
+
+const char *comparison_text(const struct comparison *c, const struct comparison_row *row, size_t run,
+                            char *buf, size_t size)
+{
+    const struct compared *of = &c->runs[run];
+    const char *setting = row->section == COMPARED_SETTINGS ? setting_of(of, row->name) : NULL;
+    const struct stopping_record *record =
+        row->section == COMPARED_STOPPING ? stopping_at(of, row->order) : NULL;
+    *buf = '\0';
+    if (setting) return *setting ? setting : "\"\"";
+    if (row->section == COMPARED_SETTINGS) return "-";
+    if (record) format_verdict(record, buf, size);
+    if (row->section == COMPARED_STOPPING) return buf;
+    if (row->unit == IN_WORDS) return status_words[of->info->status];
+    format_outcome(c, row, run, buf, size);
+    return buf;
+}

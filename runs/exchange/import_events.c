@@ -1,0 +1,140 @@
+/* TensorBoard's event files, see import.h: records (record_file.h) of the protobuf messages Event, Summary
+ * and TensorProto, of which the scalars are read, as `simple_value` and as a tensor with one number. The
+ * field numbers are those of event.proto, summary.proto and tensor.proto of TensorFlow. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runs/exchange/import_scalars.h"
+#include "runs/exchange/protobuf.h"
+#include "runs/exchange/record_file.h"
+
+enum { TAG_MAX_BYTES = 256 };
+
+/* ---- tensors ---- */
+
+/* The numbers of DataType. */
+enum { TYPE_FLOAT = 1, TYPE_DOUBLE = 2 };
+
+/* Whether every dimension is 1. */
+static bool is_single(struct protobuf shape)
+{
+    enum { SHAPE_DIM = 2, DIM_SIZE = 1 };
+    struct protobuf_field dim, size;
+    while (protobuf_next(&shape, &dim)) {
+        uint64_t extent = 0;
+        if (dim.number != SHAPE_DIM) continue;
+        while (protobuf_next(&dim.bytes, &size))
+            if (size.number == DIM_SIZE) extent = size.whole;
+        if (extent != 1) return false;
+    }
+    return !shape.bad;
+}
+
+/* A number of raw bytes: the content of a tensor, or the packed values of one. */
+static bool read_raw(struct protobuf bytes, uint64_t type, double *out)
+{
+    bool wide = type == TYPE_DOUBLE;
+    struct protobuf_field number = {.kind = wide ? PROTOBUF_FIXED64 : PROTOBUF_FIXED32};
+    size_t size = (size_t)(bytes.end - bytes.at);
+    if (size != (wide ? 8 : 4)) return false;
+    for (size_t i = 0; i < size; i++) number.whole |= (uint64_t)bytes.at[i] << 8 * i;
+    *out = protobuf_double(&number);
+    return true;
+}
+
+/* The number in a tensor that holds one; false: it holds something else. */
+static bool read_tensor(struct protobuf tensor, double *out)
+{
+    enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_CONTENT = 4, TENSOR_FLOATS = 5, TENSOR_DOUBLES = 6 };
+    struct protobuf_field field;
+    uint64_t type = 0;
+    bool found = false;
+    struct protobuf copy = tensor;
+    while (protobuf_next(&copy, &field)) {
+        if (field.number == TENSOR_TYPE) type = field.whole;
+        if (field.number == TENSOR_SHAPE && !is_single(field.bytes)) return false;
+    }
+    if (type != TYPE_FLOAT && type != TYPE_DOUBLE) return false;
+    while (protobuf_next(&tensor, &field)) {
+        if (field.number != TENSOR_CONTENT &&
+            field.number != (type == TYPE_FLOAT ? TENSOR_FLOATS : TENSOR_DOUBLES))
+            continue;
+        if (field.kind == PROTOBUF_BYTES && field.bytes.at == field.bytes.end) continue;
+        if (found) return false;
+        if (field.kind != PROTOBUF_BYTES) *out = protobuf_double(&field);
+        found = field.kind != PROTOBUF_BYTES || read_raw(field.bytes, type, out);
+        if (!found) return false;
+    }
+    return found;
+}
+
+/* ---- events ---- */
+
+/* Whether the value belongs to another part of TensorBoard, such as its histograms. */
+static bool is_of_other_plugin(struct protobuf metadata)
+{
+    enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1 };
+    struct protobuf_field plugin, name;
+    char text[32];
+    while (protobuf_next(&metadata, &plugin)) {
+        if (plugin.number != METADATA_PLUGIN) continue;
+        while (protobuf_next(&plugin.bytes, &name))
+            if (name.number == PLUGIN_NAME)
+                return strcmp(protobuf_text(&name, text, sizeof text), "scalars") != 0;
+    }
+    return false;
+}
+
+static enum status read_value(struct import_scalars *scalars, struct protobuf value, int64_t step,
+                              double wall_time)
+{
+    enum { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+    struct protobuf_field field;
+    char tag[TAG_MAX_BYTES] = "";
+    double number = NAN;
+    bool found = false;
+    while (protobuf_next(&value, &field)) {
+        if (field.number == VALUE_TAG) protobuf_text(&field, tag, sizeof tag);
+        if (field.number == VALUE_METADATA && is_of_other_plugin(field.bytes)) return STATUS_OK;
+        if (field.number == VALUE_SIMPLE) number = protobuf_double(&field);
+        if (field.number == VALUE_SIMPLE ||
+            (field.number == VALUE_TENSOR && read_tensor(field.bytes, &number)))
+            found = true;
+    }
+    if (value.bad) return import_bad(scalars->import, "a value is damaged");
+    return found ? import_scalar(scalars, tag, step, wall_time, number) : STATUS_OK;
+}
+
+static enum status read_event(struct import_scalars *scalars, struct protobuf event)
+{
+    enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_SUMMARY = 5, SUMMARY_VALUE = 1 };
+    struct protobuf_field field;
+    struct protobuf summary = {0};
+    double wall_time = NAN;
+    int64_t step = 0;
+    enum status status = STATUS_OK;
+    while (protobuf_next(&event, &field)) {
+        if (field.number == EVENT_WALL_TIME) wall_time = protobuf_double(&field);
+        if (field.number == EVENT_STEP) step = (int64_t)field.whole;
+        if (field.number == EVENT_SUMMARY) summary = field.bytes;
+    }
+    while (!status && protobuf_next(&summary, &field))
+        if (field.number == SUMMARY_VALUE) status = read_value(scalars, field.bytes, step, wall_time);
+    if (event.bad || summary.bad) return import_bad(scalars->import, "an event is damaged");
+    return status;
+}
+
+enum status import_read_events(struct import *import, struct record_file *file)
+{
+    const unsigned char *bytes;
+    size_t size;
+    enum status status = import_set_kind(import, IMPORT_TENSORBOARD);
+    struct import_scalars *scalars = calloc(1, sizeof *scalars);
+    if (!status && !scalars) status = err_no_memory(import->err, "reading %s", import->path);
+    if (!status) scalars->import = import;
+    for (; !status && !(status = record_file_next(file, &bytes, &size, import->err)) && bytes; import->line++)
+        status = read_event(scalars, (struct protobuf){.at = bytes, .end = bytes + size});
+    free(scalars);
+    return status;
+}

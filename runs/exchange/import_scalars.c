@@ -1,0 +1,101 @@
+/* See import_scalars.h. */
+#include "runs/exchange/import_scalars.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/base/text.h"
+
+/* A metric and its names in other programs, in the spelling of scalar_word. */
+static const char *const aliases[][6] = {
+    {"loss", "train_loss", "training_loss", "loss_train", "loss_training"},
+    {"lr", "learning_rate", "train_lr", "train_learning_rate"},
+    {"grad_norm", "gradient_norm", "train_grad_norm"},
+    {"epoch", "train_epoch"},
+    {"tokens_per_sec", "tokens_per_second", "throughput"},
+    {"val_loss", "eval_loss", "validation_loss", "loss_val", "loss_eval", "loss_validation"},
+    {"perplexity", "ppl", "train_perplexity"},
+    {"val_perplexity", "eval_perplexity", "validation_perplexity"},
+};
+
+char *scalar_word(const char *name, char *buf, size_t size)
+{
+    size_t n = 0;
+    for (; *name && n + 1 < size; name++) {
+        unsigned char c = (unsigned char)*name;
+        if (isalnum(c) || c >= 0x80)
+            buf[n++] = (char)tolower(c);
+        else if (n && buf[n - 1] != '_')
+            buf[n++] = '_';
+    }
+    n -= utf8_incomplete_tail(buf, n);
+    while (n && buf[n - 1] == '_') n--;
+    buf[n] = '\0';
+    return buf;
+}
+
+const struct column_info *scalar_column(const char *word, enum store_table *table)
+{
+    const char *name = word;
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        for (int k = 1; k < 6 && aliases[i][k]; k++)
+            if (strcmp(word, aliases[i][k]) == 0) name = aliases[i][0];
+    const struct column_info *metric = table_column(*table = TABLE_STEPS, name);
+    if (!metric) metric = table_column(*table = TABLE_EVALS, name);
+    bool known =
+        metric && metric->csv && metric->field && strcmp(name, "step") != 0 && strcmp(name, "wall_time") != 0;
+    return known ? metric : NULL;
+}
+
+/* Finds or prepares the rows of a column. */
+static enum status rows_of(struct import_scalars *s, enum store_table table, const struct column_info *value,
+                           struct import_rows **out)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->rows[i].value == value) {
+            *out = &s->rows[i];
+            return STATUS_OK;
+        }
+    if (s->count == (int)(sizeof s->rows / sizeof *s->rows))
+        return import_bad(s->import, "has more metrics than are known");
+    bool measure = table == TABLE_MEASURES;
+    *out = &s->rows[s->count];
+    **out = (struct import_rows){
+        .import = s->import,
+        .table = table,
+        .columns = {table_column(table, "segment"), table_column(table, "step"), value,
+                    measure ? &store_columns[COLUMN_MEASURES_name] : table_column(table, "wall_time")},
+        .count = 4,
+        .value = value};
+    enum status status = import_rows_begin(*out);
+    if (!status) s->count++;
+    return status;
+}
+
+enum status import_scalar(struct import_scalars *scalars, const char *name, int64_t step, double wall_time,
+                          double value)
+{
+    char word[SCALAR_NAME_MAX], clean[4 * SCALAR_NAME_MAX], number[24], time[40], text[40];
+    struct import_rows *rows = NULL;
+    enum store_table table;
+    clean_line(clean, sizeof clean, name);
+    scalar_word(clean, word, sizeof word);
+    const struct column_info *column = scalar_column(word, &table);
+    bool whole = fabs(value) < 1e18 && floor(value) == value;
+    if (!column || (column_is_integer(column) && !whole)) {
+        column = &store_columns[COLUMN_MEASURES_value];
+        table = TABLE_MEASURES;
+    }
+    enum status status = rows_of(scalars, table, column, &rows);
+    if (status || !*word) return status;
+    snprintf(number, sizeof number, "%" PRId64, step);
+    text_format_double(wall_time, time, sizeof time);
+    const char *last = table == TABLE_MEASURES ? word : isfinite(wall_time) ? time : NULL;
+    status = import_rows_field(rows, 0, "1");
+    if (!status) status = import_rows_field(rows, 1, number);
+    if (!status) status = import_rows_field(rows, 2, text_format_double(value, text, sizeof text));
+    if (!status) status = import_rows_field(rows, 3, last);
+    return status ? status : import_rows_store(rows);
+}

@@ -1,0 +1,57 @@
+/* See import_turns.h. */
+#include "runs/exchange/import_turns.h"
+
+#include <string.h>
+
+#include "core/base/clock.h"
+
+enum status import_remove_incomplete(struct import_turns *turns, const char *message)
+{
+    sqlite3_stmt *select;
+    char id[RUN_ID_MAX] = "", last[RUN_ID_MAX];
+    bool row = true;
+    enum status status = STATUS_OK;
+    while (!status && row) {
+        memcpy(last, id, sizeof last);
+        status = store_query(turns->store, &select, turns->err,
+                             "select id from runs where status = 'created' and message = ?1 and id > ?2"
+                             " order by id limit 1",
+                             "ss", message, last);
+        if (!status) status = store_step(turns->store, select, &row, turns->err);
+        if (status || !row) break;
+        store_column_text(select, 0, id, sizeof id);
+        sqlite3_reset(select);
+        (void)run_delete(turns->store, id, NULL);
+    }
+    return status;
+}
+
+enum status import_begin_run(struct import_turns *turns, const struct run_new *run, double start,
+                             const char *stem, const char *message, char id[RUN_ID_MAX],
+                             struct run_lock *lock)
+{
+    enum status status = run_begin(turns->store, run, start, stem, id, turns->err);
+    if (status) return status;
+    status =
+        store_do(turns->store, turns->err, "update runs set message = ?2 where id = ?1", "ss", id, message);
+    if (!status) status = run_lock_acquire(turns->store, id, lock, turns->err);
+    if (!status) status = store_commit(turns->store, turns->err);
+    if (!status) return STATUS_OK;
+    run_lock_release(lock);
+    run_abandon(turns->store, id);
+    return status;
+}
+
+enum status import_first_turn(struct import_turns *turns)
+{
+    enum status status = store_begin(turns->store, turns->err);
+    turns->began = clock_monotonic();
+    return status;
+}
+
+enum status import_next_turn(struct import_turns *turns)
+{
+    enum status status = store_commit(turns->store, turns->err);
+    if (!status) store_give_way(turns->began);
+    return status ? status : import_first_turn(turns);
+}

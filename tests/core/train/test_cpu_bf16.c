@@ -1,0 +1,134 @@
+/* Training and decoding on the CPU in bf16. Skipped on processors that do not multiply in bf16. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/device/cpu.h"
+#include "tests/cmocka.h"
+#include "tests/core/network/cached.h"
+#include "tests/core/train/story.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static bool narrow(void)
+{
+    struct err err;
+    struct device *device;
+    struct stream *stream;
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 1, &device, &err), STATUS_OK);
+    bool can = !cpu_backend()->stream_open(device, PRECISION_BF16, &stream, &err);
+    if (can) cpu_backend()->stream_close(stream);
+    cpu_backend()->device_close(device);
+    return can;
+}
+
+static void train(struct session *s, const char *name, const char *const *words, const char *precision,
+                  bool resume)
+{
+    const char *all[16];
+    int count = 0;
+    while (words[count]) all[count] = words[count], count++;
+    all[count++] = precision;
+    all[count] = NULL;
+    session_open(s, name, NULL, all, 900);
+    session_start(s, resume);
+    assert_int_equal(session_run(s), TRAIN_FINISHED);
+}
+
+static const char FP32[] = "train.precision=fp32", BF16[] = "train.precision=bf16";
+
+/* Elements have 8 bits of mantissa, sums and master weights are fp32: the error of a loss, a mean over many,
+ * is far below the rounding of an element, 2^-9. */
+static void expect_almost_the_same_curve(const char *const *words)
+{
+    struct session wide, less;
+    double largest = 0;
+    train(&wide, "wide", words, FP32, false);
+    train(&less, "narrow", words, BF16, false);
+    assert_int_equal(less.story.step_count, 10);
+    for (int i = 0; i < 10; i++) {
+        double got = less.story.steps[i].loss, want = wide.story.steps[i].loss,
+               error = fabs(got - want) / want;
+        if (!(error <= 3e-3)) fail_msg("step %d: %.9g in bf16, %.9g in fp32", i, got, want);
+        largest = fmax(largest, error);
+    }
+    assert_true(largest > 1e-6); /* or it was fp32 */
+    assert_true(less.story.steps[9].loss < less.story.steps[0].loss);
+    session_close(&wide), session_close(&less);
+}
+
+static void a_llama_learns_almost_as_in_fp32(void **state)
+{
+    (void)state;
+    if (!narrow()) skip();
+    expect_almost_the_same_curve(WORDS("train.total_steps=10", "train.threads=2", "eval.every=5"));
+}
+
+static void a_qwen_with_everything_does_too(void **state)
+{
+    (void)state;
+    if (!narrow()) skip();
+    expect_almost_the_same_curve(WORDS(
+        "train.total_steps=10", "train.optimizer=lion", "train.learning_rate=0.003", "model.qk_norm=true",
+        "model.qkv_bias=true", "model.tie_weights=true", "train.accumulation_steps=2", "train.seq_len=17"));
+}
+
+static void adapters_do_too(void **state)
+{
+    (void)state;
+    static const char *const stored[] = {"lora.base=auto", "lora.base=nf4"};
+    struct session base;
+    char from[4200];
+    if (!narrow()) skip();
+    train(&base, "base", WORDS("train.total_steps=10"), FP32, false);
+    snprintf(from, sizeof from, "model.from=%s/step-10", base.folder);
+    for (int i = 0; i < 2; i++)
+        expect_almost_the_same_curve(WORDS(from, "lora.rank=4", "lora.targets=all", "lora.train_norms=true",
+                                           stored[i], "train.total_steps=10", "train.warmup_steps=0"));
+    session_close(&base);
+}
+
+/* Activations that are computed again, and a stop with a resume in between, change no bit. */
+static void recomputing_and_resuming_change_no_bit(void **state)
+{
+    (void)state;
+    struct session whole, again, parts;
+    if (!narrow()) skip();
+#define ALL                                                                                                  \
+    "train.total_steps=8", "train.threads=2", "train.dropout=0.2", "checkpoint.every=4", "eval.every=4"
+    train(&whole, "whole", WORDS(ALL), BF16, false);
+    train(&again, "again", WORDS(ALL, "checkpoint.activation_interval=1"), BF16, false);
+    story_expect_same(&whole.story, &again.story, "recomputed");
+    session_open(&parts, "parts", NULL, WORDS(ALL, "train.precision=bf16"), 900);
+    parts.story.leave_at = 4;
+    session_start(&parts, false);
+    session_run(&parts);
+    parts.story.leave_at = 0;
+    session_start(&parts, true);
+    assert_int_equal(session_run(&parts), TRAIN_FINISHED);
+    story_expect_same(&whole.story, &parts.story, "resumed");
+    session_close(&whole), session_close(&again), session_close(&parts);
+}
+
+static void cached_logits_agree(void **state)
+{
+    (void)state;
+    if (!narrow()) skip();
+    for (int kind = 0; kind < CACHED_KINDS; kind++)
+        cached_mixture_agrees(cpu_backend(), PRECISION_BF16, kind);
+    cached_long_sequence_agrees(cpu_backend(), PRECISION_BF16);
+    cached_decoding_agrees(cpu_backend(), PRECISION_BF16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_llama_learns_almost_as_in_fp32),
+        cmocka_unit_test(a_qwen_with_everything_does_too),
+        cmocka_unit_test(adapters_do_too),
+        cmocka_unit_test(recomputing_and_resuming_change_no_bit),
+        cmocka_unit_test(cached_logits_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

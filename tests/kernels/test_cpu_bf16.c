@@ -1,0 +1,102 @@
+/* Every CPU twin in bf16, against the same in fp32 on the same inputs. Skipped on processors that do not
+ * multiply in bf16. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/device/cpu.h"
+#include "tests/cmocka.h"
+#include "tests/gpu/op_cases.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { SHAPES = 10, SMALL = 1 };
+#else
+enum { SHAPES = 24, SMALL = 0 };
+#endif
+
+struct fixture {
+    struct op_side fp32, bf16;
+};
+
+static int open_sides(void **state)
+{
+    static struct fixture fixture;
+    struct err err;
+    assert_int_equal(op_side_open(&fixture.fp32, cpu_backend(), PRECISION_FP32, &err), STATUS_OK);
+    if (!op_side_open(&fixture.bf16, cpu_backend(), PRECISION_BF16, &err)) {
+        *state = &fixture;
+        return 0;
+    }
+    assert_non_null(strstr(err.text, "not in bf16, which needs AVX512-BF16"));
+    op_side_close(&fixture.fp32);
+    return 0;
+}
+
+static int close_sides(void **state)
+{
+    struct fixture *fixture = *state;
+    if (!fixture) return 0;
+    op_side_close(&fixture->fp32);
+    op_side_close(&fixture->bf16);
+    return 0;
+}
+
+static void compare(const struct op_case *op, struct op_shape s, const struct fixture *f)
+{
+    struct op_outcome want, got, again;
+    s.precision = PRECISION_BF16;
+    op->run(&f->fp32, s, &want);
+    op->run(&f->bf16, s, &got);
+    op->run(&f->bf16, s, &again);
+    if (got.status || want.status) fail_msg("%s: %s", op->name, got.err.text);
+    assert_int_equal(got.count, want.count);
+    for (int i = 0; i < want.count; i++) {
+        double error = op_error(&got, &want, i);
+        if (!(error <= want.outputs[i].tolerance) || op_difference(&got, &again, i) >= 0)
+            fail_msg("%s %s: relative error %.3g, allowed %.3g; again the same bits: %s; B %d T %d NH %d "
+                     "NKV %d HS %d C %d F %d V %d window %d seed %u skew %d",
+                     op->name, want.outputs[i].name, error, want.outputs[i].tolerance,
+                     op_difference(&got, &again, i) < 0 ? "yes" : "no", s.B, s.T, s.NH, s.NKV, s.HS, s.C, s.F,
+                     s.V, s.window, s.seed, s.skew);
+    }
+    op_outcome_release(&want), op_outcome_release(&got), op_outcome_release(&again);
+}
+
+static void every_operation_agrees_with_fp32(void **state)
+{
+    if (!*state) skip();
+    for (const struct op_case *op = op_cases; op->name; op++)
+        for (uint32_t i = 0; i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), *state);
+}
+
+/* Long sequences, whose sums have many parts; several blocks of a vocabulary; rows wider than a block of
+ * sums; the widest head. */
+static void large_shapes_agree_too(void **state)
+{
+    static const struct op_shape shapes[] = {
+        {.B = 1, .T = 700, .NH = 2, .NKV = 1, .HS = 64, .C = 2057, .F = 519, .V = 2801, .seed = 1},
+        {.B = 1,
+         .T = 300,
+         .NH = 3,
+         .NKV = 3,
+         .HS = 48,
+         .C = 72,
+         .F = 72,
+         .V = 2056,
+         .seed = 2,
+         .window = 130},
+        {.B = 1, .T = 3, .NH = 1, .NKV = 1, .HS = 1024, .C = 8, .F = 8, .V = 8, .seed = 3},
+    };
+    if (!*state) skip();
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (const struct op_case *op = op_cases; op->name; op++) compare(op, shapes[i], *state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_agrees_with_fp32),
+        cmocka_unit_test(large_shapes_agree_too),
+    };
+    return cmocka_run_group_tests(tests, open_sides, close_sides);
+}

@@ -1,0 +1,290 @@
+/* Logs of TensorBoard and wandb, made by tests/fixtures/logs/make_logs.py: what they hold is imported, and no
+ * damage does more than fail with a sentence. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "runs/exchange/export.h"
+#include "tests/cmocka.h"
+#include "tests/long.h"
+#include "tests/runs/exchange/exchange_fixture.h"
+
+#define LOGS  "tests/fixtures/logs/"
+#define WANDB LOGS "offline.wandb"
+
+/* Without the lines' first field, the id. */
+static void expect_rows(struct store *store, const char *id, enum store_table table, const char *rows)
+{
+    char *text = exchange_table(store, id, table), *line = strchr(text, '\n') + 1;
+    for (; *line; line = strchr(line, '\n') + 1, rows += strcspn(rows, "\n") + 1) {
+        const char *own = strchr(line, ',') + 1;
+        size_t n = strcspn(own, "\r");
+        if (n != strcspn(rows, "\n") || strncmp(own, rows, n) != 0)
+            fail_msg("%.*s is not %.*s", (int)n, own, (int)strcspn(rows, "\n"), rows);
+    }
+    assert_string_equal(rows, "");
+    free(text);
+}
+
+static struct import_outcome import_one(struct store *store, const char *path)
+{
+    struct import_outcome outcome;
+    struct err err = {0};
+    if (import_files(store, &path, 1, NULL, &outcome, &err)) fail_msg("%s", err.text);
+    return outcome;
+}
+
+#define EVALS    "1,4,,1700000004,4.125,,\n1,8,,1700000008,3.625,,\n1,12,,1700000012,3.125,,\n"
+#define MEASURES "1,4,eval_accuracy,0.1875\n1,8,eval_accuracy,0.4375\n1,12,eval_accuracy,0.6875\n"
+
+static void scalars_of_both_forms_become_steps_evaluations_and_measures(void **state)
+{
+    (void)state;
+    static const char *const files[] = {LOGS "tensorboardX.tfevents", LOGS "tensorboard.tfevents"};
+    for (size_t i = 0; i < 2; i++) {
+        char home[PATH_MAX];
+        store_fixture_home("events", home, sizeof home);
+        struct store *store = store_fixture_open(home);
+        struct import_outcome made = import_one(store, files[i]);
+        assert_int_equal(made.steps, 12);
+        assert_int_equal(made.evals, 3);
+        assert_string_equal(made.remark, "");
+        assert_memory_equal(made.id, "20231114-", 9); /* begins when the run did */
+        char *text = exchange_table(store, made.id, TABLE_STEPS);
+        assert_non_null(strstr(text, ",1,0,,,1700000000,,4,0.125,,,,,\r\n"));
+        assert_non_null(strstr(text, ",1,3,,,1700000003,,nan,0.03125,,,,,\r\n"));
+        assert_non_null(strstr(text, ",1,4,,,1700000004,,inf,0.02500000037252903,,,,,\r\n"));
+        free(text);
+        expect_rows(store, made.id, TABLE_EVALS, EVALS);
+        expect_rows(store, made.id, TABLE_MEASURES, MEASURES);
+        store_close(store);
+    }
+}
+
+static void a_run_of_wandb_keeps_its_name_configuration_tags_and_summary(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    struct err err = {0};
+    struct run_info run;
+    store_fixture_home("wandb", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, WANDB);
+    assert_int_equal(made.steps, 12);
+    assert_int_equal(run_get(store, made.id, &run, &err), STATUS_OK);
+    assert_string_equal(run.name, "first-try");
+    assert_string_equal(run.note, "a | note");
+    assert_string_equal(run.tags, "baseline good_one");
+    char *params = exchange_table(store, made.id, TABLE_PARAMS),
+         *steps = exchange_table(store, made.id, TABLE_STEPS),
+         *evals = exchange_table(store, made.id, TABLE_EVALS),
+         *measures = exchange_table(store, made.id, TABLE_MEASURES);
+    assert_non_null(strstr(params, ",wandb.lr,0.125\r\n"));
+    assert_non_null(strstr(params, ",wandb.model.dim,64\r\n"));
+    assert_non_null(strstr(params, ",wandb.flag,true\r\n"));
+    assert_non_null(strstr(params, ",wandb.layers,\"[1,2]\"\r\n"));
+    assert_non_null(strstr(params, ",wandb.text,two lines\r\n"));
+    assert_non_null(strstr(params, ",wandb.long,xxxx"));
+    assert_null(strstr(params, "_wandb"));
+    assert_non_null(strstr(steps, ",inf,0.025,"));
+    assert_non_null(strstr(steps, ",nan,0.03125,"));
+    assert_non_null(strstr(evals, ",1,12,,"));
+    assert_non_null(strstr(evals, ",3.125,,\r\n"));
+    assert_non_null(strstr(measures, ",1,11,nested_inner,11\r\n"));
+    assert_non_null(strstr(measures, ",1,12,best,1.5\r\n")); /* of the summary alone: at the end */
+    assert_null(strstr(measures, "timestamp"));
+    free(params);
+    free(steps);
+    free(evals);
+    free(measures);
+    store_close(store);
+}
+
+static void the_step_that_a_trainer_logs_is_the_step(void **state)
+{
+    (void)state;
+    char home[PATH_MAX];
+    store_fixture_home("trainer", home, sizeof home);
+    struct store *store = store_fixture_open(home);
+    struct import_outcome made = import_one(store, LOGS "trainer.wandb");
+    assert_int_equal(made.steps, 3);
+    assert_int_equal(made.evals, 1);
+    store_close(store);
+    char *steps =
+             store_fixture_text(home, "select group_concat(step || ' ' || loss || ' ' || lr) from steps"),
+         *evals = store_fixture_text(home, "select step, val_loss, wall_time > 1e9 from evals");
+    assert_string_equal(steps, "10 3.0 0.5,20 2.75 0.5,30 2.5 0.5");
+    assert_string_equal(evals, "30|2.5|1");
+    assert_true(store_fixture_number(home, "select count(*) from measures") == 0);
+    free(steps);
+    free(evals);
+}
+
+/* ---- damage ---- */
+
+/* A log in memory, and where its records lie. */
+struct log {
+    unsigned char *bytes;
+    size_t size;
+    bool wandb;
+};
+
+static struct log read_log(const char *path)
+{
+    struct log log = {.wandb = strstr(path, ".wandb") != NULL};
+    log.bytes = (unsigned char *)store_fixture_slurp(path, &log.size);
+    return log;
+}
+
+static uint32_t crc_of(uint32_t polynomial, const unsigned char *bytes, size_t size)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+    }
+    return ~crc;
+}
+
+static void put(unsigned char *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
+}
+
+static void put_masked(unsigned char *at, const unsigned char *bytes, size_t size)
+{
+    uint32_t crc = crc_of(0x82F63B78, bytes, size);
+    put(at, (crc >> 15 | crc << 17) + 0xA282EAD8u);
+}
+
+/* The part of a record that begins at or after *at: where its bytes are and how many; false at the end. */
+static bool next_part(const struct log *log, size_t *at, size_t *content, size_t *size)
+{
+    if (log->wandb && 32768 - *at % 32768 < 7) *at += 32768 - *at % 32768;
+    if (*at + 16 > log->size) return false;
+    const unsigned char *header = log->bytes + *at;
+    *content = *at + (log->wandb ? 7 : 12);
+    *size = log->wandb ? (size_t)(header[4] | header[5] << 8) : (size_t)(header[0] | header[1] << 8);
+    *at = *content + *size + (log->wandb ? 0 : 4);
+    return true;
+}
+
+/* Makes the checksums right again after the contents were changed. */
+static void seal(struct log *log)
+{
+    size_t at = log->wandb ? 7 : 0, content, size;
+    while (next_part(log, &at, &content, &size)) {
+        unsigned char *bytes = log->bytes + content;
+        if (log->wandb)
+            put(bytes - 7, crc_of(0xEDB88320, bytes - 1, size + 1));
+        else
+            put_masked(bytes + size, bytes, size);
+    }
+}
+
+static const char *const logs[] = {LOGS "tensorboardX.tfevents", LOGS "tensorboard.tfevents", WANDB};
+
+static void a_log_that_ends_anywhere_is_read_up_to_there(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
+        char home[PATH_MAX];
+        struct err err;
+        struct import_outcome made;
+        store_fixture_home("cut", home, sizeof home);
+        struct store *store = store_fixture_open(home);
+        struct log log = read_log(logs[f]);
+        int64_t steps = 0, runs = 0, cut = 0;
+        for (size_t part = 0, n; part <= 60; part++) {
+            n = log.size * part / 60;
+            enum status status = exchange_import(store, "log", log.bytes, n, &made, &err);
+            if (status && !strstr(err.text, "neither steps nor evaluations")) assert_int_equal(n, 0);
+            if (status) continue;
+            assert_true(made.steps >= steps);
+            steps = made.steps;
+            runs++;
+            cut += strstr(made.remark, "ends within a record") != NULL;
+        }
+        assert_int_equal(steps, 12);
+        assert_true(cut > 5 && cut < runs);
+        assert_true(store_fixture_number(home, "select count(*) from runs") == (double)runs);
+        free(log.bytes);
+        store_close(store);
+    }
+}
+
+static void a_changed_bit_is_noticed(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
+        char home[PATH_MAX];
+        struct err err;
+        struct import_outcome made;
+        store_fixture_home("bit", home, sizeof home);
+        struct store *store = store_fixture_open(home);
+        struct log log = read_log(logs[f]);
+        for (size_t at = 12; at < log.size; at += log.size / 50) {
+            log.bytes[at] ^= 4;
+            assert_int_equal(exchange_import(store, "log", log.bytes, log.size, &made, &err), STATUS_CORRUPT);
+            assert_non_null(strstr(err.text, "log: the record at byte "));
+            log.bytes[at] ^= 4;
+        }
+        assert_true(store_fixture_number(home, "select count(*) from runs") == 0);
+        free(log.bytes);
+        store_close(store);
+    }
+}
+
+/* Whoever writes hostile bytes also writes the right checksums. */
+static void hostile_contents_are_read_or_refused(void **state)
+{
+    (void)state;
+    uint64_t random = 42;
+    int rounds = long_or(20000, 60), refused = 0;
+    for (size_t f = 0; f < sizeof logs / sizeof *logs; f++) {
+        char home[PATH_MAX];
+        struct err err;
+        struct import_outcome made;
+        struct log log = read_log(logs[f]);
+        store_fixture_home("hostile", home, sizeof home);
+        struct store *store = store_fixture_open(home);
+        for (int round = 0; round < rounds; round++) {
+            struct log changed = log;
+            changed.bytes = malloc(log.size);
+            memcpy(changed.bytes, log.bytes, log.size);
+            for (int change = 0; change < 1 + round % 4; change++) {
+                size_t at = log.wandb ? 7 : 0, content, size;
+                random = random * 6364136223846793005u + 1442695040888963407u;
+                for (uint64_t skip = (random >> 33) % 60; skip-- && next_part(&log, &at, &content, &size);) {
+                }
+                if (next_part(&log, &at, &content, &size) && size)
+                    changed.bytes[content + (random >> 20) % size] = (unsigned char)(random >> 50);
+            }
+            seal(&changed);
+            refused += exchange_import(store, "log", changed.bytes, changed.size, &made, &err) != STATUS_OK;
+            free(changed.bytes);
+        }
+        assert_true(store_fixture_number(home, "select count(*) from runs where status <> 'finished'") == 0);
+        assert_true(store_fixture_number(home, "select count(*) from steps where run_id not in (select id "
+                                               "from runs)") == 0);
+        free(log.bytes);
+        store_close(store);
+    }
+    assert_true(refused > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scalars_of_both_forms_become_steps_evaluations_and_measures),
+        cmocka_unit_test(a_run_of_wandb_keeps_its_name_configuration_tags_and_summary),
+        cmocka_unit_test(the_step_that_a_trainer_logs_is_the_step),
+        cmocka_unit_test(a_log_that_ends_anywhere_is_read_up_to_there),
+        cmocka_unit_test(a_changed_bit_is_noticed),
+        cmocka_unit_test(hostile_contents_are_read_or_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+/* `anneal sweep`: every combination is trained, the hopeless are left at a rung, and nothing is lost or done
+ * twice when it is interrupted. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+#define RATES      "--train.learning_rate=1e-5,1e-3,3e-3"
+#define FIFTY      "the same words once more and as long as the others ..."
+#define OPTIMIZERS "--train.optimizer=adamw,lion"
+
+/* The printed results, without the ids, which hold the time. */
+static char *results(const char *name)
+{
+    json_t *json = stage_json(process_output("sweep", "show", name, "--json", NULL)), *run;
+    size_t i;
+    json_array_foreach(json_object_get(json, "runs"), i, run) json_object_del(run, "id");
+    json_object_del(json, "sweep");
+    return kept(json_dumps(json, JSON_SORT_KEYS), free);
+}
+
+static struct process *sweep(const struct stage *s, const char *name, const char *steps)
+{
+    return process_start("sweep", s->config, "--name", name, RATES, OPTIMIZERS, steps, "--eval.every=10",
+                         "--jobs=2", NULL);
+}
+
+static void the_hopeless_are_left_and_the_best_trains_to_its_end(void **state)
+{
+    struct stage *s = *state;
+    struct process *p = process_expect(0, sweep(s, "lr", "--train.total_steps=80"));
+    assert_non_null(strstr(process_stderr(p), "6 runs, 2 side by side; rungs at 10, 20, 40, 80 steps"));
+    stage_expect(s,
+                 "select group_concat(n) from (select steps || 'x' || count(*) n from runs group by steps)",
+                 "10x3,20x1,40x1,80x1");
+    stage_expect(s, "select count(*) from tags where tag = 'sweep:lr'", "6");
+    stage_expect(s,
+                 "select count(distinct a.value || b.value) from params a, params b where a.run_id = b.run_id"
+                 " and a.name = 'train.learning_rate' and b.name = 'train.optimizer'",
+                 "6");
+    stage_expect(s, "select count(*) from runs where status = 'stopped' and message = 'stopped by --until'",
+                 "5");
+    /* of the runs that came to a rung, none that was left there had a lower loss than one that went on */
+    stage_expect(
+        s,
+        "select count(*) from evals a, evals b, runs x, runs y where a.step = b.step and a.run_id = x.id"
+        " and b.run_id = y.id and a.step = x.steps and y.steps > x.steps and a.val_loss < b.val_loss",
+        "0");
+    /* four segments, and the losses of a run that was never stopped */
+    char *best = stage_query(s, "select id from runs where status = 'finished'"),
+         *rate = stage_query(s, "select '--train.learning_rate=' || value from params, runs where run_id = id"
+                                " and status = 'finished' and params.name = 'train.learning_rate'"),
+         *optimizer =
+             stage_query(s, "select '--train.optimizer=' || value from params, runs where run_id = id"
+                            " and status = 'finished' and params.name = 'train.optimizer'");
+    stage_expect(s, "select segment from runs where status = 'finished'", "4");
+    process_run(0, "train", s->config, "--name=whole", rate, optimizer, "--eval.every=10",
+                "--train.total_steps=80", "--progress=none", NULL);
+    history_expect_same("whole", best);
+}
+
+static void a_killed_sweep_goes_on_where_it_was(void **state)
+{
+    struct stage *s = *state;
+    static const char *const moments[] = {"rung 1 of", "rung 2 of", "rung 4 of"};
+    process_expect(0, sweep(s, "whole", "--train.total_steps=200"));
+    char *expected = results("whole");
+    for (int i = 0; i < 3; i++) {
+        char *name = kept_format("cut-%d", i);
+        struct process *p = sweep(s, name, "--train.total_steps=200");
+        process_wait_text(p, moments[i]);
+        process_signal(p, i == 1 ? SIGINT : SIGKILL);
+        process_expect(i == 1 ? 130 : 128 + SIGKILL, p);
+        process_run(0, "sweep", "--resume", name, "--jobs=2", NULL);
+        char *text = results(name);
+        assert_string_equal(text, expected);
+    }
+    stage_expect(s, "select count(*) from runs", "24");
+    process_run(0, "sweep", "--resume", "cut-0", NULL); /* nothing is left to do */
+    stage_expect(s, "select count(*) from runs", "24");
+}
+
+static void runs_are_compared_by_the_metric_of_the_configuration(void **state)
+{
+    struct stage *s = *state;
+    char rows[4000] = "text,label\n", path[700], data[720];
+    for (int i = 0; i < 100; i++)
+        sprintf(rows + strlen(rows), "%s thing %d,%s\n", i % 3 ? "poor" : "nice", i, i % 3 ? "bad" : "good");
+    snprintf(path, sizeof path, "%s/rows.csv", s->folder);
+    snprintf(data, sizeof data, "--data.train=%s", path);
+    stage_write(path, rows, strlen(rows));
+    process_run(0, "sweep", s->config, "--name=m", data, "--data.format=labels", "--data.val_fraction=0.3",
+                "--train.learning_rate=1e-2,1e-7", "--eval.metric=accuracy", "--eval.every=10", NULL);
+    /* the losses are not what is printed, and the highest value is the best */
+    stage_expect(s, "select group_concat(steps) from (select steps from runs order by id)", "40,20");
+    char *text = process_output("sweep", "show", "m", "--json", NULL);
+    json_t *json = stage_json(text), *list = json_object_get(json, "runs");
+    assert_true(stage_real(json_array_get(list, 0), "accuracy") >
+                stage_real(json_array_get(list, 1), "accuracy"));
+    assert_null(json_object_get(json_array_get(list, 0), "val_loss"));
+}
+
+static void a_run_that_diverges_does_not_stop_the_others(void **state)
+{
+    struct stage *s = *state;
+    struct process *p =
+        process_run(0, "sweep", s->config, "--name=d", "--train.learning_rate=1000,1e-3",
+                    "--health.on_nan=stop", "--train.schedule=constant", "--train.weight_decay=100",
+                    "--train.warmup_steps=0", "--train.max_grad_norm=0", NULL);
+    assert_non_null(strstr(process_stderr(p), "failed: step "));
+    stage_expect(s, "select group_concat(status) from (select status from runs order by name)",
+                 "failed,finished");
+    char *text = process_output("sweep", "show", "d", NULL);
+    assert_true(strstr(text, "1e-3") < strstr(text, "1000"));
+}
+
+static void a_dry_run_lists_the_runs_and_makes_none(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--progress=none", NULL);
+    char *text =
+        process_output("sweep", s->config, "--train.learning_rate=1e-5..1e-2", "--train.warmup_steps=1..9",
+                       OPTIMIZERS, "--samples=7", "--dry-run", "--json", NULL);
+    json_t *json = stage_json(text), *run;
+    size_t i;
+    assert_int_equal(json_array_size(json_object_get(json, "runs")), 7);
+    json_array_foreach(json_object_get(json, "runs"), i, run)
+    {
+        double rate = stage_real(run, "train.learning_rate");
+        int64_t warmup = stage_int(run, "train.warmup_steps");
+        assert_true(rate >= 1e-5 && rate <= 1e-2 && warmup >= 1 && warmup <= 9);
+    }
+    assert_true(stage_real(json, "estimated_seconds") > 0);
+    assert_int_equal(stage_int(json, "side_by_side"), 2); /* the tests have two processors, a run takes one */
+    text = process_output("sweep", s->config, OPTIMIZERS, "--train.threads=2", "--dry-run", "--json", NULL);
+    assert_non_null(strstr(text, "\"side_by_side\": 1,"));
+    assert_int_equal(stage_count_runs(), 1);
+    text = process_output("sweep", "show", NULL);
+    assert_string_equal(text, "");
+}
+
+static void bad_sweeps_are_refused_before_anything_is_trained(void **state)
+{
+    struct stage *s = *state;
+    static const struct {
+        const char *setting, *other, *sentence;
+    } cases[] = {
+        {"--train.learning_rate=1e-3", NULL, "needs a key with several values"},
+        {"--train.learning_rate=1e-4..1e-3", NULL, "a range needs --samples"},
+        {"--train.learning_rate=1e-3..1e-4", "--samples=2", "from the smaller number to the larger"},
+        {"--train.optimizer=adamw,lion", "--samples=9", "there are not so many combinations (2 found"},
+        {"--train.learning_rate=1e-3,1e-3", NULL, "\"1e-3\" is there twice"},
+        {"--train.learning_rate=1e-3,0.001", NULL, "two runs would be the same"},
+        {"--train.learning_rate=1e-3,fast", NULL, "run 2 (learning_rate fast)"},
+        {"--train.learnin_rate=1e-3,1e-4", NULL, "train.learning_rate"},
+        {"--train.total_steps=30,400", "--eval.every=30", "rungs, run 1 has"},
+        {"--train.optimizer=adamw,lion", "--checkpoint.contents=weights", "checkpoint.contents must be full"},
+        {"--train.optimizer=adamw,lion", "--name=a/b", "is no name of a sweep"},
+        {"--train.optimizer=adamw,lion", "--name=..", "is no name of a sweep"},
+        {"--train.optimizer=adamw,adamw", "--name=größe", "\"adamw\" is there twice"},
+        {"--eval.metric=val_loss,val_perplexity", NULL, "eval.metric must be the same for all runs"},
+        {"--data.train=/no/such,/file", NULL, "run 1 (train /no/such)"},
+        {"--sample.prompt=x," FIFTY FIFTY FIFTY FIFTY, NULL, "a line of a configuration has at most"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = process_start("sweep", s->config, cases[i].setting, cases[i].other, NULL);
+        int status = process_wait_exit(p);
+        if (!strstr(process_stderr(p), cases[i].sentence) || status == 0)
+            fail_msg("%s: %d, %s", cases[i].setting, status, process_stderr(p));
+    }
+    assert_int_equal(stage_count_runs(), 0);
+    process_expect_sentence(process_run(1, "sweep", "--resume", "none", NULL), "there is no such sweep");
+}
+
+static void a_run_until_a_step_is_tagged_and_resumed(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--until=7", "--tag=short,first", "--progress=none", NULL);
+    stage_expect(s, "select steps || ' ' || status || ' ' || total_steps from runs", "7 stopped 40");
+    stage_expect(s, "select group_concat(tag) from (select tag from tags order by tag)", "first,short");
+    stage_expect(s, "select step from checkpoints order by step desc limit 1", "7");
+    process_run(0, "resume", "latest", "--until=5", "--progress=none", NULL); /* it is farther */
+    stage_expect(s, "select steps from runs", "7");
+    process_run(0, "resume", "latest", "--progress=none", NULL);
+    stage_expect(s, "select steps || ' ' || status from runs", "40 finished");
+    process_expect_sentence(process_run(2, "train", s->config, "--tag=a=b", "--progress=none", NULL),
+                            "\"a=b\" is no tag");
+    assert_int_equal(stage_count_runs(), 1);
+}
+
+static void a_damaged_sweep_is_refused_with_its_line(void **state)
+{
+    struct stage *s = *state;
+    static const struct {
+        const char *text, *sentence;
+    } cases[] = {
+        {"", "the file ends too early"},
+        {"[sweep]\nfactor = 0\n", "sweep.ini:2: factor, ranks and jobs must be"},
+        {"[sweep]\nfactor = 2\nranks = -1\n", "sweep.ini:3: factor, ranks and jobs must be"},
+        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 2]\n", "sweep.ini:5: the runs must be numbered"},
+        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 1]\nrungs = 9 8\n", "rising"},
+        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 1]\nrungs = 9\n", "ends too early"},
+        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = a\n[run 1]\nrungs = 9\na = 1\n[run 2]\nrungs = 8 9\n",
+         "the same number of rungs"},
+        {"[sweep]\nfactor = 2\ndevice = cpu\nkeys = 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n",
+         "too many keys"},
+        {"\xff\x1b[2J\n", "no line of a sweep"},
+    };
+    char *folder = kept_format("%s/sweeps/d", s->home);
+    char *path = kept_format("%s/sweep.ini", folder);
+    assert_int_equal(file_make_folders(folder, NULL), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        stage_write(path, cases[i].text, strlen(cases[i].text));
+        process_expect_sentence(process_run(1, "sweep", "show", "d", NULL), cases[i].sentence);
+    }
+    stage_write(path, "[sweep]\n\0\n", 10);
+    process_expect_sentence(process_run(1, "sweep", "--resume", "d", NULL), "this is no text");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(the_hopeless_are_left_and_the_best_trains_to_its_end),
+        STAGE_TEST(a_killed_sweep_goes_on_where_it_was),
+        STAGE_TEST(runs_are_compared_by_the_metric_of_the_configuration),
+        STAGE_TEST(a_run_that_diverges_does_not_stop_the_others),
+        STAGE_TEST(a_dry_run_lists_the_runs_and_makes_none),
+        STAGE_TEST(bad_sweeps_are_refused_before_anything_is_trained),
+        STAGE_TEST(a_run_until_a_step_is_tagged_and_resumed),
+        STAGE_TEST(a_damaged_sweep_is_refused_with_its_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/* The actions on checkpoints, new runs and texts: the checkpoints of a real run, small enough to be trained
+ * here, a fork and a new run from it through the form, and the playground. */
+#include <locale.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+#include "tests/tui/view/terminal_fixture.h"
+
+static const int sizes[][2] = {{14, 60}, {24, 80}, {40, 120}, {60, 200}};
+static char home[1024], environment[1100];
+
+/* Trains "base" for 12 steps, with checkpoints at 4, 8 and 12. */
+static int train_base(void **state)
+{
+    (void)state;
+    char corpus[1200], command[4096], text[4000];
+    struct err err = {0};
+    const char verse[] = "In the beginning God created the heaven and the earth. ";
+    for (size_t i = 0; i < sizeof text; i++) text[i] = verse[i % (sizeof verse - 1)];
+    snprintf(home, sizeof home, "%s/acting", getenv("ANNEAL_TEST_DIR"));
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    snprintf(corpus, sizeof corpus, "%s/corpus.txt", getenv("ANNEAL_TEST_DIR"));
+    if (file_make_folders(home, &err) || file_write_atomic(corpus, text, sizeof text, &err)) return 1;
+    snprintf(command, sizeof command,
+             "ANNEAL_HOME=%s %s train --device cpu --progress none --name base --data.train=%s "
+             "--data.tokenizer=bytes --model.num_layers=1 --model.hidden_dim=16 --model.num_heads=2 "
+             "--train.seq_len=16 --train.batch_size=2 --train.total_steps=12 --train.warmup_steps=1 "
+             "--train.weight_decay=0.07 --eval.every=4 --eval.early=false --checkpoint.every=4 "
+             "--checkpoint.keep=5",
+             home, getenv("ANNEAL_BINARY"), corpus);
+    return system(command) != 0;
+}
+
+static struct pty *open_base(int rows, int columns)
+{
+    static const char *const watch[] = {"watch", "base", NULL};
+    struct pty *pty = terminal_open(environment, rows, columns, NULL, "OMP_NUM_THREADS=1", watch);
+    pty_wait_text(pty, "finished");
+    return pty;
+}
+
+static struct pty *open_checkpoints(int rows, int columns)
+{
+    struct pty *pty = open_base(rows, columns);
+    pty_send(pty, "C");
+    pty_wait_text(pty, "Checkpoints  3, ");
+    return pty;
+}
+
+/* Types `text` in place of what is in a field. */
+static void set(struct pty *pty, const char *field, const char *text)
+{
+    terminal_fill(pty, field, "\x15"); /* Ctrl-U */
+    pty_send(pty, text);
+}
+
+TEST_CASE(a_fork_is_started_from_the_form_with_what_was_changed)
+{
+    struct pty *pty = open_checkpoints(40, 120);
+    pty_send(pty, "jf"); /* step 8 */
+    pty_wait_text(pty, "Fork  of base from step 8");
+    pty_wait_text(pty, "base-fork");
+    assert_false(pty_has_text(pty, "optimizer")); /* which a fork keeps */
+    set(pty, "train.weight_decay", "0.09");       /* not one of the usual fields */
+    pty_wait_text(pty, "was 0.07");
+    set(pty, "steps", "11\x12");
+    pty_wait_text(pty, "✓ finished");
+    pty_wait_text(pty, "base-fork");
+    pty_close(pty);
+    assert_true(store_fixture_number(home, "select parent_step from runs where name = 'base-fork'") == 8);
+    assert_true(store_fixture_number(home, "select total_steps from runs where name = 'base-fork'") == 11);
+    assert_true(store_fixture_number(home, "select value from params p join runs r on r.id = p.run_id"
+                                           " where r.name = 'base-fork' and p.name = 'train.weight_decay'") ==
+                0.09);
+}
+
+TEST_CASE(a_new_run_begins_with_the_configuration_of_another)
+{
+    struct pty *pty = open_base(50, 120);
+    pty_send(pty, "b");
+    pty_wait_text(pty, "New run  from base");
+    pty_wait_text(pty, "base-2");
+    pty_wait_text(pty, "train.weight_decay 0.07");
+    assert_false(pty_has_text(pty, "was "));
+    pty_wait_text(pty, " on cpu, about "); /* memory and time, from the run itself */
+    pty_wait_text(pty, "speed of base");
+    set(pty, "steps", "many");
+    pty_wait_text(pty, "must be a whole number"); /* at the field, before a start */
+    pty_wait_text(pty, "!many");
+    set(pty, "steps", "7");
+    pty_wait_text(pty, "was 12");
+    pty_send(pty, "\033Cf"); /* another form: what was typed is of this one alone */
+    pty_wait_text(pty, "Fork  of base from step 12");
+    assert_false(pty_has_text(pty, "as you left it"));
+    pty_send(pty, "\033qb");
+    pty_wait_text(pty, "as you left it");
+    pty_wait_text(pty, "was 12");
+    set(pty, "batch size", "3");
+    pty_wait_text(pty, "7 steps of 48 tokens");
+    pty_send(pty, "\x12");
+    pty_wait_text(pty, "7 / 7 steps");
+    pty_close(pty);
+    assert_true(store_fixture_number(home, "select count(*) from params p join runs r on r.id = p.run_id"
+                                           " where r.name = 'base-2' and (p.name, p.value) in (values"
+                                           " ('train.weight_decay', '0.07'), ('train.batch_size', '3'),"
+                                           " ('model.hidden_dim', '16'), ('data.tokenizer', 'bytes'))") == 4);
+}
+
+TEST_CASE(what_does_not_fit_is_said_while_it_is_typed)
+{
+    struct pty *pty = open_base(40, 120);
+    pty_send(pty, "b");
+    pty_wait_text(pty, " on cpu, about ");
+    set(pty, "model.hidden_dim", "131072");
+    set(pty, "model.num_layers", "200");
+    pty_wait_text(pty, "does not fit: ");
+    set(pty, "model.num_layers", "1");
+    set(pty, "model.hidden_dim", "16");
+    pty_wait_no_text(pty, "does not fit");
+    terminal_fill(pty, "device", "\033[D"); /* the last choice: cuda, which the tests do not have */
+    pty_wait_text(pty, "--device cuda: the CUDA plugin");
+    pty_close(pty);
+}
+
+TEST_CASE(a_checkpoint_is_exported_and_evaluated)
+{
+    char folder[1200], command[1300];
+    snprintf(folder, sizeof folder, "%s/exported", getenv("ANNEAL_TEST_DIR"));
+    struct pty *pty = open_checkpoints(30, 110);
+    pty_send(pty, "x");
+    pty_wait_text(pty, "export to a folder");
+    pty_wait_text(pty, "base-step-12");
+    snprintf(command, sizeof command, "\x15%s\r", folder);
+    pty_send(pty, command);
+    pty_wait_text(pty, "done");
+    pty_wait_text(pty, "from step-12");
+    snprintf(command, sizeof command, "%s/model.safetensors", folder);
+    assert_true(file_exists(command));
+    pty_send(pty, "qx");
+    snprintf(command, sizeof command, "\x15%s\r", folder);
+    pty_send(pty, command); /* once more to the same place */
+    pty_wait_text(pty, "failed");
+    pty_send(pty, "qj");
+    pty_wait_text(pty, "Checkpoints");
+    pty_send(pty, "e");
+    pty_wait_text(pty, "corpus.txt"); /* the run's own text */
+    pty_send(pty, "\r");
+    pty_wait_text(pty, "perplexity");
+    pty_wait_text(pty, "step-8");
+    pty_close(pty);
+}
+
+TEST_CASE(deleting_asks_and_can_be_undone_until_the_view_is_left)
+{
+    char folder[1200], path[1300];
+    struct run_info run;
+    struct err err = {0};
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(run_find(store, "base", &run, &err), STATUS_OK);
+    run_folder(store, run.id, folder, sizeof folder);
+    store_close(store);
+    snprintf(path, sizeof path, "%s/checkpoints/step-4", folder);
+    struct pty *pty = open_checkpoints(24, 90);
+    pty_send(pty, "jr");
+    pty_wait_text(pty, "resumes from its newest checkpoint, step 12");
+    pty_send(pty, "jD");
+    pty_wait_text(pty, "Delete the checkpoint of step 4");
+    pty_send(pty, "n");
+    pty_wait_text(pty, "Checkpoints  3, ");
+    pty_send(pty, "D");
+    pty_wait_text(pty, "Delete the checkpoint of step 4");
+    pty_send(pty, "y");
+    pty_wait_text(pty, "Checkpoints  2, ");
+    pty_send(pty, "u");
+    pty_wait_text(pty, "Checkpoints  3, ");
+    assert_true(file_exists(path));
+    pty_send(pty, "D");
+    pty_wait_text(pty, "Delete the checkpoint of step 4");
+    pty_send(pty, "y");
+    pty_wait_text(pty, "Checkpoints  2, ");
+    assert_true(file_exists(path));
+    pty_send(pty, "q");
+    pty_wait_no_text(pty, "Checkpoints");
+    assert_false(file_exists(path));
+    pty_send(pty, "C");
+    pty_wait_text(pty, "Checkpoints  2, ");
+    pty_close(pty);
+}
+
+TEST_CASE(two_checkpoints_write_side_by_side)
+{
+    for (size_t i = 1; i < sizeof sizes / sizeof *sizes; i++) {
+        struct pty *pty = open_checkpoints(sizes[i][0], sizes[i][1]);
+        pty_send(pty, " j\r");
+        pty_wait_text(pty, "Playground");
+        pty_send(pty, "\x15In the \r");
+        pty_wait_text(pty, " 8 ─"); /* the titles name the checkpoints */
+        pty_wait_text(pty, " 12 ─");
+        pty_wait_text(pty, "200 tokens, ");
+        pty_wait_no_text(pty, "writing");
+        assert_null(strchr(pty_raw(pty), '\a')); /* random bytes of a model that has learned nothing */
+        set(pty, "tokens", "7\x12");             /* asks the same processes, which have the models loaded */
+        pty_wait_text(pty, "7 tokens, ");
+        pty_wait_no_text(pty, "200 tokens, ");
+        assert_null(strstr(pty_raw(pty), "ended unexpectedly"));
+        set(pty, "tokens", "");
+        pty_send(pty, "\033");
+        pty_wait_text(pty, "Checkpoints");
+        pty_close(pty);
+    }
+}
+
+TEST_CASE(writing_is_stopped_by_a_key_and_a_failure_is_said)
+{
+    struct pty *pty = open_base(40, 120);
+    pty_send(pty, "W");
+    pty_wait_text(pty, "Playground");
+    set(pty, "tokens", "999999\x12");
+    pty_wait_text(pty, "writing, ");
+    pty_send(pty, "\x03"); /* Ctrl-C does not leave the workbench now */
+    pty_wait_text(pty, "stopped after");
+    set(pty, "temperature", "-3\x12");
+    pty_wait_text(pty, "temperature");
+    pty_wait_text(pty, "-3");
+    pty_wait_text(pty, "must be a number from 0");
+    set(pty, "temperature", "");
+    set(pty, "model", "no-such-model\x12");
+    pty_wait_text(pty, "no-such-model");
+    pty_wait_text(pty, "there is no such run");
+    set(pty, "tokens", ""); /* the settings are remembered */
+    set(pty, "model", "base\x12");
+    pty_wait_text(pty, "200 tokens, ");
+    pty_send(pty, "\x03");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    pty_close(pty);
+}
+
+TEST_CASE(a_model_with_a_chat_template_answers_questions)
+{
+    char folder[1200], path[1300], command[3000];
+    struct err err = {0};
+    const char template[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
+    snprintf(folder, sizeof folder, "%s/chatting", getenv("ANNEAL_TEST_DIR"));
+    snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
+    snprintf(command, sizeof command, "ANNEAL_HOME=%s %s model export base -o %s >%s.log 2>&1", home,
+             getenv("ANNEAL_BINARY"), folder, folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(file_write_atomic(path, template, sizeof template - 1, &err), STATUS_OK);
+    struct pty *pty = open_base(40, 120);
+    pty_send(pty, "W");
+    pty_wait_text(pty, "Playground");
+    set(pty, "model", "");
+    pty_send(pty, folder);
+    set(pty, "tokens", "5");
+    terminal_fill(pty, "format", " "); /* from text to chat */
+    set(pty, "prompt", "Who?\r");
+    pty_wait_text(pty, "5 tokens, ");
+    set(pty, "model", "base\x12");
+    pty_wait_text(pty, "no chat template"); /* which a run on plain text does not have */
+    set(pty, "tokens", "");
+    set(pty, "prompt", "");
+    pty_close(pty);
+}
+
+/* ---- without a terminal ---- */
+
+TEST_CASE(paths_of_the_store_that_leave_the_run_are_not_listed)
+{
+    char other[1024], folder[1200], path[1300];
+    struct run_info run;
+    struct err err = {0};
+    fill_five_hundred("hostile-paths", other, sizeof other);
+    struct store *store = store_fixture_open(other);
+    assert_int_equal(run_find(store, "ended", &run, &err), STATUS_OK);
+    run_folder(store, run.id, folder, sizeof folder);
+    store_close(store);
+    snprintf(path, sizeof path, "%s/checkpoints/step-3", folder);
+    assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    store_fixture_sql(
+        other,
+        "delete from checkpoints; insert into checkpoints(run_id, segment, step, kind, wall_time, path,"
+        " bytes) select id, 1, 3, char(27) || '[2J', 1e300, 'checkpoints/step-3', -5 from runs;"
+        "insert into checkpoints(run_id, segment, step, kind, wall_time, path, bytes)"
+        " select id, 1, 2, 'best', 0, '../../..', 9 from runs;"
+        "insert into checkpoints(run_id, segment, step, kind, wall_time, path, bytes)"
+        " select id, 1, -7, 'best', 0, 'checkpoints/step-99', 9 from runs");
+    struct workbench *workbench = headless_open(other, "ended");
+    headless_type(workbench, "C");
+    headless_expect(workbench, 80, 24, 80, "Checkpoints 1, ");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        headless_expect_not(workbench, sizes[i][1], sizes[i][0], "\033");
+    headless_type(workbench, "Dy");
+    headless_expect(workbench, 80, 24, 80, "none: ");
+    headless_type(workbench, "Df re\r"); /* nothing to act on */
+    headless_type(workbench, "q");
+    assert_false(file_exists(path));
+    workbench_close(workbench);
+}
+
+TEST_CASE(checkpoints_of_a_run_that_trains_stay)
+{
+    struct fill_quiet quiet;
+    char folder[1200], path[1300], other[1300];
+    struct err err = {0};
+    struct run_info run;
+    fill_quiet(&quiet, "quiet-checkpoints");
+    assert_int_equal(run_find(quiet.store, "mortal", &run, &err), STATUS_OK);
+    run_folder(quiet.store, run.id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/checkpoints/step-3", folder);
+    assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    snprintf(other, sizeof other, "%s/checkpoints/step-2", folder);
+    assert_int_equal(file_make_folders(other, &err), STATUS_OK);
+    store_fixture_sql(quiet.home,
+                      "insert into checkpoints(run_id, segment, step, kind, wall_time, path, bytes)"
+                      " select id, 1, 2, 'last', 0, 'checkpoints/step-2', 9 from runs;"
+                      "insert into checkpoints(run_id, segment, step, kind, wall_time, path, bytes)"
+                      " select id, 1, 3, 'last', 0, 'checkpoints/step-3', 9 from runs");
+    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    headless_type(workbench, "CD");
+    headless_expect(workbench, 80, 24, 80, "mortal is training: stop it before deleting");
+    assert_int_equal(run_delete_checkpoint(quiet.store, run.id, 3, &err), STATUS_BUSY);
+    workbench_mouse(workbench, K_CLICK, &(struct pointer){5, 5, 0}); /* the second row */
+    headless_type(workbench, "W");
+    headless_expect(workbench, 120, 40, 44, "checkpoint 2");
+    workbench_close(workbench);
+    assert_true(file_exists(path));
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fork_is_started_from_the_form_with_what_was_changed),
+        cmocka_unit_test(a_new_run_begins_with_the_configuration_of_another),
+        cmocka_unit_test(what_does_not_fit_is_said_while_it_is_typed),
+        cmocka_unit_test(a_checkpoint_is_exported_and_evaluated),
+        cmocka_unit_test(two_checkpoints_write_side_by_side),
+        cmocka_unit_test(writing_is_stopped_by_a_key_and_a_failure_is_said),
+        cmocka_unit_test(a_model_with_a_chat_template_answers_questions),
+        cmocka_unit_test(deleting_asks_and_can_be_undone_until_the_view_is_left),
+        cmocka_unit_test(paths_of_the_store_that_leave_the_run_are_not_listed),
+        cmocka_unit_test(checkpoints_of_a_run_that_trains_stay),
+    };
+    return cmocka_run_group_tests(tests, train_base, NULL);
+}

@@ -1,0 +1,191 @@
+/* The command line: every command that a key has, with arguments, completion, and earlier lines. */
+#include <locale.h>
+
+#include "tests/cmocka.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+#include "tui/view/command_line.h"
+
+static const bool all[ACTION_COUNT]; /* no action is of no use */
+
+TEST_CASE(every_command_is_found_by_its_name)
+{
+    char name[COMMAND_NAME_MAX], why[256];
+    struct typed_command command;
+    for (size_t i = 0; i < key_count; i++) {
+        if (keys[i].action == ACTION_COMMAND || key_is_mouse(keys[i].code)) continue;
+        command_name(keys[i].action, name);
+        enum key_context context = keys[i].context == CONTEXT_ANY ? CONTEXT_RUNS : keys[i].context;
+        assert_true(command_line_find(context, name, &command, why, sizeof why));
+        assert_ptr_equal(command.key, &keys[i]);
+        assert_null(command.argument);
+    }
+}
+
+TEST_CASE(the_beginning_of_a_name_is_enough)
+{
+    static const struct {
+        const char *line;
+        enum action action;
+        const char *argument, *why;
+    } lines[] = {
+        {"pause", ACTION_PAUSE, NULL, NULL},
+        {"  pau  ", ACTION_PAUSE, NULL, NULL},
+        {"sort", ACTION_SORT, NULL, NULL},
+        {"sort -best,name", ACTION_SORT_BY, "-best,name", NULL},
+        {"q", ACTION_LEAVE, NULL, NULL},
+        {"filter a and b", ACTION_FILTER, "a and b", NULL},
+        {"tags  +a -b ", ACTION_TAGS, "+a -b ", NULL},
+        {"", ACTION_NONE, NULL, ""},
+        {"   ", ACTION_NONE, NULL, ""},
+        {"pause now", ACTION_NONE, NULL, "pause takes no argument"},
+        {"page", ACTION_NONE, NULL, "\"page\" may be page-up, page-down"},
+        {"zoom-in", ACTION_NONE, NULL, "no command \"zoom-in\" here"}, /* it is one of a run's view */
+        {"command", ACTION_NONE, NULL, "no command"},
+        {"PAUSE", ACTION_NONE, NULL, "no command"},
+        {"a-word-that-is-longer-than-any-name", ACTION_NONE, NULL, "no command"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct typed_command command = {0};
+        char why[256];
+        bool found = command_line_find(CONTEXT_RUNS, lines[i].line, &command, why, sizeof why);
+        assert_int_equal(found, !lines[i].why);
+        if (!found && !(*lines[i].why ? strstr(why, lines[i].why) != NULL : !*why)) fail_msg("%s", why);
+        if (!found) continue;
+        assert_int_equal(command.key->action, lines[i].action);
+        if (lines[i].argument) assert_string_equal(command.argument, lines[i].argument);
+        if (!lines[i].argument) assert_null(command.argument);
+    }
+}
+
+TEST_CASE(tab_completes_names)
+{
+    static const struct {
+        const char *typed, *completed;
+    } lines[] = {{"pau", "pause"},       {"pa", "pa"},          {"page", "page-"},
+                 {"fil", "filter "},     {"xyz", "xyz"},        {"", ""},
+                 {"pause x", "pause x"}, {"mark-", "mark-all"}, {"tag", "tags "}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct input input;
+        input_set(&input, lines[i].typed);
+        assert_true(command_line_complete(CONTEXT_RUNS, all, &input));
+        assert_string_equal(input.text, lines[i].completed);
+    }
+    struct input input;
+    input_set(&input, "filter na");
+    assert_false(command_line_complete(CONTEXT_RUNS, all, &input)); /* the view knows the fields */
+}
+
+TEST_CASE(a_command_does_as_its_key_does)
+{
+    char home[1024];
+    fill_thirty("commands", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, ":");
+    headless_expect(workbench, 200, 24, 200, "open up down page-up"); /* those that there are */
+    headless_type(workbench, "down\r");
+    headless_expect_selected(workbench, "run-01");
+    headless_type(workbench, ":tags +x-y +both\r");
+    assert_true(store_fixture_number(home, "select count(*) from tags where run_id = 'id-01'") == 2);
+    headless_type(workbench, ":sort -na\t\r");
+    headless_expect(workbench, 80, 24, 80, "by -name");
+    headless_type(workbench, ":filter na\t=run-07\r");
+    headless_expect(workbench, 80, 24, 80, "1 match");
+    headless_type(workbench, "R"); /* keys are keys again */
+    headless_expect(workbench, 80, 24, 80, "name of run-07:");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_type(workbench, ":filter\r"); /* without an argument it asks for one, as the key does */
+    headless_press(workbench, K_CTRL('u'), 1);
+    headless_type(workbench, "run-1\r:rename a-new-name\r");
+    assert_true(store_fixture_number(home, "select count(*) from runs where name = 'a-new-name'") == 1);
+    headless_type(workbench, ":delete\r");
+    headless_expect(workbench, 80, 24, 80, "with its history and checkpoints?"); /* asks as the key does */
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_type(workbench, ":q\r");
+    assert_true(workbench->left);
+    workbench_close(workbench);
+}
+
+TEST_CASE(what_no_command_is_can_be_typed_on)
+{
+    char home[1024];
+    fill_thirty("mistyped", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, ":dwn\r");
+    headless_expect(workbench, 80, 24, 80, "no command \"dwn\" here");
+    headless_expect(workbench, 80, 24, 80, ": dwn");
+    headless_press(workbench, K_BACKSPACE, 2);
+    headless_expect(workbench, 80, 24, 80, "down delete : d"); /* what begins so */
+    headless_type(workbench, "ow");
+    headless_expect(workbench, 80, 24, 80, "down (Down j): select the run below");
+    headless_type(workbench, "n\r");
+    headless_expect_selected(workbench, "run-01");
+    headless_type(workbench, ":");
+    headless_press(workbench, K_UP, 2); /* there is one only */
+    headless_expect(workbench, 80, 24, 80, ": down");
+    headless_press(workbench, K_DOWN, 1);
+    headless_expect_not(workbench, 80, 24, ": down");
+    headless_press(workbench, K_UP, 1);
+    headless_press(workbench, K_ENTER, 1);
+    headless_expect_selected(workbench, "run-02");
+    headless_type(workbench, ":");
+    headless_press(workbench, K_BACKSPACE, 1); /* of an empty line it goes back */
+    headless_type(workbench, "j");
+    headless_expect_selected(workbench, "run-03");
+    workbench_close(workbench);
+}
+
+TEST_CASE(the_learning_rate_takes_a_factor)
+{
+    struct fill_quiet quiet;
+    fill_quiet(&quiet, "quiet-factor");
+    struct workbench *workbench = headless_open(quiet.home, "mortal");
+    headless_type(workbench, ":lr 0.3\r");
+    headless_expect(workbench, 80, 24, 80, "multiply its scheduled learning rate by 0.3;");
+    assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 0.3);
+    static const char *const wrong[] = {"x", "-1", "nan", "inf", "1 2", "1e999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        headless_type(workbench, "*");
+        headless_press(workbench, K_CTRL('u'), 1);
+        headless_type(workbench, wrong[i]);
+        headless_press(workbench, K_ENTER, 1);
+        headless_expect(workbench, 80, 24, 80, "is no factor: a number from 0 up");
+        headless_press(workbench, K_ESCAPE, 1);
+    }
+    headless_type(workbench, ">n<");
+    headless_expect(workbench, 80, 24, 80, "Halve the learning rate of mortal from its next step on?");
+    headless_type(workbench, "q"); /* a no */
+    assert_true(store_fixture_number(quiet.home, "select count(*) from orders") == 1);
+    workbench_close(workbench);
+    run_lock_release(&quiet.lock);
+    store_close(quiet.store);
+}
+
+TEST_CASE(a_form_has_commands_though_letters_are_text)
+{
+    char home[1024];
+    fill_thirty("form-commands", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "n:x");
+    headless_expect(workbench, 80, 24, 80, ":x"); /* the first field */
+    headless_press(workbench, K_F2, 1);
+    headless_type(workbench, "back\r");
+    headless_expect(workbench, 80, 24, 80, "30 runs");
+    workbench_close(workbench);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_is_found_by_its_name),
+        cmocka_unit_test(the_beginning_of_a_name_is_enough),
+        cmocka_unit_test(tab_completes_names),
+        cmocka_unit_test(a_command_does_as_its_key_does),
+        cmocka_unit_test(what_no_command_is_can_be_typed_on),
+        cmocka_unit_test(the_learning_rate_takes_a_factor),
+        cmocka_unit_test(a_form_has_commands_though_letters_are_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,206 @@
+/* The mouse: its reports, what they do in views, and on a real terminal. */
+#include <locale.h>
+
+#include "tests/cmocka.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+#include "tests/tui/view/pty.h"
+#include "tests/tui/view/terminal_fixture.h"
+#include "tui/view/mouse.h"
+
+TEST_CASE(reports_are_read_whole_or_not_at_all)
+{
+    static const struct {
+        const char *report;
+        uint32_t code;
+        int x, y, wheel;
+    } good[] = {{"0;1;1M", K_CLICK, 0, 0, 0},        {"32;300;90M", K_DRAG, 299, 89, 0},
+                {"35;12;7M", K_MOVE, 11, 6, 0},      {"64;5;6M", K_WHEEL, 4, 5, -1},
+                {"65;5;6M", K_WHEEL, 4, 5, 1},       {"35;224;1M", K_MOVE, 223, 0, 0},
+                {"0;32768;1M", K_CLICK, 32767, 0, 0}};
+    static const char *const none[] = {
+        "",          "M",       "0;1;1",   "0;1;1m",  "0;0;1M",     "0;1;0M",      "2;1;1M",
+        "4;1;1M",    "36;1;1M", "66;1;1M", "34;1;1M", "128;1;1M",   "0;99999;1M",  "0;1M",
+        "-1;-1;-1M", "0;1;1MM", "a;b;cM",  "0;1;1X",  "99999;1;1M", "0;123456;1M", "4294967296;1;1M"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct pointer at = {-1, -1, 9};
+        assert_int_equal(mouse_read(good[i].report, &at), good[i].code);
+        assert_true(at.x == good[i].x && at.y == good[i].y && at.wheel == good[i].wheel);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        struct pointer at = {-1, -1, 9};
+        if (mouse_read(none[i], &at) != K_OTHER) fail_msg("\"%s\" was read", none[i]);
+        assert_true(at.x == -1 && at.y == -1 && at.wheel == 9);
+    }
+}
+
+static void report(struct workbench *workbench, uint32_t code, int x, int y, int wheel)
+{
+    workbench_mouse(workbench, code, &(struct pointer){x, y, wheel});
+}
+
+enum { W = 120, H = 40, X = 30, Y = 8 /* in the chart of the loss */ };
+
+static void expect(struct workbench *workbench, const char *words)
+{
+    headless_expect(workbench, W, H, W, words);
+}
+
+TEST_CASE(the_cursor_follows_the_pointer_until_a_click_pins_it)
+{
+    char home[1024];
+    fill_five_hundred("pointer", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_expect_not(workbench, W, H, "loss @"); /* also places the charts */
+    expect(workbench, "▸loss");
+    report(workbench, K_MOVE, X, Y, 0);
+    expect(workbench, "▸loss @");
+    expect(workbench, "learning rate @"); /* the cursor is that of all charts */
+    report(workbench, K_MOVE, X, 0, 0);   /* in the header */
+    headless_expect_not(workbench, W, H, "loss @");
+    report(workbench, K_CLICK, 90, Y, 0); /* in the next chart */
+    expect(workbench, "▸learning rate @");
+    report(workbench, K_MOVE, X, 0, 0);
+    expect(workbench, "▸learning rate @");
+    char pinned[1024];
+    snprintf(pinned, sizeof pinned, "%s", headless_row_with(workbench, W, H, "learning rate @"));
+    report(workbench, K_MOVE, X, Y, 0);
+    assert_string_equal(headless_row_with(workbench, W, H, "learning rate @"), pinned);
+    workbench_close(workbench);
+}
+
+TEST_CASE(the_wheel_zooms_at_the_pointer_and_dragging_pans)
+{
+    char home[1024], step[1024];
+    fill_five_hundred("wheel", home, sizeof home);
+    struct workbench *workbench = headless_open(home, "ended");
+    expect(workbench, "▸loss");
+    report(workbench, K_DRAG, X, Y, 0); /* nothing to pan yet */
+    expect(workbench, " 0 ");
+    report(workbench, K_MOVE, X, Y, 0);
+    snprintf(step, sizeof step, "%s", strstr(headless_row_with(workbench, W, H, "loss @"), "@"));
+    step[strcspn(step, " ")] = '\0';
+    for (int i = 0; i < 4; i++) report(workbench, K_WHEEL, X, Y, -1);
+    headless_expect_not(workbench, W, H, " 400 ");
+    report(workbench, K_MOVE, X, Y, 0);
+    expect(workbench, step); /* the step at the pointer has stayed there */
+    report(workbench, K_CLICK, X, Y, 0);
+    report(workbench, K_DRAG, X - 20, Y, 0);
+    report(workbench, K_MOVE, X, 0, 0);
+    headless_expect_not(workbench, W, H, "all is shown");
+    report(workbench, K_CLICK, X, Y, 0);
+    headless_expect_not(workbench, W, H, step); /* later steps are there now */
+    for (int i = 0; i < 12; i++) report(workbench, K_WHEEL, X, Y, 1);
+    expect(workbench, " 400 ");
+    for (int i = 0; i < 60; i++) report(workbench, K_WHEEL, X, Y, -1); /* to the smallest window */
+    for (int x = 0; x < W; x++) report(workbench, K_DRAG, x, Y, 0);
+    for (int y = -5; y < H + 5; y++) report(workbench, K_CLICK, 500, y, 0);
+    expect(workbench, "loss @");
+    workbench_close(workbench);
+}
+
+TEST_CASE(a_comparison_is_pointed_at_and_zoomed_as_well)
+{
+    char home[1024], place[1024];
+    fill_thirty("compared", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "  C"); /* two runs of 11 steps */
+    headless_expect(workbench, W, H, W, "compare 2 runs");
+    headless_expect_not(workbench, W, H, "@");
+    report(workbench, K_MOVE, 60, 10, 0);
+    expect(workbench, "@");
+    snprintf(place, sizeof place, "%s", strchr(headless_row_with(workbench, W, H, "@"), '@'));
+    place[strcspn(place, " ")] = '\0';
+    for (int i = 0; i < 3; i++) report(workbench, K_WHEEL, 60, 10, -1);
+    report(workbench, K_MOVE, 60, 10, 0);
+    expect(workbench, place);
+    report(workbench, K_MOVE, 60, H - 1, 0);
+    headless_expect_not(workbench, W, H, "@");
+    report(workbench, K_CLICK, 60, 10, 0);
+    report(workbench, K_DRAG, 0, 10, 0);
+    report(workbench, K_DRAG, 110, 10, 0);
+    report(workbench, K_MOVE, 60, H - 1, 0);
+    expect(workbench, "@"); /* it was left there */
+    workbench_close(workbench);
+}
+
+TEST_CASE(a_click_selects_a_row_and_opens_it_the_second_time)
+{
+    char home[1024];
+    fill_thirty("click", home, sizeof home);
+    struct workbench *workbench = headless_open(home, NULL);
+    assert_int_equal(headless_selected_row(workbench, 80, 24), 2);
+    report(workbench, K_CLICK, 10, 5, 0);
+    assert_int_equal(headless_selected_row(workbench, 80, 24), 5);
+    report(workbench, K_CLICK, 10, 1, 0); /* a title, and the last row */
+    report(workbench, K_CLICK, 10, 23, 0);
+    report(workbench, K_MOVE, 10, 7, 0);
+    assert_int_equal(headless_selected_row(workbench, 80, 24), 5);
+    report(workbench, K_WHEEL, 10, 5, 1);
+    assert_int_equal(headless_selected_row(workbench, 80, 24), 8);
+    report(workbench, K_WHEEL, 10, 5, -1);
+    headless_type(workbench, "D"); /* the mouse never answers */
+    headless_expect(workbench, 80, 24, 80, "y: yes");
+    report(workbench, K_CLICK, 10, 7, 0);
+    report(workbench, K_WHEEL, 10, 7, 1);
+    headless_expect(workbench, 80, 24, 80, "y: yes");
+    headless_type(workbench, "n?");
+    headless_expect(workbench, 80, 24, 80, "Keys");
+    report(workbench, K_WHEEL, 10, 7, 1);
+    headless_expect(workbench, 80, 24, 80, "Keys");
+    report(workbench, K_CLICK, 10, 7, 0);
+    headless_expect_not(workbench, 80, 24, "Keys");
+    report(workbench, K_CLICK, 10, 5, 0);
+    headless_expect(workbench, 80, 24, 80, "loss");
+    headless_type(workbench, "x");
+    headless_expect(workbench, 80, 24, 80, "Charts");
+    report(workbench, K_CLICK, 10, 3, 0);
+    headless_type(workbench, " ");
+    headless_expect(workbench, 80, 24, 80, "[ ] lr");
+    workbench_close(workbench);
+}
+
+static void a_terminal_sends_reports_of_any_column(void **state)
+{
+    char home[1024], environment[1100];
+    (void)state;
+    fill_five_hundred("terminal", home, sizeof home);
+    snprintf(environment, sizeof environment, "ANNEAL_HOME=%s", home);
+    const char *watch[] = {"watch", "ended", NULL};
+    struct pty *pty = terminal_open(environment, 60, 300, NULL, NULL, watch);
+    pty_wait_text(pty, "▸loss");
+    assert_non_null(strstr(pty_raw(pty), mouse_on));
+    pty_send(pty, "\033[<35;230;8M"); /* beyond what other encodings can say */
+    pty_wait_text(pty, "▸loss @");
+    pty_send(pty, "\033[<0;2");
+    pty_send(pty, "30;8M\033[<0;230;8m"); /* the fourth chart, in pieces */
+    pty_wait_no_text(pty, "▸loss");
+    pty_send(pty, "\033[<0;1;xq\033[<99999999999999999999999999999999999999999999;1M"); /* no reports */
+    pty_send(pty, "\033OS");                                                            /* F4 */
+    pty_wait_text(pty, "the mouse is off");
+    assert_non_null(strstr(pty_raw(pty), mouse_off));
+    pty_send(pty, "\033OS");
+    pty_wait_text(pty, "hold Shift to select text");
+    pty_send(pty, "\003");
+    assert_int_equal(pty_wait_exit(pty), 0);
+    const char *raw = pty_raw(pty), *last = NULL;
+    for (const char *at = raw; (at = strstr(at, mouse_off)) != NULL; at++) last = at;
+    assert_non_null(last);
+    assert_null(strstr(last, mouse_on)); /* the shell gets a quiet mouse */
+    pty_close(pty);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reports_are_read_whole_or_not_at_all),
+        cmocka_unit_test(the_cursor_follows_the_pointer_until_a_click_pins_it),
+        cmocka_unit_test(the_wheel_zooms_at_the_pointer_and_dragging_pans),
+        cmocka_unit_test(a_comparison_is_pointed_at_and_zoomed_as_well),
+        cmocka_unit_test(a_click_selects_a_row_and_opens_it_the_second_time),
+        cmocka_unit_test(a_terminal_sends_reports_of_any_column),
+    };
+    setlocale(LC_CTYPE, "C.UTF-8");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

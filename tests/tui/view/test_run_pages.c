@@ -1,0 +1,170 @@
+/* The pages of a run: its log, its configuration. */
+#include <locale.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "tests/cmocka.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+
+/* The path of log.txt of the only run in `home`. */
+static void find_log(const char *home, char *path, size_t size)
+{
+    struct store *store = store_fixture_open(home);
+    struct run_info run;
+    struct err err = {0};
+    char folder[2048];
+    assert_int_equal(run_find(store, "latest", &run, &err), STATUS_OK);
+    run_folder(store, run.id, folder, sizeof folder);
+    snprintf(path, size, "%s/log.txt", folder);
+    store_close(store);
+}
+
+static void append(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void tick(struct workbench *workbench)
+{
+    workbench_tick(workbench, workbench->now + 0.1);
+}
+
+TEST_CASE(the_log_is_followed_as_it_grows)
+{
+    char home[1024], path[2100], line[64];
+    fill_five_hundred("logged", home, sizeof home);
+    find_log(home, path, sizeof path);
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "w");
+    headless_expect(workbench, 80, 24, 80, "no log: the run was imported");
+    append(path, "2026-01-01 00:00:00  warning: the disk is nearly full\n");
+    tick(workbench);
+    headless_expect(workbench, 80, 24, 80, "warning: the disk is nearly full");
+    headless_expect_not(workbench, 80, 24, "no log");
+    for (int i = 0; i < 200; i++) {
+        snprintf(line, sizeof line, "line-%d\n", i);
+        append(path, line);
+    }
+    tick(workbench);
+    headless_expect(workbench, 80, 24, 80, "line-198 line-199");
+    headless_expect_not(workbench, 80, 24, "nearly full");
+    headless_press(workbench, K_HOME, 1);
+    headless_expect(workbench, 80, 24, 80, "nearly full line-0 line-1 ");
+    append(path, "line-200\n");
+    tick(workbench);
+    headless_expect(workbench, 80, 24, 80, "nearly full line-0 line-1 "); /* what is read stays */
+    headless_press(workbench, K_PAGE_DOWN, 1);
+    headless_expect_not(workbench, 80, 24, "nearly full");
+    headless_type(workbench, "G");
+    headless_expect(workbench, 80, 24, 80, "line-199 line-200");
+    headless_type(workbench, "q");
+    headless_expect(workbench, 80, 24, 80, "loss"); /* the charts */
+    workbench_close(workbench);
+}
+
+TEST_CASE(a_log_that_is_cut_replaced_or_no_file_is_harmless)
+{
+    static const int sizes[][2] = {{40, 10}, {80, 24}, {120, 40}, {200, 60}};
+    char home[1024], path[2100];
+    fill_five_hundred("hostile-log", home, sizeof home);
+    find_log(home, path, sizeof path);
+    append(path, "\033[2Jred\033[0m \xff\xfe \x9b"
+                 "2J 日本語 🎉\nend\n");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "w");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct grid grid = headless_draw(workbench, sizes[i][0], sizes[i][1]);
+        for (int c = 0; c < grid.w * grid.h; c++)
+            assert_true(!grid.cells[c].glyph || (grid.cells[c].glyph >= ' ' && grid.cells[c].glyph != 0x9B));
+        grid_release(&grid);
+        headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][0], "end");
+    }
+    assert_int_equal(truncate(path, 0), 0);
+    append(path, "anew\n");
+    tick(workbench);
+    headless_expect(workbench, 80, 24, 80, "anew");
+    headless_expect_not(workbench, 80, 24, "red");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0); /* opening it must not wait for a writer */
+    tick(workbench);
+    headless_expect(workbench, 80, 24, 80, "log.txt is no file");
+    workbench_close(workbench);
+}
+
+TEST_CASE(a_long_log_is_read_from_its_end)
+{
+    char home[1024], path[2100];
+    fill_five_hundred("long-log", home, sizeof home);
+    find_log(home, path, sizeof path);
+    append(path, "the beginning\n");
+    assert_int_equal(truncate(path, 8LL << 30), 0); /* a sparse file of 8 GiB */
+    append(path, "\nthe end\n");
+    struct workbench *workbench = headless_open(home, "ended");
+    double start = clock_monotonic();
+    headless_type(workbench, "w");
+    headless_expect(workbench, 80, 24, 80, "the end");
+    assert_true(clock_monotonic() - start < 10); /* reading all takes far longer */
+    workbench_close(workbench);
+}
+
+TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
+{
+    static const int sizes[][2] = {{60, 12}, {80, 24}, {120, 40}, {200, 60}};
+    char home[1024];
+    fill_five_hundred("configured", home, sizeof home);
+    store_fixture_sql(home, "update runs set config = '[model]' || char(10) || 'preset = tiny' || char(10) ||"
+                            " '[train]' || char(10) || 'optimizer = lion' || char(10) || 'batch_size = 7'");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "i");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][0],
+                        sizes[i][0] < 80 ? "model.preset tiny" : "model.preset tiny default shakespeare");
+    headless_expect(workbench, 80, 24, 80, "train.optimizer lion default adamw");
+    headless_expect(workbench, 80, 24, 80, "model.from - model.vocab_size 2048"); /* then the others */
+    headless_expect(workbench, 80, 24, 80, "keys differ from their defaults");
+    headless_expect_not(workbench, 200, 60, "train.beta2 0.99 default"); /* the optimizer's own */
+    headless_type(workbench, "/BATCH_");
+    headless_expect(workbench, 80, 24, 80, "train.batch_size 7 default 16 ");
+    headless_expect_not(workbench, 80, 24, "train.optimizer");
+    headless_press(workbench, K_ESCAPE, 1);
+    headless_expect(workbench, 80, 24, 80, "train.optimizer");
+    headless_type(workbench, "/no-such\rqi");
+    headless_press(workbench, K_END, 1);
+    headless_expect(workbench, 80, 24, 80, "hooks."); /* the last section */
+    workbench_close(workbench);
+}
+
+TEST_CASE(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said)
+{
+    char home[1024];
+    fill_five_hundred("unreadable", home, sizeof home);
+    store_fixture_sql(home, "update runs set config = '[model]' || char(10) || 'preset = gigantic'");
+    struct workbench *workbench = headless_open(home, "ended");
+    headless_type(workbench, "i");
+    headless_expect(workbench, 120, 24, 120, "gigantic");
+    store_fixture_sql(home, "update runs set config = ''");
+    headless_type(workbench, "i");
+    headless_expect(workbench, 120, 24, 120, "none: the run was imported");
+    headless_type(workbench, "jkG/x");
+    headless_press(workbench, K_ESCAPE, 2);
+    workbench_close(workbench);
+}
+
+int main(void)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_log_is_followed_as_it_grows),
+        cmocka_unit_test(a_log_that_is_cut_replaced_or_no_file_is_harmless),
+        cmocka_unit_test(a_long_log_is_read_from_its_end),
+        cmocka_unit_test(a_configuration_begins_with_what_differs_and_can_be_searched),
+        cmocka_unit_test(a_configuration_that_cannot_be_read_is_an_error_and_none_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

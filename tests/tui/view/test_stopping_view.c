@@ -1,0 +1,83 @@
+/* The list of a run's evaluations on a grid alone: verdicts, patience, the best. */
+#include <locale.h>
+
+#include "tests/cmocka.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+
+/* A run of 100 steps with ten evaluations, in which the one at 70 is the best and three follow it. */
+static struct workbench *open_patient(const char *name, char home[1024], struct fill_run *run)
+{
+    struct fill fill = {.name = "patient",
+                        .steps = 100,
+                        .total_steps = 200,
+                        .eval_every = 10,
+                        .patience = 5,
+                        .spike_step = -1,
+                        .keep_alive = true};
+    store_fixture_home(name, home, 1024);
+    fill_run(home, &fill, run);
+    store_fixture_sql(
+        home, "update early_stopping set val_loss = 4 - step / 100.0, best_val_loss = 4 - step / 100.0,"
+              " best_step = step, improved = 1, patience_used = 0, verdict = 'improved';"
+              "update early_stopping set val_loss = 3.5, best_val_loss = 3.3, best_step = 70,"
+              " improved = 0, patience_used = (step - 70) / 10, verdict = 'waiting' where step > 70");
+    return headless_open(home, run->id);
+}
+
+TEST_CASE(the_newest_evaluation_shows_how_much_patience_is_left)
+{
+    char home[1024];
+    struct fill_run run;
+    struct workbench *workbench = open_patient("patience", home, &run);
+    headless_type(workbench, "E");
+    headless_expect(workbench, 80, 24, 80, "best 3.3000 at step 70 now 3.5000 (+0.2000)");
+    headless_expect(workbench, 120, 40, 120, "2 of 5 used up stops at step 120 if nothing improves");
+    headless_expect_row(workbench, 80, 24, "★", " 70 ", "3.3000", "improved");
+    headless_expect_row(workbench, 80, 24, "2/5", "waiting");
+    headless_expect_selected(workbench, " 90 ");
+    headless_type(workbench, "b");
+    headless_expect_selected(workbench, "3.3000");
+    workbench_mouse(workbench, K_CLICK, &(struct pointer){20, 8, 0}); /* the second row */
+    headless_expect_selected(workbench, " 80 ");
+    headless_type(workbench, "b");
+    /* a new evaluation: the same row stays selected */
+    store_fixture_sql(home,
+                      "insert into early_stopping(run_id, segment, step, val_loss, best_val_loss, best_step,"
+                      " min_delta, improved, patience_used, patience, verdict) select run_id, segment, 100,"
+                      " 3.6, 3.3, 70, 0, 0, 3, 5, 'waiting' from early_stopping where step = 90");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 80, 24, 80, "3 of 5 used up");
+    headless_expect_selected(workbench, " 70 ");
+    headless_type(workbench, "q");
+    headless_expect(workbench, 80, 24, 80, "▸loss");
+    workbench_close(workbench);
+    fill_end(&run, RUN_EARLY_STOPPED, "");
+}
+
+TEST_CASE(without_patience_or_evaluations_a_sentence_says_why)
+{
+    char home[1024];
+    struct fill_run run;
+    struct workbench *workbench = open_patient("off", home, &run);
+    store_fixture_sql(home, "update early_stopping set patience = 0, patience_used = 0");
+    headless_type(workbench, "E");
+    headless_expect(workbench, 80, 24, 80, "early stopping is off (eval.early_stopping_patience = 0)");
+    headless_expect_not(workbench, 80, 24, "waiting");
+    store_fixture_sql(home, "delete from early_stopping");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 80, 24, 80, "none yet (eval.every says when");
+    workbench_close(workbench);
+    fill_end(&run, RUN_FINISHED, "");
+}
+
+int main(void)
+{
+    setlocale(LC_ALL, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_evaluation_shows_how_much_patience_is_left),
+        cmocka_unit_test(without_patience_or_evaluations_a_sentence_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* The view of a sweep on a grid alone: its lines and its table. */
+#include <locale.h>
+#include <math.h>
+
+#include "tests/cmocka.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/view/fill.h"
+#include "tests/tui/view/headless.h"
+#include "tests/tui/widget/cells.h"
+#include "tui/widget/parallel.h"
+
+/* Makes run-00 … run-05 of the list the runs of a sweep, the lower numbers with the lower losses. */
+static void make_sweep(const char *name, char home[1024])
+{
+    fill_thirty(name, home, 1024);
+    store_fixture_sql(
+        home,
+        "insert into tags(run_id, tag) select id, 'sweep:lr' from runs where name < 'run-06';"
+        "insert into tags(run_id, tag) select id, 'aside' from runs where name < 'run-06';"
+        "delete from params where run_id in (select id from runs where name < 'run-06');"
+        "insert into params(run_id, name, value) select id, 'train.learning_rate',"
+        "  case name when 'run-00' then '1e-3' when 'run-01' then '0.003' else '1e-05' end from runs where "
+        "name"
+        "  < 'run-06';"
+        "insert into params(run_id, name, value) select id, 'train.optimizer', case when name < 'run-03' then"
+        "  'lion' else 'adamw' end from runs where name < 'run-06';"
+        "insert into params(run_id, name, value) select id, 'train.beta2', case when name < 'run-03' then"
+        "  '0.99' else '0.95' end from runs where name < 'run-06';"
+        "update runs set best_val_loss = 2 + substr(name, 6), nan = nan & ~2 where name < 'run-06'");
+}
+
+TEST_CASE(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first)
+{
+    char home[1024];
+    make_sweep("sweep", home);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "W"); /* run-00 is the newest */
+    headless_expect(workbench, 80, 24, 80, "Sweep lr 6 runs, the best first");
+    headless_expect(workbench, 80, 24, 80, "learning_rate");
+    headless_expect(workbench, 80, 24, 80, "optimizer");
+    headless_expect_not(workbench, 120, 40, "beta2"); /* it follows from the optimizer */
+    headless_expect(workbench, 120, 40, 120, "run-00 2.0000");
+    assert_non_null(strstr(headless_row_with(workbench, 120, 40, "run-05"), "adamw"));
+    headless_press(workbench, K_DOWN, 1);
+    headless_expect_selected(workbench, "run-01");
+    store_fixture_sql(home, "update runs set best_val_loss = 1.5 where name = 'run-04'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect_selected(workbench, "run-01"); /* now the third */
+    headless_expect(workbench, 120, 40, 120, "run-04 1.5000");
+    store_fixture_sql(home, "update runs set best_metric = 'accuracy', best_value = substr(name, 6) / 10.0"
+                            " where name < 'run-06'"); /* of which the highest is the best */
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 120, 40, 120, "accuracy");
+    headless_press(workbench, K_HOME, 1);
+    headless_expect_selected(workbench, "run-05");
+    headless_press(workbench, K_END, 1);
+    headless_press(workbench, K_UP, 1);
+    headless_expect_selected(workbench, "run-01");
+    headless_press(workbench, K_ENTER, 1);
+    headless_expect(workbench, 80, 24, 80, "run-01");
+    headless_type(workbench, "q");
+    headless_expect(workbench, 80, 24, 80, "Sweep lr");
+    store_fixture_sql(home, "delete from tags where tag = 'sweep:lr'");
+    workbench_tick(workbench, workbench->now + 3);
+    headless_expect(workbench, 80, 24, 80, "no run has its tag any more");
+    headless_type(workbench, "q");
+    headless_type(workbench, "W");
+    headless_expect(workbench, 80, 24, 80, "run run-01 is of no sweep");
+    workbench_close(workbench);
+}
+
+TEST_CASE(lines_stay_in_their_area_and_end_at_their_places)
+{
+    static const double up[3] = {0, 1, 0.5}, none[3] = {NAN, 7, -INFINITY};
+    static const struct parallel_label ends[2] = {{0, "low"}, {1, "high"}};
+    static const struct parallel_axis axes[3] = {{"a", ends, 2}, {"b", ends, 2}, {"c", ends, 2}};
+    const struct parallel_line lines[2] = {{up, STYLE_TRAIN, true}, {none, STYLE_BAD, false}};
+    const struct parallel parallel = {axes, 3, lines, 2};
+    for (int level = GLYPHS_ASCII; level <= GLYPHS_BRAILLE; level++)
+        for (int w = 0; w < 60; w += 3)
+            for (int h = 0; h < 30; h += 2) {
+                struct grid grid = make_grid(70, 40, (enum glyph_level)level);
+                parallel_draw(&grid, (struct rect){5, 4, w, h}, &parallel);
+                for (int y = 0; y < 40; y++)
+                    for (int x = 0; x < 70; x++)
+                        if (x < 5 || y < 4 || x >= 5 + w || y >= 4 + h)
+                            assert_int_equal(grid.cells[y * 70 + x].glyph, ' ');
+                grid_release(&grid);
+            }
+    struct grid grid = make_grid(36, 9, GLYPHS_BRAILLE);
+    parallel_draw(&grid, (struct rect){0, 0, 36, 9}, &parallel);
+    assert_row(&grid, 0, "a           b           c");
+    assert_int_equal(grid.cells[8 * 36].glyph, 0x25CF);      /* a: at the bottom */
+    assert_int_equal(grid.cells[1 * 36 + 12].glyph, 0x25CF); /* b: at the top */
+    assert_int_equal(grid.cells[5 * 36 + 24].glyph, 0x25CF); /* c: in the middle */
+    grid_release(&grid);
+}
+
+int main(void)
+{
+    setlocale(LC_ALL, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_runs_of_a_sweep_are_shown_with_their_values_the_best_first),
+        cmocka_unit_test(lines_stay_in_their_area_and_end_at_their_places),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

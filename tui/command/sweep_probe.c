@@ -1,0 +1,90 @@
+/* See sweep_probe.h. */
+#include "tui/command/sweep_probe.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tui/command/progress_bar.h"
+#include "tui/session/training_session.h"
+
+/* In memory that the process shares. */
+struct answer {
+    enum status status;
+    struct err err;
+    struct sweep_probe found;
+};
+
+static enum status note(const struct training_session *s, void *context, struct err *err)
+{
+    struct sweep_probe *found = context;
+    const struct config *c = &s->config;
+    const struct plan *plan = trainer_plan(s->trainer);
+    (void)err;
+    found->planned_bytes = (int64_t)plan->total_bytes;
+    found->left_bytes = memory_share_left(&(struct memory_wish){
+        .backend = s->choice.backend, .device = s->choice.device, .reserve = c->memory.reserve});
+    found->total_steps = c->train.total_steps;
+    found->tokens_per_step = c->train.batch_size * c->train.accumulation_steps * c->train.seq_len;
+    found->threads = c->train.threads;
+    found->parameters = plan->input.model->parameters;
+    found->frozen_parameters = plan->input.model->frozen_parameters;
+    found->evaluates = trainer_sequences(s->trainer, TASK_VALIDATION) > 0;
+    snprintf(found->device, sizeof found->device, "%s", s->choice.info.short_name);
+    snprintf(found->precision, sizeof found->precision, "%s", precision_name(plan->input.precision));
+    return STATUS_OK;
+}
+
+static void prepared(void *context)
+{
+    progress_bar_finish(context);
+}
+
+static void probe(const struct config *config, const char *device, struct answer *answer)
+{
+    struct ranks ranks;
+    struct progress_bar bar;
+    struct progress progress = progress_bar_init(&bar, stderr, PROGRESS_AUTO);
+    struct training_options options = {
+        .config = *config,
+        .device = device,
+        .ranks = &ranks,
+        .silent = true,
+        .watcher = {.context = &bar, .progress = &progress, .prepared = prepared}};
+    answer->status = ranks_open(&ranks, true, &answer->err);
+    if (!answer->status) answer->status = training_try(&options, note, &answer->found, &answer->err);
+    ranks_end(&ranks);
+}
+
+enum status sweep_probe(const struct config *config, const char *device, struct sweep_probe *out,
+                        struct err *err)
+{
+    int status = 0;
+    struct answer *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) return err_no_memory(err, "checking a run");
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        probe(config, device, shared);
+        _exit(0);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    struct answer answer = *shared;
+    munmap(shared, sizeof *shared);
+    if (child < 0) return err_set(err, STATUS_FAILED, "cannot start a process: %s", strerror(errno));
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) return err_set(err, STATUS_INTERRUPTED, "%s", "");
+    if (status)
+        return err_set(err, STATUS_FAILED, "checking a run ended with %s %d",
+                       WIFSIGNALED(status) ? "signal" : "status",
+                       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (answer.status) *err = answer.err;
+    *out = answer.found;
+    return answer.status;
+}

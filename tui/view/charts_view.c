@@ -1,0 +1,50 @@
+/* The charts of runs of one kind: all quantities that the run has, for which it was opened. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/view/picker.h"
+#include "tui/view/run_charts.h"
+#include "tui/view/workbench.h"
+
+static const char *detail(struct picker *picker, const struct quantity *quantity)
+{
+    struct chart_look look = run_chart_look(quantity);
+    if (quantity->metric == METRIC_MEASURE) return "measure of the evaluations";
+    const char *text = arena_printf(&picker->arena, look.unit ? "%s, %s" : "%s", look.title, look.unit);
+    return text ? text : "";
+}
+
+/* All, also those that are recorded later. */
+static void choose_all(struct picker *picker)
+{
+    for (size_t i = 0; i < picker->count; i++) picker_choose(picker, i);
+}
+
+static enum status charts_open(struct workbench *workbench, void *opaque, const char *run_id, struct err *err)
+{
+    struct picker *picker = opaque;
+    struct quantity *all;
+    size_t count, which[MODEL_CHARTS_MAX];
+    char *config = NULL;
+    picker->title = "Charts";
+    picker->noun = "chart";
+    picker->most = MODEL_CHARTS_MAX;
+    picker->choose_usual = choose_all;
+    enum status status = run_config(workbench->store, run_id, &config, err);
+    if (!status)
+        status = run_charts_list(workbench->store, run_id, config, &picker->arena, &all, &count, err);
+    snprintf(picker->setting, sizeof picker->setting, "run.charts.%s", run_charts_kind(config));
+    free(config);
+    if (status) return status;
+    if (!picker_init(picker, count))
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a list of %zu charts", count);
+    for (size_t i = 0; i < count; i++) picker_add(picker, all[i].name, detail(picker, &all[i]));
+    const char *names = settings_get(&workbench->settings, picker->setting);
+    size_t chosen = run_charts_choose(all, count, names ? names : "", which, MODEL_CHARTS_MAX);
+    for (size_t i = 0; i < chosen; i++) picker_choose(picker, picker_find(picker, all[which[i]].name));
+    return STATUS_OK;
+}
+
+const struct view_ops charts_view = {
+    CONTEXT_COLUMNS, sizeof(struct picker), charts_open, picker_read, picker_draw, picker_key, picker_close};

@@ -1,0 +1,398 @@
+/* The checkpoints that lie in the folder of a run, and what can be done from each: prompt it, fork it, export
+ * it, evaluate it, delete it. A deleted one is only hidden until the view closes: until then it can be
+ * brought back. */
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "runs/history.h"
+#include "runs/series.h"
+#include "tui/view/labels.h"
+#include "tui/view/list.h"
+#include "tui/view/workbench.h"
+#include "tui/widget/axis.h"
+#include "tui/widget/layout.h"
+
+struct saved {
+    int64_t step, bytes;
+    double wall_time, loss, val_loss; /* losses NaN: not recorded */
+    char kind[16];
+    bool best, deleted;
+};
+
+struct checkpoints_state {
+    struct store *store; /* for the end, when what is deleted goes */
+    struct run_info run;
+    struct arena arena;
+    struct saved *saved; /* (count) newest first */
+    size_t count, gone;  /* gone: of them deleted */
+    const struct saved **shown;
+    struct list list;
+    int64_t marked; /* the step of the checkpoint to prompt beside another; -1: none */
+    int64_t asked;  /* the step of the newest question */
+    double read_at; /* like workbench->now */
+};
+
+/* ---- reading ---- */
+
+static void arrange(struct checkpoints_state *state)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < state->count; i++)
+        if (!state->saved[i].deleted) state->shown[n++] = &state->saved[i];
+    state->gone = state->count - n;
+    list_set_count(&state->list, n);
+}
+
+/* The loss of the step before the checkpoint; NaN: not recorded. */
+static double loss_before(struct store *store, const char *run_id, int64_t step)
+{
+    struct series series = {0};
+    double loss = NAN;
+    if (step > 0 && !series_read(store, run_id, METRIC_LOSS, step - 1, step - 1, 2, &series, NULL) &&
+        series.count)
+        loss = series.points[series.count - 1].last;
+    series_release(&series);
+    return loss;
+}
+
+static double val_loss_at(const struct run_history *history, int64_t step)
+{
+    for (size_t i = 0; i < history->eval_count; i++)
+        if (history->evals[i].step == step) return history->evals[i].val_loss;
+    return NAN;
+}
+
+static const struct saved *find_saved(const struct checkpoints_state *state, int64_t step)
+{
+    for (size_t i = 0; i < state->count; i++)
+        if (state->saved[i].step == step) return &state->saved[i];
+    return NULL;
+}
+
+/* Adds the checkpoint if its folder is there. The path in the store is only believed where it is the one that
+ * trainers write. */
+static void add_saved(const struct checkpoints_state *old, struct checkpoints_state *state,
+                      const struct run_history *history, const struct checkpoint_record *record)
+{
+    char folder[PATH_MAX], expected[64], path[PATH_MAX + 80];
+    struct stat found;
+    snprintf(expected, sizeof expected, "checkpoints/step-%" PRId64, record->step);
+    run_folder(state->store, state->run.id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/%s", folder, expected);
+    if (!record->path || strcmp(record->path, expected) != 0) return;
+    if (lstat(path, &found) || !S_ISDIR(found.st_mode)) return;
+    const struct saved *before = find_saved(old, record->step);
+    struct saved *saved = &state->saved[state->count++];
+    *saved = (struct saved){.step = record->step,
+                            .bytes = record->bytes,
+                            .wall_time = record->wall_time,
+                            .loss = loss_before(state->store, state->run.id, record->step),
+                            .val_loss = val_loss_at(history, record->step),
+                            .best = record->step == state->run.best_step,
+                            .deleted = before && before->deleted};
+    clean_line(saved->kind, sizeof saved->kind, record->kind ? record->kind : "");
+}
+
+static enum status load(struct workbench *workbench, struct checkpoints_state *state, const char *run_id,
+                        struct err *err)
+{
+    enum { LIMIT = 4096 };
+    struct checkpoints_state next = *state;
+    struct run_history history;
+    int64_t selected = state->list.at < state->list.count ? state->shown[state->list.at]->step : -1;
+    next.arena = (struct arena){0};
+    next.count = 0;
+    next.read_at = workbench->now;
+    enum status status = run_find(workbench->store, run_id, &next.run, err);
+    if (!status) status = run_history_read(workbench->store, next.run.id, LIMIT, &next.arena, &history, err);
+    if (!status) {
+        next.saved = arena_alloc_array(&next.arena, history.checkpoint_count + 1, sizeof *next.saved);
+        next.shown = arena_alloc_array(&next.arena, history.checkpoint_count + 1, sizeof *next.shown);
+        if (!next.saved || !next.shown) status = err_no_memory(err, "a list of checkpoints");
+    }
+    for (size_t i = 0; !status && i < history.checkpoint_count; i++)
+        add_saved(state, &next, &history, &history.checkpoints[i]);
+    arena_release(status ? &next.arena : &state->arena);
+    if (status) return status;
+    *state = next;
+    arrange(state);
+    for (size_t i = 0; i < state->list.count; i++)
+        if (state->shown[i]->step == selected) state->list.at = i;
+    return STATUS_OK;
+}
+
+static enum status checkpoints_open(struct workbench *workbench, void *opaque, const char *argument,
+                                    struct err *err)
+{
+    struct checkpoints_state *state = opaque;
+    state->store = workbench->store;
+    state->marked = state->asked = -1;
+    return load(workbench, state, argument, err);
+}
+
+static void checkpoints_close(void *opaque)
+{
+    struct checkpoints_state *state = opaque;
+    for (size_t i = 0; i < state->count; i++) /* of a run that trains again they stay */
+        if (state->saved[i].deleted)
+            (void)run_delete_checkpoint(state->store, state->run.id, state->saved[i].step, NULL);
+    arena_release(&state->arena);
+}
+
+/* A living run commits four times a second, and writes checkpoints seldom. */
+static bool checkpoints_read(struct workbench *workbench, void *opaque, bool store_changed)
+{
+    struct checkpoints_state *state = opaque;
+    if (!store_changed || workbench->now < state->read_at + 1)
+        return (int64_t)workbench->now % 10 == 0; /* ages */
+    workbench_did(workbench, load(workbench, state, state->run.id, &workbench->err));
+    return true;
+}
+
+/* ---- drawing ---- */
+
+enum { STEP, KIND, LOSS, VAL_LOSS, SIZE, AGE, COLUMNS };
+static const struct table_column columns[COLUMNS] = {
+    [STEP] = {"step", 8, 12, 0, true}, [KIND] = {"kind", 8, 12, 1, false},
+    [LOSS] = {"loss", 7, 10, 3, true}, [VAL_LOSS] = {"val loss", 8, 10, 2, true},
+    [SIZE] = {"size", 9, 11, 4, true}, [AGE] = {"written", 8, 12, 5, true},
+};
+
+static void draw_row(struct grid *grid, int y, const int *widths, const struct saved *saved, double now)
+{
+    char step[24];
+    snprintf(step, sizeof step, "%" PRId64, saved->step);
+    bool was_best = !saved->best && strcmp(saved->kind, "best") == 0;
+    const char *text[COLUMNS] = {[STEP] = step,
+                                 [KIND] = was_best      ? "was best"
+                                          : saved->best ? "best"
+                                                        : saved->kind,
+                                 [LOSS] = isnan(saved->loss) ? "" : AXIS_TEXT(saved->loss),
+                                 [VAL_LOSS] = isnan(saved->val_loss) ? "" : AXIS_TEXT(saved->val_loss),
+                                 [SIZE] = TEXT_BYTES(saved->bytes),
+                                 [AGE] = LABEL_AGE(saved->wall_time, now)};
+    for (int c = 0, x = 3; c < COLUMNS; x += widths[c] ? widths[c] + 2 : 0, c++)
+        if (widths[c])
+            (columns[c].right ? grid_text_right : grid_text)(grid, x, y, widths[c],
+                                                             saved->best ? STYLE_BEST : STYLE_TEXT,
+                                                             saved->best ? ATTR_BOLD : 0, text[c]);
+    if (saved->best) grid_put(grid, 1, y, 0x2605, STYLE_BEST, ATTR_BOLD);
+}
+
+static void checkpoints_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+{
+    struct checkpoints_state *state = opaque;
+    struct rect body = {0, 4, grid->w, grid->h - 5};
+    int widths[COLUMNS];
+    int64_t bytes = 0;
+    struct pen pen = {grid, 1, 2, grid->w - 1};
+    label_draw_run(grid, (struct rect){0, 0, grid->w, 2}, &state->run, workbench->now);
+    for (size_t i = 0; i < state->list.count; i++) bytes += state->shown[i]->bytes;
+    pen_print(&pen, STYLE_TEXT, ATTR_BOLD, "Checkpoints");
+    pen.x += 2;
+    pen_print(&pen, STYLE_DIM, 0, "%zu, %s", state->list.count, TEXT_BYTES(bytes));
+    if (state->gone)
+        pen_print(&pen, STYLE_WARN, 0, "; %zu deleted when you leave, %s brings back", state->gone,
+                  WORKBENCH_KEY(workbench, ACTION_UNDO));
+    table_fit(columns, COLUMNS, grid->w - 4, 2, widths);
+    table_draw_titles(grid, 3, 3, columns, COLUMNS, 2, widths, ATTR_UNDERLINE);
+    if (!state->list.count)
+        grid_text(grid, 3, 4, grid->w - 4, STYLE_DIM, 0,
+                  "none: c in the view of a run that trains writes one (checkpoint.every)");
+    workbench_hint(workbench, state->run.status);
+    static const enum action acts[] = {ACTION_PROMPT, ACTION_FORK, ACTION_EXPORT, ACTION_DELETE,
+                                       ACTION_EVALUATE};
+    for (size_t i = 0; !state->list.count && i < sizeof acts / sizeof *acts; i++)
+        workbench->no_hint[acts[i]] = true;
+    if (!state->gone) workbench->no_hint[ACTION_UNDO] = true;
+    size_t end = list_fit(&state->list, body);
+    for (size_t i = state->list.scroll; i < end; i++) {
+        int y = body.y + (int)(i - state->list.scroll);
+        draw_row(grid, y, widths, state->shown[i], workbench->now);
+        if (state->shown[i]->step == state->marked) grid_put(grid, 0, y, '*', STYLE_ACCENT, ATTR_BOLD);
+        list_mark(&state->list, grid, body, i);
+    }
+    grid_scroll_marks(grid, body, state->list.scroll > 0, end < state->list.count);
+}
+
+/* ---- keys ---- */
+
+static void resume(struct workbench *workbench, struct checkpoints_state *state, const struct saved *at,
+                   bool confirmed)
+{
+    if (state->gone)
+        workbench_say(workbench,
+                      "a checkpoint is to be deleted when you leave: leave first, or %s brings it back",
+                      WORKBENCH_KEY(workbench, ACTION_UNDO));
+    else if (at != state->shown[0])
+        workbench_say(workbench,
+                      "a run resumes from its newest checkpoint, step %" PRId64 "; f forks it from this one",
+                      state->shown[0]->step);
+    else
+        workbench_resume(workbench, &state->run, confirmed);
+}
+
+static void delete (struct workbench *workbench, struct checkpoints_state *state, const struct saved *at,
+                    bool confirmed)
+{
+    char question[200];
+    if (label_is_live(state->run.status)) {
+        workbench_say(workbench, "%s is training: stop it before deleting its checkpoints", state->run.name);
+    } else if (!confirmed) {
+        snprintf(question, sizeof question, "Delete the checkpoint of step %" PRId64 "%s, %s?", at->step,
+                 at->best                ? ", the best"
+                 : at == state->shown[0] ? ", from which the run would be resumed"
+                                         : "",
+                 TEXT_BYTES(at->bytes));
+        workbench_ask(workbench, ACTION_DELETE, question);
+    } else {
+        state->saved[at - state->saved].deleted = true;
+        workbench_say(workbench, "step %" PRId64 " is deleted when you leave; %s brings it back", at->step,
+                      WORKBENCH_KEY(workbench, ACTION_UNDO));
+        arrange(state);
+    }
+}
+
+static void bring_back(struct workbench *workbench, struct checkpoints_state *state)
+{
+    size_t count = state->gone;
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->saved[i].deleted) state->list.at = i; /* nothing is hidden any more: the row is i */
+        state->saved[i].deleted = false;
+    }
+    arrange(state);
+    workbench_say(workbench, count ? "%zu checkpoint%s brought back" : "no checkpoint was deleted", count,
+                  text_plural((int64_t)count));
+}
+
+static void mark(struct workbench *workbench, struct checkpoints_state *state, int64_t step)
+{
+    state->marked = state->marked == step ? -1 : step;
+    if (state->marked >= 0)
+        workbench_say(workbench, "Enter on another one prompts it beside step %" PRId64, step);
+}
+
+/* The playground with this checkpoint, and the marked one beside it. */
+static void prompt(struct workbench *workbench, const struct checkpoints_state *state, const struct saved *at)
+{
+    char argument[2 * RUN_ID_MAX + 64];
+    int n = snprintf(argument, sizeof argument, "%s %" PRId64, state->run.id, at->step);
+    if (state->marked >= 0 && state->marked != at->step)
+        snprintf(argument + n, sizeof argument - (size_t)n, "\n%s %" PRId64, state->run.id, state->marked);
+    workbench_push(workbench, &playground_view, argument);
+}
+
+/* Runs a command on the checkpoint, with the answer's last words: "model export RUN --step=N -o PATH". */
+static void run_command(struct workbench *workbench, const struct checkpoints_state *state, int64_t step,
+                        const char *command, const char *more)
+{
+    char words[PATH_MAX + 512];
+    snprintf(words, sizeof words, "%s\n%s\n--step=%" PRId64 "%s\n--progress=plain", command, state->run.id,
+             step, more);
+    workbench_push(workbench, &output_view, words);
+}
+
+/* Where to export to: a folder, or "FILE.gguf TYPE". */
+static void export_to(struct workbench *workbench, const struct checkpoints_state *state, int64_t step)
+{
+    char path[PATH_MAX], more[PATH_MAX + 64], *type;
+    snprintf(path, sizeof path, "%s", workbench->answer.text);
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == ' ') path[--n] = '\0';
+    if (!n) return;
+    type = strstr(path, ".gguf");
+    if (type && (type[5] == ' ' || !type[5])) {
+        char *word = type + 5 + strspn(type + 5, " ");
+        snprintf(more, sizeof more, "\n--gguf=%s\n--output=%.*s", *word ? word : "f16",
+                 (int)(type + 5 - path), path);
+    } else {
+        snprintf(more, sizeof more, "\n--output=%s", path);
+    }
+    run_command(workbench, state, step, "model\nexport", more);
+}
+
+static void ask_export(struct workbench *workbench, const struct checkpoints_state *state, int64_t step)
+{
+    char path[INPUT_MAX];
+    snprintf(path, sizeof path, "%s-step-%" PRId64, state->run.name, step);
+    workbench_prompt(workbench, ACTION_EXPORT, "export to a folder, or FILE.gguf TYPE:", path);
+}
+
+/* Evaluates on the text that the user names; first that of the run's own configuration. */
+static void evaluate(struct workbench *workbench, const struct checkpoints_state *state, int64_t step,
+                     bool entered)
+{
+    struct arena arena = {0};
+    struct run_param *params;
+    size_t count = 0;
+    char more[INPUT_MAX + 16];
+    const char *data = NULL;
+    if (entered) {
+        snprintf(more, sizeof more, "\n--data=%s", workbench->answer.text);
+        run_command(workbench, state, step, "evaluate", more);
+        return;
+    }
+    if (workbench_did(workbench, run_params_list(state->store, state->run.id, &arena, &params, &count,
+                                                 &workbench->err))) {
+        data = run_params_get(params, count, "data.val");
+        if (!data || !*data) data = run_params_get(params, count, "data.train");
+    }
+    workbench_prompt(workbench, ACTION_EVALUATE, "evaluate on the text or data:", data ? data : "");
+    arena_release(&arena);
+}
+
+static void act(struct workbench *workbench, struct checkpoints_state *state, const struct saved *at,
+                enum action action, uint32_t code)
+{
+    char argument[RUN_ID_MAX + 32];
+    snprintf(argument, sizeof argument, "%s %" PRId64, state->run.id, at->step);
+    if (action == ACTION_PROMPT)
+        prompt(workbench, state, at);
+    else if (action == ACTION_FORK)
+        workbench_push(workbench, &form_view, argument);
+    else if (action == ACTION_RESUME)
+        resume(workbench, state, at, code == K_CONFIRMED);
+    else if (action == ACTION_MARK)
+        mark(workbench, state, at->step);
+    else if (action == ACTION_DELETE)
+        delete (workbench, state, at, code == K_CONFIRMED);
+    else if (action == ACTION_EVALUATE)
+        evaluate(workbench, state, at->step, code == K_ENTERED);
+    else if (action == ACTION_EXPORT && code == K_ENTERED)
+        export_to(workbench, state, at->step);
+    else if (action == ACTION_EXPORT)
+        ask_export(workbench, state, at->step);
+}
+
+static void checkpoints_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+{
+    struct checkpoints_state *state = opaque;
+    bool answer = code == K_CONFIRMED || code == K_ENTERED;
+    if (list_key(workbench, &state->list, action, code)) return;
+    if (action == ACTION_BACK) {
+        workbench_back(workbench);
+        return;
+    }
+    const struct saved *at = answer              ? find_saved(state, state->asked)
+                             : state->list.count ? state->shown[state->list.at]
+                                                 : NULL;
+    if (action == ACTION_UNDO)
+        bring_back(workbench, state);
+    else if (!at && answer)
+        workbench_say(workbench, "nothing was done: the checkpoint is gone");
+    if (!at || action == ACTION_UNDO) return;
+    state->asked = at->step;
+    act(workbench, state, at, action, code);
+}
+
+const struct view_ops checkpoints_view = {CONTEXT_CHECKPOINTS, sizeof(struct checkpoints_state),
+                                          checkpoints_open,    checkpoints_read,
+                                          checkpoints_draw,    checkpoints_key,
+                                          checkpoints_close};

@@ -1,0 +1,101 @@
+/* A command of this program that was started from a view, and its output as it comes. The argument is its
+ * words, one a line. The command ends with the view. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/view/job.h"
+#include "tui/view/workbench.h"
+
+struct output_state {
+    char line[8192]; /* the command as a shell takes it, for the title */
+    struct job job;
+};
+
+/* Appends a word, in quotes where a shell needs them. */
+static void add_to_line(char *line, size_t size, const char *word)
+{
+    size_t n = strlen(line);
+    bool plain = *word && !strpbrk(word, " \t\"'\\$`*?[](){}<>|&;#~!");
+    snprintf(line + n, size - n, plain ? " %s" : " '%s'", word);
+}
+
+static enum status output_open(struct workbench *workbench, void *opaque, const char *argument,
+                               struct err *err)
+{
+    struct output_state *state = opaque;
+    char text[8192], *rest = text;
+    const char *words[JOB_WORDS_MAX + 1];
+    size_t count = 0;
+    snprintf(text, sizeof text, "%s", argument);
+    snprintf(state->line, sizeof state->line, "anneal");
+    for (char *word; (word = strsep(&rest, "\n")) != NULL && count < JOB_WORDS_MAX; words[count++] = word)
+        add_to_line(state->line, sizeof state->line, word);
+    words[count] = NULL;
+    workbench->eager = workbench->working = true;
+    return job_start(&state->job, words, false, err);
+}
+
+static void output_close(void *opaque)
+{
+    job_close(&((struct output_state *)opaque)->job);
+}
+
+static bool output_read(struct workbench *workbench, void *opaque, bool store_changed)
+{
+    struct output_state *state = opaque;
+    (void)store_changed;
+    bool news = job_read(&state->job);
+    workbench->eager = workbench->working = !state->job.ended;
+    return news;
+}
+
+/* Draws a text in at most `most` rows at the top of the area and removes them. */
+static void draw_words(struct grid *grid, struct rect *area, int most, enum style style, const char *text)
+{
+    struct rect rows = {area->x, area->y, area->w, area->h < most ? area->h : most};
+    rect_skip(area, wrap_draw(grid, rows, style, text));
+}
+
+static void output_draw(struct workbench *workbench, void *opaque, struct grid *grid)
+{
+    struct output_state *state = opaque;
+    struct job *job = &state->job;
+    char last[512];
+    struct pen pen = {grid, 1, 0, grid->w - 1};
+    struct rect words = {1, 1, grid->w - 2, grid->h - 2};
+    pen_print(&pen,
+              job->failed && !job->stopped ? STYLE_BAD
+              : job->ended                 ? STYLE_GOOD
+                                           : STYLE_ACCENT,
+              ATTR_BOLD, "%s",
+              !job->ended    ? "running"
+              : job->stopped ? "stopped"
+              : job->failed  ? "failed"
+                             : "done");
+    draw_words(grid, &words, 3, STYLE_DIM, state->line);
+    job_last_line(job, last, sizeof last);
+    draw_words(grid, &words, words.h / 2, job->failed ? STYLE_BAD : STYLE_TEXT, last);
+    rect_skip(&words, 1);
+    pager_draw(&job->text, grid, words, NULL);
+    grid_scroll_marks(grid, (struct rect){0, words.y, grid->w, words.h}, job->text.above, job->text.below);
+    workbench->no_hint[ACTION_INTERRUPT] = job->ended;
+}
+
+static void output_key(struct workbench *workbench, void *opaque, enum action action, uint32_t code)
+{
+    struct output_state *state = opaque;
+    (void)code;
+    bool leaves = action == ACTION_BACK || action == ACTION_INTERRUPT;
+    if (leaves && !state->job.ended) {
+        workbench_say(workbench, state->job.stopped ? "ended" : "stopping it; once more ends it at once");
+        job_stop(&state->job);
+    } else if (leaves) {
+        workbench_back(workbench);
+    } else {
+        (void)keys_scroll(action, &state->job.text);
+    }
+}
+
+const struct view_ops output_view = {
+    CONTEXT_OUTPUT, sizeof(struct output_state), output_open, output_read, output_draw, output_key,
+    output_close};

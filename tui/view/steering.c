@@ -1,0 +1,147 @@
+/* What the workbench asks of runs, for its views: orders to their trainers, changes of the store, resuming.
+ * The last row reports each. Declared in workbench.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "runs/order.h"
+#include "tui/view/labels.h"
+#include "tui/view/workbench.h"
+#include "tui/widget/axis.h"
+
+enum status workbench_change(struct workbench *workbench, const struct change *change, int64_t *order_id)
+{
+    enum status status =
+        pending_make(&workbench->pending, workbench->store, change, order_id, &workbench->err);
+    if (status != STATUS_BUSY) return status;
+    workbench_say(workbench, "%s", workbench->err.text);
+    workbench->message_style = STYLE_WARN;
+    return status;
+}
+
+static int64_t order(struct workbench *workbench, const struct run_info *run, enum order_verb verb,
+                     double argument, const char *what)
+{
+    int64_t id = 0;
+    struct change change = {.kind = CHANGE_ORDER, .verb = verb, .argument = argument};
+    memcpy(change.run_id, run->id, sizeof change.run_id);
+    if (!label_is_live(run->status)) {
+        workbench_say(workbench, "%s is not training (status: %s)", run->name, status_words[run->status]);
+        return 0;
+    }
+    enum status status = workbench_change(workbench, &change, &id);
+    if (status != STATUS_BUSY && workbench_did(workbench, status))
+        workbench_say(workbench, "asked %s to %s; it will do so after the current step", run->name, what);
+    return id;
+}
+
+int64_t workbench_order(struct workbench *workbench, const struct run_info *run, enum action action,
+                        bool confirmed)
+{
+    static const struct {
+        enum action action;
+        enum order_verb verb;
+        const char *what;
+    } orders[] = {
+        {ACTION_PAUSE, ORDER_PAUSE, "pause"},
+        {ACTION_STOP, ORDER_STOP, "stop"},
+        {ACTION_CHECKPOINT, ORDER_CHECKPOINT, "write a checkpoint"},
+        {ACTION_EVALUATE, ORDER_EVAL, "evaluate"},
+        {ACTION_SAMPLE, ORDER_SAMPLE, "write a sample"},
+        {ACTION_TRACE, ORDER_TRACE, "write a trace of its next step"},
+    };
+    char what[RUN_NAME_MAX + 64];
+    if (action == ACTION_STOP && label_is_live(run->status) && !confirmed) {
+        snprintf(what, sizeof what, "Stop %s? It writes a checkpoint first.", run->name);
+        workbench_ask(workbench, ACTION_STOP, what);
+        return 0;
+    }
+    if (action == ACTION_PAUSE && run->status == RUN_PAUSED)
+        return order(workbench, run, ORDER_CONTINUE, NAN, "continue");
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (orders[i].action == action) return order(workbench, run, orders[i].verb, NAN, orders[i].what);
+    return 0;
+}
+
+/* Reads the factor that was ordered last: from the store, since a view has not read an order of a moment ago
+ * yet. */
+static bool read_lr_factor(struct workbench *workbench, const struct run_info *run, double *factor)
+{
+    struct arena arena = {0};
+    struct order_row *orders;
+    size_t count = 0;
+    bool read = workbench_did(
+        workbench, order_list(workbench->store, run->id, SIZE_MAX, &arena, &orders, &count, &workbench->err));
+    *factor = 1;
+    for (size_t i = count; read && i-- > 0;) /* newest first */
+        if (orders[i].verb == ORDER_LR_FACTOR) *factor = orders[i].argument;
+    arena_release(&arena);
+    return read;
+}
+
+int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *run, enum action action,
+                           uint32_t code)
+{
+    char text[RUN_NAME_MAX + 120], *end;
+    double now, factor;
+    bool live = label_is_live(run->status);
+    if (!read_lr_factor(workbench, run, &now)) return 0;
+    if (action == ACTION_LR && code == K_ENTERED) {
+        factor = strtod(workbench->answer.text, &end);
+        if (end == workbench->answer.text || *end || !isfinite(factor) || factor < 0) {
+            workbench_say(workbench,
+                          "\"%.40s\" is no factor: a number from 0 up, 1 for the schedule as it is",
+                          workbench->answer.text);
+            workbench->message_style = STYLE_WARN;
+            workbench->prompted = ACTION_LR; /* to be typed on */
+            return 0;
+        }
+    } else {
+        factor = action == ACTION_LR ? now : action == ACTION_LR_HIGHER ? now * 2 : now / 2;
+        snprintf(text, sizeof text,
+                 action == ACTION_LR          ? "factor of the scheduled learning rate of %s:"
+                 : action == ACTION_LR_HIGHER ? "Double the learning rate of %s from its next step on?"
+                                              : "Halve the learning rate of %s from its next step on?",
+                 run->name);
+        if (live && action == ACTION_LR) {
+            workbench_prompt(workbench, ACTION_LR, text, AXIS_TEXT(now));
+            return 0;
+        }
+        if (live && code != K_CONFIRMED) {
+            workbench_ask(workbench, action, text);
+            return 0;
+        }
+    }
+    snprintf(text, sizeof text, "multiply its scheduled learning rate by %g", factor);
+    return order(workbench, run, ORDER_LR_FACTOR, factor, text);
+}
+
+void workbench_resume(struct workbench *workbench, const struct run_info *run, bool confirmed)
+{
+    bool done = run->total_steps > 0 && run->steps >= run->total_steps;
+    uint64_t planned = run->total_steps < 0 ? 0 : (uint64_t)run->total_steps,
+             steps = run->steps < 0 ? 0 : (uint64_t)run->steps;
+    char question[RUN_NAME_MAX + 120], total[64];
+    const char *arguments[] = {"resume", run->id, LAUNCH_PROGRESS, done ? total : NULL, NULL};
+    snprintf(total, sizeof total, "--train.total_steps=%" PRIu64, 2 * planned);
+    snprintf(question, sizeof question,
+             done ? "%s has done its %s steps. Train it further, to %s?"
+                  : "Resume %s from its newest checkpoint? It was stopped after %s of %s steps.",
+             run->name, TEXT_NUMBER(done ? planned : steps), TEXT_NUMBER(done ? 2 * planned : planned));
+    if (run->status == RUN_PAUSED)
+        workbench_say(workbench, "%s is paused: %s lets it continue", run->name,
+                      WORKBENCH_KEY(workbench, ACTION_PAUSE));
+    else if (label_is_live(run->status))
+        workbench_say(workbench, "%s is training already", run->name);
+    else if (workbench->resuming.pid)
+        workbench_say(workbench, "%s is still being resumed: try again once it is training",
+                      workbench->resuming.resumed);
+    else if (!confirmed)
+        workbench_ask(workbench, ACTION_RESUME, question);
+    else if (workbench_did(workbench, launch_start(&workbench->resuming, store_home(workbench->store),
+                                                   arguments, run, &workbench->err)))
+        workbench_say(workbench, "resuming %s", run->name);
+}
