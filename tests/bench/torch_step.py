@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """The training step of `make bench`, in PyTorch: same model, batch, optimizer and threads, eager and compiled.
 
-    torch_step.py [--preset tiny|small] [--optimizer lion|adamw] [--threads N] [--steps N] [--warmup N] [--batch B]
-                  [--seq T] [--modes eager,compile] [--seed S]
+    torch_step.py [--preset tiny|shakespeare|small|gpt2] [--precision fp32|bf16] [--optimizer lion|adamw] [--threads N]
+                  [--steps N] [--warmup N] [--batch B] [--seq T] [--modes eager,compile] [--seed S]
 
-Preset tiny: vocabulary 32,000, width 256, 4 layers, 4 heads of 64, feed-forward 512, tied embedding; small: width 512,
-8 layers, 8 heads of 64, feed-forward 1,408; fp32; Lion, or torch.optim.AdamW, with clipping to norm 1. Written the way PyTorch likes it: packed QKV and gate/up projections, scaled_dot_product_attention,
-F.rms_norm, F.cross_entropy, optimizer over foreach lists; `compile` compiles both forward/backward and the optimizer.
+The presets are anneal's; gpt2 is a Llama of GPT-2's shape and size (124 M). Weights, gradients and moments are fp32; bf16 is
+autocast, as PyTorch's documentation recommends for a CPU. Written the way PyTorch likes it: packed QKV and gate/up
+projections, scaled_dot_product_attention, F.rms_norm, F.cross_entropy, an optimizer over foreach lists; `compile` compiles
+both forward/backward and the optimizer. Trains on one batch of random tokens, as `anneal bench step` does, so that the losses
+of both fall alike.
 
-Prints one JSON object a line and mode: step_ms (median), step_ms_min, tokens_per_sec (from the median), peak_rss_bytes
-(VmHWM of a process of its own) and base_rss_bytes (the same after importing torch, before any model), first and last
-loss. A mode that cannot run gives {"mode", "skip": why}; without torch that is one line and exit status 0.
+Prints one JSON object a line and mode: versions, step_ms (median), step_ms_min, step_ms_max, tokens_per_sec (from the
+median), peak_rss_bytes (VmHWM of a process of its own) and base_rss_bytes (the same after importing torch, before any
+model), first and last loss. A mode that cannot run gives {"mode", "skip": why}; without torch that is one line and exit
+status 0.
 """
 
 import argparse
@@ -22,8 +25,13 @@ import subprocess
 import sys
 import time
 
-V, HS = 32000, 64
-PRESETS = {"tiny": (256, 4, 4, 512), "small": (512, 8, 8, 1408)}  # C, L, NH, FF
+HS = 64
+PRESETS = {  # V, C, L, NH, FF
+    "tiny": (32000, 256, 4, 4, 512),
+    "shakespeare": (2048, 256, 6, 4, 704),
+    "small": (32000, 512, 8, 8, 1408),
+    "gpt2": (50257, 768, 12, 12, 2048),
+}
 NORM_EPS, ROPE_BASE = 1e-5, 10000.0
 LR, BETA1, BETA2, DECAY, MAX_NORM = 3e-4, 0.9, 0.99, 0.1, 1.0
 
@@ -37,7 +45,7 @@ def peak_rss_bytes():
 
 
 def make_model(torch, T, preset):
-    C, L, NH, FF = PRESETS[preset]
+    V, C, L, NH, FF = PRESETS[preset]
     nn, F = torch.nn, torch.nn.functional
     angle = torch.arange(T)[:, None] * ROPE_BASE ** (-torch.arange(0, HS, 2) / HS)
     cos, sin = angle.cos()[None, None], angle.sin()[None, None]  # (1,1,T,HS/2)
@@ -120,12 +128,13 @@ def run_mode(mode, a):
     update, forward = make(torch, parameters), model
     if mode == "compile":
         forward, update = torch.compile(model), torch.compile(update)
-    batches = [torch.randint(0, V, (a.batch, a.seq + 1)) for _ in range(4)]
+    text = torch.randint(0, PRESETS[a.preset][0], (a.batch, a.seq + 1))
+    tokens, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
     times, losses = [], []
     for step in range(a.warmup + a.steps):
-        text = batches[step % len(batches)]
         start = time.perf_counter()
-        loss = forward(text[:, :-1], text[:, 1:].contiguous())
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.precision == "bf16"):
+            loss = forward(tokens, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM, foreach=True)
         update()
@@ -136,9 +145,10 @@ def run_mode(mode, a):
             times.append(1e3 * (time.perf_counter() - start))
     median = statistics.median(times)
     return {
-        "mode": mode, "torch": torch.__version__, "threads": a.threads, "batch": a.batch, "seq": a.seq,
+        "mode": mode, "precision": a.precision, "torch": torch.__version__,
+        "capability": torch.backends.cpu.get_cpu_capability(), "threads": a.threads, "batch": a.batch, "seq": a.seq,
         "parameters": sum(p.numel() for p in parameters), "steps": a.steps,
-        "step_ms": round(median, 2), "step_ms_min": round(min(times), 2),
+        "step_ms": round(median, 2), "step_ms_min": round(min(times), 2), "step_ms_max": round(max(times), 2),
         "tokens_per_sec": round(a.batch * a.seq / median * 1e3, 1),
         "peak_rss_bytes": peak_rss_bytes(), "base_rss_bytes": base,
         "first_loss": round(losses[0], 4), "last_loss": round(losses[-1], 4),
@@ -151,6 +161,7 @@ def main():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--preset", choices=sorted(PRESETS), default="tiny")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--optimizer", choices=("lion", "adamw"), default="lion")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--seq", type=int, default=256)
