@@ -1,7 +1,12 @@
-/* Every operation at the shapes of preset tiny (vocabulary 32,000, C 256, 4 heads of 64, F 512, 16 sequences
- * of 256 tokens), timed alone: median milliseconds, and achieved GB/s compared with a copy, or GFLOP/s
- * compared with a 2048³ product, measured in the same run. One line per operation. `bench_kernels WORD` runs
- * only operations that contain WORD; `bench_kernels bf16 [WORD]` measures in bf16 where the CPU can. */
+/* Every operation (kernel_cases.def) at three shapes and in both precisions, timed alone: bytes, FLOPs, time,
+ * and its share of the measured limit. That is the longer one of
+ *
+ *     moving its bytes as fast as memcpy by the same threads, from and to as much memory as its operands
+ * need, rounded up to a power of two: so an operation in a cache is compared with a copy in that cache;
+ *     computing its FLOPs as fast as a product of 2048³ in the same precision.
+ *
+ * At the end a line for each operation below its aim. `bench_kernels WORD...` chooses: a shape (tiny, small,
+ * 124m), a precision (fp32, bf16), or operations whose names contain the word. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,40 +15,82 @@
 
 #include "core/base/clock.h"
 #include "kernels/device/cpu.h"
+#include "kernels/device/observed.h"
 #include "kernels/linear_cross_entropy.h"
 #include "tests/kernels/packed.h"
+#include "tui/session/process.h"
 
-enum { B = 16, T = 256, N = B * T, C = 256, NH = 4, HS = 64, F = 512, V = 32000, QKV = 3 * C, CHUNK = 512 };
-enum { PARAMETERS = 10815744 };
-/* tokens of a cached sequence; query heads that share a key head; keys that a query sees through a window;
- * tokens of a packed sequence, on average */
-enum { CACHED = 4000, GROUP = 4, WINDOW = 256, PACKED = 128 };
+/* The aims: shares of the limit. */
+#define MEMORY    0.70
+#define ATTENTION 0.70
+#define PRODUCT   0.85
+#define HEAD      0.90
+
+/* rows of the loss at a time; tokens of a cached sequence, and how many such; keys that a query sees through
+ * a window; tokens of a packed sequence, on average */
+enum { CHUNK = 512, CACHED = 2048, DECODED = 16, WINDOW = 256, PACKED = 128 };
+
+/* parameters: of the model, at most so many that the optimizer's arrays are larger than any cache */
+struct shape {
+    const char *name;
+    int B, T, C, NH, HS, F, V, parameters;
+};
+static const struct shape shapes[] = {{"tiny", 16, 256, 256, 4, 64, 512, 32000, 10815744},
+                                      {"small", 8, 256, 512, 8, 64, 1408, 32000, 32 << 20},
+                                      {"124m", 4, 512, 768, 12, 64, 2048, 50304, 32 << 20}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* Elements of the arrays, and bytes of the workspace: enough for the largest shape. */
+enum {
+    TOKENS = 4096,
+    ROWS = 2048 * 3 * 768,
+    STATISTICS = 2048 * 24,
+    NESTED = 1 << 20,
+    VOCABULARY = 50304 * 768,
+    LARGEST = 32 << 20,
+    WORKSPACE = 64 << 20,
+    COPY_LEAST = 16, /* logarithms of the bytes that a copy reads and writes */
+    COPY_MOST = 28
+};
 
 struct bench {
     const struct backend *k;
     struct device *device;
     struct stream *stream;
-    enum element element;
-    const char *only;
-    double copy_rate, gemm_rate;                     /* bytes/s, FLOP/s */
-    float *x, *y, *z, *w, *big, *big2, *big3, *big4; /* (N,3C) thrice, (V,C), and four of the largest */
-    float *rstd, *losses;
-    int32_t *tokens;
-    int32_t *positions; /* (B/4,4*T) of packed sequences */
+    struct shape s;
+    enum precision precision;
+    int threads;
+    float *x, *y, *z, *w, *rstd, *losses, *nested; /* (N,3C) thrice, (V,C), and small ones */
+    float *big, *big2, *big3, *big4, *big5;        /* larger than any operand */
     void *workspace;
+    int32_t tokens[TOKENS], zeros[TOKENS], places[TOKENS];
+    int32_t positions[TOKENS], ends[TOKENS]; /* of packed sequences; targets of the last of T tokens only */
+    double packed_pairs, total;
+    struct step_control control;
     struct clip_state clip;
+    struct update_range all;
+    struct optimizer_params rule;
+    double bytes, flops, footprint;                 /* of a call */
+    double product_rate, copy_rates[COPY_MOST + 1]; /* FLOP/s; bytes/s, 0 where not measured */
 };
 
-/* Each half of a float is a number in bf16 in [-1, 1), so that either element type finds numbers. */
-static float *floats(struct bench *b, size_t n, uint32_t seed)
+static void fail(const char *text)
+{
+    fprintf(stderr, "bench_kernels: %s\n", text);
+    exit(1);
+}
+
+static void *memory(struct bench *b, size_t bytes)
 {
     struct err err;
-    void *memory;
-    if (b->k->mem_alloc(b->device, n * sizeof(float), &memory, &err) != STATUS_OK) {
-        fprintf(stderr, "bench_kernels: %s\n", err.text);
-        exit(1);
-    }
-    float *x = memory;
+    void *out;
+    if (b->k->mem_alloc(b->device, bytes, &out, &err) != STATUS_OK) fail(err.text);
+    return out;
+}
+
+/* Each half of a float is a number in bf16 in [-1, 1), so that either element type finds numbers. */
+static void fill(float *x, size_t n, uint32_t seed)
+{
     for (size_t i = 0; i < n; i++) {
         seed = seed * 1664525u + 1013904223u;
         x[i] = (float)(int32_t)seed * (1.0f / 2147483648.0f);
@@ -52,7 +99,6 @@ static float *floats(struct bench *b, size_t n, uint32_t seed)
         bits = (bits & 0xffff0000u) | bits >> 16;
         memcpy(&x[i], &bits, sizeof bits);
     }
-    return x;
 }
 
 static int by_size(const void *a, const void *b)
@@ -61,39 +107,56 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median seconds of a call: warmed up, then repeated for about 0.3 s. */
+/* Seconds of a call: the fastest of five medians, each over about 0.06 s, so that another program's turn on a
+ * core does not count. */
 static double measure(struct bench *b, void (*body)(struct bench *))
 {
-    enum { MOST = 200 };
-    double times[MOST], start = clock_monotonic();
-    int runs = 0;
+    enum { ROUNDS = 5, MOST = 1000 };
+    double times[MOST], fastest = 0;
     body(b);
-    while (runs < MOST && (runs < 5 || clock_monotonic() - start < 0.3)) {
-        double begin = clock_monotonic();
-        body(b);
-        times[runs++] = clock_monotonic() - begin;
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = clock_monotonic(), begin = start, end;
+        int runs = 0;
+        do {
+            body(b);
+            end = clock_monotonic();
+            times[runs++] = end - begin, begin = end;
+        } while (runs < MOST && end - start < 0.06);
+        qsort(times, (size_t)runs, sizeof *times, by_size);
+        if (round == 0 || times[runs / 2] < fastest) fastest = times[runs / 2];
     }
-    qsort(times, (size_t)runs, sizeof *times, by_size);
-    return times[runs / 2];
+    return fastest;
 }
 
+/* Half of b->footprint bytes from one array to another, in pieces: for a large one memcpy bypasses the
+ * caches, which is slower where these are large. */
 static void copy_body(struct bench *b)
 {
-    size_t n = (size_t)PARAMETERS;
-    float *restrict to = b->big;
-    const float *restrict from = b->big2;
-#pragma omp parallel for simd num_threads(omp_get_num_procs()) schedule(static)
-    for (size_t i = 0; i < n; i++) to[i] = from[i];
+    const size_t piece = 16384, pieces = (size_t)(b->footprint / 2) / piece;
+#pragma omp parallel for num_threads(b->threads) schedule(static)
+    for (size_t i = 0; i < pieces; i++)
+        memcpy((char *)b->big + i * piece, (char *)b->big2 + i * piece, piece);
+}
+
+/* The rate of the copy for b->footprint, which becomes a power of two. */
+static double copy_rate(struct bench *b)
+{
+    int power = COPY_LEAST;
+    while (power < COPY_MOST && (double)((size_t)1 << power) < b->footprint) power++;
+    b->footprint = (double)((size_t)1 << power);
+    double *rate = &b->copy_rates[power];
+    if (*rate == 0) *rate = b->footprint / measure(b, copy_body);
+    return *rate;
 }
 
 /* Sums of weights' gradients (accumulate) are fp32. */
 static void product(struct bench *b, float *out, const float *x, const float *y, int m, int n, int k,
                     bool transpose_x, bool transpose_y, bool accumulate)
 {
-    b->k->gemm(matrix_view(out, accumulate ? ELEMENT_FP32 : b->element, n),
-               matrix_view(x, b->element, transpose_x ? m : k),
-               matrix_view(y, b->element, transpose_y ? k : n), m, n, k, transpose_x, transpose_y, accumulate,
-               1, b->stream);
+    enum element element = precision_element(b->precision);
+    b->k->gemm(matrix_view(out, accumulate ? ELEMENT_FP32 : element, n),
+               matrix_view(x, element, transpose_x ? m : k), matrix_view(y, element, transpose_y ? k : n), m,
+               n, k, transpose_x, transpose_y, accumulate, 1, b->stream);
 }
 
 static void large_product_body(struct bench *b)
@@ -101,299 +164,189 @@ static void large_product_body(struct bench *b)
     product(b, b->big3, b->big, b->big2, 2048, 2048, 2048, false, false, false);
 }
 
-static void embedding_forward_body(struct bench *b)
+static void few_rows(struct bench *b, struct matrix w, int rows)
 {
-    b->k->embedding_forward(b->y, b->tokens, matrix_view(b->w, b->element, C), N, V, C, b->stream);
+    enum element element = precision_element(b->precision);
+    int F = b->s.F, C = b->s.C;
+    b->k->gemm_few_rows(matrix_view(b->y, element, 2 * F), matrix_view(b->x, element, C), w, rows, 2 * F, C,
+                        b->stream);
 }
-static void embedding_backward_body(struct bench *b)
-{
-    b->k->embedding_backward(b->w, b->y, b->tokens, N, V, C, b->stream);
-}
-static void rmsnorm_forward_body(struct bench *b)
-{
-    b->k->rmsnorm_forward(b->y, b->rstd, b->x, b->w, N, C, 1e-5f, b->stream);
-}
-static void rmsnorm_residual_body(struct bench *b)
-{
-    b->k->rmsnorm_residual_forward(b->z, b->y, b->rstd, b->x, b->big, b->w, N, C, 1e-5f, b->stream);
-}
-static void rmsnorm_backward_body(struct bench *b)
-{
-    b->k->rmsnorm_backward(b->z, b->losses, b->y, b->x, b->w, b->rstd, b->workspace, N, C, b->stream);
-}
-static void rope_body(struct bench *b)
-{
-    b->k->rope(b->z, b->big2, NULL, B, T, NH, NH, HS, false, b->stream);
-}
-static void qk_norm_forward_body(struct bench *b)
-{
-    b->k->qk_norm_rope_forward(b->y, b->big3, b->x, b->w, b->w, b->big2, NULL, B, T, NH, NH, HS, 1e-5f,
-                               b->stream);
-}
-static void qk_norm_backward_body(struct bench *b)
-{
-    b->k->qk_norm_rope_backward(b->z, b->losses, b->losses + HS, b->x, b->big3, b->w, b->w, b->big2, NULL,
-                                b->workspace, B, T, NH, NH, HS, b->stream);
-}
-static void attention_forward_body(struct bench *b)
-{
-    b->k->attention_forward(b->y, b->rstd, b->x, NULL, b->workspace, B, T, NH, NH, HS, 0, b->stream);
-}
-static void attention_backward_body(struct bench *b)
-{
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B, T, NH, NH, HS, 0,
-                             b->stream);
-}
-static void attention_forward_long_body(struct bench *b)
-{
-    b->k->attention_forward(b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS, 0, b->stream);
-}
-static void attention_backward_long_body(struct bench *b)
-{
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS,
-                             0, b->stream);
-}
-static void attention_forward_packed_body(struct bench *b)
-{
-    b->k->attention_forward(b->y, b->rstd, b->x, b->positions, b->workspace, B / 4, T * 4, NH, NH, HS, 0,
-                            b->stream);
-}
-static void attention_backward_packed_body(struct bench *b)
-{
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, b->positions, b->workspace, B / 4, T * 4, NH,
-                             NH, HS, 0, b->stream);
-}
-static void attention_forward_window_body(struct bench *b)
-{
-    b->k->attention_forward(b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS, WINDOW,
-                            b->stream);
-}
-static void attention_backward_window_body(struct bench *b)
-{
-    b->k->attention_backward(b->z, b->big, b->y, b->rstd, b->x, NULL, b->workspace, B / 4, T * 4, NH, NH, HS,
-                             WINDOW, b->stream);
-}
+
 /* The last token of `rows` cached sequences. */
 static void decode(struct bench *b, int rows, int heads, int window)
 {
-    int32_t slots[B], positions[B];
-    for (int i = 0; i < rows; i++) slots[i] = i, positions[i] = CACHED - 1;
-    b->k->attention_cached(b->y, b->x, b->big, b->big2, slots, positions, b->workspace, rows, CACHED, CACHED,
-                           heads, NH, HS, window, b->stream);
-}
-static void decode_one_body(struct bench *b)
-{
-    decode(b, 1, NH, 0);
-}
-static void decode_all_body(struct bench *b)
-{
-    decode(b, B, NH, 0);
-}
-static void decode_group_body(struct bench *b)
-{
-    decode(b, B, GROUP * NH, 0);
-}
-static void decode_window_body(struct bench *b)
-{
-    decode(b, B, NH, WINDOW);
-}
-/* The second CHUNK tokens of a prompt. */
-static void prompt_body(struct bench *b)
-{
-    int32_t slots[CHUNK] = {0}, positions[CHUNK];
-    for (int i = 0; i < CHUNK; i++) positions[i] = CHUNK + i;
-    b->k->attention_cached(b->y, b->x, b->big, b->big2, slots, positions, b->workspace, CHUNK, 2 * CHUNK,
-                           CACHED, NH, NH, HS, 0, b->stream);
-}
-static void swiglu_forward_body(struct bench *b)
-{
-    b->k->swiglu_forward(b->y, b->big, N, F, b->stream);
-}
-static void swiglu_backward_body(struct bench *b)
-{
-    b->k->swiglu_backward(b->big2, b->y, b->big, N, F, b->stream);
-}
-static void gemm_qkv_body(struct bench *b)
-{
-    product(b, b->z, b->x, b->w, N, QKV, C, false, true, false);
-}
-static void gemm_gate_up_body(struct bench *b)
-{
-    product(b, b->big, b->x, b->w, N, 2 * F, C, false, true, false);
-}
-static void gemm_dx_body(struct bench *b)
-{
-    product(b, b->z, b->big, b->w, N, C, 2 * F, false, false, false);
-}
-static void gemm_dweight_body(struct bench *b)
-{
-    product(b, b->w, b->big, b->x, 2 * F, C, N, true, false, true);
-}
-static void gemm_logits_body(struct bench *b)
-{
-    product(b, b->big, b->x, b->w, CHUNK, V, C, false, true, false);
-}
-static void gemm_dlogits_dx_body(struct bench *b)
-{
-    product(b, b->z, b->big, b->w, CHUNK, C, V, false, false, false);
-}
-static void gemm_dlogits_dw_body(struct bench *b)
-{
-    product(b, b->big2, b->big, b->x, V, C, CHUNK, true, false, true);
-}
-static void bias_forward_body(struct bench *b)
-{
-    b->k->bias_forward(b->z, b->w, N, QKV, QKV, b->stream);
-}
-static void bias_backward_body(struct bench *b)
-{
-    b->k->bias_backward(b->losses, b->z, b->workspace, N, QKV, QKV, b->stream);
-}
-static void add_body(struct bench *b)
-{
-    b->k->add(b->y, b->z, (size_t)N * C, b->stream);
-}
-static void dropout_body(struct bench *b)
-{
-    const struct step_control control = {.seed = 1, .step = 2, .micro_batch = 3};
-    struct dropout_site site = {&control, 4, 1, 0};
-    b->k->dropout(b->y, (size_t)N * C, 0.1f, site, b->stream);
-}
-static void cross_entropy_forward_body(struct bench *b)
-{
-    b->k->cross_entropy_forward(b->losses, b->big, b->tokens, CHUNK, V, b->stream);
-}
-static void cross_entropy_fused_body(struct bench *b)
-{
-    b->k->cross_entropy_fused(b->losses, b->big, b->tokens, &(struct step_control){.loss_scale = 1.0f / N},
-                              CHUNK, V, b->stream);
-}
-static void linear_cross_entropy_body(struct bench *b)
-{
-    linear_cross_entropy(b->k, b->losses, b->z, b->big2, b->x, matrix_view(b->w, b->element, C), b->tokens,
-                         NULL, &(struct step_control){.loss_scale = 1.0f / N}, CHUNK, b->big, N, C, V,
-                         PRECISION_FP32, b->stream);
-}
-static void grad_norm_body(struct bench *b)
-{
-    double squares;
-    b->k->sum_of_squares(&squares, b->big, PARAMETERS, b->workspace, b->stream);
-    b->k->clip_norm(&b->clip, &squares, 1.0f, b->stream);
-}
-static void adamw_body(struct bench *b)
-{
-    struct optimizer_params params = {0.9, 0.95, 1e-8f};
-    struct update_range all = {PARAMETERS, 1, 0.1f};
-    struct clip_state clip = {1.0f, 1.0f, 1};
-    struct step_control control = {.lr = 1e-9f};
-    b->k->adamw_step(b->big, b->big, b->big2, b->big3, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
-                     b->stream);
-}
-static void lion_body(struct bench *b)
-{
-    struct optimizer_params params = {0.9f, 0.99f, 0};
-    struct update_range all = {PARAMETERS, 1, 0.1f};
-    struct clip_state clip = {1.0f, 1.0f, 1};
-    struct step_control control = {.lr = 1e-9f};
-    b->k->lion_step(b->big, b->big, b->big2, NULL, b->big4, PARAMETERS, &all, 1, params, &control, &clip,
-                    b->stream);
+    int32_t positions[DECODED];
+    for (int i = 0; i < rows; i++) positions[i] = CACHED - 1;
+    b->k->attention_cached(b->y, b->x, b->big, b->big2, b->places, positions, b->workspace, rows, CACHED,
+                           CACHED, heads, b->s.NH, b->s.HS, window, b->stream);
 }
 
-/* Prints a line; flops and bytes of one call, whichever is its limit (the other 0). */
-static void report(struct bench *b, const char *name, void (*body)(struct bench *), double flops,
-                   double bytes)
+/* The second CHUNK tokens of a prompt. */
+static void prompt(struct bench *b)
 {
-    if (b->only != NULL && strstr(name, b->only) == NULL) return;
-    double seconds = measure(b, body);
-    if (flops > 0)
-        printf("%-28s %9.3f ms %8.1f GFLOP/s %5.0f %% of product\n", name, 1e3 * seconds,
-               flops / seconds / 1e9, 100 * flops / seconds / b->gemm_rate);
-    else
-        printf("%-28s %9.3f ms %8.1f GB/s    %5.0f %% of copy\n", name, 1e3 * seconds, bytes / seconds / 1e9,
-               100 * bytes / seconds / b->copy_rate);
+    int NH = b->s.NH, HS = b->s.HS;
+    b->k->attention_cached(b->y, b->x, b->big, b->big2, b->zeros, b->places + CHUNK, b->workspace, CHUNK,
+                           2 * CHUNK, CACHED, NH, NH, HS, 0, b->stream);
+    b->bytes = (double)precision_bytes(b->precision) * (2 * CHUNK + 4 * CHUNK) * NH * HS;
+    b->flops = 4.0 * HS * NH * (1.5 * CHUNK * CHUNK);
+}
+
+#pragma GCC diagnostic ignored "-Wunused-variable" /* no call needs all of them */
+#define CASE(name, aim, ...)                                                                                 \
+    static void name##_body(struct bench *b)                                                                 \
+    {                                                                                                        \
+        const struct backend *k = b->k;                                                                      \
+        struct stream *stream = b->stream;                                                                   \
+        const int B = b->s.B, T = b->s.T, N = B * T, C = b->s.C, NH = b->s.NH, HS = b->s.HS, F = b->s.F,     \
+                  V = b->s.V, QKV = 3 * C, LONG_B = B / 4, LONG_T = 4 * T;                                   \
+        const size_t PARAMETERS = (size_t)b->s.parameters, E = precision_bytes(b->precision);                \
+        const bool narrow = b->precision == PRECISION_BF16;                                                  \
+        const struct matrix weight = matrix_view(b->w, precision_element(b->precision), C);                  \
+        __VA_ARGS__;                                                                                         \
+    }
+#include "kernel_cases.def"
+#undef CASE
+
+static const struct {
+    const char *name;
+    double aim;
+    void (*body)(struct bench *b);
+} cases[] = {
+#define CASE(name, aim, ...) {#name, aim, name##_body},
+#include "kernel_cases.def"
+#undef CASE
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void count_call(void *context, const struct operation_call *call)
+{
+    struct bench *b = context;
+    b->bytes += (double)call->bytes, b->flops += (double)call->flops;
+    double footprint = 0;
+    for (int i = 0; i < call->operand_count; i++)
+        if (call->operands[i].access != ACCESS_SCRATCH) footprint += (double)call->operands[i].bytes;
+    if (footprint > b->footprint) b->footprint = footprint;
+}
+
+/* Bytes and FLOPs of a call, which is not carried out. */
+static void count(struct bench *b, void (*body)(struct bench *))
+{
+    const struct backend *k = b->k;
+    struct stream *stream = b->stream;
+    struct observer observer = {.note = count_call, .context = b, .precision = b->precision};
+    b->bytes = b->flops = b->footprint = 0;
+    b->k = observed_backend(), b->stream = observed_stream(&observer);
+    body(b);
+    b->k = k, b->stream = stream;
+}
+
+/* Prints a line; *below: another one if the operation is below its aim, else "". */
+static void report(struct bench *b, int which, char *below, size_t size)
+{
+    count(b, cases[which].body);
+    double bytes = b->bytes, flops = b->flops, seconds = measure(b, cases[which].body);
+    double copying = bytes / copy_rate(b), computing = flops / b->product_rate;
+    double share = (copying > computing ? copying : computing) / seconds;
+    char limit[64];
+    snprintf(limit, sizeof limit, copying > computing ? "%.6g MiB copy" : "product", b->footprint / 1048576);
+    printf("%-28s %9.2f MB %9.3f GFLOP %10.3f ms %4.0f %% of the %s\n", cases[which].name, bytes / 1e6,
+           flops / 1e9, 1e3 * seconds, 100 * share, limit);
     fflush(stdout);
+    if (share < cases[which].aim)
+        snprintf(below, size, "%-6s %s  %-28s %4.0f %% of the %s, aim %.0f %%", b->s.name,
+                 precision_name(b->precision), cases[which].name, 100 * share, limit, 100 * cases[which].aim);
+}
+
+/* Whether no word is given, or one is part of the name. */
+static bool has_word(const char *name, char **words)
+{
+    if (!*words) return true;
+    for (; *words; words++)
+        if (strstr(name, *words)) return true;
+    return false;
+}
+
+/* Moves the words that name no shape and no precision to the front of `words`, and marks what the others
+ * name. */
+static void choose(char **words, bool *shape_chosen, bool *precision_chosen)
+{
+    char **rest = words;
+    bool shape = false, precision = false;
+    for (; *words; words++) {
+        bool found = false;
+        for (int i = 0; i < SHAPES; i++)
+            if (strcmp(*words, shapes[i].name) == 0) shape = found = shape_chosen[i] = true;
+        for (int i = 0; i < PRECISIONS; i++)
+            if (strcmp(*words, precision_name(i)) == 0) precision = found = precision_chosen[i] = true;
+        if (!found) *rest++ = *words;
+    }
+    *rest = NULL;
+    for (int i = 0; i < SHAPES; i++) shape_chosen[i] |= !shape;
+    precision_chosen[PRECISION_FP32] |= !precision, precision_chosen[PRECISION_BF16] |= !precision;
+}
+
+/* What the operations read, the same for each shape and precision that comes before or after. */
+static void prepare(struct bench *b)
+{
+    float **const arrays[] = {&b->x,      &b->y,   &b->z,    &b->w,    &b->rstd, &b->losses,
+                              &b->nested, &b->big, &b->big2, &b->big3, &b->big4, &b->big5};
+    static const size_t sizes[] = {ROWS,   ROWS,    ROWS,       VOCABULARY, STATISTICS, STATISTICS,
+                                   NESTED, LARGEST, VOCABULARY, LARGEST,    LARGEST,    LARGEST};
+    const int B = b->s.B, T = b->s.T;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (!*arrays[i]) *arrays[i] = memory(b, sizes[i] * sizeof(float));
+        fill(*arrays[i], sizes[i], (uint32_t)i);
+    }
+    b->packed_pairs = 0;
+    packed_positions(b->positions, B / 4, 4 * T, PACKED);
+    for (int i = 0; i < B * T; i++) {
+        b->tokens[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)b->s.V);
+        b->places[i] = i, b->ends[i] = i % T == T - 1 ? 0 : -100;
+        b->packed_pairs += b->positions[i] + 1;
+    }
+    b->control = (struct step_control){.seed = 1, .step = 2, .micro_batch = 3, .lr = 1e-9f};
+    b->control.loss_scale = 1.0f / (float)(B * T);
+    b->clip = (struct clip_state){1, 1, 1};
+    b->all = (struct update_range){(size_t)b->s.parameters, 1, 0.1f};
+    b->rule = (struct optimizer_params){0.9, 0.95, 1e-8f};
 }
 
 int main(int argc, char **argv)
 {
-    bool narrow = argc > 1 && strcmp(argv[1], "bf16") == 0;
-    enum precision precision = narrow ? PRECISION_BF16 : PRECISION_FP32;
-    struct bench b = {
-        .k = cpu_backend(), .element = precision_element(precision), .only = argv[argc > 1 ? 1 + narrow : 1]};
+    static struct bench b;
+    static char below[2 * SHAPES * CASES][160];
     struct err err;
     struct device_info info;
+    bool shape_chosen[SHAPES] = {0}, precision_chosen[PRECISIONS] = {0};
     const char *threads = getenv("OMP_NUM_THREADS");
-    if (b.k->device_open(DEVICE_FIRST, threads != NULL ? atoi(threads) : 0, &b.device, &err) != STATUS_OK ||
-        b.k->stream_open(b.device, precision, &b.stream, &err) != STATUS_OK) {
-        fprintf(stderr, "bench_kernels: %s\n", err.text);
-        return 1;
-    }
+    int count = 0;
+    second_start(argv); /* as anneal does: OpenBLAS's kernels, threads that sleep between operations */
+    choose(argv + (argc > 0), shape_chosen, precision_chosen);
+    b.k = cpu_backend(), b.threads = threads && atoi(threads) > 0 ? atoi(threads) : omp_get_max_threads();
+    if (b.k->device_open(DEVICE_FIRST, b.threads, &b.device, &err) != STATUS_OK) fail(err.text);
     b.k->device_describe(b.device, &info);
-    size_t largest = (size_t)CHUNK * V;
-    b.x = floats(&b, (size_t)N * QKV, 1), b.y = floats(&b, (size_t)N * QKV, 2),
-    b.z = floats(&b, (size_t)N * QKV, 3);
-    b.w = floats(&b, (size_t)V * C, 4);
-    b.big = floats(&b, largest, 5), b.big2 = floats(&b, largest, 6), b.big3 = floats(&b, largest, 7);
-    b.big4 = floats(&b, largest, 8);
-    b.rstd = floats(&b, (size_t)N * NH, 9), b.losses = floats(&b, N, 10);
-    b.workspace = floats(&b, (size_t)16 << 20, 11);
-    b.tokens = malloc(N * sizeof *b.tokens);
-    b.positions = malloc(N * sizeof *b.positions);
-    packed_positions(b.positions, B / 4, 4 * T, PACKED);
-    for (int i = 0; i < N; i++) b.tokens[i] = (int32_t)((uint32_t)i * 2654435761u % V);
-
-    b.gemm_rate = 2.0 * 2048 * 2048 * 2048 / measure(&b, large_product_body);
-    b.copy_rate = 8.0 * PARAMETERS / measure(&b, copy_body);
-    printf("%s; %s; %s\n", info.name, info.computes, precision_name(precision));
-    printf("%-28s              %8.1f GFLOP/s\n%-28s              %8.1f GB/s\n", "product 2048^3",
-           b.gemm_rate / 1e9, "copy of 43 MB", b.copy_rate / 1e9);
-
-    double E = (double)element_bytes(b.element);
-    double row = E * N * C; /* bytes of (N,C) */
-    double attention = 4.0 * HS * NH * N * (T + 1) / 2, attention_long = 4.0 * HS * NH * N * (4 * T + 1) / 2;
-    report(&b, "embedding_forward", embedding_forward_body, 0, 2 * row);
-    report(&b, "embedding_backward", embedding_backward_body, 0, 3 * row);
-    report(&b, "rmsnorm_forward", rmsnorm_forward_body, 0, 2 * row);
-    report(&b, "rmsnorm_residual_forward", rmsnorm_residual_body, 0, 4 * row);
-    report(&b, "rmsnorm_backward", rmsnorm_backward_body, 0, 4 * row);
-    report(&b, "rope", rope_body, 0, 4 * row);
-    report(&b, "qk_norm_rope_forward", qk_norm_forward_body, 0, 6 * row);
-    report(&b, "qk_norm_rope_backward", qk_norm_backward_body, 0, 6 * row);
-    report(&b, "attention_forward", attention_forward_body, attention, 0);
-    report(&b, "attention_backward", attention_backward_body, 2.5 * attention, 0);
-    report(&b, "attention_forward_T1024", attention_forward_long_body, attention_long, 0);
-    report(&b, "attention_backward_T1024", attention_backward_long_body, 2.5 * attention_long, 0);
-    double attention_window = 4.0 * HS * NH * (B / 4) * (double)attention_pairs(4 * T, WINDOW);
-    report(&b, "attention_forward_T1024_window", attention_forward_window_body, attention_window, 0);
-    report(&b, "attention_backward_T1024_window", attention_backward_window_body, 2.5 * attention_window, 0);
-    double pairs = 0; /* that the packed sequences see */
-    for (int i = 0; i < N; i++) pairs += b.positions[i] + 1;
-    report(&b, "attention_forward_T1024_packed", attention_forward_packed_body, 4.0 * HS * NH * pairs, 0);
-    report(&b, "attention_backward_T1024_packed", attention_backward_packed_body, 10.0 * HS * NH * pairs, 0);
-    double cache = 2.0 * E * CACHED * NH * HS; /* bytes of a sequence's keys and values */
-    report(&b, "attention_cached", decode_one_body, 0, cache);
-    report(&b, "attention_cached_16", decode_all_body, 0, B * cache);
-    report(&b, "attention_cached_16_group_4", decode_group_body, 0, B * cache);
-    report(&b, "attention_cached_16_window", decode_window_body, 0, B * cache * WINDOW / CACHED);
-    report(&b, "attention_cached_prompt", prompt_body, 4.0 * HS * NH * (1.5 * CHUNK * CHUNK), 0);
-    report(&b, "swiglu_forward", swiglu_forward_body, 0, 3.0 * E * N * F);
-    report(&b, "swiglu_backward", swiglu_backward_body, 0, 5.0 * E * N * F);
-    report(&b, "gemm_qkv", gemm_qkv_body, 2.0 * N * QKV * C, 0);
-    report(&b, "gemm_gate_up", gemm_gate_up_body, 2.0 * N * 2 * F * C, 0);
-    report(&b, "gemm_dx", gemm_dx_body, 2.0 * N * 2 * F * C, 0);
-    report(&b, "gemm_dweight", gemm_dweight_body, 2.0 * N * 2 * F * C, 0);
-    report(&b, "gemm_logits", gemm_logits_body, 2.0 * CHUNK * V * C, 0);
-    report(&b, "gemm_dlogits_dx", gemm_dlogits_dx_body, 2.0 * CHUNK * V * C, 0);
-    report(&b, "gemm_dlogits_dweight", gemm_dlogits_dw_body, 2.0 * CHUNK * V * C, 0);
-    report(&b, "bias_forward", bias_forward_body, 0, 2 * 3 * row);
-    report(&b, "bias_backward", bias_backward_body, 0, 3 * row);
-    report(&b, "add", add_body, 0, 3 * row);
-    report(&b, "dropout", dropout_body, 0, 2 * row);
-    report(&b, "cross_entropy_forward", cross_entropy_forward_body, 0, E * CHUNK * V);
-    report(&b, "cross_entropy_fused", cross_entropy_fused_body, 0, 2 * E * CHUNK * V);
-    report(&b, "linear_cross_entropy", linear_cross_entropy_body, 6.0 * N * V * C, 0);
-    report(&b, "grad_norm", grad_norm_body, 0, 4.0 * PARAMETERS);
-    report(&b, "adamw_step", adamw_body, 0, 28.0 * PARAMETERS);
-    report(&b, "lion_step", lion_body, 0, 20.0 * PARAMETERS);
+    printf("%s; %s\n", info.name, info.computes);
+    b.workspace = memory(&b, WORKSPACE);
+    for (int i = 0; i < 2 * SHAPES; i++) {
+        b.s = shapes[i / 2], b.precision = i % 2 ? PRECISION_BF16 : PRECISION_FP32;
+        if (!shape_chosen[i / 2] || !precision_chosen[b.precision]) continue;
+        if (b.k->stream_open(b.device, b.precision, &b.stream, &err) != STATUS_OK) {
+            printf("\n%s\n", err.text);
+            continue;
+        }
+        prepare(&b);
+        b.product_rate = 2.0 * 2048 * 2048 * 2048 / measure(&b, large_product_body);
+        printf("\n%s, %s: %d x %d, C %d, %d heads of %d, F %d, V %d; product %.1f GFLOP/s\n", b.s.name,
+               precision_name(b.precision), b.s.B, b.s.T, b.s.C, b.s.NH, b.s.HS, b.s.F, b.s.V,
+               b.product_rate / 1e9);
+        for (int which = 0; which < CASES; which++) {
+            if (!has_word(cases[which].name, argv + 1)) continue;
+            report(&b, which, below[count], sizeof below[count]);
+            count += below[count][0] != '\0';
+        }
+        b.k->stream_close(b.stream);
+    }
+    printf("\n%d below their aim\n", count);
+    for (int i = 0; i < count; i++) printf("%s\n", below[i]);
     return 0;
 }
