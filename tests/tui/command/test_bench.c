@@ -1,0 +1,27 @@
+/* anneal bench: the members of its result that other programs compare. */
+#include <jansson.h>
+
+#include "tests/cmocka.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+
+TEST_CASE(steps_learn_their_batch_and_the_spread_holds_the_median)
+{
+    json_t *json = stage_json(process_output("bench", "step", "--model.preset=shakespeare",
+                                             "--model.num_layers=1", "--train.batch_size=2",
+                                             "--train.seq_len=32", "--rounds=3", "--json", NULL));
+    assert_true(stage_real(json, "last_loss") < stage_real(json, "first_loss") - 0.1);
+    assert_true(stage_real(json, "step_ms_min") > 0);
+    assert_true(stage_real(json, "step_ms_min") <= stage_real(json, "step_ms"));
+    assert_true(stage_real(json, "step_ms") <= stage_real(json, "step_ms_max"));
+    assert_true(stage_real(json, "peak_rss_bytes") > stage_real(json, "planned_bytes"));
+    assert_string_equal(stage_text(json, "precision"), "fp32");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(steps_learn_their_batch_and_the_spread_holds_the_median),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
