@@ -119,6 +119,47 @@ static bool find_joints(struct bpe *bpe)
     return true;
 }
 
+/* ---- whether a text may be cut at the end of a line ---- */
+
+/* The patterns of GPT-2, Llama 3 and Qwen begin a piece after a line feed before a letter, a digit or a
+ * character beyond ASCII, and do not look back. */
+static const char *const dividing[] = {
+    PRETOKENIZER_GPT2,
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+};
+/* Those of digits alone leave the place as it is for a pattern above. */
+static const char *const harmless[] = {"\\p{N}", "\\p{N}+", "\\p{N}{1,3}"};
+
+static bool is_one_of(const char *pattern, const char *const list[], size_t count)
+{
+    while (count > 0 && strcmp(pattern, list[count - 1]) != 0) count--;
+    return count > 0;
+}
+
+/* A cut changes nothing in what is normalized by NFC and NFD, and found as an added token: neither joins a
+ * line feed with the next character, and no match covers the place. */
+static bool divides(const struct bpe *bpe)
+{
+    bool divided = false;
+    for (size_t i = 0; i < bpe->pattern_count; i++) {
+        bool here = is_one_of(bpe->patterns[i], dividing, sizeof dividing / sizeof *dividing);
+        if (!here && !is_one_of(bpe->patterns[i], harmless, sizeof harmless / sizeof *harmless)) return false;
+        divided |= here;
+    }
+    for (size_t i = 0; i < bpe->normalizer.count; i++)
+        if (bpe->normalizer.steps[i].kind > NORMAL_NFD) return false;
+    for (size_t i = 0; i < bpe->added_count; i++) {
+        const struct added_token *token = &bpe->added[i];
+        if (memchr(token->content, '\n', token->n) ||
+            (token->lstrip && token->content[0] != '<' && token->content[0] != '[')) /* takes the line feed */
+            return false;
+    }
+    return divided && !bpe->characters && !bpe->spaces.space && !bpe->spaces.prefix;
+}
+
 enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
 {
     if (bpe->vocab_size > BPE_VOCAB_MAX || bpe->merge_count > UINT32_MAX / 2)
@@ -143,6 +184,7 @@ enum status bpe_finish(struct bpe *bpe, const char *name, struct err *err)
                 "whole byte-level alphabet)",
                 name, byte);
     }
+    bpe->divides = divides(bpe);
     return pretokenizer_new(bpe->patterns, bpe->pattern_count, name, &bpe->pretokenizer, err);
 }
 
@@ -234,9 +276,9 @@ struct symbol {
     int32_t previous, next;
 };
 
-struct encoder {
+struct bpe_encoder {
     const struct bpe *bpe;
-    const struct token_sink *sink;
+    const struct token_sink *sink; /* of the current text */
     struct pretokenizer_scratch *scratch;
     struct cached *cache;
     size_t cache_mask;
@@ -248,7 +290,7 @@ struct encoder {
     uint64_t done, total; /* bytes of text */
 };
 
-static enum status flush(struct encoder *e, struct err *err)
+static enum status flush(struct bpe_encoder *e, struct err *err)
 {
     uint64_t done = e->done < e->total ? e->done : e->total; /* normalized text may be longer */
     size_t count = e->pending_count;
@@ -256,7 +298,7 @@ static enum status flush(struct encoder *e, struct err *err)
     return e->sink->take(e->sink->context, e->pending, count, done, err);
 }
 
-static enum status emit(struct encoder *e, uint32_t id, struct err *err)
+static enum status emit(struct bpe_encoder *e, uint32_t id, struct err *err)
 {
     enum status status = e->pending_count == PENDING_IDS ? flush(e, err) : STATUS_OK;
     e->pending[e->pending_count++] = id;
@@ -264,25 +306,25 @@ static enum status emit(struct encoder *e, uint32_t id, struct err *err)
 }
 
 /* The rank of the merge of a symbol with the next one. */
-static uint32_t merge_at(const struct encoder *e, int32_t at)
+static uint32_t merge_at(const struct bpe_encoder *e, int32_t at)
 {
     int32_t next = at < 0 ? -1 : e->symbols[at].next;
     return next < 0 ? HASH_NONE : find_merge(e->bpe, e->symbols[at].id, e->symbols[next].id);
 }
 
-static bool push_merge(struct encoder *e, int32_t at)
+static bool push_merge(struct bpe_encoder *e, int32_t at)
 {
     uint32_t rank = merge_at(e, at);
     return rank == HASH_NONE || heap_push(&e->heap, (heap_key)rank << 32 | (uint32_t)at);
 }
 
-static void add_symbol(struct encoder *e, uint32_t id)
+static void add_symbol(struct bpe_encoder *e, uint32_t id)
 {
     int32_t at = (int32_t)e->symbol_count++;
     e->symbols[at] = (struct symbol){id, at - 1, at + 1};
 }
 
-static void add_unknown(struct encoder *e, size_t count)
+static void add_unknown(struct bpe_encoder *e, size_t count)
 {
     if (count && e->bpe->fuse_unknown) count = 1;
     while (count--) add_symbol(e, e->bpe->unknown_id);
@@ -290,7 +332,7 @@ static void add_unknown(struct encoder *e, size_t count)
 
 /* Each character's token, or else the tokens of its bytes, or else the unknown token, which stands where the
  * next known character begins: as in Hugging Face's BPE. */
-static void add_characters(struct encoder *e, const char *piece, size_t n)
+static void add_characters(struct bpe_encoder *e, const char *piece, size_t n)
 {
     const struct bpe *bpe = e->bpe;
     size_t unknown = 0;
@@ -318,7 +360,7 @@ static void add_characters(struct encoder *e, const char *piece, size_t n)
 }
 
 /* Emits the ids of one piece of 1 … PIECE_BYTES bytes. */
-static enum status merge_piece(struct encoder *e, const char *piece, size_t n, struct err *err)
+static enum status merge_piece(struct bpe_encoder *e, const char *piece, size_t n, struct err *err)
 {
     if (n > e->symbol_capacity) {
         free(e->symbols);
@@ -353,7 +395,7 @@ static enum status merge_piece(struct encoder *e, const char *piece, size_t n, s
 }
 
 /* A piece that no merge joins with its neighbours. */
-static enum status encode_word(struct encoder *e, const char *piece, size_t n, struct err *err)
+static enum status encode_word(struct bpe_encoder *e, const char *piece, size_t n, struct err *err)
 {
     enum status status = STATUS_OK;
     if (e->pending_count > PENDING_IDS - CACHED_BYTES && (status = flush(e, err))) return status;
@@ -380,7 +422,7 @@ static enum status encode_word(struct encoder *e, const char *piece, size_t n, s
 
 /* Cuts a piece where no merge joins the characters: before every space that follows another character, so
  * that words come from the cache, and anywhere in what is longer than the cache holds. */
-static enum status encode_words(struct encoder *e, const char *piece, size_t n, struct err *err)
+static enum status encode_words(struct bpe_encoder *e, const char *piece, size_t n, struct err *err)
 {
     size_t from = 0, space_n = strlen(SPACE_PIECE);
     uint32_t before = 0, point;
@@ -397,7 +439,7 @@ static enum status encode_words(struct encoder *e, const char *piece, size_t n, 
 
 static enum status encode_piece(void *context, const char *piece, size_t n, struct err *err)
 {
-    struct encoder *e = context;
+    struct bpe_encoder *e = context;
     uint32_t id = e->bpe->ignore_merges && n > 1 ? find_id(e->bpe, piece, n) : HASH_NONE;
     e->done += n;
     if (id != HASH_NONE) return emit(e, id, err);
@@ -405,7 +447,8 @@ static enum status encode_piece(void *context, const char *piece, size_t n, stru
 }
 
 /* Encodes normalized text without added tokens. `first`: it begins the text. */
-static enum status encode_between(struct encoder *e, bool first, const char *text, size_t n, struct err *err)
+static enum status encode_between(struct bpe_encoder *e, bool first, const char *text, size_t n,
+                                  struct err *err)
 {
     char *spaced = NULL;
     size_t size = n;
@@ -420,7 +463,8 @@ static enum status encode_between(struct encoder *e, bool first, const char *tex
 
 /* Encodes text without unnormalized added tokens: normalizes it, finds the other added tokens, and encodes
  * the text between them. */
-static enum status encode_stretch(struct encoder *e, bool first, const char *text, size_t n, struct err *err)
+static enum status encode_stretch(struct bpe_encoder *e, bool first, const char *text, size_t n,
+                                  struct err *err)
 {
     const struct bpe *bpe = e->bpe;
     char *normal = NULL;
@@ -441,29 +485,62 @@ static enum status encode_stretch(struct encoder *e, bool first, const char *tex
     return status;
 }
 
+enum status bpe_encoder_new(const struct bpe *bpe, size_t n, struct bpe_encoder **out, struct err *err)
+{
+    struct bpe_encoder *e = calloc(1, sizeof *e);
+    size_t lines = 64;
+    while (lines < CACHE_LINES_MAX && 8 * lines < n) lines *= 2; /* about as many lines as pieces, at most */
+    if (!e) return err_no_memory(err, "encoding the text");
+    e->bpe = bpe;
+    e->cache_mask = lines - 1;
+    e->cache = calloc(lines, sizeof *e->cache);
+    e->pending = malloc(PENDING_IDS * sizeof *e->pending);
+    enum status status = e->cache && e->pending ? pretokenizer_scratch_new(&e->scratch, err)
+                                                : err_no_memory(err, "encoding the text");
+    if (status)
+        bpe_encoder_free(e);
+    else
+        *out = e;
+    return status;
+}
+
+void bpe_encoder_free(struct bpe_encoder *e)
+{
+    if (!e) return;
+    pretokenizer_scratch_free(e->scratch);
+    free(e->cache);
+    free(e->pending);
+    free(e->symbols);
+    free(e->heap.keys);
+    free(e);
+}
+
+enum status bpe_encoder_run(struct bpe_encoder *e, const char *text, size_t n, const struct token_sink *sink,
+                            struct err *err)
+{
+    size_t done = 0;
+    struct added_match match = {0};
+    enum status status = STATUS_OK;
+    e->sink = sink;
+    e->pending_count = e->heap.count = 0;
+    e->done = 0;
+    e->total = n;
+    do {
+        added_set_next(e->bpe->raw, text, n, &match);
+        if (!status) status = encode_stretch(e, !done, text + done, match.from - done, err);
+        if (match.token && !status) status = emit(e, match.token->id, err);
+        e->done += match.to - match.from;
+        done = match.to;
+    } while (match.token && !status);
+    return status ? status : flush(e, err);
+}
+
 enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const struct token_sink *sink,
                        struct err *err)
 {
-    size_t done = 0, lines = 64;
-    while (lines < CACHE_LINES_MAX && 8 * lines < n) lines *= 2; /* about as many lines as pieces, at most */
-    struct encoder e = {.bpe = bpe, .sink = sink, .cache_mask = lines - 1, .total = n};
-    struct added_match match = {0};
-    e.cache = calloc(lines, sizeof *e.cache);
-    e.pending = malloc(PENDING_IDS * sizeof *e.pending);
-    enum status status = e.cache && e.pending ? pretokenizer_scratch_new(&e.scratch, err)
-                                              : err_no_memory(err, "encoding the text");
-    do {
-        added_set_next(bpe->raw, text, n, &match);
-        if (!status) status = encode_stretch(&e, !done, text + done, match.from - done, err);
-        if (match.token && !status) status = emit(&e, match.token->id, err);
-        e.done += match.to - match.from;
-        done = match.to;
-    } while (match.token && !status);
-    if (!status) status = flush(&e, err);
-    pretokenizer_scratch_free(e.scratch);
-    free(e.cache);
-    free(e.pending);
-    free(e.symbols);
-    free(e.heap.keys);
+    struct bpe_encoder *encoder = NULL;
+    enum status status = bpe_encoder_new(bpe, n, &encoder, err);
+    if (!status) status = bpe_encoder_run(encoder, text, n, sink, err);
+    bpe_encoder_free(encoder);
     return status;
 }

@@ -90,7 +90,8 @@ struct bpe {
     struct hash_index joint_index; /* of `joints`, by their characters; empty unless `cuts` */
     struct bpe_joint *joints;      /* the neighbouring characters that a merge can join */
     size_t joint_count;
-    bool cuts; /* a piece may be cut between characters that are no joint */
+    bool cuts;    /* a piece may be cut between characters that are no joint */
+    bool divides; /* see bpe_divides */
     uint32_t byte_id[256];
     struct added_set *raw, *normalized;
     struct pretokenizer *pretokenizer;
@@ -103,7 +104,25 @@ void bpe_release(struct bpe *bpe); /* harmless on a zeroed struct, and on one th
 
 uint64_t bpe_checksum(const struct bpe *bpe); /* XXH64 of the definition */
 
+/* Whether the ids of a text are those of its parts one after the other, where it is cut as crew.h says. False
+ * for patterns that are not known to have this property. */
+static inline bool bpe_divides(const struct bpe *bpe)
+{
+    return bpe->divides;
+}
+
+/* What encoding needs, kept from one text to the next. One thread at a time may use it. */
+struct bpe_encoder;
+
+/* For texts of n bytes together. The bpe is borrowed. */
+enum status bpe_encoder_new(const struct bpe *bpe, size_t n, struct bpe_encoder **out, struct err *err);
+void bpe_encoder_free(struct bpe_encoder *encoder); /* harmless on NULL */
+
 /* See tokenizer_encode_stream. */
+enum status bpe_encoder_run(struct bpe_encoder *encoder, const char *text, size_t n,
+                            const struct token_sink *sink, struct err *err);
+
+/* The same for one text. */
 enum status bpe_encode(const struct bpe *bpe, const char *text, size_t n, const struct token_sink *sink,
                        struct err *err);
 

@@ -9,6 +9,7 @@
 
 #include "core/base/arena.h"
 #include "datasets/bpe.h"
+#include "datasets/crew.h"
 
 #define HEAP_KEY unsigned __int128 /* see key_of */
 #include "datasets/heap.h"
@@ -23,6 +24,12 @@ struct word {
     uint32_t n; /* bytes, then symbols */
 };
 
+struct word_table {
+    struct word *words;
+    size_t count, capacity;
+    struct hash_index index; /* by their bytes */
+};
+
 struct pair {
     uint64_t ids; /* left << 32 | right; no pair is UINT64_MAX */
     int64_t count;
@@ -34,10 +41,10 @@ struct pair {
 struct bpe_trainer {
     struct arena arena; /* the words' bytes and symbols */
     struct pretokenizer *pretokenizer;
-    struct pretokenizer_scratch *scratch;
-    struct word *words;
-    size_t word_count, word_capacity;
-    struct hash_index word_index; /* by their bytes */
+    struct pretokenizer_scratch **scratch; /* of each thread; the first one is the calling thread's, too */
+    int threads;
+    struct crew *crew; /* NULL: the calling thread counts */
+    struct word_table table;
     struct pair *pairs;
     size_t pair_count, pair_capacity;
     struct hash_index pair_index;  /* by their ids */
@@ -58,34 +65,24 @@ enum status bpe_train_check(int64_t vocab_size, struct err *err)
                    BPE_TRAIN_VOCAB_MIN, BPE_TRAIN_VOCAB_MAX);
 }
 
-enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
-                            struct err *err)
+static void word_table_release(struct word_table *table)
 {
-    static const char *const pattern = PRETOKENIZER_GPT2;
-    if (bpe_train_check(vocab_size, err)) return STATUS_USAGE;
-    struct bpe_trainer *made = calloc(1, sizeof *made);
-    if (!made) return err_no_memory(err, "learning a tokenizer");
-    made->vocab_size = vocab_size;
-    made->progress = progress;
-    enum status status = pretokenizer_new(&pattern, 1, "bpe", &made->pretokenizer, err);
-    if (!status) status = pretokenizer_scratch_new(&made->scratch, err);
-    if (status)
-        bpe_trainer_free(made);
-    else
-        *out = made;
-    return status;
+    hash_index_release(&table->index);
+    free(table->words);
 }
 
 void bpe_trainer_free(struct bpe_trainer *trainer)
 {
     if (!trainer) return;
-    pretokenizer_scratch_free(trainer->scratch);
+    crew_close(trainer->crew);
+    for (int i = 0; trainer->scratch && i < trainer->threads; i++)
+        pretokenizer_scratch_free(trainer->scratch[i]);
+    free(trainer->scratch);
     pretokenizer_free(trainer->pretokenizer);
     for (size_t i = 0; i < trainer->pair_count; i++) free(trainer->pairs[i].words);
-    hash_index_release(&trainer->word_index);
+    word_table_release(&trainer->table);
     hash_index_release(&trainer->pair_index);
     hash_index_release(&trainer->token_index);
-    free(trainer->words);
     free(trainer->pairs);
     free(trainer->heap.keys);
     free(trainer->touched);
@@ -95,43 +92,139 @@ void bpe_trainer_free(struct bpe_trainer *trainer)
 
 /* ---- counting ---- */
 
+/* Counts `times` more of a word, whose bytes are copied into `arena`; NULL: they stay where they are. */
+static bool count_word(struct word_table *t, struct arena *arena, const char *bytes, size_t n, int64_t times)
+{
+    uint64_t hash = XXH3_64bits(bytes, n);
+    uint32_t found;
+    for (uint64_t at = hash; (found = hash_index_next(&t->index, hash, &at)) != HASH_NONE;) {
+        struct word *word = &t->words[found];
+        if (word->n != n || memcmp(word->bytes, bytes, n) != 0) continue;
+        word->count += times;
+        return true;
+    }
+    char *copy = arena ? arena_alloc(arena, n) : NULL;
+    if ((arena && !copy) || !list_reserve(&t->words, t->count, 1, &t->capacity, sizeof *t->words) ||
+        !hash_index_add(&t->index, hash, t->count))
+        return false;
+    if (arena) bytes = memcpy(copy, bytes, n);
+    t->words[t->count++] = (struct word){.bytes = bytes, .count = times, .n = (uint32_t)n};
+    return true;
+}
+
+static enum status report_counted(struct bpe_trainer *t, uint64_t done, struct err *err)
+{
+    t->reported = done;
+    if (progress_report(t->progress, "counting words", "bytes", done, t->total)) return STATUS_OK;
+    return err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
+}
+
+/* longer words are cut: a word of a megabyte is not useful */
+static size_t word_bytes(size_t n)
+{
+    return n > WORD_BYTES ? WORD_BYTES : n;
+}
+
 static enum status count_piece(void *context, const char *piece, size_t n, struct err *err)
 {
     struct bpe_trainer *t = context;
+    enum status status = STATUS_OK;
     t->done += n;
-    if (t->done - t->reported >= REPORT_BYTES) {
-        t->reported = t->done;
-        if (!progress_report(t->progress, "counting words", "bytes", t->done, t->total))
-            return err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
-    }
-    if (n > WORD_BYTES) n = WORD_BYTES; /* longer words are cut: a word of a megabyte is not useful */
-    uint64_t hash = XXH3_64bits(piece, n);
-    uint32_t found;
-    for (uint64_t at = hash; (found = hash_index_next(&t->word_index, hash, &at)) != HASH_NONE;) {
-        struct word *word = &t->words[found];
-        if (word->n != n || memcmp(word->bytes, piece, n) != 0) continue;
-        word->count++;
-        return STATUS_OK;
-    }
-    char *bytes = arena_alloc(&t->arena, n);
-    if (!bytes || !list_reserve(&t->words, t->word_count, 1, &t->word_capacity, sizeof *t->words) ||
-        !hash_index_add(&t->word_index, hash, t->word_count))
+    if (t->done - t->reported >= REPORT_BYTES) status = report_counted(t, t->done, err);
+    if (status || count_word(&t->table, &t->arena, piece, word_bytes(n), 1)) return status;
+    return err_no_memory(err, "learning a tokenizer");
+}
+
+static enum status split(struct bpe_trainer *t, int thread, const char *text, size_t n, piece_visitor visit,
+                         void *context, struct err *err)
+{
+    struct pretokenizer_scratch **scratch = &t->scratch[thread];
+    enum status status = *scratch ? STATUS_OK : pretokenizer_scratch_new(scratch, err);
+    return status ? status : pretokenizer_split(t->pretokenizer, *scratch, text, n, visit, context, err);
+}
+
+/* ---- counting in several threads: each counts the words of a part, and the counts are added up ---- */
+
+static enum status count_in_part(void *context, const char *piece, size_t n, struct err *err)
+{
+    if (count_word(context, NULL, piece, word_bytes(n), 1)) return STATUS_OK;
+    return err_no_memory(err, "learning a tokenizer");
+}
+
+static enum status count_part(void *trainer, int thread, const struct crew_part *part, void **result,
+                              struct err *err)
+{
+    if (!*result && !(*result = calloc(1, sizeof(struct word_table))))
         return err_no_memory(err, "learning a tokenizer");
-    memcpy(bytes, piece, n);
-    t->words[t->word_count++] = (struct word){.bytes = bytes, .count = 1, .n = (uint32_t)n};
-    return STATUS_OK;
+    struct word_table *table = *result;
+    table->count = 0;
+    hash_index_empty(&table->index);
+    return split(trainer, thread, part->text, part->n, count_in_part, table, err);
+}
+
+static enum status add_counts(void *trainer, const struct crew_part *part, void *result, struct err *err)
+{
+    struct bpe_trainer *t = trainer;
+    const struct word_table *table = result;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct word *word = &table->words[i];
+        if (!count_word(&t->table, &t->arena, word->bytes, word->n, word->count))
+            return err_no_memory(err, "learning a tokenizer");
+    }
+    return report_counted(t, part->done, err);
+}
+
+static void discard_counts(void *result)
+{
+    if (result) word_table_release(result);
+    free(result);
+}
+
+enum status bpe_trainer_new(int vocab_size, int threads, const struct progress *progress,
+                            struct bpe_trainer **out, struct err *err)
+{
+    static const char *const pattern = PRETOKENIZER_GPT2;
+    if (bpe_train_check(vocab_size, err)) return STATUS_USAGE;
+    struct bpe_trainer *made = calloc(1, sizeof *made);
+    if (!made) return err_no_memory(err, "learning a tokenizer");
+    made->vocab_size = vocab_size;
+    made->progress = progress;
+    made->threads = threads > CREW_THREADS_MAX ? CREW_THREADS_MAX : threads;
+    made->scratch = calloc((size_t)made->threads, sizeof(struct pretokenizer_scratch *));
+    enum status status = made->scratch ? STATUS_OK : err_no_memory(err, "learning a tokenizer");
+    if (!status) status = pretokenizer_new(&pattern, 1, "bpe", &made->pretokenizer, err);
+    struct crew_job job = {made, count_part, add_counts, discard_counts};
+    if (!status && threads > 1) status = crew_open(&job, threads, &made->crew, err);
+    if (status)
+        bpe_trainer_free(made);
+    else
+        *out = made;
+    return status;
+}
+
+static enum status count_here(struct bpe_trainer *t, const char *text, size_t n, uint64_t before,
+                              struct err *err)
+{
+    t->done = t->reported = before;
+    enum status status = split(t, 0, text, n, count_piece, t, err);
+    return status ? status : report_counted(t, before + n, err);
 }
 
 enum status bpe_trainer_count(void *trainer, const char *path, const char *text, size_t n, uint64_t before,
                               uint64_t total, struct err *err)
 {
     struct bpe_trainer *t = trainer;
-    (void)path;
-    t->done = t->reported = before;
+    enum status status = STATUS_OK;
     t->total = total;
-    enum status status = pretokenizer_split(t->pretokenizer, t->scratch, text, n, count_piece, t, err);
-    if (!status && !progress_report(t->progress, "counting words", "bytes", before + n, total))
-        status = err_set(err, STATUS_INTERRUPTED, "interrupted while counting words");
+    if (!t->crew) return count_here(t, text, n, before, err);
+    for (size_t at = 0, length; at < n && !status; at += length) {
+        length = crew_cut(text + at, n - at);
+        struct crew_part part = {path, text + at, length, before + at + length};
+        if (length <= CREW_PART_MAX)
+            status = crew_give(t->crew, &part, err);
+        else if (!(status = crew_finish(t->crew, err)))
+            status = count_here(t, text + at, length, before + at, err);
+    }
     return status;
 }
 
@@ -169,7 +262,7 @@ static bool pair_gain(struct bpe_trainer *t, uint32_t left, uint32_t right, uint
 {
     struct pair *pair = make_pair(t, left, right);
     if (!pair) return false;
-    pair->count += t->words[word].count;
+    pair->count += t->table.words[word].count;
     if (!pair->touched) {
         if (!list_reserve(&t->touched, t->touched_count, 1, &t->touched_capacity, sizeof *t->touched))
             return false;
@@ -186,7 +279,7 @@ static bool pair_gain(struct bpe_trainer *t, uint32_t left, uint32_t right, uint
 static bool pair_lose(struct bpe_trainer *t, uint32_t left, uint32_t right, uint32_t word)
 {
     struct pair *pair = make_pair(t, left, right);
-    if (pair) pair->count -= t->words[word].count;
+    if (pair) pair->count -= t->table.words[word].count;
     return pair != NULL;
 }
 
@@ -231,7 +324,7 @@ static bool best_pair(struct bpe_trainer *t, uint32_t *best)
 /* Replaces left right by `made` in one word, from left to right, and updates the counts of pairs. */
 static bool merge_in_word(struct bpe_trainer *t, uint32_t at, uint32_t left, uint32_t right, uint32_t made)
 {
-    struct word *word = &t->words[at];
+    struct word *word = &t->table.words[at];
     uint32_t *symbols = word->symbols, to = 0;
     bool ok = true;
     for (uint32_t from = 0; from < word->n; from++) {
@@ -252,8 +345,8 @@ static bool merge_in_word(struct bpe_trainer *t, uint32_t at, uint32_t left, uin
 
 static bool start(struct bpe_trainer *t, const uint32_t byte_id[256])
 {
-    for (size_t i = 0; i < t->word_count; i++) {
-        struct word *word = &t->words[i];
+    for (size_t i = 0; i < t->table.count; i++) {
+        struct word *word = &t->table.words[i];
         word->symbols = arena_alloc_array(&t->arena, word->n, sizeof *word->symbols);
         if (!word->symbols) return false;
         for (uint32_t j = 0; j < word->n; j++) word->symbols[j] = byte_id[(unsigned char)word->bytes[j]];
@@ -322,8 +415,8 @@ enum status bpe_trainer_learn(struct bpe_trainer *t, struct tokenizer **out, str
     size_t merge_capacity = 2 * vocab_size; /* some merges give an existing token */
     uint32_t best = 0;
     struct bpe bpe = {0};
-    enum status status = STATUS_OK;
-    bool ok = begin(t, &bpe, merge_capacity);
+    enum status status = t->crew ? crew_finish(t->crew, err) : STATUS_OK;
+    bool ok = status || begin(t, &bpe, merge_capacity);
     while (ok && !status && bpe.vocab_size < vocab_size && bpe.merge_count < merge_capacity) {
         if (bpe.merge_count % REPORT_MERGES == 0 && !progress_report(t->progress, "learning merges", "merges",
                                                                      bpe.vocab_size - 256, vocab_size - 256))

@@ -21,9 +21,10 @@ struct bpe_trainer;
 /* STATUS_USAGE if vocab_size is out of range. */
 enum status bpe_train_check(int64_t vocab_size, struct err *err);
 
-/* STATUS_USAGE if vocab_size is out of range. `progress` is borrowed. */
-enum status bpe_trainer_new(int vocab_size, const struct progress *progress, struct bpe_trainer **out,
-                            struct err *err);
+/* STATUS_USAGE if vocab_size is out of range. Counts in `threads` threads, at least 1: the merges are the
+ * same for any number. `progress` is borrowed. */
+enum status bpe_trainer_new(int vocab_size, int threads, const struct progress *progress,
+                            struct bpe_trainer **out, struct err *err);
 void bpe_trainer_free(struct bpe_trainer *trainer); /* harmless on NULL */
 
 /* Counts the pieces of a text: a text_visitor of inputs.h, whose context is the trainer. Reports the phase

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define HASH_NONE UINT32_MAX
 
@@ -58,6 +59,13 @@ static inline bool hash_index_add(struct hash_index *index, uint64_t hash, size_
     }
     hash_index_put(index, (struct hash_slot){(uint32_t)hash, (uint32_t)number + 1});
     return true;
+}
+
+/* Keeps its memory. */
+static inline void hash_index_empty(struct hash_index *index)
+{
+    if (index->count) memset(index->slots, 0, (index->mask + 1) * sizeof *index->slots);
+    index->count = 0;
 }
 
 static inline void hash_index_release(struct hash_index *index)

@@ -327,7 +327,7 @@ static enum status learn(const char *value, const char *text_column, int64_t siz
     struct bpe_trainer *trainer = NULL;
     enum status status = bpe_train_check(size, err);
     if (!status) status = inputs_open(value, NULL, NULL, &inputs, err);
-    if (!status) status = bpe_trainer_new((int)size, progress, &trainer, err);
+    if (!status) status = bpe_trainer_new((int)size, 1, progress, &trainer, err);
     for (size_t i = 0; !status && i < inputs.count; i++)
         status = labelled_file_each(inputs.paths[i], text_column, NULL, count_row, trainer, err);
     if (!status) status = bpe_trainer_learn(trainer, out, err);

@@ -17,8 +17,11 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/base/processors.h"
 #include "core/base/text.h"
+#include "datasets/bpe.h"
 #include "datasets/bpe_train.h"
+#include "datasets/crew.h"
 #include "datasets/token_file.h"
 
 /* Part of every cache key: change it whenever text is turned into tokens differently. */
@@ -33,7 +36,7 @@ static enum status learn(const struct inputs *texts, int vocab_size, const struc
                          struct tokenizer **out, struct err *err)
 {
     struct bpe_trainer *trainer = NULL;
-    enum status status = bpe_trainer_new(vocab_size, progress, &trainer, err);
+    enum status status = bpe_trainer_new(vocab_size, processors_usable(), progress, &trainer, err);
     if (!status) status = inputs_each(texts, bpe_trainer_count, trainer, err);
     if (!status) status = bpe_trainer_learn(trainer, out, err);
     bpe_trainer_free(trainer);
@@ -80,7 +83,9 @@ struct encoding {
     char runs_path[PATH_MAX];
     struct instruction_reader *reader; /* of conversations; NULL: plain texts */
     const struct progress *progress;
-    uint64_t before, total, reported; /* bytes of text */
+    uint64_t before, total, reported;               /* bytes of text */
+    struct crew *crew;                              /* encodes plain texts; NULL: the calling thread does */
+    struct bpe_encoder *encoders[CREW_THREADS_MAX]; /* of the crew's threads; NULL until needed */
 };
 
 static enum status report_encoded(struct encoding *e, uint64_t done, struct err *err)
@@ -110,17 +115,96 @@ static enum status take_example(void *context, const struct instruction_example 
     return status ? status : report_encoded(e, example->done, err);
 }
 
+static enum status encode_here(struct encoding *e, const char *path, const char *text, size_t n,
+                               struct err *err)
+{
+    struct token_sink sink = {take_tokens, e};
+    enum status status = tokenizer_encode_stream(e->tokenizer, text, n, &sink, err);
+    return status == STATUS_FAILED ? err_prefix(err, "%s", path) : status;
+}
+
+/* ---- encoding in several threads ---- */
+
+static enum status take_into_list(void *list, const uint32_t *ids, size_t count, uint64_t done,
+                                  struct err *err)
+{
+    (void)done;
+    return token_list_append(list, ids, count, err);
+}
+
+static enum status encode_part(void *context, int thread, const struct crew_part *part, void **result,
+                               struct err *err)
+{
+    struct encoding *e = context;
+    struct bpe_encoder **encoder = &e->encoders[thread];
+    if (!*result && !(*result = calloc(1, sizeof(struct token_list))))
+        return err_no_memory(err, "encoding the text");
+    struct token_list *list = *result;
+    struct token_sink sink = {take_into_list, list};
+    enum status status =
+        *encoder ? STATUS_OK : bpe_encoder_new(tokenizer_bpe(e->tokenizer), CREW_PART_MAX, encoder, err);
+    list->count = 0;
+    if (!status) status = bpe_encoder_run(*encoder, part->text, part->n, &sink, err);
+    return status == STATUS_FAILED ? err_prefix(err, "%s", part->path) : status;
+}
+
+static enum status take_part(void *context, const struct crew_part *part, void *result, struct err *err)
+{
+    struct encoding *e = context;
+    const struct token_list *list = result;
+    e->before = 0;
+    return take_tokens(e, list->ids, list->count, part->done, err);
+}
+
+static void discard_part(void *result)
+{
+    if (result) token_list_release(result);
+    free(result);
+}
+
+static enum status open_crew(struct encoding *e, struct err *err)
+{
+    struct crew_job job = {e, encode_part, take_part, discard_part};
+    int threads = processors_usable();
+    bool quick = strcmp(tokenizer_kind(e->tokenizer), "bytes") == 0; /* as quick as it is written */
+    return threads < 2 || quick ? STATUS_OK : crew_open(&job, threads, &e->crew, err);
+}
+
+static void close_crew(struct encoding *e)
+{
+    crew_close(e->crew);
+    for (int i = 0; i < CREW_THREADS_MAX; i++) bpe_encoder_free(e->encoders[i]);
+}
+
+/* A text that must not be cut is one part. */
+static enum status encode_parts(struct encoding *e, const char *path, const char *text, size_t n,
+                                struct err *err)
+{
+    enum status status = STATUS_OK;
+    uint64_t before = e->before;
+    bool divides = bpe_divides(tokenizer_bpe(e->tokenizer));
+    for (size_t at = 0, length; at < n && !status; at += length) {
+        length = divides ? crew_cut(text + at, n - at) : n;
+        struct crew_part part = {path, text + at, length, before + at + length};
+        if (length <= CREW_PART_MAX) {
+            status = crew_give(e->crew, &part, err);
+        } else if (!(status = crew_finish(e->crew, err))) {
+            e->before = before + at;
+            status = encode_here(e, path, text + at, length, err);
+        }
+    }
+    return status;
+}
+
 static enum status encode_text(void *context, const char *path, const char *text, size_t n, uint64_t before,
                                uint64_t total, struct err *err)
 {
     struct encoding *e = context;
-    struct token_sink sink = {take_tokens, e};
     struct instruction_sink examples = {take_example, e};
     e->before = before;
     e->total = total;
     if (e->reader) return instruction_reader_read(e->reader, path, text, n, &examples, err);
-    enum status status = tokenizer_encode_stream(e->tokenizer, text, n, &sink, err);
-    return status == STATUS_FAILED ? err_prefix(err, "%s", path) : status;
+    return e->crew ? encode_parts(e, path, text, n, err) : encode_here(e, path, text, n, err);
 }
 
 /* The tokenizer's name in token files: the word that named it, or the file name of a longer path. */
@@ -180,8 +264,9 @@ static enum status encode(const struct inputs *texts, const char *word, const st
                                     .tokenizer_checksum = tokenizer_checksum(work.tokenizer)};
     bool replaced = file_exists(tokenizer_path);
     status = token_writer_open(&work.writer, path, err);
-    if (!status && format) status = open_conversations(&work, format, path, err);
+    if (!status) status = format ? open_conversations(&work, format, path, err) : open_crew(&work, err);
     if (!status) status = inputs_each(texts, encode_text, &work, err);
+    if (!status && work.crew) status = crew_finish(work.crew, err);
     if (!status && format) status = close_conversations(&work, err);
     if (!status) status = tokenizer_save_json(work.tokenizer, tokenizer_path, err);
     if (!status) {
@@ -190,6 +275,7 @@ static enum status encode(const struct inputs *texts, const char *word, const st
         status = token_writer_commit(&work.writer, &sidecar, err);
         if (status && !replaced) unlink(tokenizer_path);
     }
+    close_crew(&work);
     token_writer_abort(&work.writer);
     token_writer_abort(&work.runs);
     instruction_reader_close(work.reader);

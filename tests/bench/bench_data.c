@@ -44,7 +44,7 @@ static void run_learn(struct bench *bench)
     struct bpe_trainer *trainer = NULL;
     tokenizer_close(bench->tokenizer);
     bench->tokenizer = NULL;
-    stop_on(bpe_trainer_new(VOCAB, NULL, &trainer, &err), &err);
+    stop_on(bpe_trainer_new(VOCAB, 1, NULL, &trainer, &err), &err);
     stop_on(bpe_trainer_count(trainer, "", bench->text, bench->n, 0, bench->n, &err), &err);
     stop_on(bpe_trainer_learn(trainer, &bench->tokenizer, &err), &err);
     bpe_trainer_free(trainer);

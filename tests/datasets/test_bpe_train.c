@@ -12,7 +12,7 @@ static struct tokenizer *learn(const char *text, size_t n, int vocab_size)
     struct bpe_trainer *trainer = NULL;
     struct tokenizer *tokenizer = NULL;
     struct err err = {0};
-    assert_ok(bpe_trainer_new(vocab_size, NULL, &trainer, &err), &err);
+    assert_ok(bpe_trainer_new(vocab_size, 1, NULL, &trainer, &err), &err);
     assert_ok(bpe_trainer_count(trainer, "", text, n, 0, n, &err), &err);
     assert_ok(bpe_trainer_learn(trainer, &tokenizer, &err), &err);
     bpe_trainer_free(trainer);
@@ -140,7 +140,7 @@ TEST_CASE(counting_in_parts_is_counting_at_once)
     struct err err = {0};
     char *text = scratch_read(TOKENIZER_FIXTURES "sample.txt", &n);
     struct tokenizer *once = learn(text, n, 350);
-    assert_ok(bpe_trainer_new(350, NULL, &trainer, &err), &err);
+    assert_ok(bpe_trainer_new(350, 1, NULL, &trainer, &err), &err);
     for (char *line = text; *line;) {
         char *end = strchr(line, '\n');
         while (end[1] == '\n') end++; /* runs of newlines are one piece */
@@ -204,7 +204,7 @@ TEST_CASE(sizes_out_of_range_are_refused)
     struct bpe_trainer *trainer = NULL;
     struct err err = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        assert_int_equal(bpe_trainer_new(sizes[i], NULL, &trainer, &err), STATUS_USAGE);
+        assert_int_equal(bpe_trainer_new(sizes[i], 1, NULL, &trainer, &err), STATUS_USAGE);
         assert_non_null(strstr(err.text, "256"));
     }
     assert_null(trainer);
@@ -237,7 +237,7 @@ TEST_CASE(learning_can_be_interrupted_at_every_report)
         struct tokenizer *tokenizer = NULL;
         struct err err = {0};
         patience = (struct patience){.left = left};
-        assert_ok(bpe_trainer_new(400, &progress, &trainer, &err), &err);
+        assert_ok(bpe_trainer_new(400, 1, &progress, &trainer, &err), &err);
         status = bpe_trainer_count(trainer, "", text, n, 0, n, &err);
         if (!status) status = bpe_trainer_learn(trainer, &tokenizer, &err);
         assert_true(status == STATUS_INTERRUPTED || status == STATUS_OK);

@@ -1,0 +1,315 @@
+/* Working on the parts of texts in several threads gives what one thread gives. */
+#include <stdatomic.h>
+
+#include "core/base/file.h"
+#include "datasets/bpe.h"
+#include "datasets/crew.h"
+#include "datasets/preparation.h"
+#include "datasets/pretokenizer.h"
+#include "tests/cmocka.h"
+#include "tests/datasets/datasets_help.h"
+
+/* ---- the crew ---- */
+
+struct work {
+    atomic_int threads[CREW_THREADS_MAX]; /* parts of each */
+    int taken;
+    uint64_t done, fails_at; /* bytes */
+    bool unwilling;
+};
+
+static enum status remember(void *context, int thread, const struct crew_part *part, void **result,
+                            struct err *err)
+{
+    struct work *work = context;
+    if (!*result) *result = malloc(sizeof(uint64_t));
+    assert_non_null(*result);
+    *(uint64_t *)*result = part->done;
+    atomic_fetch_add(&work->threads[thread], 1);
+    if (work->fails_at == part->done) return err_set(err, STATUS_FAILED, "%s fails", part->path);
+    return STATUS_OK;
+}
+
+static enum status check(void *context, const struct crew_part *part, void *result, struct err *err)
+{
+    struct work *work = context;
+    assert_int_equal(*(uint64_t *)result, part->done);
+    assert_int_equal(part->done, work->done + 1);
+    assert_int_equal(*part->text, (char)part->done);
+    work->done = part->done;
+    work->taken++;
+    return work->unwilling && work->taken == 10 ? err_set(err, STATUS_INTERRUPTED, "enough") : STATUS_OK;
+}
+
+static enum status give_all(struct work *work, int threads, struct err *err)
+{
+    struct crew *crew = NULL;
+    struct crew_job job = {work, remember, check, free};
+    enum status status = crew_open(&job, threads, &crew, err);
+    for (uint64_t i = 1; i <= 1000 && !status; i++) {
+        char text = (char)i;
+        struct crew_part part = {"a text", &text, 1, i};
+        status = crew_give(crew, &part, err);
+    }
+    if (!status) status = crew_finish(crew, err);
+    crew_close(crew);
+    return status;
+}
+
+TEST_CASE(results_are_taken_in_the_order_of_the_parts)
+{
+    for (int threads = 1; threads < 20; threads += 3) {
+        struct work work = {0};
+        struct err err = {0};
+        assert_ok(give_all(&work, threads, &err), &err);
+        assert_int_equal(work.taken, 1000);
+    }
+}
+
+TEST_CASE(the_first_part_that_fails_ends_the_work)
+{
+    for (int threads = 1; threads < 20; threads += 3) {
+        struct work work = {.fails_at = 500};
+        struct err err = {0};
+        assert_int_equal(give_all(&work, threads, &err), STATUS_FAILED);
+        assert_string_equal(err.text, "a text fails");
+        assert_int_equal(work.taken, 499);
+    }
+}
+
+TEST_CASE(taking_can_end_the_work)
+{
+    for (int threads = 1; threads < 20; threads += 3) {
+        struct work work = {.unwilling = true};
+        struct err err = {0};
+        assert_int_equal(give_all(&work, threads, &err), STATUS_INTERRUPTED);
+        assert_int_equal(work.taken, 10);
+    }
+}
+
+/* ---- cutting ---- */
+
+/* Characters that patterns, normal forms and added tokens treat in different ways. */
+static const char *const bits[] = {"\n",
+                                   "\n",
+                                   "\n",
+                                   "\n",
+                                   "a",
+                                   "B",
+                                   "e\xCC\x81",
+                                   "\xC3\xA9",
+                                   "\xCC\x81",
+                                   " ",
+                                   " ",
+                                   "  ",
+                                   "\t",
+                                   "\r",
+                                   "'s",
+                                   "'",
+                                   "/",
+                                   ".",
+                                   "!!",
+                                   "1",
+                                   "23456",
+                                   "\xC2\xA0",
+                                   "_",
+                                   "\xE3\x80\x80",
+                                   "\xE3\x80\x82",
+                                   "\xE6\x97\xA5",
+                                   "\xF0\x9F\x99\x82",
+                                   "\xE2\x80\xA8",
+                                   "\xC2\x85",
+                                   "\xE2\x80\x8B",
+                                   "\xFF",
+                                   "\xC3",
+                                   "\xE1\xA0\x8E",
+                                   "<|endoftext|>",
+                                   "<|end|>",
+                                   "the",
+                                   "ing",
+                                   "\xE2\x84\xAB",
+                                   "\xC2\xA8",
+                                   "0",
+                                   "\xD9\xA1"};
+
+static char *write_nasty(uint32_t *seed, int count)
+{
+    char *text = calloc((size_t)count, 16), *to = text;
+    assert_non_null(text);
+    for (int i = 0; i < count; i++) {
+        *seed = *seed * 1664525 + 1013904223;
+        to = stpcpy(to, bits[(*seed >> 8) % (sizeof bits / sizeof *bits)]);
+    }
+    return text;
+}
+
+static enum status note_end(void *context, const char *piece, size_t n, struct err *err)
+{
+    (void)piece;
+    return token_list_append(context, &(uint32_t){(uint32_t)n}, 1, err);
+}
+
+/* The lengths of the pieces, which a vocabulary with few merges does not show. */
+static void add_pieces(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_list *out)
+{
+    struct pretokenizer_scratch *scratch = NULL;
+    struct err err = {0};
+    assert_ok(pretokenizer_scratch_new(&scratch, &err), &err);
+    assert_ok(
+        pretokenizer_split(tokenizer_bpe(tokenizer)->pretokenizer, scratch, text, n, note_end, out, &err),
+        &err);
+    pretokenizer_scratch_free(scratch);
+}
+
+static void expect_same(const struct token_list *a, const struct token_list *b)
+{
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->ids, b->ids, a->count * sizeof *a->ids);
+}
+
+static void expect_cuts_change_nothing(const struct tokenizer *tokenizer, const char *text, int *cuts)
+{
+    struct err err = {0};
+    struct token_list whole = {0}, parts = {0}, pieces = {0}, apart = {0};
+    size_t n = strlen(text);
+    assert_ok(tokenizer_encode(tokenizer, text, n, &whole, &err), &err);
+    add_pieces(tokenizer, text, n, &pieces);
+    for (size_t at = 1; at < n; at++) {
+        if (!crew_may_cut(text, n, at)) continue;
+        ++*cuts;
+        parts.count = apart.count = 0;
+        assert_ok(tokenizer_encode(tokenizer, text, at, &parts, &err), &err);
+        assert_ok(tokenizer_encode(tokenizer, text + at, n - at, &parts, &err), &err);
+        add_pieces(tokenizer, text, at, &apart);
+        add_pieces(tokenizer, text + at, n - at, &apart);
+        expect_same(&parts, &whole);
+        expect_same(&apart, &pieces);
+    }
+    token_list_release(&whole);
+    token_list_release(&parts);
+    token_list_release(&pieces);
+    token_list_release(&apart);
+}
+
+TEST_CASE(cutting_a_text_does_not_change_its_tokens)
+{
+    static const char *const files[] = {"gpt2_style",  "ours",       "trained",
+                                        "llama_style", "qwen_style", "digits_style"};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        char path[256];
+        uint32_t seed = 1;
+        int cuts = 0;
+        snprintf(path, sizeof path, TOKENIZER_FIXTURES "%s.json", files[f]);
+        assert_ok(tokenizer_open_json(path, &tokenizer, &err), &err);
+        assert_true(bpe_divides(tokenizer_bpe(tokenizer)));
+        for (int i = 0; i < 3000; i++) {
+            char *text = write_nasty(&seed, 12);
+            expect_cuts_change_nothing(tokenizer, text, &cuts);
+            free(text);
+        }
+        assert_true(cuts > 500);
+        tokenizer_close(tokenizer);
+    }
+}
+
+TEST_CASE(a_tokenizer_that_looks_beyond_the_end_of_a_line_is_not_cut)
+{
+    static const char *const files[] = {"inner_style", "unknown_style", "flags_style", "mistral_style"};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        struct tokenizer *tokenizer = NULL;
+        struct err err = {0};
+        char path[256];
+        snprintf(path, sizeof path, TOKENIZER_FIXTURES "%s.json", files[f]);
+        assert_ok(tokenizer_open_json(path, &tokenizer, &err), &err);
+        assert_false(bpe_divides(tokenizer_bpe(tokenizer)));
+        tokenizer_close(tokenizer);
+    }
+}
+
+TEST_CASE(a_text_without_a_place_to_cut_stays_whole)
+{
+    enum { N = 2 * CREW_PART_MAX };
+    char *text = malloc(N);
+    assert_non_null(text);
+    memset(text, 'a', N);
+    assert_int_equal(crew_cut(text, N), N);
+    text[CREW_PART - 1] = '\n';
+    assert_int_equal(crew_cut(text, N), CREW_PART);
+    text[CREW_PART] = ' ';
+    assert_int_equal(crew_cut(text, N), N);
+    text[CREW_PART + 100] = '\n';
+    assert_int_equal(crew_cut(text, N), CREW_PART + 101);
+    assert_int_equal(crew_cut(text, 10), 10);
+    free(text);
+}
+
+/* ---- preparing a corpus ---- */
+
+/* A large file, one without a line, and many small ones. */
+static void write_corpus(const char *folder)
+{
+    struct err err = {0};
+    char path[512];
+    uint32_t seed = 7;
+    for (int i = 0; i < 30; i++) {
+        char *text = write_nasty(&seed, i == 3 ? 1000000 : i == 5 ? 200000 : 10 * i + 1);
+        for (char *c = text; i == 5 && *c; c++)
+            if (*c == '\n') *c = 'n';
+        snprintf(path, sizeof path, "%s/%02d.txt", folder, i);
+        assert_ok(file_write_atomic(path, text, strlen(text), &err), &err);
+        free(text);
+    }
+}
+
+static char *prepare(const char *folder, const char *tokenizer, const char *threads, size_t *n)
+{
+    struct corpus_summary summary;
+    struct err err = {0};
+    char path[512];
+    setenv("OMP_NUM_THREADS", threads, 1);
+    snprintf(path, sizeof path, "%s-%s.tok", folder, threads);
+    assert_ok(corpus_prepare(&folder, 1, tokenizer, NULL, path, NULL, &summary, &err), &err);
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(summary.files, 30);
+    return scratch_read(path, n);
+}
+
+TEST_CASE(any_number_of_threads_prepares_the_same_tokens)
+{
+    static const char *const tokenizers[] = {"bpe:300", TOKENIZER_FIXTURES "qwen_style.json",
+                                             TOKENIZER_FIXTURES "mistral_style.json"},
+                             *const threads[] = {"2", "3", "16"};
+    char folder[512];
+    struct err err = {0};
+    snprintf(folder, sizeof folder, "%s/crew", getenv("ANNEAL_TEST_DIR"));
+    assert_ok(file_make_folders(folder, &err), &err);
+    write_corpus(folder);
+    for (size_t t = 0; t < 3; t++) {
+        size_t n, m;
+        char *alone = prepare(folder, tokenizers[t], "1", &n);
+        assert_true(n > 1000000);
+        for (size_t i = 0; i < 3; i++) {
+            char *together = prepare(folder, tokenizers[t], threads[i], &m);
+            assert_int_equal(m, n);
+            assert_memory_equal(together, alone, n);
+            free(together);
+        }
+        free(alone);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_taken_in_the_order_of_the_parts),
+        cmocka_unit_test(the_first_part_that_fails_ends_the_work),
+        cmocka_unit_test(taking_can_end_the_work),
+        cmocka_unit_test(cutting_a_text_does_not_change_its_tokens),
+        cmocka_unit_test(a_tokenizer_that_looks_beyond_the_end_of_a_line_is_not_cut),
+        cmocka_unit_test(a_text_without_a_place_to_cut_stays_whole),
+        cmocka_unit_test(any_number_of_threads_prepares_the_same_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
