@@ -80,20 +80,21 @@ void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct strea
     for (int n = 0; n < N; n++) swiglu_row(out + (size_t)n * F, gate_up + (size_t)n * 2 * F, F);
 }
 
-void swiglu_backward(void *dgate_up_, const void *dout_, const void *gate_up_, int N, int F,
+void swiglu_backward(void *dgate_up_, void *out_, const void *dout_, const void *gate_up_, int N, int F,
                      struct stream *stream)
 {
-    real *dgate_up = dgate_up_;
+    real *dgate_up = dgate_up_, *out = out_;
     const real *dout = dout_, *gate_up = gate_up_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         const real *gate = gate_up + (size_t)n * 2 * F, *up = gate + F, *d = dout + (size_t)n * F;
-        real *dgate = dgate_up + (size_t)n * 2 * F, *dup = dgate + F;
+        real *dgate = dgate_up + (size_t)n * 2 * F, *dup = dgate + F, *act = out ? out + (size_t)n * F : NULL;
 #pragma omp simd
         for (int f = 0; f < F; f++) {
             float g = widened(gate[f]), u = widened(up[f]), h = widened(d[f]), sigma = simd_sigmoid(g);
             dgate[f] = rounded(h * u * sigma * (1.0f + g * (1.0f - sigma)));
             dup[f] = rounded(h * g * sigma);
+            if (act) act[f] = rounded(g * sigma * u);
         }
     }
 }

@@ -92,9 +92,10 @@ void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C
 
 /* ---- SwiGLU ---- */
 
+/* Fast, within 2^-20 where it matters: below -88 exp(-x) is infinite and the result 0. */
 __device__ static inline float sigmoid(float x)
 {
-    return 1.0f / (1.0f + expf(-x));
+    return __fdividef(1.0f, 1.0f + __expf(-x));
 }
 
 template <typename T, int W>
@@ -109,20 +110,22 @@ __global__ void swiglu_out(T *__restrict__ out, const T *__restrict__ gate_up, s
     store<W>(out + i, gate);
 }
 
-/* dgate_up may be gate_up: a thread writes only elements that it alone has read. */
+/* dgate_up may be gate_up, and out dout: a thread writes only elements that it alone has read. out NULL: not
+ * computed. */
 template <typename T, int W>
-__global__ void swiglu_gradient(T *dgate_up, const T *__restrict__ dout, const T *gate_up, size_t count,
-                                int F)
+__global__ void swiglu_gradient(T *dgate_up, T *out, const T *dout, const T *gate_up, size_t count, int F)
 {
     size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
     if (i >= count) return;
     size_t at = i + i / (unsigned)F * (unsigned)F;
     floats<W> gate = load<W>(gate_up + at), up = load<W>(gate_up + at + F), d = load<W>(dout + i);
     for (int k = 0; k < W; k++) {
-        float g = gate.at[k], sigma = sigmoid(g);
-        gate.at[k] = d.at[k] * up.at[k] * sigma * (1.0f + g * (1.0f - sigma));
-        up.at[k] = d.at[k] * g * sigma;
+        float g = gate.at[k], u = up.at[k], h = d.at[k], sigma = sigmoid(g);
+        gate.at[k] = h * u * sigma * (1.0f + g * (1.0f - sigma));
+        up.at[k] = h * g * sigma;
+        d.at[k] = g * sigma * u;
     }
+    if (out != NULL) store<W>(out + i, d);
     store<W>(dgate_up + at, gate);
     store<W>(dgate_up + at + F, up);
 }
@@ -136,13 +139,13 @@ void swiglu_forward(void *out, const void *gate_up, int N, int F, struct stream 
     });
 }
 
-void swiglu_backward(void *dgate_up, const void *dout, const void *gate_up, int N, int F,
+void swiglu_backward(void *dgate_up, void *out, const void *dout, const void *gate_up, int N, int F,
                      struct stream *stream)
 {
     size_t count = (size_t)N * (size_t)F;
-    dispatch(stream, F, {dgate_up, dout, gate_up}, [&]<typename T, int W>() {
+    dispatch(stream, F, {dgate_up, out, dout, gate_up}, [&]<typename T, int W>() {
         LAUNCH((swiglu_gradient<T, W>), block_count(count / W, BLOCK), BLOCK, 0, stream, (T *)dgate_up,
-               (const T *)dout, (const T *)gate_up, count, F);
+               (T *)out, (const T *)dout, (const T *)gate_up, count, F);
     });
 }
 

@@ -29,6 +29,26 @@ static inline size_t row_chunk_workspace(int rows, int columns)
     return (size_t)row_chunk_count(rows) * (size_t)columns * sizeof(float);
 }
 
+/* RMSNorm's weight gradient: the CPU adds up chunks of rows as above. A GPU has a block per chunk, and needs
+ * more of them to fill its multiprocessors. */
+#define NORM_CHUNKS_MAX 1024
+
+static inline int norm_chunk_rows(int rows)
+{
+    int each = (rows + NORM_CHUNKS_MAX - 1) / NORM_CHUNKS_MAX;
+    return each < 8 ? 8 : each;
+}
+
+static inline int norm_chunk_count(int rows)
+{
+    return (rows + norm_chunk_rows(rows) - 1) / norm_chunk_rows(rows);
+}
+
+static inline size_t rmsnorm_backward_workspace(int rows, int columns)
+{
+    return (size_t)norm_chunk_count(rows) * (size_t)columns * sizeof(float);
+}
+
 /* Flat reductions add up one fp64 partial sum per this many elements. */
 #define REDUCE_CHUNK ((size_t)65536)
 

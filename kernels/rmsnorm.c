@@ -6,7 +6,7 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
-/* Forward and recomputation share this function, so that both write the same bits. */
+/* Forward and backward share this function, so that both write the same bits. */
 static inline void row_scale(real *out, const real *x, const real *weight, float rstd, int C)
 {
 #pragma omp simd
@@ -53,19 +53,11 @@ void rmsnorm_residual_forward(void *sum_, void *out_, float *rstd, const void *x
     }
 }
 
-void rmsnorm_recompute(void *out_, const void *x_, const void *weight_, const float *rstd, int N, int C,
-                       struct stream *stream)
+void rmsnorm_backward(void *dx_, float *dweight, void *norm_, const void *dout_, const void *x_,
+                      const void *weight_, const float *rstd, void *workspace, int N, int C,
+                      struct stream *stream)
 {
-    real *out = out_;
-    const real *x = x_, *weight = weight_;
-#pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int n = 0; n < N; n++) row_scale(out + (size_t)n * C, x + (size_t)n * C, weight, rstd[n], C);
-}
-
-void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *x_, const void *weight_,
-                      const float *rstd, void *workspace, int N, int C, struct stream *stream)
-{
-    real *dx = dx_;
+    real *dx = dx_, *norm = norm_;
     const real *dout = dout_, *x = x_, *weight = weight_;
     float *partial = workspace; /* (chunks, C) */
     int chunks = row_chunk_count(N), rows = row_chunk_rows(N);
@@ -88,6 +80,7 @@ void rmsnorm_backward(void *dx_, float *dweight, const void *dout_, const void *
                     dw[c] += d * h;
                     dxr[c] = rounded(widened(dxr[c]) + r * (d * widened(weight[c]) - h * mean));
                 }
+                if (norm) row_scale(norm + at, xr, weight, r, C);
             }
         }
 #pragma omp for schedule(static)

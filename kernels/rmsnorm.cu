@@ -1,12 +1,13 @@
-/* CUDA twin of RMSNorm. Memory-bound; one block of 32 to 256 threads per row, so that narrow rows still fill
- * the multiprocessors, 16 bytes per thread if C and the addresses allow. A row is read from memory once and
- * again from the first-level cache. Each thread's squares are summed in fp32 (at most C / 32 of them), the
- * threads' sums in fp64. Backward reads dout and x twice, the second time for dweight: 6 elements instead of
- * 4, for sums without atomics. */
+/* CUDA twin of RMSNorm. Memory-bound, 16 bytes per thread if C and the addresses allow. Forward: one block of
+ * 32 to 256 threads per row, so that narrow rows still fill the multiprocessors. A row is read from memory
+ * once and again from the first-level cache. Each thread's squares are summed in fp32 (at most C / 32 of
+ * them), the threads' sums in fp64. Backward: one block per chunk of rows, in which a thread adds up dweight
+ * of the same columns of all rows in shared memory: dout, x and dx are read once, dx and the norm are written
+ * once. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 
-/* Forward and recomputation share this function, so that both write the same bits. */
+/* Forward and backward share this function, so that both write the same bits. */
 template <typename T, int W>
 __device__ static inline void row_scale(T *out, const T *x, const T *weight, float rstd, int C)
 {
@@ -45,42 +46,75 @@ __global__ void rmsnorm_rows(T *sum, T *out, float *rstd, const T *x, const T *d
     if (threadIdx.x == 0) rstd[blockIdx.x] = r;
 }
 
-template <typename T, int W>
-__global__ void rmsnorm_again(T *out, const T *x, const T *weight, const float *rstd, int C)
-{
-    size_t row = (size_t)blockIdx.x * (unsigned)C;
-    row_scale<T, W>(out + row, x + row, weight, rstd[blockIdx.x], C);
-}
-
-template <typename T, int W>
-__global__ void rmsnorm_dx(T *__restrict__ dx, const T *__restrict__ dout, const T *__restrict__ x,
-                           const T *__restrict__ weight, const float *__restrict__ rstd, int C)
-{
-    size_t row = (size_t)blockIdx.x * (unsigned)C;
-    float r = rstd[blockIdx.x], products = 0;
-    for (int c = (int)threadIdx.x * W; c < C; c += (int)blockDim.x * W) {
-        floats<W> d = load<W>(dout + row + c), a = load<W>(x + row + c), w = load<W>(weight + c);
-        for (int i = 0; i < W; i++) products += d.at[i] * w.at[i] * a.at[i];
-    }
-    float mean = (float)(block_sum((double)products) * r / C);
-    for (int c = (int)threadIdx.x * W; c < C; c += (int)blockDim.x * W) {
-        floats<W> d = load<W>(dout + row + c), a = load<W>(x + row + c), w = load<W>(weight + c),
-                  sum = load<W>(dx + row + c);
-        for (int i = 0; i < W; i++) sum.at[i] += r * (d.at[i] * w.at[i] - a.at[i] * r * mean);
-        store<W>(dx + row + c, sum);
-    }
-}
-
-template <typename T> struct rmsnorm_term {
-    const T *dout, *x;
-    const float *rstd;
-    int C;
-    __device__ float operator()(int n, int c) const
+/* The sums of a block's rows over the columns that this thread owns: columns c to c + W of each pass over a
+ * row. In shared memory neighbouring threads use neighbouring banks. */
+template <int W, bool SHARED> struct column_sums {
+    shared_pointer<float> shared;
+    float *out; /* (C) */
+    __device__ static int place(int c, int i)
     {
-        size_t at = (size_t)n * (unsigned)C + (unsigned)c;
-        return element_load(dout + at) * (element_load(x + at) * rstd[n]);
+        return c / ((int)blockDim.x * W) * ((int)blockDim.x * W) + i * (int)blockDim.x + (int)threadIdx.x;
+    }
+    __device__ void clear(int C)
+    {
+        for (int c = (int)threadIdx.x * W; c < C; c += (int)blockDim.x * W)
+            for (int i = 0; i < W; i++) {
+                if constexpr (SHARED)
+                    shared[place(c, i)] = 0.0f;
+                else
+                    out[c + i] = 0.0f;
+            }
+    }
+    __device__ void add(int c, int i, float value)
+    {
+        if constexpr (SHARED)
+            shared[place(c, i)] += value;
+        else
+            out[c + i] += value;
+    }
+    __device__ void keep(int C)
+    {
+        if constexpr (SHARED)
+            for (int c = (int)threadIdx.x * W; c < C; c += (int)blockDim.x * W) {
+                floats<W> sums;
+                for (int i = 0; i < W; i++) sums.at[i] = shared[place(c, i)];
+                store<W>(out + c, sums);
+            }
     }
 };
+
+/* partial (chunks, C) = each chunk's part of dweight; NULL: not computed. norm may be NULL. */
+template <typename T, int W, bool SHARED>
+__global__ void rmsnorm_gradient(T *__restrict__ dx, float *__restrict__ partial, T *__restrict__ norm,
+                                 const T *__restrict__ dout, const T *__restrict__ x,
+                                 const T *__restrict__ weight, const float *__restrict__ rstd, int N, int C,
+                                 int rows)
+{
+    SHARED_DYNAMIC(float, shared);
+    column_sums<W, SHARED> sums = {shared, partial + (size_t)blockIdx.x * (unsigned)C};
+    int start = (int)blockIdx.x * rows, end = N - start < rows ? N : start + rows;
+    if (partial != NULL) sums.clear(C);
+    for (int n = start; n < end; n++) {
+        size_t row = (size_t)n * (unsigned)C;
+        float r = rstd[n], products = 0;
+        for (int c = (int)threadIdx.x * W; c < C; c += (int)blockDim.x * W) {
+            floats<W> d = load<W>(dout + row + c), a = load<W>(x + row + c), w = load<W>(weight + c);
+            for (int i = 0; i < W; i++) products += d.at[i] * w.at[i] * a.at[i];
+        }
+        float mean = (float)(block_sum((double)products) * r / C);
+        for (int c = (int)threadIdx.x * W; c < C; c += (int)blockDim.x * W) {
+            floats<W> d = load<W>(dout + row + c), a = load<W>(x + row + c), w = load<W>(weight + c),
+                      sum = load<W>(dx + row + c);
+            for (int i = 0; i < W; i++) {
+                sum.at[i] += r * (d.at[i] * w.at[i] - a.at[i] * r * mean);
+                if (partial != NULL) sums.add(c, i, d.at[i] * (a.at[i] * r));
+            }
+            store<W>(dx + row + c, sum);
+        }
+        if (norm != NULL) row_scale<T, W>(norm + row, x + row, weight, r, C);
+    }
+    if (partial != NULL) sums.keep(C);
+}
 
 void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, int N, int C, float eps,
                      struct stream *stream)
@@ -97,25 +131,25 @@ void rmsnorm_residual_forward(void *sum, void *out, float *rstd, const void *x, 
     });
 }
 
-void rmsnorm_recompute(void *out, const void *x, const void *weight, const float *rstd, int N, int C,
-                       struct stream *stream)
+void rmsnorm_backward(void *dx, float *dweight, void *norm, const void *dout, const void *x,
+                      const void *weight, const float *rstd, void *workspace, int N, int C,
+                      struct stream *stream)
 {
-    dispatch(stream, C, {out, x, weight}, [&]<typename T, int W>() {
-        LAUNCH((rmsnorm_again<T, W>), (unsigned)N, row_threads(C, W), 0, stream, (T *)out, (const T *)x,
-               (const T *)weight, rstd, C);
+    int chunks = norm_chunk_count(N), rows = norm_chunk_rows(N);
+    float *partial = dweight != NULL ? (float *)workspace : NULL;
+    dispatch(stream, C, {dx, norm, dout, x, weight, workspace}, [&]<typename T, int W>() {
+        unsigned threads = row_threads(C, W);
+        size_t each = (size_t)threads * W, shared = ((size_t)C + each - 1) / each * each * sizeof(float);
+        auto launch = [&]<bool SHARED>() {
+            if (SHARED) allow_shared(stream, rmsnorm_gradient<T, W, SHARED>, shared);
+            LAUNCH((rmsnorm_gradient<T, W, SHARED>), (unsigned)chunks, threads, SHARED ? shared : 0, stream,
+                   (T *)dx, partial, (T *)norm, (const T *)dout, (const T *)x, (const T *)weight, rstd, N, C,
+                   rows);
+        };
+        if (shared <= SHARED_MOST)
+            launch.template operator()<true>();
+        else
+            launch.template operator()<false>();
     });
-}
-
-void rmsnorm_backward(void *dx, float *dweight, const void *dout, const void *x, const void *weight,
-                      const float *rstd, void *workspace, int N, int C, struct stream *stream)
-{
-    dispatch(stream, C, {dx, dout, x, weight}, [&]<typename T, int W>() {
-        LAUNCH((rmsnorm_dx<T, W>), (unsigned)N, row_threads(C, W), 0, stream, (T *)dx, (const T *)dout,
-               (const T *)x, (const T *)weight, rstd, C);
-    });
-    if (dweight == NULL) return;
-    dispatch_scalar(stream, [&]<typename T>() {
-        column_sum(dweight, (float *)workspace, rmsnorm_term<T>{(const T *)dout, (const T *)x, rstd, C}, N, C,
-                   stream);
-    });
+    if (dweight != NULL) column_total_launch(dweight, partial, chunks, C, C, stream);
 }

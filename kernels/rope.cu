@@ -203,7 +203,6 @@ void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const
     struct rope_shape p = {B * T, T, NH, NKV, HS, positions};
     float *partial = (float *)workspace;
     int chunks = row_chunk_count(p.rows);
-    unsigned columns = block_count((size_t)HS, COLUMN_BLOCK);
     unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + NKV), HEAD_WARPS);
     dispatch_scalar(stream, [&]<typename E>() {
         if (dq_weight != NULL || dk_weight != NULL)
@@ -212,8 +211,6 @@ void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const
         LAUNCH(qk_norm_dx<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)dqkv, (const E *)qkv, rstd,
                (const E *)q_weight, (const E *)k_weight, cos_sin, p);
     });
-    if (dq_weight != NULL)
-        LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dq_weight, partial, chunks, HS, 2 * HS);
-    if (dk_weight != NULL)
-        LAUNCH(column_total, columns, COLUMN_BLOCK, 0, stream, dk_weight, partial + HS, chunks, HS, 2 * HS);
+    if (dq_weight != NULL) column_total_launch(dq_weight, partial, chunks, HS, 2 * HS, stream);
+    if (dk_weight != NULL) column_total_launch(dk_weight, partial + HS, chunks, HS, 2 * HS, stream);
 }

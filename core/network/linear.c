@@ -149,14 +149,29 @@ static void adapter_forward(struct network *net, struct matrix out, const void *
                          adapter->scale, net->calls);
 }
 
-/* The gradients of A and B +=; leaves du (N, rows of A) in BUFFER_ADAPTED. */
-static struct matrix adapter_gradients(struct network *net, struct matrix dout, const void *x, int N,
-                                       const struct adapter *adapter, bool frozen)
+/* du (N, rows of A) = scale · dout B, in BUFFER_ADAPTED. */
+static struct matrix adapted_gradient(struct network *net, struct matrix dout, int N,
+                                      const struct adapter *adapter)
 {
-    const void *input = frozen ? NULL : adapter_input(net, x, N, adapter);
+    struct matrix du = activation(net, buffer_of(net, BUFFER_ADAPTED), adapter->a.rows);
+    int r = adapter->rank;
+    net->where.part = PART_ADAPTER_B;
+    for (int i = 0; i < adapter->count; i++)
+        net->table->gemm(columns_from(du, i * r), columns_from(dout, adapter->first_row[i]),
+                         parameter_view(net, adapter->b[i]), N, r, adapter->b[i]->rows, false, false, false,
+                         adapter->scale, net->calls);
+    return du;
+}
+
+/* The gradients of A, from du in BUFFER_ADAPTED, and of B, from u, which overwrites du. */
+static void adapter_gradients(struct network *net, struct matrix dout, const void *x, int N,
+                              const struct adapter *adapter)
+{
+    const void *input = adapter_input(net, x, N, adapter);
     struct matrix u = activation(net, buffer_of(net, BUFFER_ADAPTED), adapter->a.rows);
     int r = adapter->rank;
-    if (!frozen) adapted(net, input, N, adapter);
+    weight_gradients(net, u, input, N, &adapter->a);
+    adapted(net, input, N, adapter);
     net->where.part = PART_ADAPTER_B;
     for (int i = 0; i < adapter->count; i++) {
         const struct param *b = adapter->b[i];
@@ -165,13 +180,6 @@ static struct matrix adapter_gradients(struct network *net, struct matrix dout, 
                          columns_from(dout, adapter->first_row[i]), columns_from(u, i * r), b->rows, r, N,
                          true, false, true, adapter->scale, net->calls);
     }
-    for (int i = 0; i < adapter->count; i++) /* u is not needed any more */
-        net->table->gemm(columns_from(u, i * r), columns_from(dout, adapter->first_row[i]),
-                         parameter_view(net, adapter->b[i]), N, r, adapter->b[i]->rows, false, false, false,
-                         adapter->scale, net->calls);
-    net->where.part = PART_ADAPTER_A;
-    if (!frozen) weight_gradients(net, u, input, N, &adapter->a);
-    return u;
 }
 
 /* dx (N, cols) += du A */
@@ -206,17 +214,26 @@ bool linear_is_frozen(const struct linear *w)
     return frozen;
 }
 
-void linear_backward(struct network *net, void *dx, const void *dout, const void *x, int N,
-                     const struct linear *w)
+void linear_backward_input(struct network *net, void *dx, const void *dout, int N, const struct linear *w)
 {
     struct matrix dy = activation(net, dout, w->rows), du = {0};
     net->where.weight = w->weight;
-    if (w->adapter && (dx || !linear_is_frozen(w)))
-        du = adapter_gradients(net, dy, x, N, w->adapter, linear_is_frozen(w));
+    if (w->adapter && (dx || !linear_is_frozen(w))) du = adapted_gradient(net, dy, N, w->adapter);
     net->where.part = PART_BASE;
+    if (!dx) return;
+    backward_parts(net, dx, dy, N, w, false);
+    if (w->adapter) adapter_backward(net, dx, du, N, w->adapter);
+    net->where.part = PART_BASE;
+}
+
+void linear_backward_weights(struct network *net, const void *dout, const void *x, int N,
+                             const struct linear *w)
+{
+    struct matrix dy = activation(net, dout, w->rows);
+    if (linear_is_frozen(w)) return;
+    net->where.weight = w->weight;
     weight_gradients(net, dy, x, N, w);
-    if (dx) backward_parts(net, dx, dy, N, w, false);
-    if (dx && w->adapter) adapter_backward(net, dx, du, N, w->adapter);
+    if (w->adapter) adapter_gradients(net, dy, x, N, w->adapter);
     net->where.part = PART_BASE;
 }
 

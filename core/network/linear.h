@@ -15,10 +15,14 @@
 /* out (N, rows) = x (N, cols) Wᵀ and adapters */
 void linear_forward(struct network *network, void *out, const void *x, int N, const struct linear *w);
 
-/* The gradients of W and its adapters, W's += doutᵀ x, and dx (N, cols) = dout W and adapters. dx may alias
- * x; NULL if dx is not needed. */
-void linear_backward(struct network *network, void *dx, const void *dout, const void *x, int N,
-                     const struct linear *w);
+/* dx (N, cols) = dout W and adapters; NULL if it is not needed. Always called before linear_backward_weights,
+ * for which it prepares the adapters. */
+void linear_backward_input(struct network *network, void *dx, const void *dout, int N,
+                           const struct linear *w);
+
+/* The gradients of W and its adapters, W's += doutᵀ x. */
+void linear_backward_weights(struct network *network, const void *dout, const void *x, int N,
+                             const struct linear *w);
 
 /* out (N, rows) += bias, of as many parts as W; and the gradient of bias += the column sums of dout. */
 void linear_add_bias(struct network *network, void *out, int N, const struct linear *w,

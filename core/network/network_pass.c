@@ -73,7 +73,6 @@ const char *network_label(const struct network *net, const struct operation_call
     if (call->operation == OPERATION_bias_forward || call->operation == OPERATION_bias_backward)
         return biases[net->where.weight];
     if (call->operation == OPERATION_mem_copy && net->where.part) return "copy lora input";
-    if (call->operation == OPERATION_swiglu_forward && backward) return "swiglu again";
     if (call->operation == OPERATION_mem_zero) return backward ? "zero dx" : "zero gradients";
     return call->label;
 }
@@ -260,26 +259,40 @@ static void *branch_gradient(const struct pass *p, int layer, int site)
     return THE(BRANCH);
 }
 
+/* Backward through a projection and the norm of x (N,C) before it: DX += the gradient of x, from dout of the
+ * projection. The norm's output, which the weights need, is computed again on the way. */
+static void backward_normed(const struct pass *p, const void *dout, const void *x, const struct linear *w,
+                            const struct param *norm, float *rstd, bool needs_dx)
+{
+    void *normed = linear_is_frozen(w) ? NULL : THE(NORM);
+    linear_backward_input(p->net, needs_dx ? THE(BRANCH) : NULL, dout, p->N, w);
+    if (needs_dx)
+        CALL(rmsnorm_backward, THE(DX), G(norm), normed, THE(BRANCH), x, W(norm), rstd, THE(SCRATCH), p->N,
+             p->C);
+    else if (normed)
+        CALL(rmsnorm_forward, normed, rstd, x, W(norm), p->N, p->C, p->eps);
+    linear_backward_weights(p->net, dout, normed, p->N, w);
+}
+
 /* Backward through the feed-forward half of layer l: DX holds the gradient of its output and becomes that of
- * X_MID. The gradients of GATE_UP and ACT overwrite GATE_UP and ACT. */
+ * X_MID. The gradient of GATE_UP overwrites GATE_UP; ACT has its own gradient before it is computed again. */
 static void backward_feed_forward(const struct pass *p, int l)
 {
     const struct layer_params *w = &p->net->model->layers[l];
     void *dbranch = branch_gradient(p, l, SITE_FEED_FORWARD), *gate_up = AT(GATE_UP, l), *act = THE(ACT);
-    if (!linear_is_frozen(&w->down)) CALL(swiglu_forward, act, gate_up, p->N, p->F);
-    linear_backward(p->net, needed(p->net, l, PLACE_GATE_UP) ? act : NULL, dbranch, act, p->N, &w->down);
+    bool needs_gate_up = needed(p->net, l, PLACE_GATE_UP);
     if (w->down_bias) linear_bias_backward(p->net, dbranch, p->N, &w->down, w->down_bias, THE(SCRATCH));
-    if (!needed(p->net, l, PLACE_GATE_UP)) return;
-    CALL(swiglu_backward, gate_up, act, gate_up, p->N, p->F);
+    linear_backward_input(p->net, needs_gate_up ? act : NULL, dbranch, p->N, &w->down);
+    if (needs_gate_up)
+        CALL(swiglu_backward, gate_up, linear_is_frozen(&w->down) ? NULL : act, act, gate_up, p->N, p->F);
+    else if (!linear_is_frozen(&w->down))
+        CALL(swiglu_forward, act, gate_up, p->N, p->F);
+    linear_backward_weights(p->net, dbranch, act, p->N, &w->down);
+    if (!needs_gate_up) return;
     if (w->gate_up_bias)
         linear_bias_backward(p->net, gate_up, p->N, &w->gate_up, w->gate_up_bias, THE(SCRATCH));
-    if (!linear_is_frozen(&w->gate_up))
-        CALL(rmsnorm_recompute, THE(NORM), AT(X_MID, l), W(w->mlp_norm), AT(MLP_RSTD, l), p->N, p->C);
-    void *dnorm = needed(p->net, l, PLACE_FEED_FORWARD_NORM) ? THE(BRANCH) : NULL;
-    linear_backward(p->net, dnorm, gate_up, THE(NORM), p->N, &w->gate_up);
-    if (!dnorm) return;
-    CALL(rmsnorm_backward, THE(DX), G(w->mlp_norm), THE(BRANCH), AT(X_MID, l), W(w->mlp_norm),
-         AT(MLP_RSTD, l), THE(SCRATCH), p->N, p->C);
+    backward_normed(p, gate_up, AT(X_MID, l), &w->gate_up, w->mlp_norm, AT(MLP_RSTD, l),
+                    needed(p->net, l, PLACE_FEED_FORWARD_NORM));
 }
 
 /* Backward through the attention half of layer l: DX holds the gradient of X_MID and becomes that of X. */
@@ -289,7 +302,8 @@ static void backward_attention(const struct pass *p, int l)
     void *dbranch = branch_gradient(p, l, SITE_ATTENTION), *dqkv = THE(DQKV), *scratch = THE(SCRATCH);
     void *dattn = needed(p->net, l, PLACE_QK_NORM) ? THE(DATTN) : NULL;
     if (w->o_bias) linear_bias_backward(p->net, dbranch, p->N, &w->o, w->o_bias, scratch);
-    linear_backward(p->net, dattn, dbranch, AT(ATTN, l), p->N, &w->o);
+    linear_backward_input(p->net, dattn, dbranch, p->N, &w->o);
+    linear_backward_weights(p->net, dbranch, AT(ATTN, l), p->N, &w->o);
     if (!dattn) return;
     CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), p->positions, scratch, HEADS,
          w->window);
@@ -300,13 +314,8 @@ static void backward_attention(const struct pass *p, int l)
         CALL(rope, dqkv, THE(ROPE), p->positions, HEADS, true);
     if (w->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
     if (!needed(p->net, l, PLACE_QKV)) return;
-    if (!linear_is_frozen(&w->qkv))
-        CALL(rmsnorm_recompute, THE(NORM), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l), p->N, p->C);
-    void *dnorm = needed(p->net, l, PLACE_ATTENTION_NORM) ? THE(BRANCH) : NULL;
-    linear_backward(p->net, dnorm, dqkv, THE(NORM), p->N, &w->qkv);
-    if (!dnorm) return;
-    CALL(rmsnorm_backward, THE(DX), G(w->attn_norm), THE(BRANCH), AT(X, l), W(w->attn_norm), AT(ATTN_RSTD, l),
-         scratch, p->N, p->C);
+    backward_normed(p, dqkv, AT(X, l), &w->qkv, w->attn_norm, AT(ATTN_RSTD, l),
+                    needed(p->net, l, PLACE_ATTENTION_NORM));
 }
 
 /* tokens and targets (B,T) in device memory. */
@@ -329,7 +338,7 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     if (p->c->num_labels && p->c->pooling == POOLING_MEAN)
         CALL(mean_pool_backward, dnorm, targets, p->positions, p->B, p->T, p->C);
     CALL(mem_zero, THE(DX), p->NC * precision_bytes(plan->input.precision));
-    CALL(rmsnorm_backward, THE(DX), G(model->final_norm), THE(BRANCH), AT(X, L), W(model->final_norm),
+    CALL(rmsnorm_backward, THE(DX), G(model->final_norm), NULL, THE(BRANCH), AT(X, L), W(model->final_norm),
          AT(ATTN_RSTD, L), THE(SCRATCH), p->N, p->C);
     exchange_final(p->net, param_place(L, PLACE_FINAL_NORM));
     for (int l = L - 1; l >= 0 && needed(p->net, l, PLACE_DOWN); l--) {

@@ -21,6 +21,8 @@ enum { SHAPES = 20, SHAPES_BF16 = 16, SMALL = 1 };
 enum { SHAPES = 100, SHAPES_BF16 = 60, SMALL = 0 };
 #endif
 
+enum { SHARED_FLOATS = (99 << 10) / 4 }; /* those that a block of any GPU may use */
+
 static void describe(char *buf, size_t size, const struct op_case *op, struct op_shape s, const char *output)
 {
     snprintf(buf, size, "%s %s in %s: B %d T %d NH %d NKV %d HS %d C %d F %d V %d seed %u skew %d", op->name,
@@ -128,6 +130,19 @@ static void shapes_that_the_fuzz_leaves_out(void **state)
             compare(op, shapes[i], &f->cpu, &f->bf16);
             shapes[i].precision = PRECISION_FP32;
         }
+}
+
+static void norms_wider_than_shared_memory_and_longer_than_their_chunks(void **state)
+{
+    struct fixture *f = *state;
+    struct op_shape shapes[] = {{.B = 1, .T = 9, .C = SHARED_FLOATS + 8, .seed = 1},
+                                {.B = 1, .T = 9, .C = SHARED_FLOATS + 9, .seed = 2},
+                                {.B = 1, .T = 8 * NORM_CHUNKS_MAX + 3, .C = 8, .seed = 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        compare(find("rmsnorm_backward"), shapes[i], &f->cpu, &f->cuda);
+        shapes[i].precision = PRECISION_BF16;
+        compare(find("rmsnorm_backward"), shapes[i], &f->cpu, &f->bf16);
+    }
 }
 
 /* One shape for each edge of a tile that the fuzz may miss. */
@@ -276,6 +291,7 @@ int main(void)
         cmocka_unit_test(every_operation_agrees_with_its_twin),
         cmocka_unit_test(every_operation_in_bf16_agrees_with_its_twin),
         cmocka_unit_test(shapes_that_the_fuzz_leaves_out),
+        cmocka_unit_test(norms_wider_than_shared_memory_and_longer_than_their_chunks),
         cmocka_unit_test(attention_at_the_edges_of_its_tiles),
         cmocka_unit_test(windows_of_attention_at_the_edges_of_its_tiles),
         cmocka_unit_test(gemm_in_all_its_forms),

@@ -72,8 +72,8 @@ static void rmsnorm_forward_case(const struct op_side *side, struct op_shape s, 
     side->backend->rmsnorm_forward(y, r, x, w, (int)N, s.C, 1e-5f, side->stream);
     desk_tensor_result(&d, out, "out", y, N * C, ELEMENTWISE);
     desk_result(&d, out, "rstd", r, N, ELEMENTWISE);
-    side->backend->rmsnorm_recompute(x, x, w, r, (int)N, s.C, side->stream);
-    desk_tensor_result(&d, out, "recomputed", x, N * C, ELEMENTWISE);
+    side->backend->rmsnorm_forward(x, r, x, w, (int)N, s.C, 1e-5f, side->stream);
+    desk_tensor_result(&d, out, "in place", x, N * C, ELEMENTWISE);
     desk_close(&d, out);
 }
 
@@ -94,7 +94,7 @@ static void rmsnorm_residual_case(const struct op_side *side, struct op_shape s,
                                        1e-5f, side->stream);
     desk_tensor_result(&d, out, "out", y, N * C, ELEMENTWISE);
     desk_result(&d, out, "rstd", r, N, ELEMENTWISE);
-    side->backend->rmsnorm_recompute(y, sum, w, r, (int)N, s.C, side->stream);
+    side->backend->rmsnorm_forward(y, r, sum, w, (int)N, s.C, 1e-5f, side->stream);
     if (!desk_is_reference(&d)) { /* bit for bit: judged as the same output */
         struct op_outcome again = {0};
         desk_tensor_result(&d, &again, "out", y, N * C, 0);
@@ -110,12 +110,14 @@ static void rmsnorm_backward_case(const struct op_side *side, struct op_shape s,
     struct desk d = desk_open(side, s, out);
     size_t N = (size_t)rows_of(s), C = (size_t)s.C;
     void *dx = desk_tensor(&d, N * C, 0, 1), *dout = desk_tensor(&d, N * C, 0, 1),
-         *x = desk_tensor(&d, N * C, 0, 1), *w = desk_tensor(&d, C, 1, 0.5f);
+         *x = desk_tensor(&d, N * C, 0, 1), *w = desk_tensor(&d, C, 1, 0.5f),
+         *norm = desk_tensor(&d, N * C, 0, 1);
     float *dw = desk_floats(&d, C, 0, 1), *r = desk_floats(&d, N, 1.5f, 0.5f);
-    void *workspace = desk_scratch(&d, row_chunk_workspace((int)N, s.C));
-    side->backend->rmsnorm_backward(dx, s.seed % 4 == 3 ? NULL : dw, dout, x, w, r, workspace, (int)N, s.C,
-                                    side->stream);
+    void *workspace = desk_scratch(&d, rmsnorm_backward_workspace((int)N, s.C));
+    side->backend->rmsnorm_backward(dx, s.seed % 4 == 3 ? NULL : dw, s.seed % 3 == 2 ? NULL : norm, dout, x,
+                                    w, r, workspace, (int)N, s.C, side->stream);
     desk_tensor_result(&d, out, "dx", dx, N * C, ELEMENTWISE);
+    desk_tensor_result(&d, out, "norm", norm, N * C, ELEMENTWISE);
     desk_result(&d, out, "dweight", dw, C, REDUCTION);
     desk_close(&d, out);
 }
@@ -262,8 +264,10 @@ static void swiglu_case(const struct op_side *side, struct op_shape s, struct op
          *y = desk_blank_tensor(&d, N * F), *dgate_up = desk_blank_tensor(&d, N * 2 * F);
     if (s.seed % 2) dgate_up = gate_up; /* may alias */
     side->backend->swiglu_forward(y, gate_up, (int)N, s.F, side->stream);
-    side->backend->swiglu_backward(dgate_up, dout, gate_up, (int)N, s.F, side->stream);
     desk_tensor_result(&d, out, "out", y, N * F, ELEMENTWISE);
+    side->backend->swiglu_backward(dgate_up, s.seed % 3 == 2 ? NULL : dout, dout, gate_up, (int)N, s.F,
+                                   side->stream);
+    desk_tensor_result(&d, out, "out over dout", dout, N * F, ELEMENTWISE);
     desk_tensor_result(&d, out, "dgate_up", dgate_up, N * 2 * F, ELEMENTWISE);
     desk_close(&d, out);
 }

@@ -196,19 +196,12 @@ static struct op_work rmsnorm_residual(struct op_bench *b)
     return (struct op_work){.bytes = floats(b->N) + elements(b, 4 * stream_size(b))};
 }
 
-static struct op_work rmsnorm_recompute(struct op_bench *b)
-{
-    if (b->first) rmsnorm_forward(b);
-    b->backend->rmsnorm_recompute(b->a, b->x, b->y, b->rstd, b->N, b->s.C, b->stream);
-    return (struct op_work){.bytes = floats(b->N) + elements(b, 2 * stream_size(b))};
-}
-
 static struct op_work rmsnorm_backward(struct op_bench *b)
 {
     if (b->first) rmsnorm_forward(b);
-    b->backend->rmsnorm_backward(b->a, b->small, b->y, b->x, b->y, b->rstd, b->workspace, b->N, b->s.C,
+    b->backend->rmsnorm_backward(b->a, b->small, b->b, b->y, b->x, b->y, b->rstd, b->workspace, b->N, b->s.C,
                                  b->stream);
-    return (struct op_work){.bytes = floats(b->N) + elements(b, 4 * stream_size(b))};
+    return (struct op_work){.bytes = floats(b->N) + elements(b, 5 * stream_size(b))};
 }
 
 static struct op_work rope(struct op_bench *b)
@@ -293,8 +286,8 @@ static struct op_work swiglu_forward(struct op_bench *b)
 
 static struct op_work swiglu_backward(struct op_bench *b)
 {
-    b->backend->swiglu_backward(b->a, b->y, b->x, b->N, b->s.F, b->stream);
-    return (struct op_work){.bytes = elements(b, 5.0 * b->N * b->s.F)};
+    b->backend->swiglu_backward(b->a, b->b, b->y, b->x, b->N, b->s.F, b->stream);
+    return (struct op_work){.bytes = elements(b, 6.0 * b->N * b->s.F)};
 }
 
 static struct op_work bias_forward(struct op_bench *b)
@@ -421,7 +414,6 @@ const struct op_speed_case op_speed_cases[] = {
     {"embedding_backward", embedding_backward},
     {"rmsnorm_forward", rmsnorm_forward},
     {"rmsnorm_residual_forward", rmsnorm_residual},
-    {"rmsnorm_recompute", rmsnorm_recompute},
     {"rmsnorm_backward", rmsnorm_backward},
     {"rope", rope},
     {"qk_norm_rope_forward", qk_norm_rope_forward},

@@ -254,8 +254,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->embedding_backward(f[1], f[0], tokens, N, V, C, t->stream);
     k->rmsnorm_forward(f[0], f[7], f[1], f[2], N, C, 1e-5f, t->stream);
     k->rmsnorm_residual_forward(f[0], f[3], f[7], f[1], f[4], f[2], N, C, 1e-5f, t->stream);
-    k->rmsnorm_recompute(f[0], f[1], f[2], f[7], N, C, t->stream);
-    k->rmsnorm_backward(f[0], f[2], f[3], f[1], f[4], f[7], workspace, N, C, t->stream);
+    k->rmsnorm_backward(f[0], f[2], f[5], f[3], f[1], f[4], f[7], workspace, N, C, t->stream);
     k->rope(f[0], f[5], NULL, B, T, NH, NKV, HS, false, t->stream);
     k->rope(f[0], f[5], NULL, B, T, NH, NKV, HS, true, t->stream);
     k->qk_norm_rope_forward(f[0], f[7], f[1], f[2], f[3], f[5], NULL, B, T, NH, NKV, HS, 1e-5f, t->stream);
@@ -267,7 +266,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->attention_cached(f[0], f[1], f[2], f[3], slots, positions, workspace, ROWS, LENGTH, LENGTH, NH, NKV,
                         HS, 0, t->stream);
     k->swiglu_forward(f[0], f[1], N, F, t->stream);
-    k->swiglu_backward(f[2], f[0], f[1], N, F, t->stream);
+    k->swiglu_backward(f[2], f[0], f[0], f[1], N, F, t->stream);
     k->bias_forward(f[0], f[1], N, C, C, t->stream);
     k->bias_backward(f[1], f[0], workspace, N, C, C, t->stream);
     k->add(f[0], f[1], N * C, t->stream);

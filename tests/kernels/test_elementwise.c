@@ -176,10 +176,11 @@ static void swiglu_body(const struct check_target *t)
             check_differences(d64, c.gate_up, 2 * n, swiglu_loss, &c);
             t->backend->swiglu_forward(out, gate_up, N, F, t->stream);
             check_near("swiglu_forward", out, out64, n, CHECK_ELEMENTWISE);
-            t->backend->swiglu_backward(dgate_up, dout, gate_up, N, F, t->stream);
+            t->backend->swiglu_backward(dgate_up, NULL, dout, gate_up, N, F, t->stream);
             check_near("swiglu_backward", dgate_up, d64, 2 * n, CHECK_ELEMENTWISE);
-            t->backend->swiglu_backward(gate_up, dout, gate_up, N, F, t->stream);
+            t->backend->swiglu_backward(gate_up, dout, dout, gate_up, N, F, t->stream);
             check_same_bits("swiglu_backward in place", gate_up, dgate_up, 2 * n);
+            check_same_bits("swiglu_backward out over dout", dout, out, n);
             free(gate_up), free(dout), free(out), free(dgate_up), free(c.gate_up), free(c.dout), free(out64),
                 free(d64);
         }

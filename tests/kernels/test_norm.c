@@ -44,8 +44,6 @@ static void rmsnorm_forward_body(const struct check_target *t)
         check_near("rmsnorm_forward rstd", rstd, rstd64, N, CHECK_ELEMENTWISE);
 
         float *again = check_poisoned(n);
-        t->backend->rmsnorm_recompute(again, x, weight, rstd, N, C, t->stream);
-        check_same_bits("rmsnorm_recompute", again, out, n);
         memcpy(again, x, n * sizeof *x);
         t->backend->rmsnorm_forward(again, rstd, again, weight, N, C, (float)EPS, t->stream);
         check_same_bits("rmsnorm_forward in place", again, out, n);
@@ -104,13 +102,14 @@ static void rmsnorm_backward_body(const struct check_target *t)
         check_differences(dweight64, c.weight, C, norm_loss, &c);
         for (size_t i = 0; i < n; i++) dx64[i] += (double)dx[i];
         for (int i = 0; i < C; i++) dweight64[i] += (double)dweight[i];
-        void *workspace = check_workspace(row_chunk_workspace(N, C));
+        void *workspace = check_workspace(rmsnorm_backward_workspace(N, C));
         t->backend->rmsnorm_forward(out, rstd, x, weight, N, C, (float)EPS, t->stream);
-        float *alone = check_copy(dx, n);
-        t->backend->rmsnorm_backward(dx, dweight, dout, x, weight, rstd, workspace, N, C, t->stream);
-        t->backend->rmsnorm_backward(alone, NULL, dout, x, weight, rstd, workspace, N, C, t->stream);
+        float *alone = check_copy(dx, n), *again = check_poisoned(n);
+        t->backend->rmsnorm_backward(dx, dweight, again, dout, x, weight, rstd, workspace, N, C, t->stream);
+        check_same_bits("rmsnorm_backward norm", again, out, n);
+        t->backend->rmsnorm_backward(alone, NULL, NULL, dout, x, weight, rstd, workspace, N, C, t->stream);
         check_same_bits("rmsnorm_backward dx without dweight", alone, dx, n);
-        free(alone);
+        free(alone), free(again);
         check_near("rmsnorm_backward dx, added", dx, dx64, n, CHECK_ELEMENTWISE);
         check_near("rmsnorm_backward dweight, added", dweight, dweight64, C, CHECK_REDUCTION);
         free(x), free(weight), free(dout), free(dx), free(dweight), free(rstd), free(out), free(workspace);
@@ -135,8 +134,9 @@ static void rmsnorm_backward_has_the_same_bits_on_any_thread_count(void **state)
         struct check_target t;
         check_open(&t, "baseline", threads[i]);
         dx[i] = check_random(N * C, 5, 1), dweight[i] = check_random(C, 6, 1);
-        void *workspace = check_workspace(row_chunk_workspace(N, C));
-        t.backend->rmsnorm_backward(dx[i], dweight[i], dout, x, weight, rstd, workspace, N, C, t.stream);
+        void *workspace = check_workspace(rmsnorm_backward_workspace(N, C));
+        t.backend->rmsnorm_backward(dx[i], dweight[i], NULL, dout, x, weight, rstd, workspace, N, C,
+                                    t.stream);
         check_same_bits("dx", dx[i], dx[0], N * C);
         check_same_bits("dweight", dweight[i], dweight[0], C);
         free(workspace);

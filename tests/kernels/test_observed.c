@@ -63,10 +63,8 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is(36 * 4 * 2 + 6 * 4 + 6 * 4, 4 * 36);
     k->rmsnorm_residual_forward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), N, C, 1, s);
     cost_is(36 * 4 * 4 + 6 * 4 + 6 * 4, 5 * 36);
-    k->rmsnorm_recompute(AT(1), AT(2), AT(3), AT(4), N, C, s);
-    cost_is(36 * 4 * 2 + 6 * 4 + 6 * 4, 2 * 36);
-    k->rmsnorm_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s);
-    cost_is(36 * 4 * 4 + 6 * 4 + 6 * 4 + 2 * 6 * 4, 10 * 36);
+    k->rmsnorm_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), AT(8), N, C, s);
+    cost_is(36 * 4 * 5 + 6 * 4 + 6 * 4 + 2 * 6 * 4, 10 * 36);
     k->bias_forward(AT(1), AT(2), N, 10, 10, s);
     cost_is((60 * 2 + 10) * 4, 60);
     k->bias_backward(AT(1), AT(2), AT(3), N, 10, 10, s);
@@ -90,8 +88,8 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is(2 * 36 * 4 + 2 * (6 * 5 * NKV * HS) * 4 + 2 * 6 * 4, 2 * (2 * NH * HS * 6 * 5));
     k->swiglu_forward(AT(1), AT(2), N, F, s);
     cost_is((60 + 30) * 4, 5 * 30);
-    k->swiglu_backward(AT(1), AT(2), AT(1), N, F, s);
-    cost_is((30 + 60 + 60) * 4, 11 * 30);
+    k->swiglu_backward(AT(1), AT(2), AT(2), AT(1), N, F, s);
+    cost_is((30 + 30 + 60 + 60) * 4, 13 * 30);
     k->nf4_dequantise(AT(1), AT(2), 65, false, s);
     cost_is(65 * 4 + 48 + 2 * 4, 65); /* 33 bytes of codes, padded, and two scales */
     k->nf4_dequantise(AT(1), AT(2), 65, true, s);
@@ -181,15 +179,16 @@ static void operands_are_noted_with_their_places_and_accesses(void **state)
     struct observer observer = {.note = keep};
     const struct backend *k = observed_backend();
     struct stream *s = observed_stream(&observer);
-    k->rmsnorm_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s);
+    k->rmsnorm_backward(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), AT(8), N, C, s);
     assert_int_equal(noted.operation, OPERATION_rmsnorm_backward);
     assert_string_equal(noted.label, "norm");
-    assert_int_equal(noted.operand_count, 7);
+    assert_int_equal(noted.operand_count, 8);
     operand_is(0, 1, 36 * 4, ACCESS_ADDED);
     operand_is(1, 2, 6 * 4, ACCESS_ADDED);
-    operand_is(2, 3, 36 * 4, ACCESS_READ);
-    operand_is(5, 6, 6 * 4, ACCESS_READ);
-    operand_is(6, 7, (int64_t)row_chunk_workspace(N, C), ACCESS_SCRATCH);
+    operand_is(2, 3, 36 * 4, ACCESS_WRITTEN);
+    operand_is(3, 4, 36 * 4, ACCESS_READ);
+    operand_is(6, 7, 6 * 4, ACCESS_READ);
+    operand_is(7, 8, (int64_t)rmsnorm_backward_workspace(N, C), ACCESS_SCRATCH);
     assert_true(noted.count_count == 2 && noted.counts[0] == N && noted.counts[1] == C);
     k->sum(AT(8), AT(1), N, false, AT(2), s);
     operand_is(0, 8, 8, ACCESS_WRITTEN);
@@ -198,7 +197,7 @@ static void operands_are_noted_with_their_places_and_accesses(void **state)
     struct dropout_site site = {AT(9), 1, 2, 0};
     k->dropout(AT(1), 36, 0.5f, site, s);
     operand_is(1, 9, sizeof(struct step_control), ACCESS_READ);
-    k->rmsnorm_backward(AT(1), NULL, AT(3), AT(4), AT(5), AT(6), AT(7), N, C, s); /* no such operand */
+    k->rmsnorm_backward(AT(1), NULL, NULL, AT(4), AT(5), AT(6), AT(7), AT(8), N, C, s); /* no such operands */
     assert_int_equal(noted.operand_count, 6);
     cost_is(36 * 4 * 4 + 6 * 4 + 6 * 4, 10 * 36);
 }

@@ -33,11 +33,12 @@ static void counting_attention(void *dqkv, const void *dout, const void *out, co
                                       window, stream);
 }
 
-static void counting_norm(void *dx, float *dweight, const void *dout, const void *x, const void *weight,
-                          const float *rstd, void *workspace, int rows, int C, struct stream *stream)
+static void counting_norm(void *dx, float *dweight, void *norm, const void *dout, const void *x,
+                          const void *weight, const float *rstd, void *workspace, int rows, int C,
+                          struct stream *stream)
 {
     calls.norms++;
-    cpu_backend()->rmsnorm_backward(dx, dweight, dout, x, weight, rstd, workspace, rows, C, stream);
+    cpu_backend()->rmsnorm_backward(dx, dweight, norm, dout, x, weight, rstd, workspace, rows, C, stream);
 }
 
 static void counting_embedding(float *dweight, const void *dout, const int32_t *tokens, int rows, int V,

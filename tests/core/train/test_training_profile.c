@@ -109,11 +109,11 @@ TEST_CASE(with_everything_on_there_is_room_for_every_operation)
     train(&s, "all",
           WORDS("profile.every=1", "train.dropout=0.2", "model.qk_norm=true", "model.qkv_bias=true",
                 "checkpoint.activation_interval=1", "train.accumulation_steps=2", "train.optimizer=lion"));
-    static const char *const layer[] = {
-        "norm again", "add norm",     "gemm qkv",     "bias qkv",       "qk norm rope",    "attention",
-        "gemm o",     "gemm gate_up", "swiglu",       "gemm down",      "dropout",         "copy dx",
-        "norm",       "gemm down dW", "gemm down dx", "swiglu again",   "gemm gate_up dW", "gemm o dW",
-        "gemm o dx",  "gemm qkv dW",  "gemm qkv dx",  "gemm gate_up dx"};
+    static const char *const layer[] = {"add norm",     "gemm qkv",     "bias qkv",        "qk norm rope",
+                                        "attention",    "gemm o",       "gemm gate_up",    "swiglu",
+                                        "gemm down",    "dropout",      "copy dx",         "norm",
+                                        "gemm down dW", "gemm down dx", "gemm gate_up dW", "gemm o dW",
+                                        "gemm o dx",    "gemm qkv dW",  "gemm qkv dx",     "gemm gate_up dx"};
     static const char *const beside[][2] = {{"data", "batch"},
                                             {"forward", "embedding"},
                                             {"forward", "dropout"},

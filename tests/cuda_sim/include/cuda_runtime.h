@@ -215,6 +215,19 @@ template <typename T> pointer<T> dynamic_pointer(const char *name)
 #define __all_sync(mask, predicate)    (sim::ballot(mask, !(predicate), __FILE__, __LINE__) == 0)
 
 /* ---- arithmetic ---- */
+/* The approximations of the hardware: exp(x) = 2^(x · log2 e) with the product rounded; a quotient whose
+ * divisor is above 2^126 is 0. */
+static inline float sim_expf(float x)
+{
+    return exp2f(x * 1.44269504f);
+}
+#define __expf sim_expf
+
+static inline float __fdividef(float x, float y)
+{
+    return fabsf(y) > 0x1p126f && fabsf(y) <= 0x1.fffffep127f && fabsf(x) <= 0x1.fffffep127f ? 0.0f : x / y;
+}
+
 static inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);
