@@ -1,0 +1,197 @@
+# shellcheck shell=bash disable=SC2154
+# The parts of run.sh that time training steps: step, presets, threads, growth, llmc, interval. run.sh reads this file;
+# build, python, here, rounds, threads and scratch are its variables.
+#
+# A measurement is a line "NAME {JSON}" of $scratch/PART; tables.awk makes the tables.
+
+# One line of a tool's JSON, after the name of the measurement.
+record() { # PART NAME, the object on stdin
+    printf '%s %s\n' "$2" "$(tr '\n' ' ')" >>"$scratch/$1"
+}
+
+run_anneal() { # PART NAME SETTING...
+    local part=$1 name=$2
+    shift 2
+    if "$build/anneal" bench step --json "$@" >"$scratch/out" 2>"$scratch/log"; then
+        record "$part" "$name" <"$scratch/out"
+    else
+        failed "anneal bench step: $(tail -n 1 "$scratch/log")"
+    fi
+}
+
+# A processor without bf16 instructions is no failure.
+run_anneal_bf16() { # PART NAME SETTING...
+    local part=$1 name=$2
+    shift 2
+    if has_bf16; then run_anneal "$part" "$name" --train.precision=bf16 "$@"; fi
+}
+
+has_bf16() {
+    if [ ! -f "$scratch/bf16" ]; then
+        if "$build/anneal" bench step --rounds=1 --model.preset=shakespeare --model.num_layers=1 --train.batch_size=1 \
+            --train.seq_len=16 --train.precision=bf16 >/dev/null 2>"$scratch/log"; then
+            echo yes >"$scratch/bf16"
+        else
+            echo no >"$scratch/bf16"
+            missing "bf16: $(tail -n 1 "$scratch/log")"
+        fi
+    fi
+    grep -q yes "$scratch/bf16"
+}
+
+# PyTorch eager and compiled, in one precision; what cannot run is reported once.
+run_torch() { # PART NAME PRECISION OPTION...
+    local part=$1 name=$2 precision=$3 line mode
+    shift 3
+    if ! command -v "$python" >/dev/null; then
+        missing "PyTorch: no $python on PATH (ANNEAL_BENCH_PYTHON names an interpreter)"
+        return
+    fi
+    "$python" "$here/torch_step.py" --threads "$threads" --precision "$precision" "$@" >"$scratch/out" 2>"$scratch/log" ||
+        failed "torch_step.py: $(tail -n 1 "$scratch/log")"
+    while read -r line; do
+        mode=$(sed -nE 's/.*"mode": "([a-z]+)".*/\1/p' <<<"$line")
+        if [[ $line == *'"no PyTorch'* ]]; then
+            missing "PyTorch: $(sed -nE 's/.*"skip": "(.*)"\}$/\1/p' <<<"$line")"
+        elif [[ $line == *'"skip"'* ]]; then
+            missing "torch $mode in $precision: $(sed -nE 's/.*"skip": "(.*)"\}$/\1/p' <<<"$line")"
+        else
+            record "$part" "$name$mode-$precision" <<<"$line"
+        fi
+    done <"$scratch/out"
+}
+
+table() { # PART
+    [ ! -s "$scratch/$1" ] || awk -v part="$1" -v cores="$(nproc)" -f "$here/tables.awk" "$scratch/$1"
+}
+
+# ---- one step, against PyTorch ----
+STEPS=8 # measured ones, after two that warm up: the losses of all are those after ten steps
+
+part_step() {
+    local round
+    for ((round = 1; round <= rounds; round++)); do
+        run_anneal step anneal-fp32 --rounds=$STEPS
+        run_anneal_bf16 step anneal-bf16 --rounds=$STEPS
+        run_torch step "" fp32 --steps $STEPS --warmup 2
+        run_torch step "" bf16 --steps $STEPS --warmup 2
+    done
+    table step
+}
+
+# ---- presets: share of the product, and memory against PyTorch ----
+# GPT-2's shape with a gated feed-forward layer: three matrices of 2,048 have the size of its two of 3,072.
+GPT2=(--model.preset=tiny --model.vocab_size=50257 --model.hidden_dim=768 --model.num_layers=12 --model.num_heads=12
+    --model.intermediate_dim=2048)
+
+part_presets() {
+    local preset batch model
+    for preset in tiny shakespeare small gpt2; do
+        batch=8 model=("--model.preset=$preset")
+        [ $preset != gpt2 ] || batch=4 model=("${GPT2[@]}")
+        model+=(--train.optimizer=adamw "--train.batch_size=$batch" --train.seq_len=256 --rounds=4)
+        run_anneal presets "$preset/$batch/anneal-fp32" "${model[@]}"
+        run_anneal_bf16 presets "$preset/$batch/anneal-bf16" "${model[@]}"
+        for precision in fp32 bf16; do
+            run_torch presets "$preset/$batch/" $precision --preset $preset --optimizer adamw --batch $batch --seq 256 \
+                --steps 2 --warmup 1
+        done
+    done
+    table presets
+}
+
+# ---- threads ----
+part_threads() {
+    local round n all
+    all=$(for ((n = 1; n < threads; n *= 2)); do echo $n; done && echo "$threads")
+    for ((round = 1; round <= rounds; round++)); do
+        for n in $all; do
+            run_anneal threads "fp32/$n" --train.threads="$n" --rounds=5
+            run_anneal_bf16 threads "bf16/$n" --train.threads="$n" --rounds=5
+        done
+    done
+    table threads
+}
+
+# ---- cost as work grows ----
+# From T 128, L 2, B 2, V 2048 one size doubles at a time. Memory is that of one process each, so threads may be more than
+# cores; tables.awk leaves out the times of these.
+part_growth() {
+    local round value
+    for ((round = 1; round <= rounds; round++)); do
+        for value in 128 256 512 1024 2048; do run_growth T $value --train.seq_len=$value; done
+        for value in 2 4 8 16 32; do run_growth L $value --model.num_layers=$value; done
+        for value in 2 4 8 16 32; do run_growth B $value --train.batch_size=$value; done
+        for value in 2048 4096 8192 16384 32768; do run_growth V $value --model.vocab_size=$value; done
+        for value in 1 2 4 8; do run_growth threads $value --train.batch_size=16 --train.threads=$value; done
+    done
+    table growth
+}
+
+run_growth() { # VARIABLE VALUE SETTING...
+    local name=$1/$2
+    shift 2
+    run_anneal growth "$name" --model.hidden_dim=128 --model.num_heads=4 --model.intermediate_dim=352 \
+        --model.vocab_size=2048 --model.num_layers=2 --model.max_seq_len=4096 --train.batch_size=2 --train.seq_len=128 \
+        --train.optimizer=adamw --rounds=5 "$@"
+}
+
+# ---- llm.c ----
+# Its trainer has a fixed batch of 4 x 64. It is built and run in a copy, with files of random weights and tokens.
+part_llmc() {
+    local checkout=${ANNEAL_BENCH_LLMC:-} folder=$scratch/llm.c
+    if [ -z "$checkout" ]; then
+        missing "llm.c: ANNEAL_BENCH_LLMC names no checkout"
+    elif ! command -v "$python" >/dev/null; then
+        missing "llm.c: no $python on PATH, which writes its files"
+    elif ! mkdir -p "$folder" || ! cp -r "$checkout/train_gpt2.c" "$checkout/llmc" "$checkout/Makefile" "$folder/" ||
+        ! make -C "$folder" train_gpt2 >"$scratch/log" 2>&1; then
+        failed "llm.c: $(tail -n 1 "$scratch/log")"
+    elif ! "$python" "$here/llmc_files.py" "$folder" 2>"$scratch/log"; then
+        failed "llmc_files.py: $(tail -n 1 "$scratch/log")"
+    fi
+    if [ -f "$folder/gpt2_124M.bin" ]; then
+        run_anneal llmc anneal-fp32 "${GPT2[@]}" --train.optimizer=adamw --train.batch_size=4 --train.seq_len=64 --rounds=5
+        run_anneal_bf16 llmc anneal-bf16 "${GPT2[@]}" --train.optimizer=adamw --train.batch_size=4 --train.seq_len=64 \
+            --rounds=5
+        run_llmc "$folder"
+    fi
+    rm -rf "$folder"
+    table llmc
+}
+
+# The program trains 40 steps and writes samples: four steps are enough, of which the first allocates.
+run_llmc() { # FOLDER
+    local steps=4 pid peak=0
+    (cd "$1" && exec stdbuf -oL ./train_gpt2) >"$scratch/llmc.log" 2>&1 &
+    pid=$!
+    while kill -0 $pid 2>/dev/null && [ "$(grep -c '^step ' "$scratch/llmc.log")" -lt $steps ]; do sleep 0.5; done
+    peak=$(awk '/^VmHWM/ { print 1024 * $2 }' "/proc/$pid/status" 2>/dev/null)
+    kill $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    sed -nE 's/^step ([0-9]+): train loss ([0-9.]+) \(took ([0-9.]+) ms\).*/\1 \2 \3/p' "$scratch/llmc.log" |
+        head -n $steps | awk -v peak="${peak:-0}" '
+            NR == 1 { first = $2; next }
+            { ms[NR - 1] = $3; last = $2 }
+            END {
+                n = NR - 1
+                if (n < 3) exit 1
+                for (i = 2; i <= n; i++) for (k = i; k > 1 && ms[k] < ms[k - 1]; k--) { x = ms[k]; ms[k] = ms[k - 1]; ms[k - 1] = x }
+                printf "{\"step_ms\": %.1f, \"step_ms_min\": %.1f, \"step_ms_max\": %.1f, \"tokens_per_sec\": %.1f, ", \
+                    ms[2], ms[1], ms[3], 256e3 / ms[2]
+                printf "\"first_loss\": %s, \"last_loss\": %s, \"peak_rss_bytes\": %d}\n", first, last, peak
+            }' >"$scratch/out" || { failed "llm.c: $(tail -n 1 "$scratch/llmc.log")" && return; }
+    record llmc llmc <"$scratch/out"
+}
+
+# ---- checkpoint.activation_interval ----
+part_interval() {
+    local round interval
+    for ((round = 1; round <= rounds; round++)); do
+        for interval in 0 1; do
+            run_anneal interval "interval/$interval" --train.optimizer=adamw --train.batch_size=2 \
+                --train.seq_len=256 --checkpoint.activation_interval=$interval
+        done
+    done
+    table interval
+}
