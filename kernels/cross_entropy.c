@@ -12,7 +12,7 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
-enum { BLOCKS_MAX = 512, BLOCK_MAX = (1 << 24) / BLOCKS_MAX }; /* of the largest vocabulary */
+enum { BLOCKS_MAX = 512 };
 
 static inline int block_length(int V)
 {
@@ -30,25 +30,47 @@ static inline void merge(float *max, double *total, float more_max, float more)
     *total += more * exp((double)more_max - *max);
 }
 
+/* The maximum of x (n) and of `most`, without NaNs. */
+static inline float row_max(const real *x, int n, simd_vector most)
+{
+    int i = 0;
+    for (; i + SIMD_LANES <= n; i += SIMD_LANES) most = simd_greater(real_load(x + i), most);
+    float max = simd_greatest(most);
+    for (; i < n; i++) max = widened(x[i]) > max ? widened(x[i]) : max;
+    return max;
+}
+
+/* A block (count), relative to its base: returns Σ exp(x − base). `keep`: x becomes these exponentials. *top
+ * = the maximum of the next block (ahead <= count), without NaNs, which is found on the way, so that
+ * computing does not wait for memory. */
+__attribute__((always_inline)) static inline float block_sum(real *x, int count, float base, bool keep,
+                                                             int ahead, float *top)
+{
+    const real *next = x + count;
+    const int whole = ahead / SIMD_LANES * SIMD_LANES;
+    simd_vector sum = {0}, most = (simd_vector){0} - INFINITY;
+    EACH_VECTOR(count, i, lanes, {
+        simd_vector e = simd_vector_exp_softmax(real_at(x + i, lanes) - base);
+        if (keep) real_put(x + i, e, lanes);
+        sum += float_at((const float *)&e, lanes);
+        if (i < whole) most = simd_greater(real_load(next + i), most);
+    });
+    *top = row_max(next + whole, ahead - whole, most);
+    return simd_total(sum);
+}
+
 /* The log-sum-exp of row (V). bases: the maximum of each block, or NULL. Where reals are floats and bases is
  * not NULL, each block becomes exp(x − its base): in bf16 that would round twice. */
 __attribute__((always_inline)) static inline double row_lse(real *row, int V, float *bases)
 {
     int length = block_length(V);
-    float max = -INFINITY, buf[REAL_IS_FLOAT ? 1 : BLOCK_MAX];
+    float max = -INFINITY, top = row_max(row, V < length ? V : length, (simd_vector){0} - INFINITY);
     double total = 0;
     for (int start = 0, block = 0; start < V; start += length, block++) {
-        int count = V - start < length ? V - start : length;
-        const float *x = as_floats(buf, row + start, count);
-        float *keep = REAL_IS_FLOAT && bases ? (float *)x : NULL;
-        float top = simd_max(x, count), part = 0;
+        int left = V - start - length, count = left < 0 ? V - start : length;
+        int ahead = left < 0 ? 0 : left < length ? left : length;
         float base = top > -INFINITY ? top : 0.0f;
-#pragma omp simd reduction(+ : part)
-        for (int i = 0; i < count; i++) {
-            float e = simd_exp_softmax(x[i] - base);
-            if (keep) keep[i] = e;
-            part += e;
-        }
+        float part = block_sum(row + start, count, base, REAL_IS_FLOAT && bases, ahead, &top);
         if (bases) bases[block] = base;
         merge(&max, &total, base, part);
     }
@@ -70,11 +92,11 @@ void cross_entropy_forward(float *losses, const void *logits_, const int32_t *ta
 static void gradient_block(real *x, int count, float base, double lse, float loss_scale)
 {
     float factor = (float)(loss_scale * exp(base - lse));
-#pragma omp simd
-    for (int i = 0; i < count; i++) {
-        float e = REAL_IS_FLOAT ? widened(x[i]) : simd_exp_softmax(widened(x[i]) - base);
-        x[i] = rounded(e * factor);
-    }
+    EACH_VECTOR(count, i, lanes, {
+        simd_vector e = real_at(x + i, lanes);
+        if (!REAL_IS_FLOAT) e = simd_vector_exp_softmax(e - base);
+        real_put(x + i, e * factor, lanes);
+    });
 }
 
 void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets,
@@ -112,6 +134,6 @@ void weigh_classes(float *losses, void *dlogits_, const int32_t *targets, const 
         float weight = weights[targets[n]];
         real *row = dlogits ? dlogits + (size_t)n * V : NULL;
         losses[n] *= weight;
-        for (int i = 0; row && i < V; i++) row[i] = rounded(widened(row[i]) * weight);
+        if (row) EACH_VECTOR(V, i, count, real_put(row + i, real_at(row + i, count) * weight, count););
     }
 }

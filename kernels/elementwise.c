@@ -6,20 +6,33 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
+/* Flat ranges are divided into pieces, so that only the last has a part of a vector. */
+enum { PIECE = 4096 };
+
+static inline int piece_length(size_t n, size_t at)
+{
+    return n - at < PIECE ? (int)(n - at) : PIECE;
+}
+
 void cast(void *out_, const float *x, size_t n, struct stream *stream)
 {
     real *out = out_;
     if (out_ == x) return;
-#pragma omp parallel for simd num_threads(stream->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) out[i] = rounded(x[i]);
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t at = 0; at < n; at += PIECE) real_round(out + at, x + at, piece_length(n, at));
+}
+
+static inline void row_add(real *x, const real *delta, int n)
+{
+    EACH_VECTOR(n, i, count, real_put(x + i, real_at(x + i, count) + real_at(delta + i, count), count););
 }
 
 void add(void *x_, const void *delta_, size_t n, struct stream *stream)
 {
     real *x = x_;
     const real *delta = delta_;
-#pragma omp parallel for simd num_threads(stream->threads) schedule(static)
-    for (size_t i = 0; i < n; i++) x[i] = rounded(widened(x[i]) + widened(delta[i]));
+#pragma omp parallel for num_threads(stream->threads) schedule(static)
+    for (size_t at = 0; at < n; at += PIECE) row_add(x + at, delta + at, piece_length(n, at));
 }
 
 void bias_forward(void *x_, const void *bias_, int N, int C, int stride, struct stream *stream)
@@ -27,11 +40,7 @@ void bias_forward(void *x_, const void *bias_, int N, int C, int stride, struct 
     real *x = x_;
     const real *bias = bias_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (int n = 0; n < N; n++) {
-        real *row = x + (size_t)n * stride;
-#pragma omp simd
-        for (int c = 0; c < C; c++) row[c] = rounded(widened(row[c]) + widened(bias[c]));
-    }
+    for (int n = 0; n < N; n++) row_add(x + (size_t)n * stride, bias, C);
 }
 
 void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int C, int stride,
@@ -49,8 +58,9 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
             int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
             for (int n = chunk * rows; n < end; n++) {
                 const real *row = dout + (size_t)n * stride;
-#pragma omp simd
-                for (int c = 0; c < C; c++) total[c] += widened(row[c]);
+                EACH_VECTOR(
+                    C, c, count,
+                    float_put(total + c, float_at(total + c, count) + real_at(row + c, count), count););
             }
         }
 #pragma omp for schedule(static)
@@ -61,11 +71,10 @@ void bias_backward(float *dbias, const void *dout_, void *workspace, int N, int 
 static void swiglu_row(real *out, const real *gate, int F)
 {
     const real *up = gate + F;
-#pragma omp simd
-    for (int f = 0; f < F; f++) {
-        float g = widened(gate[f]);
-        out[f] = rounded(g * simd_sigmoid(g) * widened(up[f]));
-    }
+    EACH_VECTOR(F, f, count, {
+        simd_vector g = real_at(gate + f, count);
+        real_put(out + f, g * real_sigmoid(g) * real_at(up + f, count), count);
+    });
 }
 
 void swiglu_forward(void *out_, const void *gate_up_, int N, int F, struct stream *stream)
@@ -89,13 +98,13 @@ void swiglu_backward(void *dgate_up_, void *out_, const void *dout_, const void 
     for (int n = 0; n < N; n++) {
         const real *gate = gate_up + (size_t)n * 2 * F, *up = gate + F, *d = dout + (size_t)n * F;
         real *dgate = dgate_up + (size_t)n * 2 * F, *dup = dgate + F, *act = out ? out + (size_t)n * F : NULL;
-#pragma omp simd
-        for (int f = 0; f < F; f++) {
-            float g = widened(gate[f]), u = widened(up[f]), h = widened(d[f]), sigma = simd_sigmoid(g);
-            dgate[f] = rounded(h * u * sigma * (1.0f + g * (1.0f - sigma)));
-            dup[f] = rounded(h * g * sigma);
-            if (act) act[f] = rounded(g * sigma * u);
-        }
+        EACH_VECTOR(F, f, count, {
+            simd_vector g = real_at(gate + f, count), u = real_at(up + f, count), h = real_at(d + f, count);
+            simd_vector sigma = real_sigmoid(g);
+            real_put(dgate + f, h * u * sigma * (1.0f + g * (1.0f - sigma)), count);
+            real_put(dup + f, h * g * sigma, count);
+            if (act) real_put(act + f, g * sigma * u, count);
+        });
     }
 }
 

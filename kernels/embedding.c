@@ -33,10 +33,10 @@ void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens
         int first = (int)((long)lines * s / slices) * 16, last = (int)((long)lines * (s + 1) / slices) * 16;
         if (last > C) last = C;
         for (int n = 0; n < N; n++) {
-            float *row = dweight + (size_t)tokens[n] * C;
-            const real *drow = dout + (size_t)n * C;
-#pragma omp simd
-            for (int c = first; c < last; c++) row[c] += widened(drow[c]);
+            float *row = dweight + (size_t)tokens[n] * C + first;
+            const real *drow = dout + (size_t)n * C + first;
+            EACH_VECTOR(last - first, c, count,
+                        float_put(row + c, float_at(row + c, count) + real_at(drow + c, count), count););
         }
     }
 }

@@ -47,8 +47,7 @@ void mean_pool_backward(void *dx_, const int32_t *targets, const int32_t *positi
         int first = first_row(positions, n, T);
         real *pooled = dx + (size_t)n * C;
         float share = 1.0f / (float)(n - first + 1);
-#pragma omp simd
-        for (int c = 0; c < C; c++) pooled[c] = rounded(widened(pooled[c]) * share);
+        EACH_VECTOR(C, c, count, real_put(pooled + c, real_at(pooled + c, count) * share, count););
         for (int m = first; m < n; m++) memcpy(dx + (size_t)m * C, pooled, (size_t)C * sizeof *pooled);
     }
 }

@@ -22,16 +22,35 @@ static inline float widened(real x)
     return simd_from_bf16(x.bits);
 }
 
-/* To nearest, ties to even; a NaN stays one. */
+/* To nearest, ties to even; a NaN stays one. As the processor's instruction does, which real_store uses, a
+ * number below 2^-126 becomes 0. */
 static inline real rounded(float x)
 {
     uint32_t bits = simd_bits(x), nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+    if ((bits & 0x7f800000) == 0) nearest = bits >> 16 & 0x8000;
     return (real){(uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : nearest)};
 }
 
 static inline simd_vector real_load(const real *x)
 {
     return simd_load_bf16(&x->bits);
+}
+
+static inline void real_store(real *x, simd_vector value)
+{
+    _mm256_storeu_si256((__m256i_u *)x, (__m256i)_mm512_cvtneps_pbh((__m512)value));
+}
+
+/* The first `count` elements; the other lanes are 0. */
+static inline simd_vector real_load_part(const real *x, int count)
+{
+    __m256i halves = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), x);
+    return (simd_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+}
+
+static inline void real_store_part(real *x, simd_vector value, int count)
+{
+    _mm256_mask_storeu_epi16(x, (__mmask16)((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh((__m512)value));
 }
 
 static inline four real_four(const real *x)
@@ -60,6 +79,21 @@ static inline simd_vector real_load(const real *x)
     return simd_load(x);
 }
 
+static inline void real_store(real *x, simd_vector value)
+{
+    simd_store(x, value);
+}
+
+static inline simd_vector real_load_part(const real *x, int count)
+{
+    return simd_load_part(x, count);
+}
+
+static inline void real_store_part(real *x, simd_vector value, int count)
+{
+    simd_store_part(x, value, count);
+}
+
 static inline four real_four(const real *x)
 {
     return *(const four *)x;
@@ -79,12 +113,72 @@ static inline void real_widen(float *out, const real *x, int n)
     for (; i < n; i++) out[i] = widened(x[i]);
 }
 
+/* ---- loops over vectors ----
+ *
+ *     EACH_VECTOR(n, i, count, body)
+ *
+ * runs the body for i = 0, SIMD_LANES, ... below n, with count = SIMD_LANES, and once more for the last
+ * `count` elements if fewer are left. The body reads with real_at and writes with real_put. In a whole vector
+ * count is a constant, so these are one instruction each. */
+#define EACH_VECTOR(n, i, count, ...)                                                                        \
+    do {                                                                                                     \
+        int i = 0;                                                                                           \
+        for (; i + SIMD_LANES <= (n); i += SIMD_LANES) {                                                     \
+            enum { count = SIMD_LANES };                                                                     \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+        if (i < (n)) {                                                                                       \
+            const int count = (n)-i;                                                                         \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    } while (0)
+
+static inline simd_vector real_at(const real *x, int count)
+{
+    return count == SIMD_LANES ? real_load(x) : real_load_part(x, count);
+}
+
+static inline void real_put(real *x, simd_vector value, int count)
+{
+    if (count == SIMD_LANES)
+        real_store(x, value);
+    else
+        real_store_part(x, value, count);
+}
+
+/* The same for floats, whatever reals are. */
+static inline simd_vector float_at(const float *x, int count)
+{
+    return count == SIMD_LANES ? simd_load(x) : simd_load_part(x, count);
+}
+
+static inline void float_put(float *x, simd_vector value, int count)
+{
+    if (count == SIMD_LANES)
+        simd_store(x, value);
+    else
+        simd_store_part(x, value, count);
+}
+
 /* out (n) = x (n), rounded. x may be out itself, where reals are floats. */
 static inline void real_round(real *out, const float *x, int n)
 {
     if ((const void *)out == x) return;
-#pragma omp simd
-    for (int i = 0; i < n; i++) out[i] = rounded(x[i]);
+    EACH_VECTOR(n, i, count, real_put(out + i, float_at(x + i, count), count););
+}
+
+/* 1 / (1 + exp(-x)). In bf16 the quotient is exact to 2^-27 only: a division takes longer than all the rest.
+ */
+static inline simd_vector real_sigmoid(simd_vector x)
+{
+    simd_vector numerator, denominator;
+    simd_vector_sigmoid(x, &numerator, &denominator);
+#ifdef KERNELS_BF16
+    simd_vector guess = (simd_vector)_mm512_rcp14_ps((__m512)denominator);
+    return numerator * guess * (2.0f - denominator * guess);
+#else
+    return numerator / denominator;
+#endif
 }
 
 /* Where to compute the floats that real_round then writes to out: there itself, or in buf. */
@@ -114,12 +208,24 @@ static inline const float *as_floats(float *buf, const real *x, int n)
 /* Σ a b c, or Σ a b for a NULL c: in fp32 inside blocks of 1,024 elements, in fp64 across them. */
 static inline double real_dot(const real *a, const real *b, const real *c, int n)
 {
-    float buf[3][REAL_IS_FLOAT ? 1 : 1024];
     double total = 0;
-    for (int i = 0; i < n; i += 1024) {
-        int count = n - i < 1024 ? n - i : 1024;
-        total += (double)simd_dot_block(as_floats(buf[0], a + i, count), as_floats(buf[1], b + i, count),
-                                        c != NULL ? as_floats(buf[2], c + i, count) : NULL, count);
+    for (int start = 0; start < n; start += 1024, a += 1024, b += 1024, c += c != NULL ? 1024 : 0) {
+        simd_vector sum[4] = {{0}, {0}, {0}, {0}};
+        int end = n - start < 1024 ? n - start : 1024, i = 0;
+        for (; i + 4 * SIMD_LANES <= end; i += 4 * SIMD_LANES)
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                int at = i + j * SIMD_LANES;
+                simd_vector x = real_load(a + at) * real_load(b + at);
+                if (c != NULL) x *= real_load(c + at);
+                sum[j] += x;
+            }
+        EACH_VECTOR(end - i, k, count, {
+            simd_vector x = real_at(a + i + k, count) * real_at(b + i + k, count);
+            if (c != NULL) x *= real_at(c + i + k, count);
+            sum[0] += x;
+        });
+        total += (double)simd_total((sum[0] + sum[1]) + (sum[2] + sum[3]));
     }
     return total;
 }

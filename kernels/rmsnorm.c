@@ -9,8 +9,8 @@
 /* Forward and backward share this function, so that both write the same bits. */
 static inline void row_scale(real *out, const real *x, const real *weight, float rstd, int C)
 {
-#pragma omp simd
-    for (int c = 0; c < C; c++) out[c] = rounded(widened(x[c]) * rstd * widened(weight[c]));
+    EACH_VECTOR(C, c, count,
+                real_put(out + c, real_at(x + c, count) * rstd * real_at(weight + c, count), count););
 }
 
 static inline float row_rstd(const real *x, int C, float eps)
@@ -28,10 +28,9 @@ void rmsnorm_forward(void *out, float *rstd, const void *x, const void *weight, 
 static float residual_row(real *sum, real *out, const real *x, const real *delta, const real *weight, int C,
                           float eps)
 {
-    if (delta != NULL) {
-#pragma omp simd
-        for (int c = 0; c < C; c++) sum[c] = rounded(widened(x[c]) + widened(delta[c]));
-    }
+    if (delta != NULL)
+        EACH_VECTOR(C, c, count,
+                    real_put(sum + c, real_at(x + c, count) + real_at(delta + c, count), count););
     float r = row_rstd(sum, C, eps);
     row_scale(out, sum, weight, r, C);
     return r;
@@ -74,12 +73,12 @@ void rmsnorm_backward(void *dx_, float *dweight, void *norm_, const void *dout_,
                 real *dxr = dx + at;
                 float r = rstd[n];
                 float mean = (float)(real_dot(dr, weight, xr, C) * r / C);
-#pragma omp simd
-                for (int c = 0; c < C; c++) {
-                    float h = widened(xr[c]) * r, d = widened(dr[c]);
-                    dw[c] += d * h;
-                    dxr[c] = rounded(widened(dxr[c]) + r * (d * widened(weight[c]) - h * mean));
-                }
+                EACH_VECTOR(C, c, count, {
+                    simd_vector h = real_at(xr + c, count) * r, d = real_at(dr + c, count);
+                    simd_vector g = d * real_at(weight + c, count);
+                    float_put(dw + c, float_at(dw + c, count) + d * h, count);
+                    real_put(dxr + c, real_at(dxr + c, count) + r * (g - h * mean), count);
+                });
                 if (norm) row_scale(norm + at, xr, weight, r, C);
             }
         }

@@ -7,33 +7,41 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
-/* y (HS) = x (HS) rotated; direction 1 rotates, -1 rotates back. cos_sin (HS/2,2). y may be x. */
-static inline void head_rotate(float *y, const float *x, const float *cos_sin, int HS, float direction)
+/* The angles of a row: cos_sin (HS/2,2) apart, as vectors need them. */
+struct angles {
+    float cos[HEAD_MAX / 2], sin[HEAD_MAX / 2];
+};
+
+/* Those of row n, at its position; direction 1 rotates, -1 rotates back. */
+static inline void angles_load(struct angles *out, const float *cos_sin, const int32_t *positions, long n,
+                               int T, int HS, float direction)
+{
+    const float *row = cos_sin + (size_t)(positions ? positions[n] : n % T) * (size_t)HS;
+#pragma omp simd
+    for (int i = 0; i < HS / 2; i++) {
+        out->cos[i] = row[2 * i];
+        out->sin[i] = direction * row[2 * i + 1];
+    }
+}
+
+static inline void rotate(simd_vector *x1, simd_vector *x2, const struct angles *angles, int i, int count)
+{
+    simd_vector c = float_at(angles->cos + i, count), s = float_at(angles->sin + i, count);
+    simd_vector y1 = *x1 * c - *x2 * s;
+    *x2 = *x2 * c + *x1 * s;
+    *x1 = y1;
+}
+
+static void row_rotate(real *row, const struct angles *angles, int heads, int HS)
 {
     int half = HS / 2;
-#pragma omp simd
-    for (int i = 0; i < half; i++) {
-        float c = cos_sin[2 * i], s = direction * cos_sin[2 * i + 1];
-        float x1 = x[i], x2 = x[half + i];
-        y[i] = x1 * c - x2 * s;
-        y[half + i] = x2 * c + x1 * s;
-    }
-}
-
-static void row_rotate(real *row, const float *angles, int heads, int HS, float direction)
-{
-    float buf[REAL_IS_FLOAT ? 1 : HEAD_MAX];
-    for (int h = 0; h < heads; h++, row += HS) {
-        float *y = real_target(buf, row);
-        head_rotate(y, as_floats(buf, row, HS), angles, HS, direction);
-        real_round(row, y, HS);
-    }
-}
-
-/* The angles of row n. */
-static inline const float *angles_of(const float *cos_sin, const int32_t *positions, long n, int T, int HS)
-{
-    return cos_sin + (size_t)(positions ? positions[n] : n % T) * (size_t)HS;
+    for (int h = 0; h < heads; h++, row += HS)
+        EACH_VECTOR(half, i, count, {
+            simd_vector x1 = real_at(row + i, count), x2 = real_at(row + half + i, count);
+            rotate(&x1, &x2, angles, i, count);
+            real_put(row + i, x1, count);
+            real_put(row + half + i, x2, count);
+        });
 }
 
 void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int T, int NH, int NKV, int HS,
@@ -42,42 +50,56 @@ void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int 
     long rows = (long)B * T;
     float direction = back ? -1.0f : 1.0f;
     if (rows == 1) {
-        row_rotate(qkv, angles_of(cos_sin, positions, 0, T, HS), NH + NKV, HS, direction);
+        struct angles angles;
+        angles_load(&angles, cos_sin, positions, 0, T, HS, direction);
+        row_rotate(qkv, &angles, NH + NKV, HS);
         return;
     }
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
-    for (long n = 0; n < rows; n++)
-        row_rotate((real *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS,
-                   angles_of(cos_sin, positions, n, T, HS), NH + NKV, HS, direction);
+    for (long n = 0; n < rows; n++) {
+        struct angles angles;
+        angles_load(&angles, cos_sin, positions, n, T, HS, direction);
+        row_rotate((real *)qkv + (size_t)n * (size_t)(NH + 2 * NKV) * HS, &angles, NH + NKV, HS);
+    }
 }
 
 /* y (HS) = x (HS) normed and rotated; returns rstd. y may be x. */
-static float head_forward(real *y, const real *x, const real *weight, const float *angles, int HS, float eps)
+static float head_forward(real *y, const real *x, const real *weight, const struct angles *angles, int HS,
+                          float eps)
 {
-    float buf[REAL_IS_FLOAT ? 1 : HEAD_MAX], *normed = real_target(buf, y);
+    int half = HS / 2;
     float r = 1.0f / sqrtf((float)(real_dot(x, x, NULL, HS) / HS + (double)eps));
-#pragma omp simd
-    for (int i = 0; i < HS; i++) normed[i] = widened(x[i]) * r * widened(weight[i]);
-    head_rotate(normed, normed, angles, HS, 1.0f);
-    real_round(y, normed, HS);
+    EACH_VECTOR(half, i, count, {
+        simd_vector x1 = real_at(x + i, count) * r * real_at(weight + i, count);
+        simd_vector x2 = real_at(x + half + i, count) * r * real_at(weight + half + i, count);
+        rotate(&x1, &x2, angles, i, count);
+        real_put(y + i, x1, count);
+        real_put(y + half + i, x2, count);
+    });
     return r;
 }
 
 /* d (HS): from the gradient of y to that of x, in place; dweight (HS) += */
-static void head_backward(real *d, float *dweight, const real *x_, const real *weight_, float r,
-                          const float *angles, int HS)
+static void head_backward(real *d, float *dweight, const real *x, const real *weight, float r,
+                          const struct angles *angles, int HS)
 {
-    float buf[3][REAL_IS_FLOAT ? 1 : HEAD_MAX], *g = real_target(buf[0], d);
-    const float *x = as_floats(buf[1], x_, HS), *weight = as_floats(buf[2], weight_, HS);
-    head_rotate(g, as_floats(buf[0], d, HS), angles, HS, -1.0f);
-    float mean = (float)(simd_dot(g, weight, x, HS) * r / HS);
-#pragma omp simd
-    for (int i = 0; i < HS; i++) {
-        float norm = x[i] * r, gi = g[i];
-        dweight[i] += gi * norm;
-        g[i] = r * (gi * weight[i] - norm * mean);
-    }
-    real_round(d, g, HS);
+    int half = HS / 2;
+    float g[HEAD_MAX];
+    simd_vector total = {0};
+    EACH_VECTOR(half, i, count, {
+        simd_vector g1 = real_at(d + i, count), g2 = real_at(d + half + i, count);
+        rotate(&g1, &g2, angles, i, count);
+        float_put(g + i, g1, count);
+        float_put(g + half + i, g2, count);
+        total += g1 * real_at(weight + i, count) * real_at(x + i, count);
+        total += g2 * real_at(weight + half + i, count) * real_at(x + half + i, count);
+    });
+    float mean = simd_total(total) * r / (float)HS;
+    EACH_VECTOR(HS, i, count, {
+        simd_vector norm = real_at(x + i, count) * r, gi = float_at(g + i, count);
+        float_put(dweight + i, float_at(dweight + i, count) + gi * norm, count);
+        real_put(d + i, r * (gi * real_at(weight + i, count) - norm * mean), count);
+    });
 }
 
 void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void *q_weight_,
@@ -91,12 +113,13 @@ void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void 
     size_t width = (size_t)(NH + 2 * NKV) * HS;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (long n = 0; n < rows; n++) {
-        const float *angles = angles_of(cos_sin, positions, n, T, HS);
+        struct angles angles;
+        angles_load(&angles, cos_sin, positions, n, T, HS, 1.0f);
         const real *x = qkv + (size_t)n * width;
         real *y = out + (size_t)n * width;
         float *r = rstd + (size_t)n * heads;
         for (int h = 0; h < heads; h++)
-            r[h] = head_forward(y + (size_t)h * HS, x + (size_t)h * HS, h < NH ? q_weight : k_weight, angles,
+            r[h] = head_forward(y + (size_t)h * HS, x + (size_t)h * HS, h < NH ? q_weight : k_weight, &angles,
                                 HS, eps);
         if (out != qkv)
             memcpy(y + (size_t)heads * HS, x + (size_t)heads * HS, (size_t)NKV * HS * sizeof(real));
@@ -121,12 +144,15 @@ void qk_norm_rope_backward(void *dqkv_, float *dq_weight, float *dk_weight, cons
             float *dw = partial + (size_t)chunk * 2 * HS;
             memset(dw, 0, 2 * (size_t)HS * sizeof(float));
             int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
-            for (int n = chunk * rows; n < end; n++)
+            for (int n = chunk * rows; n < end; n++) {
+                struct angles angles;
+                angles_load(&angles, cos_sin, positions, n, T, HS, -1.0f);
                 for (int h = 0; h < heads; h++) {
                     size_t at = (size_t)n * width + (size_t)h * HS;
                     head_backward(dqkv + at, h < NH ? dw : dw + HS, qkv + at, h < NH ? q_weight : k_weight,
-                                  rstd[(size_t)n * heads + h], angles_of(cos_sin, positions, n, T, HS), HS);
+                                  rstd[(size_t)n * heads + h], &angles, HS);
                 }
+            }
         }
 #pragma omp for schedule(static)
         for (int i = 0; i < 2 * HS; i++) {

@@ -11,6 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 static inline uint32_t simd_bits(float x)
 {
     uint32_t bits;
@@ -25,59 +29,7 @@ static inline float simd_float(uint32_t bits)
     return x;
 }
 
-/* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6,
- * fitted for the least maximum relative error. Gives exp(r), and n in the low bits of *shifted. */
-static inline float simd_exp_reduced(float x, float *shifted)
-{
-    const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */
-    *shifted = x * 1.44269504088896341f + round;
-    float n = *shifted - round;
-    float r = x - n * 0.693145751953125f;
-    r = r - n * 1.428606765330187e-6f;
-    float p = 1.381453942e-3f;
-    p = p * r + 8.368745446e-3f;
-    p = p * r + 4.166838899e-2f;
-    p = p * r + 1.666652113e-1f;
-    p = p * r + 4.999999404e-1f;
-    p = p * (r * r) + r;
-    return p + 1.0f;
-}
-
-/* exp(x) to within 1.5 ulp, subnormal results and overflow to infinity included: 2^n is applied in two
- * halves, so that neither factor overflows. */
-static inline float simd_exp(float x)
-{
-    float shifted;
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
-    float p = simd_exp_reduced(x, &shifted);
-    int32_t exponent = (int32_t)(simd_bits(shifted) - 0x4b400000u);
-    int32_t half = exponent >> 1;
-    float scale1 = simd_float((uint32_t)(half + 127) << 23);
-    float scale2 = simd_float((uint32_t)((int32_t)((uint32_t)exponent - (uint32_t)half) + 127) << 23);
-    return p * scale1 * scale2;
-}
-
-/* exp(x) to within 1.5 ulp for x <= 88, for a softmax: 0 below -87, where exp is under 2e-38. Half the
- * instructions of simd_exp. */
-static inline float simd_exp_softmax(float x)
-{
-    float shifted;
-    float p = simd_exp_reduced(x, &shifted);
-    float y = p * simd_float((simd_bits(shifted) << 23) + 0x3f800000u);
-    return x < -87.0f ? 0.0f : y;
-}
-
-/* 1 / (1 + exp(-x)) */
-static inline float simd_sigmoid(float x)
-{
-    return 1.0f / (1.0f + simd_exp(-x));
-}
-
-/* ---- sums and maxima across lanes ----
- *
- * Written with vectors, because compilers add the lanes of an `omp simd reduction` one after the other, and
- * the rows here are short: a head has 64 elements. */
+/* ---- vectors ---- */
 
 #if defined(__AVX512F__)
 #define SIMD_LANES 16
@@ -89,6 +41,66 @@ static inline float simd_sigmoid(float x)
 
 typedef float simd_vector __attribute__((vector_size(SIMD_LANES * 4)));
 typedef float simd_unaligned __attribute__((vector_size(SIMD_LANES * 4), aligned(4), may_alias));
+typedef uint32_t simd_words __attribute__((vector_size(SIMD_LANES * 4)));
+typedef int32_t simd_truth
+    __attribute__((vector_size(SIMD_LANES * 4))); /* of a comparison: all bits or none */
+typedef uint16_t simd_halves __attribute__((vector_size(SIMD_LANES * 2)));
+typedef uint16_t simd_unaligned_halves __attribute__((vector_size(SIMD_LANES * 2), aligned(2), may_alias));
+
+/* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6,
+ * fitted for the least maximum relative error. Gives exp(r), and n in the low bits of *shifted. For a number
+ * and for a vector. */
+#define SIMD_EXP_REDUCED(name, number)                                                                       \
+    static inline number name(number x, number *shifted)                                                     \
+    {                                                                                                        \
+        const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */   \
+        *shifted = x * 1.44269504088896341f + round;                                                         \
+        number n = *shifted - round;                                                                         \
+        number r = x - n * 0.693145751953125f;                                                               \
+        r = r - n * 1.428606765330187e-6f;                                                                   \
+        number p = 1.381453942e-3f * r + 8.368745446e-3f;                                                    \
+        p = p * r + 4.166838899e-2f;                                                                         \
+        p = p * r + 1.666652113e-1f;                                                                         \
+        p = p * r + 4.999999404e-1f;                                                                         \
+        p = p * (r * r) + r;                                                                                 \
+        return p + 1.0f;                                                                                     \
+    }
+SIMD_EXP_REDUCED(simd_exp_reduced, float)
+SIMD_EXP_REDUCED(simd_vector_exp_reduced, simd_vector)
+#undef SIMD_EXP_REDUCED
+
+/* exp(x) to within 1.5 ulp for x <= 88: 0 below -87, where exp is under 2e-38. */
+static inline float simd_exp_softmax(float x)
+{
+    float shifted;
+    float p = simd_exp_reduced(x, &shifted);
+    float y = p * simd_float((simd_bits(shifted) << 23) + 0x3f800000u);
+    return x < -87.0f ? 0.0f : y;
+}
+
+static inline simd_vector simd_vector_exp_softmax(simd_vector x)
+{
+    simd_vector shifted;
+    simd_vector p = simd_vector_exp_reduced(x, &shifted);
+    simd_vector y = p * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
+    simd_truth vanishes = x < -87.0f;
+    return (simd_vector)(~vanishes & (simd_truth)y);
+}
+
+/* 1 / (1 + exp(-x)) = numerator / denominator, which is in [1, 2] */
+static inline void simd_vector_sigmoid(simd_vector x, simd_vector *numerator, simd_vector *denominator)
+{
+    const simd_vector one = {0};
+    simd_truth negative = x < 0.0f, sign = (simd_truth)((simd_words){0} + 0x80000000u);
+    simd_vector e = simd_vector_exp_softmax((simd_vector)((simd_truth)x | sign));
+    *numerator = (simd_vector)((negative & (simd_truth)e) | (~negative & (simd_truth)(one + 1.0f)));
+    *denominator = e + 1.0f;
+}
+
+/* ---- sums and maxima across lanes ----
+ *
+ * Written with vectors, because compilers add the lanes of an `omp simd reduction` one after the other, and
+ * the rows here are short: a head has 64 elements. */
 
 static inline simd_vector simd_load(const float *x)
 {
@@ -100,15 +112,29 @@ static inline void simd_store(float *x, simd_vector value)
     *(simd_unaligned *)x = value;
 }
 
-typedef uint32_t simd_words __attribute__((vector_size(SIMD_LANES * 4)));
-typedef uint16_t simd_halves __attribute__((vector_size(SIMD_LANES * 2)));
-typedef uint16_t simd_unaligned_halves __attribute__((vector_size(SIMD_LANES * 2), aligned(2), may_alias));
+/* The first `count` numbers; the other lanes are 0. */
+static inline simd_vector simd_load_part(const float *x, int count)
+{
+    simd_vector part = {0};
+    memcpy(&part, x, (size_t)count * sizeof *x);
+    return part;
+}
 
-/* SIMD_LANES numbers of bf16, widened exactly. */
+static inline void simd_store_part(float *x, simd_vector value, int count)
+{
+    memcpy(x, &value, (size_t)count * sizeof *x);
+}
+
+/* SIMD_LANES numbers of bf16, widened exactly. Compilers take five instructions for 16 lanes, not two. */
 static inline simd_vector simd_load_bf16(const uint16_t *x)
 {
+#ifdef __AVX512F__
+    __m512i words = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)x));
+    return (simd_vector)_mm512_slli_epi32(words, 16);
+#else
     simd_halves halves = *(const simd_unaligned_halves *)x;
     return (simd_vector)(__builtin_convertvector(halves, simd_words) << 16);
+#endif
 }
 
 static inline float simd_from_bf16(uint16_t x)
@@ -147,6 +173,21 @@ static inline simd_vector simd_greater(simd_vector a, simd_vector b)
     return (simd_vector)((wins & (bits)a) | (~wins & (bits)b));
 }
 
+static inline float simd_greatest(simd_vector x)
+{
+#if SIMD_LANES == 16
+    x = simd_greater(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    x = simd_greater(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    x = simd_greater(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+#elif SIMD_LANES == 8
+    x = simd_greater(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3));
+    x = simd_greater(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5));
+#else
+    x = simd_greater(x, __builtin_shufflevector(x, x, 2, 3, 0, 1));
+#endif
+    return x[0] > x[1] ? x[0] : x[1];
+}
+
 /* The maximum of x (n) without NaNs; -infinity if there are only NaNs. */
 static inline float simd_max(const float *x, int n)
 {
@@ -158,9 +199,7 @@ static inline float simd_max(const float *x, int n)
         top[0] = simd_greater(simd_load(x + i), top[0]);
         top[1] = simd_greater(simd_load(x + i + SIMD_LANES), top[1]);
     }
-    top[0] = simd_greater(top[0], top[1]);
-    float max = -INFINITY;
-    for (int lane = 0; lane < SIMD_LANES; lane++) max = top[0][lane] > max ? top[0][lane] : max;
+    float max = simd_greatest(simd_greater(top[0], top[1]));
     for (; i < n; i++) max = x[i] > max ? x[i] : max;
     return max;
 }
