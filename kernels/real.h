@@ -205,8 +205,10 @@ static inline const float *as_floats(float *buf, const real *x, int n)
 #endif
 }
 
-/* Σ a b c, or Σ a b for a NULL c: in fp32 inside blocks of 1,024 elements, in fp64 across them. */
-static inline double real_dot(const real *a, const real *b, const real *c, int n)
+/* Σ a b c, or Σ a b for a NULL c: in fp32 inside blocks of 1,024 elements, in fp64 across them. One copy for
+ * all callers: compilers fuse multiplications and additions in one copy and not in another, and a norm
+ * computed again must have the same bits. */
+__attribute__((noinline, unused)) static double real_dot(const real *a, const real *b, const real *c, int n)
 {
     double total = 0;
     for (int start = 0; start < n; start += 1024, a += 1024, b += 1024, c += c != NULL ? 1024 : 0) {

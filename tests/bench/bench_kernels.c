@@ -7,6 +7,7 @@
  *
  * At the end a line for each operation below its aim. `bench_kernels WORD...` chooses: a shape (tiny, small,
  * 124m), a precision (fp32, bf16), or operations whose names contain the word. */
+#include <math.h>
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -101,30 +102,18 @@ static void fill(float *x, size_t n, uint32_t seed)
     }
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Seconds of a call: the fastest of five medians, each over about 0.06 s, so that another program's turn on a
- * core does not count. */
+/* Seconds of a call: the fastest within 0.3 s, so that another program's turns on the cores do not count. */
 static double measure(struct bench *b, void (*body)(struct bench *))
 {
-    enum { ROUNDS = 5, MOST = 1000 };
-    double times[MOST], fastest = 0;
+    double fastest = INFINITY, start, begin, end;
     body(b);
-    for (int round = 0; round < ROUNDS; round++) {
-        double start = clock_monotonic(), begin = start, end;
-        int runs = 0;
-        do {
-            body(b);
-            end = clock_monotonic();
-            times[runs++] = end - begin, begin = end;
-        } while (runs < MOST && end - start < 0.06);
-        qsort(times, (size_t)runs, sizeof *times, by_size);
-        if (round == 0 || times[runs / 2] < fastest) fastest = times[runs / 2];
-    }
+    start = end = clock_monotonic();
+    do {
+        begin = end;
+        body(b);
+        end = clock_monotonic();
+        if (end - begin < fastest) fastest = end - begin;
+    } while (end - start < 0.3);
     return fastest;
 }
 
