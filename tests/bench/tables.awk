@@ -14,8 +14,10 @@ BEGIN {
     if (!($1 in count)) names[++name_count] = $1
     round = ++count[$1]
     for (i = 1; i <= keys; i++) value[$1, key[i], round] = member(key[i])
-    if (member("computes") != "") built["anneal: " member("computes")] = 1
-    if (member("torch") != "") built["PyTorch " member("torch") ", " member("capability")] = 1
+    kernels = member("computes")
+    sub(/^[0-9]+ threads?, /, "", kernels)
+    if (kernels != "") built["anneal: " kernels] = 1
+    if (member("torch") != "") built["PyTorch " member("torch") ": " member("capability")] = 1
 }
 
 END {

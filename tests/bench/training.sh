@@ -114,11 +114,11 @@ part_threads() {
 }
 
 # ---- cost as work grows ----
-# From T 128, L 2, B 2, V 2048 one size doubles at a time. Memory is that of one process each, so threads may be more than
-# cores; tables.awk leaves out the times of these.
+# From T 128, L 2, B 2, V 2048 one size doubles at a time. The fastest step counts, so at least three rounds. Threads may be
+# more than cores, for their memory; tables.awk leaves out the times of these.
 part_growth() {
     local round value
-    for ((round = 1; round <= rounds; round++)); do
+    for ((round = 1; round <= (rounds > 3 ? rounds : 3); round++)); do
         for value in 128 256 512 1024 2048; do run_growth T $value --train.seq_len=$value; done
         for value in 2 4 8 16 32; do run_growth L $value --model.num_layers=$value; done
         for value in 2 4 8 16 32; do run_growth B $value --train.batch_size=$value; done
