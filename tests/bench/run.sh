@@ -30,7 +30,8 @@ shift || true
 # shellcheck disable=SC2034 # the files read below use it
 python=${ANNEAL_BENCH_PYTHON:-python3}
 rounds=${ANNEAL_BENCH_ROUNDS:-2}
-threads=${OMP_NUM_THREADS:-$(nproc)}
+cores=$(env -u OMP_NUM_THREADS nproc)
+threads=${OMP_NUM_THREADS:-$cores}
 here=$(dirname "$0")
 export OMP_NUM_THREADS=$threads LC_ALL=C.UTF-8
 scratch=$(mktemp -d) || exit 1
@@ -66,7 +67,7 @@ print_machine() {
     local blas
     blas=$(ldd "$build/anneal" 2>/dev/null | awk '$1 ~ /blas/ { print $3; exit }')
     echo "machine: $(sed -nE 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)," \
-        "$(nproc) cores, $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)," \
+        "$cores cores, $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)," \
         "$(sed -nE 's/^PRETTY_NAME="?([^"]*)"?/\1/p' /etc/os-release 2>/dev/null), $(uname -srm)"
     echo "anneal: $("$build/anneal" --version | head -n 1); BLAS: $(basename "$(readlink -f "${blas:-none}")")"
     if [ -n "${OPENBLAS_CORETYPE:-}" ] && [ -z "${ANNEAL_BENCH_CORETYPE:-}" ]; then

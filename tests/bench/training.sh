@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # The parts of run.sh that time training steps: step, presets, threads, growth, llmc, interval. run.sh reads this file;
-# build, python, here, rounds, threads and scratch are its variables.
+# build, python, here, rounds, cores, threads and scratch are its variables.
 #
 # A measurement is a line "NAME {JSON}" of $scratch/PART; tables.awk makes the tables.
 
@@ -62,7 +62,7 @@ run_torch() { # PART NAME PRECISION OPTION...
 }
 
 table() { # PART
-    [ ! -s "$scratch/$1" ] || awk -v part="$1" -v cores="$(nproc)" -f "$here/tables.awk" "$scratch/$1"
+    [ ! -s "$scratch/$1" ] || awk -v part="$1" -v cores="$cores" -f "$here/tables.awk" "$scratch/$1"
 }
 
 # ---- one step, against PyTorch ----
@@ -140,13 +140,12 @@ run_growth() { # VARIABLE VALUE SETTING...
 # Its trainer has a fixed batch of 4 x 64. It is built and run in a copy, with files of random weights and tokens.
 part_llmc() {
     local checkout=${ANNEAL_BENCH_LLMC:-} folder=$scratch/llm.c
-    if [ -z "$checkout" ]; then
+    if [ ! -f "$checkout/train_gpt2.c" ]; then
         missing "llm.c: ANNEAL_BENCH_LLMC names no checkout"
     elif ! command -v "$python" >/dev/null; then
         missing "llm.c: no $python on PATH, which writes its files"
-    elif ! mkdir -p "$folder" || ! cp -r "$checkout/train_gpt2.c" "$checkout/llmc" "$checkout/Makefile" "$folder/" ||
-        ! make -C "$folder" train_gpt2 >"$scratch/log" 2>&1; then
-        failed "llm.c: $(tail -n 1 "$scratch/log")"
+    elif ! build_llmc "$checkout" "$folder" >"$scratch/log" 2>&1; then
+        missing "llm.c: it does not build: $(grep -m 1 -iE 'error|not found' "$scratch/log")"
     elif ! "$python" "$here/llmc_files.py" "$folder" 2>"$scratch/log"; then
         failed "llmc_files.py: $(tail -n 1 "$scratch/log")"
     fi
@@ -158,6 +157,10 @@ part_llmc() {
     fi
     rm -rf "$folder"
     table llmc
+}
+
+build_llmc() { # CHECKOUT FOLDER
+    mkdir -p "$2" && cp -r "$1/train_gpt2.c" "$1/llmc" "$1/Makefile" "$2/" && make -C "$2" train_gpt2
 }
 
 # The program trains 40 steps and writes samples: four steps are enough, of which the first allocates.
