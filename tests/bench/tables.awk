@@ -6,7 +6,7 @@
 # round. A ratio of two programs is the median of the ratios of each round, since they ran one after the other.
 
 BEGIN {
-    keys = split("step_ms step_ms_min step_ms_max tokens_per_sec gemm_gflops share_of_gemm peak_rss_bytes base_rss_bytes " \
+    keys = split("step_ms step_ms_min tokens_per_sec gemm_gflops share_of_gemm peak_rss_bytes base_rss_bytes " \
                  "planned_bytes parameters first_loss last_loss", key, " ")
 }
 
@@ -106,12 +106,11 @@ function print_steps(   i, name, own) {
 }
 
 function print_llmc(   i, name) {
-    print "| 124 M, batch 4 × 64, AdamW | step | steps | tokens/s | anneal's speed relative to it | peak memory | loss, 1st step |"
+    print "| 124 M, batch 4 × 64, AdamW | step | rounds | tokens/s | anneal's speed relative to it | peak memory | loss, 1st step |"
     print "| --- | --- | --- | --- | --- | --- | --- |"
     for (i = 1; i <= name_count; i++) {
         name = names[i]
-        printf "| %s | %s ms | %s–%s | %s | %s | %s | %.2f |\n", title(name), number(median(name, "step_ms")), \
-            number(median(name, "step_ms_min")), number(median(name, "step_ms_max")), number(median(name, "tokens_per_sec")), \
+        printf "| %s | %s | %s | %s | %s | %.2f |\n", title(name), spread(name), number(median(name, "tokens_per_sec")), \
             name == "llmc" ? relative("anneal-fp32", name, "tokens_per_sec") : "", mebibytes(name), \
             value[name, "first_loss", 1]
     }

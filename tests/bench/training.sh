@@ -137,9 +137,11 @@ run_growth() { # VARIABLE VALUE SETTING...
 }
 
 # ---- llm.c ----
-# Its trainer has a fixed batch of 4 x 64. It is built and run in a copy, with files of random weights and tokens.
+# Its trainer has a fixed batch of 4 x 64. It is built and run in a copy, with files of random weights and tokens. It takes a
+# minute, so at most two rounds.
 part_llmc() {
-    local checkout=${ANNEAL_BENCH_LLMC:-} folder=$scratch/llm.c
+    local checkout=${ANNEAL_BENCH_LLMC:-} folder=$scratch/llm.c round
+    local model=("${GPT2[@]}" --train.optimizer=adamw --train.batch_size=4 --train.seq_len=64 --rounds=5)
     if [ ! -f "$checkout/train_gpt2.c" ]; then
         missing "llm.c: ANNEAL_BENCH_LLMC names no checkout"
     elif ! command -v "$python" >/dev/null; then
@@ -149,12 +151,12 @@ part_llmc() {
     elif ! "$python" "$here/llmc_files.py" "$folder" 2>"$scratch/log"; then
         failed "llmc_files.py: $(tail -n 1 "$scratch/log")"
     fi
-    if [ -f "$folder/gpt2_124M.bin" ]; then
-        run_anneal llmc anneal-fp32 "${GPT2[@]}" --train.optimizer=adamw --train.batch_size=4 --train.seq_len=64 --rounds=5
-        run_anneal_bf16 llmc anneal-bf16 "${GPT2[@]}" --train.optimizer=adamw --train.batch_size=4 --train.seq_len=64 \
-            --rounds=5
+    for ((round = 1; round <= (rounds < 2 ? rounds : 2); round++)); do
+        [ -f "$folder/gpt2_124M.bin" ] || break
+        run_anneal llmc anneal-fp32 "${model[@]}"
+        run_anneal_bf16 llmc anneal-bf16 "${model[@]}"
         run_llmc "$folder"
-    fi
+    done
     rm -rf "$folder"
     table llmc
 }
