@@ -223,7 +223,7 @@ function print_variable(variable,   i, n, name, x, ms, rss, plan, work, T, value
         p = exponent(x, ms, n)
         expected = exponent(x, work, n)
     }
-    if (p != "none" && p > expected + 0.15) note = "**time grows faster than the work**"
+    if (p != "none" && p > expected + 0.15) note = "**time grows faster than the FLOPs**"
     if (q != "none" && q > 1.1 || r != "none" && r > 1.1) note = note (note == "" ? "" : ", ") "**memory grows faster than linearly**"
     printf "| %s | %s | %s ms | %s MiB | %s; %s | %s | %s | %s |\n", variable, values, times, memory, shown(p), shown(expected), shown(q), shown(r), note
 }

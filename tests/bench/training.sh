@@ -131,7 +131,7 @@ part_growth() {
 run_growth() { # VARIABLE VALUE SETTING...
     local name=$1/$2
     shift 2
-    run_anneal growth "$name" --model.hidden_dim=128 --model.num_heads=4 --model.intermediate_dim=352 \
+    run_anneal growth "$name" --model.hidden_dim=128 --model.num_heads=2 --model.intermediate_dim=352 \
         --model.vocab_size=2048 --model.num_layers=2 --model.max_seq_len=4096 --train.batch_size=2 --train.seq_len=128 \
         --train.optimizer=adamw --rounds=5 "$@"
 }
