@@ -186,6 +186,7 @@ static enum status run_step(const void *options, const struct words *words, stru
     b->rounds = (int)o->rounds;
     config_read_word(&b->config, "model.preset=tiny", NULL);
     config_read_word(&b->config, "data.tokenizer=", NULL); /* random tokens of the preset's vocabulary */
+    config_read_word(&b->config, "train.precision=fp32", NULL);
     config_read_word(&b->config, "train.optimizer=lion", NULL);
     for (int i = 0; !status && i < words->setting_count; i++)
         status = config_read_word(&b->config, words->settings[i], err);
