@@ -165,15 +165,16 @@ build_llmc() { # CHECKOUT FOLDER
     mkdir -p "$2" && cp -r "$1/train_gpt2.c" "$1/llmc" "$1/Makefile" "$2/" && make -C "$2" train_gpt2
 }
 
-# The program trains 40 steps and writes samples: four steps are enough, of which the first allocates.
-run_llmc() { # FOLDER
-    local steps=4 pid peak=0
+# The program trains 40 steps and writes samples: four steps are enough, of which the first allocates. The shell of its own
+# ends it, also where run.sh is interrupted.
+run_llmc() ( # FOLDER
+    steps=4
+    : >"$scratch/llmc.log" # of an earlier round
     (cd "$1" && exec stdbuf -oL ./train_gpt2) >"$scratch/llmc.log" 2>&1 &
     pid=$!
+    trap 'kill $pid 2>/dev/null; wait $pid 2>/dev/null' EXIT
     while kill -0 $pid 2>/dev/null && [ "$(grep -c '^step ' "$scratch/llmc.log")" -lt $steps ]; do sleep 0.5; done
-    peak=$(awk '/^VmHWM/ { print 1024 * $2 }' "/proc/$pid/status" 2>/dev/null)
-    kill $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    peak=$(awk '/^VmHWM/ { printf "%.0f", 1024 * $2 }' "/proc/$pid/status" 2>/dev/null)
     sed -nE 's/^step ([0-9]+): train loss ([0-9.]+) \(took ([0-9.]+) ms\).*/\1 \2 \3/p' "$scratch/llmc.log" |
         head -n $steps | awk -v peak="${peak:-0}" '
             NR == 1 { first = $2; next }
@@ -184,10 +185,10 @@ run_llmc() { # FOLDER
                 for (i = 2; i <= n; i++) for (k = i; k > 1 && ms[k] < ms[k - 1]; k--) { x = ms[k]; ms[k] = ms[k - 1]; ms[k - 1] = x }
                 printf "{\"step_ms\": %.1f, \"step_ms_min\": %.1f, \"step_ms_max\": %.1f, \"tokens_per_sec\": %.1f, ", \
                     ms[2], ms[1], ms[3], 256e3 / ms[2]
-                printf "\"first_loss\": %s, \"last_loss\": %s, \"peak_rss_bytes\": %d}\n", first, last, peak
+                printf "\"first_loss\": %s, \"last_loss\": %s, \"peak_rss_bytes\": %.0f}\n", first, last, peak
             }' >"$scratch/out" || { failed "llm.c: $(tail -n 1 "$scratch/llmc.log")" && return; }
     record llmc llmc <"$scratch/out"
-}
+)
 
 # ---- checkpoint.activation_interval ----
 part_interval() {
