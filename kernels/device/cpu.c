@@ -52,11 +52,11 @@ static enum status device_open(int index, int threads, struct device **out, stru
     if (threads < 0 || threads > CPU_THREADS_MAX)
         return err_set(err, STATUS_USAGE, "cpu: cannot use %d threads (give 1 to %d, or 0 for all cores)",
                        threads, CPU_THREADS_MAX);
-    if (threads == 0) threads = omp_get_max_threads(); /* all cores, or OMP_NUM_THREADS */
-    if (threads > CPU_THREADS_MAX) threads = CPU_THREADS_MAX;
+    struct cpu_threads found = cpu_threads_look(threads);
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL) return err_no_memory(err, "the CPU's handle");
-    device->threads = threads;
+    device->threads = cpu_threads_choose(&found);
+    omp_set_dynamic(false); /* OMP_DYNAMIC starts fewer threads than operations divide their work for */
     /* OpenBLAS must use one thread per call. Releases before 0.3.29 need openblas_set_num_threads for that,
      * which also sets OpenMP's number of threads: restore it, since the next device needs it. Later releases
      * follow OpenMP's number alone, which gemm sets for its own parallel region. */

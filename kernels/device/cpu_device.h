@@ -8,6 +8,7 @@
 #define ANNEAL_KERNELS_DEVICE_CPU_DEVICE_H
 
 #include "kernels/device/backend.h"
+#include "kernels/device/cpu_threads.h"
 
 /* A slot's parameters are those of every device. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -27,8 +28,6 @@ struct stream {
     enum precision precision;
     struct worker *worker; /* NULL: none */
 };
-
-#define CPU_THREADS_MAX 1024
 
 #define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);
 #include "kernels/operations.def"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/processors.h"
 #include "core/base/text.h"
 #include "kernels/device/world.h"
 #include "runs/alike.h"
@@ -131,7 +132,7 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
 /* How many runs there is room for: in the device's memory, and on the processors, which a GPU needs, too. */
 static int count_jobs(const struct sweep *sweep, const struct sweep_probe *found)
 {
-    int64_t most = sweep_processors() / sweep->ranks / (found->threads > 0 ? found->threads : 1), room = 1;
+    int64_t most = processors_usable() / sweep->ranks / (found->threads > 0 ? found->threads : 1), room = 1;
     if (most < 1) most = 1;
     if (found->planned_bytes > 0) room += found->left_bytes / found->planned_bytes;
     if (room < most) most = room;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/processors.h"
 #include "core/base/text.h"
 #include "tui/session/process.h"
 
@@ -115,16 +115,6 @@ static void tell_rung(const struct sweep *sweep, int rung)
 
 /* ---- trainers ---- */
 
-int sweep_processors(void)
-{
-    const char *wanted = getenv("OMP_NUM_THREADS");
-    int64_t threads;
-    cpu_set_t set;
-    if (wanted && text_parse_int(wanted, &threads) && threads > 0 && threads < 4096) return (int)threads;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-}
-
 /* Only calls that are safe between fork and exec in a process of one thread. */
 static void become_trainer(const char *const *words, int log, pid_t parent)
 {
@@ -151,7 +141,7 @@ static enum status spawn(const struct sweep_runner *r, int index, const char *co
     if (status) return status;
     int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (log < 0) return err_set(err, STATUS_IO, "%s: cannot write: %s", path, strerror(errno));
-    int share = sweep_processors() / r->sweep->jobs / r->sweep->ranks;
+    int share = processors_usable() / r->sweep->jobs / r->sweep->ranks;
     snprintf(threads, sizeof threads, "%d", share > 0 ? share : 1);
     fflush(NULL);
     if ((*pid = fork()) == 0) {

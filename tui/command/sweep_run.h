@@ -17,7 +17,4 @@ enum status sweep_train(struct sweep *sweep, struct store *store, struct err *er
 /* "train.learning_rate 1e-4, train.optimizer lion" of the run with this index. Returns buf. */
 char *sweep_run_words(const struct sweep *sweep, int index, char *buf, size_t size);
 
-/* How many processors this process may use: OMP_NUM_THREADS, if it is set. */
-int sweep_processors(void);
-
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/processors.h"
 #include "core/base/text.h"
 #include "core/train/trainer.h"
 #include "kernels/device/cuda_plugin.h"
@@ -55,7 +56,8 @@ enum status ranks_open_device(const struct ranks *ranks, const char *wish, const
             "--device %s: each rank takes a GPU of its own (use --device cuda; CUDA_VISIBLE_DEVICES "
             "chooses among the GPUs)",
             wish);
-    if (!threads && !getenv("OMP_NUM_THREADS")) threads = world->cores;
+    if (!threads && !processors_wanted())
+        threads = processors_within(processors_limit() / world->local_size, world->cores);
     if (world->rank > 0 && strcmp(wish, "cuda") == 0) {
         choose_gpu(world, own);
         wish = own;

@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/model/adapter_file.h"
 #include "kernels/device/cpu.h"
+#include "kernels/device/cpu_threads.h"
 #include "tui/session/configured_corpus.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
@@ -244,6 +245,16 @@ static void report_forced_kernels(struct training_session *s)
             core);
 }
 
+/* Several ranks share the processors as world.h says. */
+static void report_threads(struct training_session *s)
+{
+    struct cpu_threads threads = cpu_threads_look((int)s->config.train.threads);
+    char sentence[300];
+    if (s->choice.backend != cpu_backend() || s->options->ranks->world->size > 1) return;
+    const char *severity = cpu_threads_note(&threads, sentence, sizeof sentence);
+    if (severity) training_session_event(s, -1, severity, "%s", sentence);
+}
+
 static void introduce(struct training_session *s)
 {
     const struct config *c = &s->config;
@@ -253,6 +264,7 @@ static void introduce(struct training_session *s)
     report_name(s);
     report_shared_store(s);
     report_forced_kernels(s);
+    report_threads(s);
     if (!s->corpus.tokenizer)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "

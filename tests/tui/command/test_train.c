@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/heap.h"
+#include "core/base/processors.h"
 #include "kernels/device/cpu.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
@@ -388,6 +389,49 @@ static void kernels_that_are_forced_on_a_better_processor_are_reported(void **st
     unsetenv("OPENBLAS_CORETYPE");
 }
 
+/* How often the report of the newest run's threads is among its events, after a run in this environment. */
+static int count_reports(const struct stage *s, const char *name, const char *value, const char *threads,
+                         const char *part)
+{
+    int count = 0;
+    setenv(name, value, 1);
+    process_run(0, "train", s->config, threads, "--train.total_steps=2", "--progress=none", NULL);
+    unsetenv(name);
+    assert_string_equal(stage_status(), "finished");
+    for (const char *at = process_output("show", "latest", NULL); (at = strstr(at, part)); at++) count++;
+    return count;
+}
+
+static void what_the_environment_does_to_threads_is_reported_once(void **state)
+{
+    const struct stage *s = *state;
+    const char *many = "OMP_NUM_THREADS = 96: the threads share", *limit = "OMP_THREAD_LIMIT = 1 leaves";
+    if (processors_online() >= 96) skip();
+    assert_int_equal(count_reports(s, "OMP_NUM_THREADS", "96", "--train.threads=0", many), 1);
+    assert_int_equal(count_reports(s, "OMP_NUM_THREADS", "96", "--train.threads=1", many), 0);
+    if (processors_allowed() > 1)
+        assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=2", limit), 1);
+    assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=1", limit), 0);
+    assert_int_equal(count_reports(s, "OPENBLAS_NUM_THREADS", "96", "--train.threads=0", "96"), 0);
+}
+
+/* OpenMP may start fewer threads than asked for where that is allowed, but operations divide their work for
+ * all of them. */
+static void threads_that_openmp_would_save_compute_the_same(void **state)
+{
+    const struct stage *s = *state;
+    char *plain, *dynamic;
+    process_run(0, "train", s->config, "--train.threads=3", "--name", "plain", "--progress=none", NULL);
+    setenv("OMP_DYNAMIC", "true", 1);
+    process_run(0, "train", s->config, "--train.threads=3", "--name", "dynamic", "--progress=none", NULL);
+    unsetenv("OMP_DYNAMIC");
+    plain = stage_query(s, "select group_concat(loss) from steps, runs where id = run_id and name = 'plain'");
+    dynamic =
+        stage_query(s, "select group_concat(loss) from steps, runs where id = run_id and name = 'dynamic'");
+    assert_true(strlen(plain) > 100);
+    assert_string_equal(plain, dynamic);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
@@ -413,6 +457,8 @@ int main(void)
         STAGE_TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
         STAGE_TEST(a_run_without_a_checkpoint_says_so),
         STAGE_TEST(kernels_that_are_forced_on_a_better_processor_are_reported),
+        STAGE_TEST(what_the_environment_does_to_threads_is_reported_once),
+        STAGE_TEST(threads_that_openmp_would_save_compute_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
