@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/half.h"
+#include "core/base/thread.h"
 #include "core/network/exchange.h"
 
 const char *phase_name(enum phase phase)
@@ -196,6 +197,24 @@ void network_weigh_classes(struct network *net, const float *weights)
                              (size_t)net->model->config.num_labels * sizeof *weights, net->stream);
 }
 
+enum { INITIALISED_AT_LEAST = 1 << 14 }; /* weights of a thread: about a millisecond */
+
+/* A piece of a parameter, from `first` on. Each weight depends on its place alone. */
+struct piece {
+    const struct model *model;
+    const struct param *param;
+    uint64_t seed;
+    size_t first;
+    float *to;
+};
+
+static void initialise(void *context, size_t from, size_t to)
+{
+    const struct piece *piece = context;
+    model_initialise_param(piece->model, piece->param, piece->seed, piece->first + from, piece->first + to,
+                           piece->to + from);
+}
+
 /* In pieces, through the staging memory: a second copy of all weights would raise the memory peak. */
 enum status network_initialise(struct network *net, uint64_t seed, struct err *err)
 {
@@ -207,7 +226,8 @@ enum status network_initialise(struct network *net, uint64_t seed, struct err *e
         if (*net->model->base.folder && !param_is_adapter(p)) continue;
         for (size_t first = 0; !status && first < p->count; first += most) {
             size_t count = p->count - first < most ? p->count - first : most;
-            model_initialise_param(net->model, p, seed, first, first + count, piece);
+            thread_share(count, INITIALISED_AT_LEAST, initialise,
+                         &(struct piece){net->model, p, seed, first, piece});
             status = network_write_parameter(net, p, first, piece, count, err);
         }
     }

@@ -1,6 +1,7 @@
 /* Tests of core/base: errors, arenas, the ring, the clock, Philox, text, files. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "core/base/philox.h"
 #include "core/base/ring.h"
 #include "core/base/text.h"
+#include "core/base/thread.h"
 #include "tests/cmocka.h"
 
 TEST_CASE(err_text_is_cut_at_a_character_boundary)
@@ -96,6 +98,36 @@ TEST_CASE(ring_keeps_order_and_content_between_threads)
     pthread_join(producer, NULL);
     assert_null(ring_next(&race.ring, &position));
     ring_release(&race.ring);
+}
+
+struct tally {
+    int done[1000];
+    atomic_int calls;
+};
+
+static void count_range(void *context, size_t from, size_t to)
+{
+    struct tally *tally = context;
+    atomic_fetch_add(&tally->calls, 1);
+    for (size_t i = from; i < to; i++) tally->done[i]++;
+}
+
+TEST_CASE(shared_work_is_done_once_by_any_number_of_threads)
+{
+    static const struct {
+        const char *threads;
+        size_t count, least;
+        int calls;
+    } cases[] = {{"1", 1000, 1, 1}, {"3", 1000, 1, 3},    {"7", 1000, 400, 2}, {"1000", 1000, 1, 64},
+                 {"4", 3, 10, 1},   {"4", 1000, 1000, 1}, {"5", 4, 1, 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct tally tally = {0};
+        setenv("OMP_NUM_THREADS", cases[c].threads, 1);
+        thread_share(cases[c].count, cases[c].least, count_range, &tally);
+        assert_int_equal(tally.calls, cases[c].calls);
+        for (size_t i = 0; i < 1000; i++) assert_int_equal(tally.done[i], i < cases[c].count);
+    }
+    unsetenv("OMP_NUM_THREADS");
 }
 
 TEST_CASE(ring_refuses_when_full_and_gives_again_what_is_not_freed)
@@ -398,6 +430,7 @@ int main(void)
         cmocka_unit_test(err_text_is_cut_at_a_character_boundary),
         cmocka_unit_test(arena_pieces_are_zeroed_aligned_and_apart),
         cmocka_unit_test(ring_keeps_order_and_content_between_threads),
+        cmocka_unit_test(shared_work_is_done_once_by_any_number_of_threads),
         cmocka_unit_test(ring_refuses_when_full_and_gives_again_what_is_not_freed),
         cmocka_unit_test(philox_matches_the_published_vectors),
         cmocka_unit_test(durations_are_readable),
