@@ -191,6 +191,8 @@ enum order_verb {
     ORDER_TRACE,
 };
 
+enum { LR_FACTOR_MAX = 1000 }; /* a larger ORDER_LR_FACTOR is refused */
+
 /* An instruction to a running trainer, given through the store. */
 struct order {
     int64_t id; /* row id in the store */

@@ -22,8 +22,6 @@
 #include "datasets/corpus.h"
 #include "datasets/progress.h"
 
-enum { LR_FACTOR_MAX = 1000 }; /* a larger ORDER_LR_FACTOR is rejected */
-
 /* All functions are mandatory; they are called from the training thread and should return at once. Strings in
  * records are borrowed for the call. */
 struct train_observer {

@@ -254,6 +254,7 @@ size_t input_complete(struct input *input, const char *const *names, size_t coun
             used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " " : "", names[i]);
         found++;
     }
+    while (first && shared > length && ((unsigned char)first[shared] & 0xC0) == 0x80) shared--; /* é and è */
     for (const char *at = first ? first + length : ""; at && *at && at < first + shared;)
         type(input, glyph_next(&at));
     return found;

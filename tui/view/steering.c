@@ -91,10 +91,10 @@ int64_t workbench_order_lr(struct workbench *workbench, const struct run_info *r
     if (!read_lr_factor(workbench, run, &now)) return 0;
     if (action == ACTION_LR && code == K_ENTERED) {
         factor = strtod(workbench->answer.text, &end);
-        if (end == workbench->answer.text || *end || !isfinite(factor) || factor < 0) {
+        if (end == workbench->answer.text || *end || !(factor >= 0 && factor <= LR_FACTOR_MAX)) {
             workbench_say(workbench,
-                          "\"%.40s\" is no factor: a number from 0 up, 1 for the schedule as it is",
-                          workbench->answer.text);
+                          "\"%.40s\" is no factor: a number from 0 to %d, 1 for the schedule as it is",
+                          workbench->answer.text, LR_FACTOR_MAX);
             workbench->message_style = STYLE_WARN;
             workbench->prompted = ACTION_LR; /* to be typed on */
             return 0;

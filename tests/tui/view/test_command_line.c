@@ -136,6 +136,24 @@ TEST_CASE(what_no_command_is_can_be_typed_on)
     workbench_close(workbench);
 }
 
+/* The first bytes of é and è are equal, and so are three of the four of the two faces. */
+TEST_CASE(what_names_share_ends_with_a_whole_character)
+{
+    static const char *const names[] = {"caf\xC3\xA9", "caf\xC3\xA8"}, *const faces[] = {"x\xF0\x9F\x98\x80",
+                                                                                         "x\xF0\x9F\x98\x81"};
+    struct input input = {0};
+    char list[64];
+    input_set(&input, "c");
+    assert_int_equal(input_complete(&input, names, 2, " ", list, sizeof list), 2);
+    assert_string_equal(input.text, "caf");
+    input_set(&input, "x");
+    assert_int_equal(input_complete(&input, faces, 2, " ", list, sizeof list), 2);
+    assert_string_equal(input.text, "x");
+    input_set(&input, "c");
+    assert_int_equal(input_complete(&input, names, 1, " ", list, sizeof list), 1);
+    assert_string_equal(input.text, "caf\xC3\xA9");
+}
+
 TEST_CASE(the_learning_rate_takes_a_factor)
 {
     struct fill_quiet quiet;
@@ -144,13 +162,13 @@ TEST_CASE(the_learning_rate_takes_a_factor)
     headless_type(workbench, ":lr 0.3\r");
     headless_expect(workbench, 80, 24, 80, "multiply its scheduled learning rate by 0.3;");
     assert_true(store_fixture_number(quiet.home, "select max(argument) from orders") == 0.3);
-    static const char *const wrong[] = {"x", "-1", "nan", "inf", "1 2", "1e999"};
+    static const char *const wrong[] = {"x", "-1", "nan", "inf", "1 2", "1e999", "1e9", "1000.1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         headless_type(workbench, "*");
         headless_press(workbench, K_CTRL('u'), 1);
         headless_type(workbench, wrong[i]);
         headless_press(workbench, K_ENTER, 1);
-        headless_expect(workbench, 80, 24, 80, "is no factor: a number from 0 up");
+        headless_expect(workbench, 80, 24, 80, "is no factor: a number from 0 to 1000");
         headless_press(workbench, K_ESCAPE, 1);
     }
     headless_type(workbench, ">n<");
@@ -184,6 +202,7 @@ int main(void)
         cmocka_unit_test(tab_completes_names),
         cmocka_unit_test(a_command_does_as_its_key_does),
         cmocka_unit_test(what_no_command_is_can_be_typed_on),
+        cmocka_unit_test(what_names_share_ends_with_a_whole_character),
         cmocka_unit_test(the_learning_rate_takes_a_factor),
         cmocka_unit_test(a_form_has_commands_though_letters_are_text),
     };
