@@ -1,16 +1,16 @@
 /* CPU twin of attention, in tiles of TILE query rows by TILE key rows. Compute-bound: 4·HS operations per
  * score forward, 10·HS backward, half of all scores each; tiles of keys that no query of the tile sees are
- * skipped: above the diagonal, before the window, before the sequence. Their edges are masked in the tiles
- * that they cross.
+ * skipped: above the diagonal, before the window, before the sequence. In the tiles that their edges cross,
+ * each group of four rows computes only its part, to whole vectors, and the rest of those is masked.
  *
- * Forward: a task is one tile of queries of one head. Scores are computed transposed (keys in rows, queries
- * in lanes), so that the softmax runs down the columns without sums across lanes, and only q has to be
- * transposed, once.
+ * Forward: a task is a query head, or one tile of queries where there are few heads per thread. Scores
+ * are computed transposed (keys in rows, queries in lanes), so that the softmax runs down the columns without
+ * sums across lanes, and only q has to be transposed, once.
  *
  * Backward: a task is one key/value head: all its key tiles, and for each the query tiles below it. dk and dv
- * stay in cache, dq is accumulated in memory. If that gives fewer tasks than threads, or if memory is bf16,
- * dk/dv and dq are computed in two passes with a task per tile: 7 products instead of 5. Sums have the same
- * order in both, so the bits are the same. */
+ * stay in cache, dq is accumulated in memory. If that gives fewer tasks than threads, or if there is no room
+ * for the sums of dq, dk/dv and dq are computed in two passes with a task per tile: 7 products instead of 5.
+ * Sums have the same order in both, so the bits are the same. */
 
 #include <float.h>
 #include <math.h>
@@ -26,6 +26,7 @@ struct problem {
     const float *lse;
     const int32_t *positions; /* (B,T), or NULL */
     real *dqkv;
+    float *means;                     /* (B,NH,T): dout · out, divided by sqrt(HS) */
     int T, NH, NKV, HS, group, width; /* width: HS rounded up to whole vectors */
     int window;                       /* keys that a query sees, itself included; T: all */
     ptrdiff_t row, out_row;           /* elements from a position to the next in qkv and in out */
@@ -96,11 +97,41 @@ static inline int last_query_tile(const struct problem *p, int b, int j)
     return high / TILE;
 }
 
+/* The part of a tile of scores that is needed, if that is not all. */
+struct band {
+    bool whole;                            /* every query of the tile sees every key; else: */
+    struct tile_span keys[TILE_GROUPS];    /* that any of four queries sees */
+    struct tile_span queries[TILE_GROUPS]; /* that see any of four keys */
+};
+
 /* first (TILE): the first key of each query of tile i; past the tile's rows, that of the last one. */
 static inline void first_keys(const struct problem *p, int b, int i, int *first)
 {
     for (int r = 0, rows = tile_rows(p, i); r < TILE; r++)
         first[r] = first_key(p, b, i * TILE + (r < rows ? r : rows - 1));
+}
+
+/* first_of (TILE): what first_keys gives for query tile i. */
+static void band_make(struct band *band, const struct problem *p, const int *first_of, int i, int j)
+{
+    int rows = tile_rows(p, i), columns = tile_rows(p, j), base = j * TILE, seeing = 0;
+    band->whole = i > j && first_of[TILE - 1] <= base;
+    for (int g = 0; !band->whole && g < TILE_GROUPS; g++) {
+        int at = g * TILE_ROWS, first = first_of[at] - base;
+        struct tile_span *keys = &band->keys[g], *queries = &band->queries[g];
+        keys->to = i == j && at + TILE_ROWS < columns ? at + TILE_ROWS : columns;
+        keys->from = first < 0 ? 0 : first < keys->to ? first : keys->to;
+        while (seeing < rows && first_of[seeing] < base + at + TILE_ROWS) seeing++;
+        queries->to = seeing;
+        queries->from = i != j ? 0 : at < seeing ? at : seeing;
+    }
+}
+
+/* The rows of a tile of qkv, out, or dout, in the cache before they are needed. */
+static struct tile_ahead ahead_of(const struct problem *p, const real *rows, ptrdiff_t step, int tile)
+{
+    return (struct tile_ahead){rows, step * (ptrdiff_t)sizeof(real), tile_rows(p, tile),
+                               p->HS * (int)sizeof(real)};
 }
 
 /* Threads that work: at most as many as attention_workspace has scratch for. */
@@ -109,94 +140,120 @@ static inline int worker_count(long tasks)
     return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
 }
 
+/* Scores are powers of two: multiplied with this, whose product with ln 2 is 1. */
+static const float LOG2_E = 1.44269504088896341f, LN_2 = 0.693147180559945309f;
+
 /* ---- forward ---- */
 
-/* One step of the online softmax over scores (columns, TILE): keys from `key` on in rows, queries in lanes.
- * Query r sees keys from first_of[r] on. On return scores hold exp(score − max); max, total and keep (TILE
- * each) are per query, and keep is the factor for earlier sums. */
-static void softmax_step(float *scores, int columns, bool diagonal, int key, const int *first_of, float *max,
-                         float *total, float *keep)
+/* Per query of a tile. */
+struct queries {
+    int first[TILE];                          /* key that it sees */
+    float max[TILE], total[TILE], keep[TILE]; /* keep: the factor for earlier sums */
+};
+
+/* Scores that queries do not see become minus infinity. */
+static void mask(float *scores, const struct band *band, const struct queries *q, int i, int j, int columns)
 {
-    float top[TILE];
-    int unseen = first_of[TILE - 1] <= key ? TILE : 0; /* queries from here on are past key c */
-    memcpy(top, max, sizeof top);
     for (int c = 0; c < columns; c++) {
         float *row = scores + (ptrdiff_t)c * TILE;
-        while (unseen < TILE && first_of[unseen] <= key + c) unseen++;
-        for (int r = unseen; r < TILE; r++) row[r] = -INFINITY;
-        int first = diagonal ? c / 16 * 16 : 0; /* queries before c do not see key c */
-        for (int r = first; diagonal && r < c; r++) row[r] = -INFINITY;
-        for (int v = first; v < TILE; v += 16)
+        struct tile_span see = band->queries[c / TILE_ROWS];
+        int key = j * TILE + c, from = see.from / SIMD_LANES * SIMD_LANES,
+            to = (see.to + SIMD_LANES - 1) / SIMD_LANES * SIMD_LANES;
 #pragma omp simd
-            for (int r = v; r < v + 16; r++) top[r] = row[r] > top[r] ? row[r] : top[r];
+        for (int r = from; r < to; r++)
+            row[r] = q->first[r] <= key && key <= i * TILE + r ? row[r] : -INFINITY;
     }
-#pragma omp simd
-    for (int r = 0; r < TILE; r++) {
-        keep[r] = simd_exp_softmax(max[r] - top[r]);
-        max[r] = top[r];
-        total[r] *= keep[r];
-    }
-    for (int c = 0; c < columns; c++) {
-        float *row = scores + (ptrdiff_t)c * TILE;
-        for (int v = diagonal ? c / 16 * 16 : 0; v < TILE; v += 16)
-#pragma omp simd
-            for (int r = v; r < v + 16; r++) {
-                float e = simd_exp_softmax(row[r] - top[r]);
-                row[r] = e;
-                total[r] += e;
-            }
+}
+
+/* One step of the online softmax over scores (columns, TILE), which become 2^(score − max): keys in rows,
+ * queries in lanes. */
+static void softmax_step(float *scores, const struct band *band, struct queries *q, int rows, int columns)
+{
+    for (int lane = 0; lane < rows; lane += SIMD_LANES) {
+        int from = 0, to = columns;
+        if (!band->whole) {
+            from = band->keys[lane / TILE_ROWS].from / TILE_ROWS * TILE_ROWS;
+            to = band->keys[(lane + SIMD_LANES - 1) / TILE_ROWS].to;
+        }
+        float *column = scores + lane;
+        simd_vector before = simd_load(q->max + lane), top[TILE_ROWS] = {before, before, before, before};
+        int c = from;
+        for (; c + TILE_ROWS <= to; c += TILE_ROWS)
+#pragma GCC unroll 4
+            for (int v = 0; v < TILE_ROWS; v++)
+                top[v] = simd_greater(simd_load(column + (ptrdiff_t)(c + v) * TILE), top[v]);
+        for (; c < to; c++) top[0] = simd_greater(simd_load(column + (ptrdiff_t)c * TILE), top[0]);
+        simd_vector max = simd_greater(simd_greater(top[0], top[1]), simd_greater(top[2], top[3]));
+        simd_vector keep = simd_vector_exp2_softmax(before - max), total = simd_load(q->total + lane) * keep;
+#pragma GCC unroll 4
+        for (c = from; c < to; c++) {
+            simd_vector e = simd_vector_exp2_softmax(simd_load(column + (ptrdiff_t)c * TILE) - max);
+            simd_store(column + (ptrdiff_t)c * TILE, e);
+            total += e;
+        }
+        simd_store(q->keep + lane, keep);
+        simd_store(q->max + lane, max);
+        simd_store(q->total + lane, total);
     }
 }
 
 static void forward_tile(const struct problem *p, real *out, float *lse, float *scratch, int b, int h, int i)
 {
-    int width = p->width, rows = tile_rows(p, i), kv = p->NH + h / p->group;
+    int width = p->width, rows = tile_rows(p, i), first = first_key_tile(p, b, i);
     float *scores = scratch, *queries = scores + TILE * TILE, *values = queries + (ptrdiff_t)width * TILE;
     float *sums = values + (ptrdiff_t)width * TILE, *wide = sums + (ptrdiff_t)width * TILE;
-    float max[TILE], total[TILE], keep[TILE];
-    int first_of[TILE];
-    first_keys(p, b, i, first_of);
-    tile_transpose(queries, p->qkv + qkv_at(p, b, i * TILE, h), p->row, rows, p->HS, p->scale);
+    const real *query = p->qkv + qkv_at(p, b, i * TILE, h),
+               *keys = p->qkv + qkv_at(p, b, 0, p->NH + h / p->group), *v = keys + (ptrdiff_t)p->NKV * p->HS;
+    struct queries q;
+    struct band band;
+    first_keys(p, b, i, q.first);
+    tile_copy(values, width, query, p->row, rows, p->HS);
+    tile_transpose(queries, values, rows, width, p->scale * LOG2_E);
     /* not -INFINITY: a query may see none of the first tile's keys */
-    for (int r = 0; r < TILE; r++) max[r] = -FLT_MAX, total[r] = 0;
-    int first = first_key_tile(p, b, i);
+    for (int r = 0; r < TILE; r++) q.max[r] = -FLT_MAX, q.total[r] = 0;
     for (int j = first; j <= i; j++) {
         int columns = tile_rows(p, j);
-        struct tile_operand keys =
-            tile_rows_of(wide, width, p->qkv + qkv_at(p, b, j * TILE, kv), p->row, columns, p->HS);
-        tile_multiply(scores, TILE, keys, queries, TILE, columns, TILE, p->HS, false,
-                      i == j ? TILE_COLUMNS_FROM_ROW : TILE_ALL);
-        softmax_step(scores, columns, i == j, j * TILE, first_of, max, total, keep);
-        tile_copy(values, width, p->qkv + qkv_at(p, b, j * TILE, kv + p->NKV), p->row, columns, p->HS);
-        for (int r = 0; j > first && r < rows; r++) {
-            float *sum = sums + (ptrdiff_t)r * width;
-#pragma omp simd
-            for (int c = 0; c < width; c++) sum[c] *= keep[r];
+        ptrdiff_t at = j * TILE * p->row, next = at + TILE * p->row;
+        struct tile_how score = {0}, sum = {.add = j > first, .keep = j > first ? q.keep : NULL};
+        band_make(&band, p, q.first, i, j);
+        if (!band.whole) score.columns = band.queries, sum.steps = band.keys;
+        struct tile_ahead soon[2] = {{0}};
+        if (j < i) {
+            soon[0] = ahead_of(p, keys + next, p->row, j + 1);
+            soon[1] = ahead_of(p, v + next, p->row, j + 1);
+        } else {
+            soon[0] = ahead_of(p, out + out_at(p, b, i * TILE, h), p->out_row, i);
+            if ((i + 1) * TILE < p->T) soon[1] = ahead_of(p, query + TILE * p->row, p->row, i + 1);
         }
+        score.ahead = soon;
+        struct tile_operand k = tile_rows_of(wide, width, keys + at, p->row, columns, p->HS);
+        tile_multiply(scores, TILE, k, queries, TILE, columns, TILE, p->HS, score);
+        if (!band.whole) mask(scores, &band, &q, i, j, columns);
+        softmax_step(scores, &band, &q, rows, columns);
+        tile_copy(values, width, v + at, p->row, columns, p->HS);
         struct tile_operand probabilities = {scores, 1, TILE, TILE};
-        tile_multiply(sums, width, probabilities, values, width, rows, width, columns, j > first,
-                      i == j ? TILE_STEPS_TO_ROW : TILE_ALL);
+        tile_multiply(sums, width, probabilities, values, width, rows, width, columns, sum);
     }
     for (int r = 0; r < rows; r++) {
         real *o = out + out_at(p, b, i * TILE + r, h);
-        float inverse = 1.0f / total[r];
+        float inverse = 1.0f / q.total[r];
         const float *sum = sums + (ptrdiff_t)r * width;
 #pragma omp simd
         for (int c = 0; c < p->HS; c++) o[c] = rounded(sum[c] * inverse);
-        lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] = max[r] + logf(total[r]);
+        lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] = q.max[r] * LN_2 + logf(q.total[r]);
     }
 }
 
-void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *positions, void *workspace,
+void attention_forward(void *out, float *lse, const void *qkv, const int32_t *positions, void *workspace,
                        int B, int T, int NH, int NKV, int HS, int window, struct stream *stream)
 {
-    real *out = out_;
-    const real *qkv = qkv_;
     struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
-    int tiles = attention_tiles(T);
-    long tasks = (long)B * NH * tiles, next = 0;
+    long heads = (long)B * NH, next = 0;
+    int tiles = attention_tiles(T), threads = stream->threads;
+    bool whole = heads >= 8L * threads;
+    long tasks = whole ? heads : heads * tiles;
     int workers = worker_count(tasks);
-#pragma omp parallel num_threads(stream->threads)
+#pragma omp parallel num_threads(threads)
     {
         int worker = omp_get_thread_num();
         float *scratch = (float *)workspace + (size_t)worker * attention_worker_floats(HS);
@@ -205,9 +262,10 @@ void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *
 #pragma omp atomic capture
             task = next++;
             if (task >= tasks) break;
-            long head = task / tiles;
-            forward_tile(&problem, out, lse, scratch, (int)(head / NH), (int)(head % NH),
-                         tiles - 1 - (int)(task % tiles));
+            long head = whole ? task : task / tiles;
+            int first = whole ? 0 : tiles - 1 - (int)(task % tiles), last = whole ? tiles - 1 : first;
+            for (int i = first; i <= last; i++)
+                forward_tile(&problem, out, lse, scratch, (int)(head / NH), (int)(head % NH), i);
         }
     }
 }
@@ -220,23 +278,19 @@ struct backward_scratch {
     float *keys, *keys_t, *values_t; /* of key tile j */
     float *q, *dout;                 /* of query tile i */
     float *dk, *dv;                  /* sums for key tile j */
-    float *dq; /* the part of key tile j in dq of query tile i; in bf16 their sum is in dk */
+    float *dq;                       /* the part of key tile j in dq of query tile i */
+    float *dq_sums;                  /* (group,T,width), if there is room */
+    int first_of[TILE];
+    struct band band;
 };
 
-static struct backward_scratch backward_carve(float *at, int width)
+static struct backward_scratch backward_carve(float *at, int width, bool with_sums)
 {
-    struct backward_scratch s;
-    ptrdiff_t tile = (ptrdiff_t)TILE * width;
-    s.p = at;
-    s.ds = s.p + TILE * TILE;
-    s.keys = s.ds + TILE * TILE;
-    s.keys_t = s.keys + tile;
-    s.values_t = s.keys_t + tile;
-    s.q = s.values_t + tile;
-    s.dout = s.q + tile;
-    s.dk = s.dout + tile;
-    s.dv = s.dk + tile;
-    s.dq = s.dv + tile;
+    struct backward_scratch s = {.p = at, .ds = at + TILE * TILE};
+    float **tiles[] = {&s.keys, &s.keys_t, &s.values_t, &s.q, &s.dout, &s.dk, &s.dv, &s.dq, &s.dq_sums};
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+        *tiles[i] = s.ds + TILE * TILE + i * TILE * (size_t)width;
+    if (!with_sums) s.dq_sums = NULL;
     return s;
 }
 
@@ -245,66 +299,107 @@ static void load_key_tile(const struct problem *p, const struct backward_scratch
     const real *keys = p->qkv + qkv_at(p, b, j * TILE, p->NH + kv),
                *values = keys + (ptrdiff_t)p->NKV * p->HS;
     int rows = tile_rows(p, j);
+    tile_copy(s->dq, p->width, values, p->row, rows, p->HS);
+    tile_transpose(s->values_t, s->dq, rows, p->width, p->scale);
     tile_copy(s->keys, p->width, keys, p->row, rows, p->HS);
-    tile_transpose(s->keys_t, keys, p->row, rows, p->HS, 1.0f);
-    tile_transpose(s->values_t, values, p->row, rows, p->HS, 1.0f);
+    tile_transpose(s->keys_t, s->keys, rows, p->width, p->scale * LOG2_E);
 }
 
-static void load_query_tile(const struct problem *p, const struct backward_scratch *s, int b, int h, int i)
+static void load_query_tile(const struct problem *p, struct backward_scratch *s, int b, int h, int i)
 {
+    first_keys(p, b, i, s->first_of);
     tile_copy(s->q, p->width, p->qkv + qkv_at(p, b, i * TILE, h), p->row, tile_rows(p, i), p->HS);
     tile_copy(s->dout, p->width, p->dout + out_at(p, b, i * TILE, h), p->out_row, tile_rows(p, i), p->HS);
 }
 
-/* p and ds of query tile i (loaded) against key tile j (loaded). */
-static void score_gradients(const struct problem *p, const struct backward_scratch *s, int b, int h, int i,
-                            int j)
+static float *means_at(const struct problem *p, int b, int h, int i)
 {
-    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
-    enum tile_part part = i == j ? TILE_COLUMNS_TO_ROW : TILE_ALL;
-    struct tile_operand q = {s->q, width, 1, rows}, dout = {s->dout, width, 1, rows};
-    tile_multiply(s->p, TILE, q, s->keys_t, TILE, rows, columns, p->HS, false, part);
-    tile_multiply(s->ds, TILE, dout, s->values_t, TILE, rows, columns, p->HS, false, part);
-    for (int r = 0; r < rows; r++) {
-        int t = i * TILE + r, before = first_key(p, b, t) - j * TILE, seen = i == j ? r + 1 : columns;
-        float buf[REAL_IS_FLOAT ? 1 : HEAD_MAX];
-        const float *out = as_floats(buf, p->out + out_at(p, b, t, h), p->HS),
-                    *dr = s->dout + (ptrdiff_t)r * width;
-        float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
-        float D = (float)simd_dot(dr, out, NULL, p->HS), l = p->lse[((ptrdiff_t)b * p->NH + h) * p->T + t],
-              scale = p->scale;
-        for (int v = 0; v < seen; v += 16) /* whole vectors; elements past `seen` become 0 below */
-#pragma omp simd
-            for (int c = v; c < v + 16; c++) {
-                float e = simd_exp_softmax(prob[c] * scale - l);
-                prob[c] = e;
-                ds[c] = e * (ds[c] - D) * scale;
-            }
-        for (int c = seen; c < TILE; c++) prob[c] = ds[c] = 0;
-        for (int c = 0; c < before && c < TILE; c++) prob[c] = ds[c] = 0;
+    return p->means + ((ptrdiff_t)b * p->NH + h) * p->T + i * TILE;
+}
+
+static void make_means(const struct problem *p, int b, int h, int i)
+{
+    float *means = means_at(p, b, h, i);
+    for (int r = 0; r < tile_rows(p, i); r++) {
+        ptrdiff_t at = out_at(p, b, i * TILE + r, h);
+        means[r] = (float)real_dot(p->dout + at, p->out + at, NULL, p->HS) * p->scale;
     }
 }
 
-static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, int i, int j, bool first)
+/* Rows of tiles that are needed soon, each fetched during one of the products. */
+struct soon {
+    struct tile_ahead score[2], dp[2], dv[2];
+};
+
+static void queries_soon(const struct problem *p, struct soon *soon, int b, int h, int i, int j)
 {
-    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
-    enum tile_part part = i == j ? TILE_STEPS_FROM_ROW : TILE_ALL;
-    struct tile_operand p_t = {s->p, 1, TILE, TILE}, ds_t = {s->ds, 1, TILE, TILE};
-    tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, !first, part);
-    tile_multiply(s->dk, width, ds_t, s->q, width, columns, width, rows, !first, part);
+    soon->score[0] = ahead_of(p, p->qkv + qkv_at(p, b, i * TILE, h), p->row, i);
+    soon->score[1] = ahead_of(p, p->dout + out_at(p, b, i * TILE, h), p->out_row, i);
+    if (j == first_key_tile(p, b, i))
+        soon->dp[0] = ahead_of(p, p->out + out_at(p, b, i * TILE, h), p->out_row, i);
 }
 
-static void add_to_dq(const struct problem *p, const struct backward_scratch *s, int b, int h, int i, int j)
+/* Keys and values of x, which is qkv or dqkv. */
+static void keys_soon(const struct problem *p, struct tile_ahead ahead[2], const real *x, int b, int kv,
+                      int j)
+{
+    const real *keys = x + qkv_at(p, b, j * TILE, p->NH + kv);
+    ahead[0] = ahead_of(p, keys, p->row, j);
+    ahead[1] = ahead_of(p, keys + (ptrdiff_t)p->NKV * p->HS, p->row, j);
+}
+
+/* p and ds of query tile i (loaded) against key tile j (loaded). */
+static void score_gradients(const struct problem *p, struct backward_scratch *s, const struct soon *soon,
+                            int b, int h, int i, int j)
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
+    struct tile_operand q = {s->q, width, 1, rows}, dout = {s->dout, width, 1, rows};
+    struct tile_how score = {.ahead = soon->score}, dp = {.ahead = soon->dp};
+    band_make(&s->band, p, s->first_of, i, j);
+    if (!s->band.whole) score.columns = dp.columns = s->band.keys;
+    tile_multiply(s->p, TILE, q, s->keys_t, TILE, rows, columns, p->HS, score);
+    tile_multiply(s->ds, TILE, dout, s->values_t, TILE, rows, columns, p->HS, dp);
+    const float *lse = p->lse + ((ptrdiff_t)b * p->NH + h) * p->T + i * TILE, *means = means_at(p, b, h, i);
+    for (int r = 0; r < rows; r++) {
+        struct tile_span keys = s->band.whole ? (struct tile_span){0, columns} : s->band.keys[r / TILE_ROWS];
+        float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
+        int from = keys.from / SIMD_LANES * SIMD_LANES;
+        for (int c = from; c < keys.to; c += SIMD_LANES) {
+            simd_vector e = simd_vector_exp2_softmax(simd_load(prob + c) - lse[r] * LOG2_E);
+            simd_store(prob + c, e);
+            simd_store(ds + c, e * (simd_load(ds + c) - means[r]));
+        }
+        if (s->band.whole) continue;
+        for (int c = from; c < keys.to && c < s->first_of[r] - j * TILE; c++) prob[c] = ds[c] = 0;
+        for (int c = i == j ? r + 1 : columns; c < keys.to; c++) prob[c] = ds[c] = 0;
+    }
+}
+
+static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, const struct soon *soon,
+                       int i, int j, bool first)
+{
+    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
+    struct tile_how how = {.add = !first, .steps = s->band.whole ? NULL : s->band.queries, .ahead = soon->dv};
+    struct tile_operand p_t = {s->p, 1, TILE, TILE}, ds_t = {s->ds, 1, TILE, TILE};
+    tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, how);
+    how.ahead = NULL;
+    tile_multiply(s->dk, width, ds_t, s->q, width, columns, width, rows, how);
+}
+
+/* sums: of the tile's rows, in rows of `width`; NULL: in dqkv. */
+static void add_to_dq(const struct problem *p, const struct backward_scratch *s, float *sums, int b, int h,
+                      int i, int j)
+{
+    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
+    bool first = j == first_key_tile(p, b, i);
+    struct tile_how how = {.steps = s->band.whole ? NULL : s->band.keys};
     struct tile_operand ds = {s->ds, TILE, 1, rows};
-    tile_multiply(s->dq, width, ds, s->keys, width, rows, width, columns, false,
-                  i == j ? TILE_STEPS_TO_ROW : TILE_ALL);
+    tile_multiply(s->dq, width, ds, s->keys, width, rows, width, columns, how);
     for (int r = 0; r < rows; r++) {
         real *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
-        float *sum = real_target(s->dk + (ptrdiff_t)r * width, dq);
+        float *sum = sums ? sums + (ptrdiff_t)r * width : real_target(NULL, dq);
         const float *more = s->dq + (ptrdiff_t)r * width;
-        if (j == first_key_tile(p, b, i))
+        if (first)
             memcpy(sum, more, (size_t)p->HS * sizeof *sum);
         else
 #pragma omp simd
@@ -314,17 +409,28 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
 }
 
 /* dk and dv of key tile j; with_dq: also adds the tile's part to dq of all rows that see it. */
-static void backward_key_tile(const struct problem *p, const struct backward_scratch *s, int b, int kv, int j,
+static void backward_key_tile(const struct problem *p, struct backward_scratch *s, int b, int kv, int j,
                               bool with_dq)
 {
     int last = last_query_tile(p, b, j);
     load_key_tile(p, s, b, kv, j);
-    for (int h = kv * p->group; h < (kv + 1) * p->group; h++)
-        for (int i = j; i <= last; i++) {
+    for (int g = 0; g < p->group; g++)
+        for (int i = j, h = kv * p->group + g; i <= last; i++) {
             load_query_tile(p, s, b, h, i);
-            score_gradients(p, s, b, h, i, j);
-            add_to_dkv(p, s, i, j, i == j && h == kv * p->group);
-            if (with_dq) add_to_dq(p, s, b, h, i, j);
+            struct soon soon = {0};
+            if (with_dq && j == first_key_tile(p, b, i)) make_means(p, b, h, i);
+            if (i == j) soon.dp[1] = ahead_of(p, p->dqkv + qkv_at(p, b, i * TILE, h), p->row, i);
+            if (i == last && g + 1 == p->group) keys_soon(p, soon.dv, p->dqkv, b, kv, j);
+            if (i < last)
+                queries_soon(p, &soon, b, h, i + 1, j);
+            else if (g + 1 < p->group)
+                queries_soon(p, &soon, b, h + 1, j, j);
+            else if ((j + 1) * TILE < p->T)
+                keys_soon(p, soon.score, p->qkv, b, kv, j + 1);
+            score_gradients(p, s, &soon, b, h, i, j);
+            add_to_dkv(p, s, &soon, i, j, i == j && g == 0);
+            float *sums = s->dq_sums ? s->dq_sums + ((ptrdiff_t)g * p->T + i * TILE) * p->width : NULL;
+            if (with_dq) add_to_dq(p, s, sums, b, h, i, j);
         }
     for (int r = 0; r < tile_rows(p, j); r++) {
         real *dk = p->dqkv + qkv_at(p, b, j * TILE + r, p->NH + kv), *dv = dk + (ptrdiff_t)p->NKV * p->HS;
@@ -333,35 +439,42 @@ static void backward_key_tile(const struct problem *p, const struct backward_scr
     }
 }
 
-static void backward_query_tile(const struct problem *p, const struct backward_scratch *s, int b, int h,
-                                int i)
+static void backward_query_tile(const struct problem *p, struct backward_scratch *s, int b, int h, int i)
 {
     load_query_tile(p, s, b, h, i);
     for (int j = first_key_tile(p, b, i); j <= i; j++) {
+        struct soon soon = {0};
+        if (j < i) keys_soon(p, soon.score, p->qkv, b, h / p->group, j + 1);
         load_key_tile(p, s, b, h / p->group, j);
-        score_gradients(p, s, b, h, i, j);
-        add_to_dq(p, s, b, h, i, j);
+        score_gradients(p, s, &soon, b, h, i, j);
+        add_to_dq(p, s, s->dk, b, h, i, j);
     }
 }
-
-void attention_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse, const void *qkv_,
+void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
                         const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
                         int window, struct stream *stream)
 {
-    real *dqkv = dqkv_;
-    const real *dout = dout_, *out = out_, *qkv = qkv_;
     struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
     problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
     int tiles = attention_tiles(T), threads = stream->threads;
     long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;
-    bool together = REAL_IS_FLOAT && (heads + threads - 1) / threads * threads * 5 <= heads * 7;
+    size_t each = attention_worker_floats(HS), room = attention_scratch_floats(B, T, NH, NKV, HS);
+    size_t with_sums = each + (size_t)problem.group * (size_t)T * (size_t)problem.width;
+    problem.means = (float *)workspace + room;
+    bool fits = (size_t)(heads < threads ? heads : threads) * with_sums <= room;
+    bool together = (REAL_IS_FLOAT || fits) && (heads + threads - 1) / threads * threads * 5 <= heads * 7;
+    if (together && fits) each = with_sums;
     long next = 0, tasks = together ? heads : key_tasks + query_tasks;
     int workers = worker_count(tasks);
 #pragma omp parallel num_threads(threads)
     {
         int worker = omp_get_thread_num();
         struct backward_scratch scratch =
-            backward_carve((float *)workspace + (size_t)worker * attention_worker_floats(HS), problem.width);
+            backward_carve((float *)workspace + (size_t)worker * each, problem.width, fits);
+        if (!together)
+#pragma omp for schedule(static)
+            for (long task = 0; task < query_tasks; task++)
+                make_means(&problem, (int)(task / tiles / NH), (int)(task / tiles % NH), (int)(task % tiles));
         while (worker < workers) {
             long task;
 #pragma omp atomic capture

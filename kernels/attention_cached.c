@@ -217,19 +217,14 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
             scores_of_few(p, t, b->columns, k.data, u0, count, masked);
             softmax_of_few(t, b->columns, count);
         } else {
-            tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, false, TILE_ALL);
+            tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, (struct tile_how){0});
             if (masked) mask(p, t, u0, count, lanes);
             softmax_step(t, count, lanes);
         }
-        for (int c = 0; u0 > from && c < b->columns; c++) {
-            float *sum = t->sums + (ptrdiff_t)c * p->width;
-#pragma omp simd
-            for (int i = 0; i < p->width; i++) sum[i] *= t->keep[c];
-        }
         struct tile_operand probabilities = {t->scores, few ? TILE : 1, few ? 1 : TILE, lanes};
         const float *v = wide_rows(p, t, values + (ptrdiff_t)u0 * p->HS, count);
-        tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count, u0 > from,
-                      TILE_ALL);
+        tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count,
+                      (struct tile_how){.add = u0 > from, .keep = u0 > from ? t->keep : NULL});
     }
 }
 

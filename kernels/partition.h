@@ -131,14 +131,20 @@ static inline size_t attention_worker_floats(int HS)
     return ATTENTION_TILE * (size_t)(2 * ATTENTION_TILE + 8 * attention_width(HS));
 }
 
-/* The forward pass has a task per tile and query head, the backward pass up to one more per key/value head; a
- * GPU needs one float per row. */
-static inline size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
+/* Floats of all workers' scratch. The forward pass has a task per tile and query head, the backward pass up
+ * to one more per key/value head. */
+static inline size_t attention_scratch_floats(int B, int T, int NH, int NKV, int HS)
 {
     size_t tasks = (size_t)B * (size_t)(NH + NKV) * (size_t)attention_tiles(T);
     size_t workers = tasks < ATTENTION_WORKERS_MAX ? tasks : ATTENTION_WORKERS_MAX;
-    size_t floats = workers * attention_worker_floats(HS), rows = (size_t)B * (size_t)T * (size_t)NH;
-    return (floats > rows ? floats : rows) * sizeof(float);
+    return workers * attention_worker_floats(HS);
+}
+
+/* The scratch, then one float per row and query head; a GPU needs only as many as the latter. */
+static inline size_t attention_workspace(int B, int T, int NH, int NKV, int HS)
+{
+    size_t rows = (size_t)B * (size_t)T * (size_t)NH;
+    return (attention_scratch_floats(B, T, NH, NKV, HS) + rows) * sizeof(float);
 }
 
 /* Attention to cached keys splits the keys of a sequence, so that a few rows keep a whole device busy: into

@@ -7,8 +7,6 @@
 #include "kernels/device/backend.h"
 #include "kernels/simd.h"
 
-typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-
 #ifdef KERNELS_BF16
 
 typedef struct {
@@ -53,11 +51,6 @@ static inline void real_store_part(real *x, simd_vector value, int count)
     _mm256_mask_storeu_epi16(x, (__mmask16)((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh((__m512)value));
 }
 
-static inline four real_four(const real *x)
-{
-    return (four){widened(x[0]), widened(x[1]), widened(x[2]), widened(x[3])};
-}
-
 #else
 
 typedef float real;
@@ -92,11 +85,6 @@ static inline simd_vector real_load_part(const real *x, int count)
 static inline void real_store_part(real *x, simd_vector value, int count)
 {
     simd_store_part(x, value, count);
-}
-
-static inline four real_four(const real *x)
-{
-    return *(const four *)x;
 }
 
 #endif

@@ -10,8 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#ifdef __AVX512F__
+#ifdef __SSE__
 #include <immintrin.h>
 #endif
 
@@ -165,12 +164,37 @@ static inline float simd_total(simd_vector x)
     return x[0] + x[1];
 }
 
-/* Lane by lane a > b ? a : b, so b where a is not a number. */
+/* Lane by lane a > b ? a : b, so b where a is not a number. Compilers make three instructions of a choice by
+ * mask. */
 static inline simd_vector simd_greater(simd_vector a, simd_vector b)
 {
+#if defined(__AVX512F__)
+    return (simd_vector)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (simd_vector)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE__)
+    return (simd_vector)_mm_max_ps((__m128)a, (__m128)b);
+#else
     typedef int32_t bits __attribute__((vector_size(SIMD_LANES * 4)));
     bits wins = a > b;
     return (simd_vector)((wins & (bits)a) | (~wins & (bits)b));
+#endif
+}
+
+/* 2^x to within 1.5 ulp for x <= 127, for a softmax: 0 from -127 down. A polynomial of degree 6, fitted for
+ * the least maximum relative error. */
+static inline simd_vector simd_vector_exp2_softmax(simd_vector x)
+{
+    const float round = 12582912.0f; /* as in simd_exp_reduced */
+    x = simd_greater((simd_vector){0} - 127.0f, x);
+    simd_vector shifted = x + round, r = x - (shifted - round);
+    simd_vector p = 1.535336196e-4f * r + 1.339887502e-3f;
+    p = p * r + 9.618436918e-3f;
+    p = p * r + 5.550332367e-2f;
+    p = p * r + 2.402264774e-1f;
+    p = p * r + 6.931471825e-1f;
+    p = p * r + 1.0f;
+    return p * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
 }
 
 static inline float simd_greatest(simd_vector x)
