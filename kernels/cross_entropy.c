@@ -50,7 +50,7 @@ __attribute__((always_inline)) static inline float block_sum(real *x, int count,
     const int whole = ahead / SIMD_LANES * SIMD_LANES;
     simd_vector sum = {0}, most = (simd_vector){0} - INFINITY;
     EACH_VECTOR(count, i, lanes, {
-        simd_vector e = simd_vector_exp_softmax(real_at(x + i, lanes) - base);
+        simd_vector e = real_exp(real_at(x + i, lanes) - base);
         if (keep) real_put(x + i, e, lanes);
         sum += float_at((const float *)&e, lanes);
         if (i < whole) most = simd_greater(real_load(next + i), most);
@@ -94,7 +94,7 @@ static void gradient_block(real *x, int count, float base, double lse, float los
     float factor = (float)(loss_scale * exp(base - lse));
     EACH_VECTOR(count, i, lanes, {
         simd_vector e = real_at(x + i, lanes);
-        if (!REAL_IS_FLOAT) e = simd_vector_exp_softmax(e - base);
+        if (!REAL_IS_FLOAT) e = real_exp(e - base);
         real_put(x + i, e * factor, lanes);
     });
 }

@@ -86,16 +86,6 @@ static inline simd_vector simd_vector_exp_softmax(simd_vector x)
     return (simd_vector)(~vanishes & (simd_truth)y);
 }
 
-/* 1 / (1 + exp(-x)) = numerator / denominator, which is in [1, 2] */
-static inline void simd_vector_sigmoid(simd_vector x, simd_vector *numerator, simd_vector *denominator)
-{
-    const simd_vector one = {0};
-    simd_truth negative = x < 0.0f, sign = (simd_truth)((simd_words){0} + 0x80000000u);
-    simd_vector e = simd_vector_exp_softmax((simd_vector)((simd_truth)x | sign));
-    *numerator = (simd_vector)((negative & (simd_truth)e) | (~negative & (simd_truth)(one + 1.0f)));
-    *denominator = e + 1.0f;
-}
-
 /* ---- sums and maxima across lanes ----
  *
  * Written with vectors, because compilers add the lanes of an `omp simd reduction` one after the other, and
