@@ -110,6 +110,13 @@ void swiglu_backward(void *dgate_up_, void *out_, const void *dout_, const void 
 
 #define BATCH 64 /* Philox blocks at a time: 1 KiB of random words, in the first-level cache */
 
+static inline simd_words words_at(const uint32_t *x, int count)
+{
+    simd_words part = {0};
+    memcpy(&part, x, (size_t)count * sizeof *x);
+    return part;
+}
+
 /* Elements [first, first + n) of a micro-batch; x is the first of them. */
 static void drop(real *x, size_t first, size_t n, uint32_t micro_batch, uint32_t threshold, float scale,
                  const struct dropout_site *site, struct stream *stream)
@@ -121,30 +128,26 @@ static void drop(real *x, size_t first, size_t n, uint32_t micro_batch, uint32_t
     const size_t end = first + n, begin = first / (4 * BATCH), batches = (end + 4 * BATCH - 1) / (4 * BATCH);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (size_t batch = begin; batch < batches; batch++) {
-        uint32_t words[4][BATCH];
+        uint32_t words[4 * BATCH];
         size_t block = batch * BATCH;
         /* a batch never crosses a multiple of 2^32 blocks: BATCH divides it */
         uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) ^ high;
 #pragma omp simd
         for (int j = 0; j < BATCH; j++) {
             struct philox_block random = philox4x32_10(c0 + (uint32_t)j, c1, c2, c3, k0, k1);
-            words[0][j] = random.word[0];
-            words[1][j] = random.word[1];
-            words[2][j] = random.word[2];
-            words[3][j] = random.word[3];
+            words[4 * j] = random.word[0];
+            words[4 * j + 1] = random.word[1];
+            words[4 * j + 2] = random.word[2];
+            words[4 * j + 3] = random.word[3];
         }
-        int from = first > 4 * block ? (int)(first - 4 * block) : 0;
-        int count = end - 4 * block < 4 * BATCH ? (int)(end - 4 * block) : 4 * BATCH;
-        real *at = x + (4 * block + (size_t)from - first);
-        int whole = from ? 0 : count / 4;
-#pragma omp simd
-        for (int j = 0; j < whole; j++)
-            for (int w = 0; w < 4; w++)
-                at[4 * j + w] =
-                    rounded(words[w][j] >> 8 >= threshold ? widened(at[4 * j + w]) * scale : 0.0f);
-        for (int i = from + 4 * whole; i < count; i++)
-            at[i - from] =
-                rounded(words[i % 4][i / 4] >> 8 >= threshold ? widened(at[i - from]) * scale : 0.0f);
+        size_t from = first > 4 * block ? first : 4 * block,
+               to = end < 4 * (block + BATCH) ? end : 4 * (block + BATCH);
+        real *at = x + (from - first);
+        EACH_VECTOR((int)(to - from), i, count, {
+            simd_words word = words_at(words + (from - 4 * block) + i, count);
+            simd_truth dropped = (simd_truth)(word >> 8) < (int32_t)threshold;
+            real_put(at + i, (simd_vector)(~dropped & (simd_truth)(real_at(at + i, count) * scale)), count);
+        });
     }
 }
 
