@@ -63,7 +63,8 @@ LIBS = $(OPENBLAS) -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
        -lpcre2-8 -lutf8proc -lxxhash -lm -ldl
 
 # ---- sources ----
-# CPU kernels are compiled once per instruction set, and once more for streams in bf16 (kernels/real.h); each of these
+# CPU kernels are compiled twice per instruction set, for streams in fp32 and in bf16 (kernels/real.h), in bf16
+# once more for processors with AVX512-BF16; each of these
 # becomes one relocatable object that exports nothing but its table (see kernels/device/cpu_select.c). The rest of
 # kernels/ is compiled once, like everything else.
 KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cpu_threads.c kernels/device/cuda_plugin.c kernels/linear_cross_entropy.c \
@@ -71,20 +72,21 @@ KERNEL_ONCE := kernels/device/cpu_select.c kernels/device/cpu_threads.c kernels/
                kernels/device/occupancy.c kernels/device/roofline.c kernels/device/world.c
 KERNEL_SRC := $(filter-out $(KERNEL_ONCE),$(wildcard kernels/*.c kernels/device/*.c))
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
-ISAS := baseline v3 v4 bf16
+ISAS := baseline v3 v4
 else
 ISAS := baseline
 endif
 ISA_baseline :=
 ISA_v3 := -march=x86-64-v3
-ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512 -DKERNELS_BESIDE_BF16
-ISA_bf16 := -march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512 -DKERNELS_BF16
+ISA_v4 := -march=x86-64-v4 -mprefer-vector-width=512 -DCPU_TABLE_BF16_NATIVE=cpu_table_v4dot_bf16
+ISA_v4dot := $(ISA_v4) -mavx512bf16
+TABLES := $(ISAS) $(ISAS:%=%_bf16) $(if $(filter v4,$(ISAS)),v4dot_bf16)
 KERNEL_CFLAGS := $(if $(DEBUG),,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 SRC := $(wildcard core/*/*.c datasets/*.c runs/*.c runs/*/*.c tui/*/*.c) \
        $(wildcard $(KERNEL_ONCE))
 OBJ := $(SRC:%.c=$(BUILD)/%.o)
-KERNEL_OBJ := $(if $(KERNEL_SRC),$(ISAS:%=$(BUILD)/kernels/cpu_%.o))
+KERNEL_OBJ := $(if $(KERNEL_SRC),$(TABLES:%=$(BUILD)/kernels/cpu_%.o))
 LIB := $(BUILD)/libanneal.a
 MAIN := $(BUILD)/anneal
 
@@ -189,7 +191,8 @@ define kernel_rules
 $(BUILD)/isa/$(1)/%.o: %.c | $(BUILD)/headers
 	@mkdir -p $$(@D)
 	$(if $(V),,@echo "  CC   $$< ($(1))")
-	$(Q)$$(CC) $$(BASE_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1)) -c $$< -o $$@
+	$(Q)$$(CC) $$(BASE_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1:_bf16=)) \
+	  $(if $(filter %_bf16,$(1)),-DKERNELS_BF16,-DCPU_TABLE_BF16=cpu_table_$(1)_bf16) -c $$< -o $$@
 
 $(BUILD)/kernels/cpu_$(1).o: $(KERNEL_SRC:%.c=$(BUILD)/isa/$(1)/%.o)
 	@mkdir -p $$(@D)
@@ -201,7 +204,7 @@ endef
 LD_RELOCATABLE = $(shell $(CC) -print-prog-name=ld)
 OBJCOPY = $(shell $(CC) -print-prog-name=objcopy)
 AR = $(shell $(CC) -print-prog-name=ar)
-$(foreach isa,$(ISAS),$(eval $(call kernel_rules,$(isa))))
+$(foreach table,$(TABLES),$(eval $(call kernel_rules,$(table))))
 
 $(LIB): $(OBJ) $(KERNEL_OBJ)
 	@rm -f $@

@@ -1,6 +1,6 @@
 /* A real is an element of a tensor in the precision of the stream: the CPU twins are compiled once for fp32
- * on each instruction set, and once for bf16 (KERNELS_BF16). Arithmetic is in fp32 in either: a twin widens
- * the reals that it reads and rounds those that it writes. Private to the CPU twins. */
+ * on each instruction set, and once more for bf16 (KERNELS_BF16). Arithmetic is in fp32 in either: a twin
+ * widens the reals that it reads and rounds those that it writes. Private to the CPU twins. */
 #ifndef ANNEAL_KERNELS_REAL_H
 #define ANNEAL_KERNELS_REAL_H
 
@@ -20,13 +20,9 @@ static inline float widened(real x)
     return simd_from_bf16(x.bits);
 }
 
-/* To nearest, ties to even; a NaN stays one. As the processor's instruction does, which real_store uses, a
- * number below 2^-126 becomes 0. */
 static inline real rounded(float x)
 {
-    uint32_t bits = simd_bits(x), nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
-    if ((bits & 0x7f800000) == 0) nearest = bits >> 16 & 0x8000;
-    return (real){(uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : nearest)};
+    return (real){simd_to_bf16(x)};
 }
 
 static inline simd_vector real_load(const real *x)
@@ -36,19 +32,31 @@ static inline simd_vector real_load(const real *x)
 
 static inline void real_store(real *x, simd_vector value)
 {
-    _mm256_storeu_si256((__m256i_u *)x, (__m256i)_mm512_cvtneps_pbh((__m512)value));
+    simd_store_bf16(&x->bits, value);
 }
 
 /* The first `count` elements; the other lanes are 0. */
 static inline simd_vector real_load_part(const real *x, int count)
 {
+#ifdef __AVX512F__
     __m256i halves = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), x);
     return (simd_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+#else
+    uint16_t part[SIMD_LANES] = {0};
+    memcpy(part, x, (size_t)count * sizeof *x);
+    return simd_load_bf16(part);
+#endif
 }
 
 static inline void real_store_part(real *x, simd_vector value, int count)
 {
+#ifdef __AVX512BF16__
     _mm256_mask_storeu_epi16(x, (__mmask16)((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh((__m512)value));
+#else
+    uint16_t part[SIMD_LANES];
+    simd_store_bf16(part, value);
+    memcpy(x, part, (size_t)count * sizeof *x);
+#endif
 }
 
 #else
@@ -174,8 +182,8 @@ static inline simd_vector real_exp(simd_vector x)
 #endif
 }
 
-/* 1 / (1 + exp(-x)). In bf16 the quotient is exact to 2^-27 only: a division takes longer than all the rest.
- */
+/* 1 / (1 + exp(-x)). In bf16 with AVX-512 the quotient is exact to 2^-27 only: a division takes longer than
+ * all the rest. */
 static inline simd_vector real_sigmoid(simd_vector x)
 {
     const simd_words sign = (simd_words){0} + 0x80000000u;
@@ -183,7 +191,7 @@ static inline simd_vector real_sigmoid(simd_vector x)
     simd_truth negative = x < 0.0f;
     simd_vector numerator =
         (simd_vector)((negative & (simd_truth)e) | (~negative & (simd_truth)((simd_vector){0} + 1.0f)));
-#ifdef KERNELS_BF16
+#if defined(KERNELS_BF16) && defined(__AVX512F__)
     simd_vector guess = (simd_vector)_mm512_rcp14_ps((__m512)denominator);
     return numerator * guess * (2.0f - denominator * guess);
 #else

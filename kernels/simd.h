@@ -126,6 +126,30 @@ static inline simd_vector simd_load_bf16(const uint16_t *x)
 #endif
 }
 
+/* To nearest, ties to even; a NaN stays one. As by the processor's instruction, numbers below 2^-126 become
+ * 0. */
+static inline uint16_t simd_to_bf16(float x)
+{
+    uint32_t bits = simd_bits(x), nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+    if ((bits & 0x7f800000) == 0) nearest = bits >> 16 & 0x8000;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : nearest);
+}
+
+/* The same of SIMD_LANES numbers. */
+static inline void simd_store_bf16(uint16_t *x, simd_vector value)
+{
+#ifdef __AVX512BF16__
+    _mm256_storeu_si256((__m256i_u *)x, (__m256i)_mm512_cvtneps_pbh((__m512)value));
+#else
+    simd_words bits = (simd_words)value, nearest = bits + 0x7fff + (bits >> 16 & 1);
+    simd_words tiny = (simd_words)((bits & 0x7f800000) == 0),
+               nan = (simd_words)((simd_truth)(bits & 0x7fffffff) > 0x7f800000);
+    nearest = (tiny & bits & 0x80000000) | (~tiny & nearest);
+    simd_words halves = ((nan & (bits | 0x400000)) | (~nan & nearest)) >> 16;
+    *(simd_unaligned_halves *)x = __builtin_convertvector(halves, simd_halves);
+#endif
+}
+
 static inline float simd_from_bf16(uint16_t x)
 {
     return simd_float((uint32_t)x << 16);

@@ -5,7 +5,6 @@
 #include <cblas.h>
 #include <errno.h>
 #include <omp.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +14,23 @@
 #include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
+#include "kernels/device/cpu.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/device/worker.h"
+#include "kernels/product.h"
 
-#ifdef KERNELS_BESIDE_BF16
-extern const struct backend cpu_table_bf16;
+#ifdef CPU_TABLE_BF16
+extern const struct backend CPU_TABLE_BF16;
+
+/* The operations of streams in bf16. */
+static const struct backend *table_bf16(void)
+{
+#ifdef CPU_TABLE_BF16_NATIVE
+    extern const struct backend CPU_TABLE_BF16_NATIVE;
+    if (cpu_has_bf16()) return &CPU_TABLE_BF16_NATIVE;
+#endif
+    return &CPU_TABLE_BF16;
+}
 #endif
 
 #if defined(__AVX512F__)
@@ -33,17 +44,6 @@ extern const struct backend cpu_table_bf16;
 #else
 #define ISA_LABEL "generic"
 #endif
-
-/* Whether the processor multiplies in bf16. The operations for it are compiled for processors that do. */
-static bool has_bf16(void)
-{
-#ifdef KERNELS_BESIDE_BF16
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
-}
 
 static enum status device_open(int index, int threads, struct device **out, struct err *err)
 {
@@ -93,8 +93,9 @@ static void device_describe(struct device *device, struct device_info *out)
     processor_name(processor, sizeof processor);
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL);
-    snprintf(out->computes, sizeof out->computes, "%d thread%s, %s, OpenBLAS %s", device->threads,
-             device->threads == 1 ? "" : "s", ISA_LABEL, openblas_get_corename());
+    snprintf(out->computes, sizeof out->computes, "%d thread%s, %s, OpenBLAS %s%s", device->threads,
+             device->threads == 1 ? "" : "s", ISA_LABEL, openblas_get_corename(),
+             cpu_dots() ? ", bf16 by dot products" : "");
     snprintf(out->short_name, sizeof out->short_name, "cpu");
     out->mixes_elements = true;
     out->available_bytes = memory_available();
@@ -207,38 +208,23 @@ static size_t pool_unit(struct device *device)
     return 1;
 }
 
-/* A thread of a product in bf16 keeps up to 1.1 MiB of it on its stack (kernels/bf16_product.c). */
-static bool stacks_hold_bf16(const struct device *device)
-{
-    bool enough = true;
-#pragma omp parallel num_threads(device->threads) reduction(&& : enough)
-    {
-        pthread_attr_t attributes;
-        size_t bytes = 0;
-        if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-            pthread_attr_getstacksize(&attributes, &bytes);
-            pthread_attr_destroy(&attributes);
-        }
-        enough = bytes >= (size_t)3 << 19;
-    }
-    return enough;
-}
-
 static enum status stream_open(struct device *device, enum precision precision, struct stream **out,
                                struct err *err)
 {
-    if (precision != PRECISION_FP32 && !(precision == PRECISION_BF16 && has_bf16()))
-        return err_set(err, STATUS_USAGE, "cpu: computes in fp32%s, not in %s%s",
-                       has_bf16() ? " and bf16" : "", precision_name(precision),
-                       precision == PRECISION_BF16 ? ", which needs AVX512-BF16" : "");
-    if (precision == PRECISION_BF16 && !stacks_hold_bf16(device))
-        return err_set(
-            err, STATUS_USAGE,
-            "cpu: bf16 needs 1.5 MiB of stack for each thread (raise `ulimit -s` and OMP_STACKSIZE, "
-            "or unset it; fp32 needs less)");
+    if (precision != PRECISION_FP32 && precision != PRECISION_BF16)
+        return err_set(err, STATUS_USAGE, "cpu: computes in fp32 and bf16, not in %s",
+                       precision_name(precision));
     struct stream *stream = malloc(sizeof *stream);
     if (stream == NULL) return err_no_memory(err, "a stream's handle");
-    *stream = (struct stream){.threads = device->threads, .precision = precision};
+    *stream = (struct stream){.threads = device->threads, .precision = precision, .dots = cpu_dots()};
+#ifdef CPU_TABLE_BF16
+    stream->bf16 = table_bf16();
+#endif
+    enum status status = mem_alloc(device, (size_t)device->threads * product_bytes(), &stream->products, err);
+    if (status) {
+        free(stream);
+        return status;
+    }
     *out = stream;
     return STATUS_OK;
 }
@@ -252,6 +238,7 @@ static enum status stream_beside(struct device *device, enum precision precision
     stream->threads = 1;
     stream->worker = worker_open();
     if (!stream->worker) {
+        free(stream->products);
         free(stream);
         return err_no_memory(err, "the thread of a stream");
     }
@@ -262,6 +249,7 @@ static enum status stream_beside(struct device *device, enum precision precision
 static void stream_close(struct stream *stream)
 {
     worker_close(stream->worker);
+    free(stream->products);
     free(stream);
 }
 
@@ -372,13 +360,13 @@ FREES(graph_close, graph)
 
 extern const struct backend cpu_table;
 
-#ifdef KERNELS_BESIDE_BF16 /* streams in bf16 have their operations from another table */
+#ifdef CPU_TABLE_BF16 /* streams in bf16 have their operations from another table */
 #define SLOT_OF(name) name##_in_either
 #define OPERATION(name, label, operands_, flops)                                                             \
     static void name##_in_either(PARAMETERS(operands_) struct stream *stream)                                \
     {                                                                                                        \
         if (stream->precision == PRECISION_BF16)                                                             \
-            cpu_table_bf16.name(ARGUMENTS(operands_) stream);                                                \
+            stream->bf16->name(ARGUMENTS(operands_) stream);                                                 \
         else                                                                                                 \
             name(ARGUMENTS(operands_) stream);                                                               \
     }

@@ -26,7 +26,10 @@ struct worker;
 struct stream {
     int threads;
     enum precision precision;
-    struct worker *worker; /* NULL: none */
+    struct worker *worker;      /* NULL: none */
+    void *products;             /* product_bytes() for each thread */
+    bool dots;                  /* bf16 is multiplied by vdpbf16ps */
+    const struct backend *bf16; /* the table that has the operations in bf16 */
 };
 
 #define OPERATION(name, label, operands, flops) void name(PARAMETERS(operands) struct stream *stream);

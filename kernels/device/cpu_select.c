@@ -50,19 +50,41 @@ const struct backend *cpu_backend_for(const char *isa)
 #ifdef __x86_64__
     if (strcmp(isa, "v3") == 0 && has_v3()) return &cpu_table_v3;
     if (strcmp(isa, "v4") == 0 && has_v3() && has_avx512()) return &cpu_table_v4;
+    if ((strcmp(isa, "v4-bf16") == 0 || strcmp(isa, "v4-dot") == 0) && __builtin_cpu_supports("avx512bf16"))
+        return cpu_backend_for("v4");
 #endif
     return NULL;
 }
 
+static bool is_amd(void)
+{
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd");
+#else
+    return false;
+#endif
+}
+
 const char *cpu_isa(void)
 {
-    static const char *const best_first[] = {"v4", "v3", "baseline"};
+    static const char *const best_first[] = {"v4-dot", "v4-bf16", "v4", "v3", "baseline"};
     const char *wish = getenv("ANNEAL_CPU_ISA");
-    for (size_t i = 0; wish != NULL && i < 3; i++)
+    for (size_t i = 0; wish != NULL && i < sizeof best_first / sizeof *best_first; i++)
         if (strcmp(wish, best_first[i]) == 0 && cpu_backend_for(wish) != NULL) return best_first[i];
-    size_t best = 0;
+    size_t best = is_amd() ? 0 : 1;
     while (cpu_backend_for(best_first[best]) == NULL) best++;
     return best_first[best];
+}
+
+bool cpu_has_bf16(void)
+{
+    return strcmp(cpu_isa(), "v4-bf16") == 0 || cpu_dots();
+}
+
+bool cpu_dots(void)
+{
+    return strcmp(cpu_isa(), "v4-dot") == 0;
 }
 
 const struct backend *cpu_backend(void)

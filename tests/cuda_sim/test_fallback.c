@@ -429,9 +429,8 @@ static void a_precision_that_the_cpu_lacks_names_its_key(void **state)
     struct stage *s = *state;
     simulated_plugin_use("no_device");
     process_expect_sentence(
-        process_run(2, "train", s->config, "--train.precision=bf16", "--device=cpu", NULL),
-        "train.precision = bf16: cpu: computes in fp32, not in bf16, which needs AVX512-BF16 (set it to "
-        "auto)");
+        process_run(2, "train", s->config, "--train.precision=tf32", "--device=cpu", NULL),
+        "train.precision = tf32: cpu: computes in fp32 and bf16, not in tf32 (set it to auto)");
     process_expect_sentence(
         process_run(1, "train", s->config, "--train.precision=tf32", "--device=cuda", NULL),
         "--device cuda: the NVIDIA driver shows no GPU");
@@ -447,13 +446,13 @@ static void auto_trains_on_the_cpu_in_its_own_precision(void **state)
     for (int i = 0; i < 2; i++) {
         stage_open(&s, machines[i]);
         simulated_plugin_use(machines[i]);
-        process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL);
+        process_run(0, "train", s.config, EIGHT, "--train.precision=tf32", "--progress=none", NULL);
         expect_query(&s, "select device, precision, status from runs", "cpu|fp32|finished");
-        expect_query(&s, "select count(*) from events where text like '%CPU: %in fp32 instead of bf16'", "1");
+        expect_query(&s, "select count(*) from events where text like '%CPU: %in fp32 instead of tf32'", "1");
     }
     stage_open(&s, "again");
     simulated_plugin_use("good");
-    process_run(0, "train", s.config, EIGHT, "--train.precision=bf16", "--progress=none", NULL);
+    process_run(0, "train", s.config, EIGHT, "--train.precision=tf32", "--progress=none", NULL);
     simulated_plugin_use("no_device");
     process_run(0, "resume", "latest", "--train.total_steps=10", "--progress=none", NULL);
     expect_query(&s, "select device, precision, status, segment, steps from runs", "cpu|fp32|finished|2|10");
@@ -536,6 +535,5 @@ int main(void)
         STAGE_TEST_TEARDOWN(a_checkpoint_of_either_device_resumes_on_the_other, simulated_plugin_forget),
         STAGE_TEST_TEARDOWN(text_is_generated_on_either_device, simulated_plugin_forget),
     };
-    setenv("ANNEAL_CPU_ISA", "v3", 1); /* a CPU without bf16 */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -220,7 +220,16 @@ static void environment_chooses_the_instruction_set(void **state)
     const char *best = cpu_backend_for("v4") != NULL   ? "v4"
                        : cpu_backend_for("v3") != NULL ? "v3"
                                                        : "baseline";
-    assert_string_equal(cpu_isa(), best);
+    assert_memory_equal(cpu_isa(), best, strlen(best)); /* or v4-bf16, v4-dot */
+    if (cpu_backend_for("v4-dot")) {
+        setenv("ANNEAL_CPU_ISA", "v4-dot", 1);
+        assert_true(cpu_dots());
+        setenv("ANNEAL_CPU_ISA", "v4", 1);
+        assert_false(cpu_dots() || cpu_has_bf16());
+        setenv("ANNEAL_CPU_ISA", "v4-bf16", 1);
+        assert_true(!cpu_dots() && cpu_has_bf16());
+        unsetenv("ANNEAL_CPU_ISA");
+    }
     assert_null(cpu_backend_for("no such thing"));
 }
 

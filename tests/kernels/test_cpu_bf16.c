@@ -1,5 +1,6 @@
-/* Every CPU twin in bf16, against the same in fp32 on the same inputs. Skipped on processors that do not
- * multiply in bf16. */
+/* Every CPU twin in bf16 on every instruction set of this processor, against the same in fp32 on the same
+ * inputs; products against fp64, too. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "kernels/device/cpu.h"
 #include "tests/cmocka.h"
 #include "tests/gpu/op_cases.h"
+#include "tests/kernels/check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { SHAPES = 10, SMALL = 1 };
@@ -14,34 +16,32 @@ enum { SHAPES = 10, SMALL = 1 };
 enum { SHAPES = 24, SMALL = 0 };
 #endif
 
-struct fixture {
+struct sides {
     struct op_side fp32, bf16;
 };
 
-static int open_sides(void **state)
+static void with_isa(const char *isa, void (*body)(const struct sides *sides))
 {
-    static struct fixture fixture;
     struct err err;
-    assert_int_equal(op_side_open(&fixture.fp32, cpu_backend(), PRECISION_FP32, &err), STATUS_OK);
-    if (!op_side_open(&fixture.bf16, cpu_backend(), PRECISION_BF16, &err)) {
-        *state = &fixture;
-        return 0;
-    }
-    assert_non_null(strstr(err.text, "not in bf16, which needs AVX512-BF16"));
-    op_side_close(&fixture.fp32);
-    return 0;
+    struct sides sides;
+    const struct backend *backend = cpu_backend_for(isa);
+    if (!backend) return;
+    setenv("ANNEAL_CPU_ISA", isa, 1);
+    assert_int_equal(op_side_open(&sides.fp32, backend, PRECISION_FP32, &err), STATUS_OK);
+    assert_int_equal(op_side_open(&sides.bf16, backend, PRECISION_BF16, &err), STATUS_OK);
+    body(&sides);
+    op_side_close(&sides.fp32);
+    op_side_close(&sides.bf16);
+    unsetenv("ANNEAL_CPU_ISA");
 }
 
-static int close_sides(void **state)
+static void each_isa(void (*body)(const struct sides *sides))
 {
-    struct fixture *fixture = *state;
-    if (!fixture) return 0;
-    op_side_close(&fixture->fp32);
-    op_side_close(&fixture->bf16);
-    return 0;
+    static const char *const isas[] = {"baseline", "v3", "v4", "v4-bf16", "v4-dot"};
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) with_isa(isas[i], body);
 }
 
-static void compare(const struct op_case *op, struct op_shape s, const struct fixture *f)
+static void compare(const struct op_case *op, struct op_shape s, const struct sides *f)
 {
     struct op_outcome want, got, again;
     s.precision = PRECISION_BF16;
@@ -53,25 +53,30 @@ static void compare(const struct op_case *op, struct op_shape s, const struct fi
     for (int i = 0; i < want.count; i++) {
         double error = op_error(&got, &want, i);
         if (!(error <= want.outputs[i].tolerance) || op_difference(&got, &again, i) >= 0)
-            fail_msg("%s %s: relative error %.3g, allowed %.3g; again the same bits: %s; B %d T %d NH %d "
+            fail_msg("%s, %s %s: relative error %.3g, allowed %.3g; again the same bits: %s; B %d T %d NH %d "
                      "NKV %d HS %d C %d F %d V %d window %d seed %u skew %d",
-                     op->name, want.outputs[i].name, error, want.outputs[i].tolerance,
+                     cpu_isa(), op->name, want.outputs[i].name, error, want.outputs[i].tolerance,
                      op_difference(&got, &again, i) < 0 ? "yes" : "no", s.B, s.T, s.NH, s.NKV, s.HS, s.C, s.F,
                      s.V, s.window, s.seed, s.skew);
     }
     op_outcome_release(&want), op_outcome_release(&got), op_outcome_release(&again);
 }
 
+static void fuzz(const struct sides *sides)
+{
+    for (const struct op_case *op = op_cases; op->name; op++)
+        for (uint32_t i = 0; i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), sides);
+}
+
 static void every_operation_agrees_with_fp32(void **state)
 {
-    if (!*state) skip();
-    for (const struct op_case *op = op_cases; op->name; op++)
-        for (uint32_t i = 0; i < SHAPES; i++) compare(op, op_fuzz(i, SMALL), *state);
+    (void)state;
+    each_isa(fuzz);
 }
 
 /* Long sequences, whose sums have many parts; several blocks of a vocabulary; rows wider than a block of
  * sums; the widest head. */
-static void large_shapes_agree_too(void **state)
+static void large(const struct sides *sides)
 {
     static const struct op_shape shapes[] = {
         {.B = 1, .T = 700, .NH = 2, .NKV = 1, .HS = 64, .C = 2057, .F = 519, .V = 2801, .seed = 1},
@@ -87,9 +92,114 @@ static void large_shapes_agree_too(void **state)
          .window = 130},
         {.B = 1, .T = 3, .NH = 1, .NKV = 1, .HS = 1024, .C = 8, .F = 8, .V = 8, .seed = 3},
     };
-    if (!*state) skip();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (const struct op_case *op = op_cases; op->name; op++) compare(op, shapes[i], *state);
+        for (const struct op_case *op = op_cases; op->name; op++) compare(op, shapes[i], sides);
+}
+
+static void large_shapes_agree_too(void **state)
+{
+    (void)state;
+    with_isa(cpu_isa(), large);
+}
+
+/* ---- products ---- */
+
+/* (rows, stride) of random numbers that bf16 has, and the same as bf16. */
+struct operand {
+    float *wide;
+    uint16_t *narrow;
+};
+
+static uint16_t rounded(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static float widened(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+static struct operand operand_new(size_t n, uint32_t seed)
+{
+    struct operand x = {check_random(n, seed, 1), malloc(n * sizeof *x.narrow)};
+    assert_non_null(x.narrow);
+    for (size_t i = 0; i < n; i++) x.narrow[i] = rounded(x.wide[i]), x.wide[i] = widened(x.narrow[i]);
+    return x;
+}
+
+static void operand_release(struct operand x)
+{
+    free(x.wide), free(x.narrow);
+}
+
+struct product_trial {
+    int M, N, K, gap;
+    bool ta, tb, add, narrow; /* narrow: out is bf16 */
+    float factor;
+};
+
+/* out in fp32 differs by the rounding of sums, out in bf16 by at most twice that of the numbers themselves.
+ */
+static void expect_product(const struct sides *sides, struct product_trial t, uint32_t seed)
+{
+    int lda = (t.ta ? t.M : t.K) + t.gap, ldb = (t.tb ? t.K : t.N) + 2 * t.gap, ldo = t.N + 3 * t.gap;
+    struct operand a = operand_new((size_t)(t.ta ? t.K : t.M) * (size_t)lda, seed),
+                   b = operand_new((size_t)(t.tb ? t.N : t.K) * (size_t)ldb, seed + 1),
+                   out = operand_new((size_t)t.M * (size_t)ldo, seed + 2),
+                   before = operand_new((size_t)t.M * (size_t)ldo, seed + 2);
+    double error = 0, least = 0, size = 0;
+    sides->bf16.backend->gemm(
+        t.narrow ? matrix_view(out.narrow, ELEMENT_BF16, ldo) : matrix_view(out.wide, ELEMENT_FP32, ldo),
+        matrix_view(a.narrow, ELEMENT_BF16, lda), matrix_view(b.narrow, ELEMENT_BF16, ldb), t.M, t.N, t.K,
+        t.ta, t.tb, t.add, t.factor, sides->bf16.stream);
+    for (int m = 0; m < t.M; m++)
+        for (int n = 0; n < ldo; n++) {
+            size_t at = (size_t)m * (size_t)ldo + (size_t)n;
+            double got = (double)(t.narrow ? widened(out.narrow[at]) : out.wide[at]), want = 0;
+            if (n >= t.N) {
+                if (got != (double)before.wide[at]) fail_msg("%s: wrote behind a row", cpu_isa());
+                continue;
+            }
+            for (int k = 0; k < t.K; k++)
+                want += (double)a.wide[t.ta ? (size_t)k * (size_t)lda + (size_t)m
+                                            : (size_t)m * (size_t)lda + (size_t)k] *
+                        (double)b.wide[t.tb ? (size_t)n * (size_t)ldb + (size_t)k
+                                            : (size_t)k * (size_t)ldb + (size_t)n];
+            want = want * (double)t.factor + (t.add ? (double)before.wide[at] : 0);
+            double rounding = t.narrow ? (double)widened(rounded((float)want)) - want : 0;
+            error += (got - want) * (got - want), size += want * want, least += rounding * rounding;
+        }
+    double allowed = t.narrow ? 2 * sqrt(least) + CHECK_REDUCTION * sqrt(size) : CHECK_REDUCTION * sqrt(size);
+    if (!(sqrt(error) <= allowed))
+        fail_msg("%s: error %.3g, allowed %.3g; M %d N %d K %d gap %d transposed %d %d added %d narrow %d",
+                 cpu_isa(), sqrt(error), allowed, t.M, t.N, t.K, t.gap, t.ta, t.tb, t.add, t.narrow);
+    operand_release(a), operand_release(b), operand_release(out), operand_release(before);
+}
+
+/* Edges of tiles, blocks of k and of columns, and of the rows whose sums are kept in fp32. */
+static void products(const struct sides *sides)
+{
+    static const int sizes[] = {1, 2, 13, 14, 15, 31, 33, 64, 67}, depths[] = {1, 2, 7, 8, 33, 255, 256, 700};
+    for (uint32_t i = 0; i < 96; i++)
+        expect_product(sides,
+                       (struct product_trial){sizes[check_word(1, i) % 9], sizes[check_word(2, i) % 9],
+                                              depths[check_word(3, i) % 8], i & 8 ? 1 + (int)i % 5 : 0, i & 1,
+                                              i & 2, i & 4, i & 16, i & 8 ? -0.3f : 1},
+                       3 * i);
+    expect_product(sides, (struct product_trial){37, 601, 300, 0, false, true, false, true, 1}, 1);
+    expect_product(sides, (struct product_trial){5003, 33, 530, 0, true, false, true, true, 1}, 2);
+}
+
+static void products_agree_with_fp64(void **state)
+{
+    (void)state;
+    each_isa(products);
 }
 
 int main(void)
@@ -97,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_agrees_with_fp32),
         cmocka_unit_test(large_shapes_agree_too),
+        cmocka_unit_test(products_agree_with_fp64),
     };
-    return cmocka_run_group_tests(tests, open_sides, close_sides);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

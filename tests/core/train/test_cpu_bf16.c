@@ -1,4 +1,4 @@
-/* Training and decoding on the CPU in bf16. Skipped on processors that do not multiply in bf16. */
+/* Training and decoding on the CPU in bf16. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,18 +10,6 @@
 #include "tests/core/train/story.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static bool narrow(void)
-{
-    struct err err;
-    struct device *device;
-    struct stream *stream;
-    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 1, &device, &err), STATUS_OK);
-    bool can = !cpu_backend()->stream_open(device, PRECISION_BF16, &stream, &err);
-    if (can) cpu_backend()->stream_close(stream);
-    cpu_backend()->device_close(device);
-    return can;
-}
 
 static void train(struct session *s, const char *name, const char *const *words, const char *precision,
                   bool resume)
@@ -61,14 +49,12 @@ static void expect_almost_the_same_curve(const char *const *words)
 static void a_llama_learns_almost_as_in_fp32(void **state)
 {
     (void)state;
-    if (!narrow()) skip();
     expect_almost_the_same_curve(WORDS("train.total_steps=10", "train.threads=2", "eval.every=5"));
 }
 
 static void a_qwen_with_everything_does_too(void **state)
 {
     (void)state;
-    if (!narrow()) skip();
     expect_almost_the_same_curve(WORDS(
         "train.total_steps=10", "train.optimizer=lion", "train.learning_rate=0.003", "model.qk_norm=true",
         "model.qkv_bias=true", "model.tie_weights=true", "train.accumulation_steps=2", "train.seq_len=17"));
@@ -80,7 +66,6 @@ static void adapters_do_too(void **state)
     static const char *const stored[] = {"lora.base=auto", "lora.base=nf4"};
     struct session base;
     char from[4200];
-    if (!narrow()) skip();
     train(&base, "base", WORDS("train.total_steps=10"), FP32, false);
     snprintf(from, sizeof from, "model.from=%s/step-10", base.folder);
     for (int i = 0; i < 2; i++)
@@ -94,7 +79,6 @@ static void recomputing_and_resuming_change_no_bit(void **state)
 {
     (void)state;
     struct session whole, again, parts;
-    if (!narrow()) skip();
 #define ALL                                                                                                  \
     "train.total_steps=8", "train.threads=2", "train.dropout=0.2", "checkpoint.every=4", "eval.every=4"
     train(&whole, "whole", WORDS(ALL), BF16, false);
@@ -114,7 +98,6 @@ static void recomputing_and_resuming_change_no_bit(void **state)
 static void cached_logits_agree(void **state)
 {
     (void)state;
-    if (!narrow()) skip();
     for (int kind = 0; kind < CACHED_KINDS; kind++)
         cached_mixture_agrees(cpu_backend(), PRECISION_BF16, kind);
     cached_long_sequence_agrees(cpu_backend(), PRECISION_BF16);

@@ -290,23 +290,21 @@ static void a_key_without_effect_is_reported_in_both(void **state)
 static void a_precision_of_a_gpu_is_replaced_on_a_cpu_everywhere(void **state)
 {
     struct stage *s = *state;
-    static const char sentence[] = "in fp32 instead of bf16";
-    setenv("ANNEAL_CPU_ISA", "v3", 1); /* a CPU without bf16 */
-    char *page = process_output("train", s->config, "--dry-run", "--train.precision=bf16", NULL);
+    static const char sentence[] = "in fp32 instead of tf32";
+    char *page = process_output("train", s->config, "--dry-run", "--train.precision=tf32", NULL);
     assert_non_null(strstr(page, sentence));
     json_t *json = stage_json(
-               process_output("train", s->config, "--dry-run", "--json", "--train.precision=bf16", NULL)),
+               process_output("train", s->config, "--dry-run", "--json", "--train.precision=tf32", NULL)),
            *warnings = json_object_get(json, "warnings");
     assert_int_equal(json_array_size(warnings), 1);
     assert_non_null(strstr(json_string_value(json_array_get(warnings, 0)), sentence));
-    struct process *p = process_run(0, "estimate", s->config, "--json", "--train.precision=bf16", NULL);
+    struct process *p = process_run(0, "estimate", s->config, "--json", "--train.precision=tf32", NULL);
     assert_non_null(strstr(process_stderr(p), sentence));
     json = stage_json(process_stdout(p));
     assert_string_equal(stage_text(json, "precision"), "fp32");
     process_expect_sentence(
-        process_run(2, "estimate", s->config, "--device=cpu", "--train.precision=bf16", NULL),
-        "train.precision = bf16");
-    unsetenv("ANNEAL_CPU_ISA");
+        process_run(2, "estimate", s->config, "--device=cpu", "--train.precision=tf32", NULL),
+        "train.precision = tf32");
 }
 
 static void its_words_belong_to_train_alone(void **state)

@@ -1,0 +1,427 @@
+/* See product.h.
+ *
+ * Both operands are copied to where the inner loop reads them one after the other: b in blocks that stay in
+ * the second-level cache, a in strips of ROWS rows that stay in the first. There an operand is words of 32
+ * bits, each a number in fp32 (bf16 widens exactly) or, for vdpbf16ps, which adds two products at a time, two
+ * steps of k in bf16. A tile of ROWS by COLUMNS sums is in registers. */
+#include "kernels/product.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/real.h"
+
+/* Of AVX-512 and NEON's 32 registers 28 hold sums, of 16 others 12. */
+#if SIMD_LANES == 16 || defined(__aarch64__)
+#define ROWS_MAX 14
+#else
+#define ROWS_MAX 6
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+    LANES = SIMD_LANES,
+    ROWS = ROWS_MAX,
+    COLUMNS = 2 * LANES,
+    WORDS = 256,                                   /* of k at a time, at most: a strip of a is 14 KiB */
+    BLOCK = LANES == 16 ? 576 : 256,               /* columns of b at a time, at most: 576 or 256 KiB */
+    STRIP = (ROWS * WORDS + LANES + 15) / 16 * 16, /* whole vectors are stored, also of the last words */
+    SUMS = 512 * BLOCK /* of a part of out, where they are kept until all steps are done */
+};
+
+size_t product_bytes(void)
+{
+    return sizeof(uint32_t) * (BLOCK * WORDS + STRIP) + sizeof(float) * SUMS;
+}
+
+/* An operand as lines, which are rows of op(a) or columns of op(b). */
+struct lines {
+    const char *at;
+    ptrdiff_t line, step; /* bytes from a line to the next, and from a step of k to the next */
+    int element_bytes;    /* one of the two */
+};
+
+static inline const char *element_at(const struct lines *x, int line, int step)
+{
+    return x->at + line * x->line + step * x->step;
+}
+
+/* ---- packing ---- */
+
+typedef uint32_t quad __attribute__((vector_size(16)));
+typedef uint32_t unaligned_quad __attribute__((vector_size(16), aligned(2), may_alias));
+typedef uint32_t unaligned_words __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+static inline void words_store(uint32_t *out, simd_words x, int count)
+{
+    if (count == LANES)
+        *(unaligned_words *)out = x;
+    else
+        memcpy(out, &x, (size_t)count * sizeof *out);
+}
+
+/* Four words of every fourth line, beginning with that of `line`. */
+static inline simd_words words_of_lines(const char *const *line, ptrdiff_t byte)
+{
+#define QUAD(i) ((quad) * (const unaligned_quad *)(line[i] + byte))
+#if SIMD_LANES == 4
+    return QUAD(0);
+#else
+    typedef uint32_t octet __attribute__((vector_size(32)));
+    octet low = __builtin_shufflevector(QUAD(0), QUAD(4), 0, 1, 2, 3, 4, 5, 6, 7);
+#if SIMD_LANES == 8
+    return low;
+#else
+    octet high = __builtin_shufflevector(QUAD(8), QUAD(12), 0, 1, 2, 3, 4, 5, 6, 7);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#endif
+#endif
+#undef QUAD
+}
+
+/* In each four lanes, words i to l of the eight that a and b have there. */
+#define WORD(i, four)          ((i) < 4 ? (i) + 4 * (four) : (i)-4 + LANES + 4 * (four))
+#define FOUR(i, j, k, l, four) WORD(i, four), WORD(j, four), WORD(k, four), WORD(l, four)
+#if SIMD_LANES == 4
+#define IN_FOURS(a, b, i, j, k, l) __builtin_shufflevector(a, b, FOUR(i, j, k, l, 0))
+#elif SIMD_LANES == 8
+#define IN_FOURS(a, b, i, j, k, l) __builtin_shufflevector(a, b, FOUR(i, j, k, l, 0), FOUR(i, j, k, l, 1))
+#else
+#define IN_FOURS(a, b, i, j, k, l)                                                                           \
+    __builtin_shufflevector(a, b, FOUR(i, j, k, l, 0), FOUR(i, j, k, l, 1), FOUR(i, j, k, l, 2),             \
+                            FOUR(i, j, k, l, 3))
+#endif
+
+/* Word `four` of LANES lines for each of four words that lie one after the other in a line. */
+static inline void words_transpose(simd_words out[4], const char *const *line, ptrdiff_t byte)
+{
+    simd_words a = words_of_lines(line, byte), b = words_of_lines(line + 1, byte),
+               c = words_of_lines(line + 2, byte), d = words_of_lines(line + 3, byte);
+    simd_words ab = IN_FOURS(a, b, 0, 4, 1, 5), cd = IN_FOURS(c, d, 0, 4, 1, 5);
+    out[0] = IN_FOURS(ab, cd, 0, 1, 4, 5);
+    out[1] = IN_FOURS(ab, cd, 2, 3, 6, 7);
+    ab = IN_FOURS(a, b, 2, 6, 3, 7), cd = IN_FOURS(c, d, 2, 6, 3, 7);
+    out[2] = IN_FOURS(ab, cd, 0, 1, 4, 5);
+    out[3] = IN_FOURS(ab, cd, 2, 3, 6, 7);
+}
+
+enum form { FORM_FLOATS, FORM_WIDENED, FORM_PAIRS }; /* of words: see above */
+
+/* Two numbers of bf16 that lie at these places; none is 0. */
+static inline uint32_t pair(const char *first, const char *second)
+{
+    uint16_t low, high = 0;
+    memcpy(&low, first, sizeof low);
+    if (second) memcpy(&high, second, sizeof high);
+    return low | (uint32_t)high << 16;
+}
+
+/* Words [from, words) of each of `width` lines; those of lines from `count` on are 0. */
+static void pack_each(uint32_t *out, int width, const struct lines *x, int count, int from, int steps,
+                      enum form form)
+{
+    int each = form == FORM_PAIRS ? 2 : 1;
+    for (int k = from; k < steps; k += each)
+        for (int i = 0; i < width; i++) {
+            uint32_t *word = out + (ptrdiff_t)(k / each) * width + i;
+            const char *at = i < count ? element_at(x, i, k) : NULL;
+            if (!at)
+                *word = 0;
+            else if (form == FORM_FLOATS)
+                memcpy(word, at, sizeof *word);
+            else if (form == FORM_WIDENED)
+                *word = pair(at, NULL) << 16;
+            else
+                *word = pair(at, k + 1 < steps ? at + x->step : NULL);
+        }
+}
+
+/* Lines whose steps lie one after the other. Those that do not exist are the first one again. */
+INLINE void pack_rows(uint32_t *out, int width, const struct lines *x, int count, int steps,
+                      const enum form form)
+{
+    const int each = form == FORM_FLOATS ? 4 : 8; /* steps at a time */
+    int k = 0;
+    for (int i = 0; i < width; i += LANES) {
+        const char *line[LANES];
+        uint32_t *to = out + i;
+        int stored = i > 0 && width - i < LANES ? width - i : LANES;
+        for (int j = 0; j < LANES; j++) line[j] = element_at(x, i + j < count ? i + j : 0, 0);
+        for (k = 0; k + each <= steps; k += each) {
+            simd_words words[4];
+            words_transpose(words, line, (ptrdiff_t)k * x->element_bytes);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) {
+                words_store(to, form == FORM_WIDENED ? words[j] << 16 : words[j], stored);
+                to += width;
+                if (form != FORM_WIDENED) continue;
+                words_store(to, words[j] & 0xffff0000, stored);
+                to += width;
+            }
+        }
+    }
+    pack_each(out, width, x, count, k, steps, form);
+}
+
+/* Lines whose elements of a step lie one after the other. */
+INLINE void pack_columns(uint32_t *out, int width, const struct lines *x, int count, int steps,
+                         const enum form form)
+{
+    const int each = form == FORM_PAIRS ? 2 : 1;
+    int k = 0;
+    for (; k + each <= steps && count >= (width + LANES - 1) / LANES * LANES; k += each, out += width)
+        for (int i = 0; i < width; i += LANES) {
+            const char *at = element_at(x, i, k);
+            __builtin_prefetch(at + (2 * width - 1) * x->element_bytes, 0, 2); /* the next lines' */
+            simd_words first = form == FORM_FLOATS ? (simd_words)simd_load((const float *)(const void *)at)
+                                                   : (simd_words)simd_load_bf16((const void *)at);
+            if (form == FORM_PAIRS)
+                first = first >> 16 | (simd_words)simd_load_bf16((const void *)(at + x->step));
+            words_store(out + i, first, i > 0 && width - i < LANES ? width - i : LANES);
+        }
+    pack_each(out - (ptrdiff_t)(k / each) * width, width, x, count, k, steps, form);
+}
+
+/* out (words, width): for each word of the steps, that of each line. `count` lines exist from here on. */
+static void pack(uint32_t *out, int width, const struct lines *from, int line, int step, int count, int steps,
+                 enum form form)
+{
+    struct lines x = *from;
+    bool columns = x.line == x.element_bytes;
+    x.at = element_at(from, line, step);
+#define PACK(form)                                                                                           \
+    (columns ? pack_columns(out, width, &x, count, steps, form)                                              \
+             : pack_rows(out, width, &x, count, steps, form))
+    if (form == FORM_FLOATS)
+        PACK(FORM_FLOATS);
+    else if (form == FORM_WIDENED)
+        PACK(FORM_WIDENED);
+    else
+        PACK(FORM_PAIRS);
+#undef PACK
+}
+
+/* ---- tiles ---- */
+
+/* sums (rows, COLUMNS) = or, with `more`, += the product of `rows` lines of a and COLUMNS lines of b, as
+ * packed. */
+INLINE void tile_floats(const int rows, float *sums, ptrdiff_t stride, bool more, const float *a,
+                        const float *b, int words)
+{
+    simd_vector sum[ROWS][2];
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++)
+            sum[r][i] = more ? simd_load(sums + r * stride + i * LANES) : (simd_vector){0};
+    for (int k = 0; k < words; k++, a += rows, b += COLUMNS) {
+        simd_vector b0 = simd_load(b), b1 = simd_load(b + LANES);
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++) {
+            simd_vector x = a[r] - (simd_vector){0};
+            sum[r][0] += x * b0;
+            sum[r][1] += x * b1;
+        }
+    }
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) simd_store(sums + r * stride + i * LANES, sum[r][i]);
+}
+
+#ifdef __AVX512BF16__
+INLINE void tile_pairs(const int rows, float *sums, ptrdiff_t stride, bool more, const uint32_t *a,
+                       const uint32_t *b, int words)
+{
+    __m512 sum[ROWS][2];
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++)
+            sum[r][i] = more ? _mm512_loadu_ps(sums + r * stride + i * LANES) : _mm512_setzero_ps();
+    for (int k = 0; k < words; k++, a += rows, b += COLUMNS) {
+        __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES);
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++) {
+            __m512bh x = (__m512bh)_mm512_set1_epi32((int)a[r]);
+            sum[r][0] = _mm512_dpbf16_ps(sum[r][0], x, b0);
+            sum[r][1] = _mm512_dpbf16_ps(sum[r][1], x, b1);
+        }
+    }
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) _mm512_storeu_ps(sums + r * stride + i * LANES, sum[r][i]);
+}
+#endif
+
+/* A function for each number of rows, so that every sum is in a register. */
+#if ROWS_MAX == 14
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#else
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#endif
+
+typedef void tile(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b, int words);
+
+#define TILE_FLOATS(rows)                                                                                    \
+    static void floats_##rows(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b,        \
+                              int words)                                                                     \
+    {                                                                                                        \
+        tile_floats(rows, sums, stride, more, a, b, words);                                                  \
+    }
+#define TILE_PAIRS(rows)                                                                                     \
+    static void pairs_##rows(float *sums, ptrdiff_t stride, bool more, const void *a, const void *b,         \
+                             int words)                                                                      \
+    {                                                                                                        \
+        tile_pairs(rows, sums, stride, more, a, b, words);                                                   \
+    }
+#define OF_FLOATS(rows) floats_##rows,
+#define OF_PAIRS(rows)  pairs_##rows,
+
+EACH_ROWS(TILE_FLOATS)
+static tile *const tiles_of_floats[] = {EACH_ROWS(OF_FLOATS)};
+#ifdef __AVX512BF16__
+EACH_ROWS(TILE_PAIRS)
+static tile *const tiles_of_pairs[] = {EACH_ROWS(OF_PAIRS)};
+#endif
+
+/* out (rows, columns) = factor · sums, or +=. */
+static void tile_finish(struct matrix out, const float *sums, ptrdiff_t stride, int rows, int columns,
+                        bool add, float factor)
+{
+    char *at = out.at;
+    for (int r = 0; r < rows; r++, sums += stride, at += (size_t)out.stride * element_bytes(out.element)) {
+        float *floats = (float *)(void *)at;
+        uint16_t *halves = (uint16_t *)(void *)at;
+        int i = 0;
+        for (; i + LANES <= columns; i += LANES) {
+            simd_vector x = simd_load(sums + i) * factor;
+            if (out.element == ELEMENT_FP32)
+                simd_store(floats + i, add ? simd_load(floats + i) + x : x);
+            else
+                simd_store_bf16(halves + i, add ? simd_load_bf16(halves + i) + x : x);
+        }
+        for (; i < columns; i++) {
+            float x = sums[i] * factor;
+            if (out.element == ELEMENT_FP32)
+                floats[i] = add ? floats[i] + x : x;
+            else
+                halves[i] = simd_to_bf16(add ? simd_from_bf16(halves[i]) + x : x);
+        }
+    }
+}
+
+/* ---- blocks ---- */
+
+static inline int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* n in the fewest parts of at most `most`, which differ by one `unit` at most: the size of the larger ones.
+ */
+static inline int part_size(int n, int most, int unit)
+{
+    int parts = (n + most - 1) / most, each = (n + parts - 1) / parts;
+    return (each + unit - 1) / unit * unit;
+}
+
+struct plan {
+    struct matrix out;
+    struct lines a, b;
+    int M, N, K;
+    int steps; /* of k at a time */
+    enum form a_form, b_form;
+    bool accumulate;
+    float factor;
+    tile *const *tiles;
+    uint32_t *block, *strip;
+    float *sums;      /* of a part of out, until all steps are done; NULL: out has them */
+    ptrdiff_t stride; /* of sums */
+};
+
+static int words_of(const struct plan *p, int steps)
+{
+    return p->a_form == FORM_PAIRS ? (steps + 1) / 2 : steps;
+}
+
+/* So that tile_finish need not wait. */
+static void out_prefetch(struct matrix out, int rows)
+{
+    ptrdiff_t row = out.stride * (ptrdiff_t)element_bytes(out.element);
+    for (int r = 0; r < rows; r++) {
+        const char *at = (const char *)out.at + r * row;
+        __builtin_prefetch(at, 1);
+        __builtin_prefetch(at + 64, 1);
+    }
+}
+
+/* Rows [m0, m1) and columns [n0, n1) of out, with the steps from k on. */
+static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1, int k)
+{
+    _Alignas(64) float sums[ROWS * COLUMNS];
+    int steps = least(p->K - k, p->steps), words = words_of(p, steps);
+    bool last = k + steps == p->K;
+    for (int n = n0; n < n1; n += COLUMNS)
+        pack(p->block + (ptrdiff_t)(n - n0) * words, COLUMNS, &p->b, n, k, p->N - n, steps, p->b_form);
+    int strips = (m1 - m0 + ROWS - 1) / ROWS;
+    for (int s = 0; s < strips; s++) {
+        int m = m0 + (int)((long)(m1 - m0) * s / strips),
+            rows = m0 + (int)((long)(m1 - m0) * (s + 1) / strips) - m;
+        pack(p->strip, rows, &p->a, m, k, p->M - m, steps, p->a_form);
+        for (int n = n0; n < n1; n += COLUMNS) {
+            float *to = p->sums ? p->sums + (m - m0) * p->stride + (n - n0) : sums;
+            ptrdiff_t stride = p->sums ? p->stride : COLUMNS;
+            struct matrix out = p->out;
+            out.at =
+                (char *)out.at + ((size_t)m * (size_t)out.stride + (size_t)n) * element_bytes(out.element);
+            if (!p->sums || last) out_prefetch(out, rows);
+            p->tiles[rows - 1](to, stride, p->sums && k > 0, p->strip, p->block + (ptrdiff_t)(n - n0) * words,
+                               words);
+            if (p->sums && !last) continue;
+            tile_finish(out, to, stride, rows, least(n1 - n, COLUMNS), p->accumulate || (!p->sums && k > 0),
+                        p->factor);
+        }
+    }
+}
+
+static struct lines lines_of(struct matrix x, bool columns)
+{
+    ptrdiff_t one = (ptrdiff_t)element_bytes(x.element), row = x.stride * one;
+    return (struct lines){x.at, columns ? one : row, columns ? row : one, (int)one};
+}
+
+void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,
+             bool transpose_b, bool accumulate, float factor, bool dots, void *memory)
+{
+    struct plan p = {.out = out,
+                     .a = lines_of(a, transpose_a),
+                     .b = lines_of(b, !transpose_b),
+                     .M = M,
+                     .N = N,
+                     .K = K,
+                     .accumulate = accumulate,
+                     .factor = factor,
+                     .tiles = tiles_of_floats};
+    p.a_form = a.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
+    p.b_form = b.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
+#ifndef __AVX512BF16__
+    dots = false;
+#else
+    if (dots) p.a_form = p.b_form = FORM_PAIRS, p.tiles = tiles_of_pairs;
+#endif
+    p.steps = part_size(K, dots ? 2 * WORDS : WORDS, 16);
+    p.block = memory;
+    p.strip = p.block + BLOCK * WORDS;
+    /* An element in bf16 is rounded once, so its sum over several blocks of steps is kept in fp32. */
+    bool beside = out.element == ELEMENT_BF16 && p.steps < K;
+    int width = part_size(N, BLOCK, COLUMNS), height = beside ? SUMS / width : M;
+    if (beside) p.sums = (float *)(p.strip + STRIP), p.stride = width;
+    for (int n = 0; n < N; n += width)
+        for (int m = 0; m < M; m += height)
+            for (int k = 0; k < K; k += p.steps)
+                multiply_block(&p, m, least(M, m + height), n, least(N, n + width), k);
+}
