@@ -23,14 +23,16 @@ static size_t pad(size_t bytes)
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Each chunk reads and writes the (V, C) gradient once, so few large chunks move less memory; beyond 512 rows
- * only the logits grow. At most 64 MiB of logits, at least 64 rows: measured with tests/bench/bench_kernels.
- * Without training there is no such gradient, and 64 rows are enough. */
+/* Each chunk reads and writes the (V, C) gradient once, so few large chunks move less memory. On a CPU only the
+ * logits grow beyond 512 rows: at most 64 MiB of logits, measured with tests/bench/bench_kernels. A GPU multiplies
+ * 100 times as fast, but moves memory only 50 times as fast: 4,096 rows, at most 512 MiB. At least 64 rows. Without
+ * training there is no such gradient, and 64 rows are enough. */
 static int loss_chunk_rows(const struct plan_input *in)
 {
     size_t N = (size_t)in->B * (size_t)in->T, V = (size_t)in->model->head.rows;
-    size_t rows = ((size_t)64 << 20) / (V * precision_bytes(in->precision)) / 64 * 64;
-    if (rows > 512) rows = 512;
+    size_t bytes = (size_t)(in->host_counts ? 64 : 512) << 20, most = in->host_counts ? 512 : 4096;
+    size_t rows = bytes / (V * precision_bytes(in->precision)) / 64 * 64;
+    if (rows > most) rows = most;
     if (rows < 64 || in->moments == 0) rows = 64;
     if (in->loss_chunk > 0) rows = (size_t)in->loss_chunk;
     return (int)(rows < N ? rows : N);

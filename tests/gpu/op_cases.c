@@ -1,8 +1,6 @@
 /* See op_cases.h. */
 #include "tests/gpu/op_cases.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -573,32 +571,4 @@ struct op_shape op_fuzz(uint32_t number, bool small)
     double most = small ? 3e5 : 1.5e6;
     while (s.T > 1 && (double)s.B * s.NH * s.T * s.T * s.HS > most) s.T = s.T / 2 + (s.T > 3);
     return s;
-}
-
-/* ---- judgement ---- */
-
-void op_outcome_release(struct op_outcome *outcome)
-{
-    for (int i = 0; i < outcome->count; i++) free(outcome->outputs[i].values);
-    *outcome = (struct op_outcome){0};
-}
-
-double op_error(const struct op_outcome *out, const struct op_outcome *ref, int output)
-{
-    const float *x = out->outputs[output].values, *y = ref->outputs[output].values;
-    double apart = 0, size = 0;
-    for (size_t i = 0; i < ref->outputs[output].n; i++) {
-        double d = (double)x[i] - (double)y[i];
-        apart += d * d;
-        size += (double)y[i] * (double)y[i];
-    }
-    return apart == 0 ? 0 : sqrt(apart / size);
-}
-
-int64_t op_difference(const struct op_outcome *a, const struct op_outcome *b, int output)
-{
-    for (size_t i = 0; i < a->outputs[output].n; i++)
-        if (memcmp(&a->outputs[output].values[i], &b->outputs[output].values[i], sizeof(float)) != 0)
-            return (int64_t)i;
-    return -1;
 }

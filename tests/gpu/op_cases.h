@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "kernels/device/backend.h"
+#include "tests/gpu/op_outcome.h"
 
 /* One opened device. */
 struct op_side {
@@ -34,22 +35,6 @@ struct op_shape {
     enum precision precision;
 };
 
-enum { OP_OUTPUTS_MAX = 4 };
-
-/* The outputs of a case: names, values as floats, and the allowed relative error to the values of an fp32
- * side. For a shape in bf16 the fp32 side's own tolerances apply. Free with op_outcome_release. */
-struct op_outcome {
-    int count;
-    struct {
-        const char *name;
-        float *values;
-        size_t n;
-        double tolerance;
-    } outputs[OP_OUTPUTS_MAX];
-    enum status status; /* of stream_wait */
-    struct err err;
-};
-
 struct op_case {
     const char *name;
     void (*run)(const struct op_side *side, struct op_shape shape, struct op_outcome *out);
@@ -65,12 +50,5 @@ void op_case_pooling(const struct op_side *side, struct op_shape shape, struct o
 /* A shape of the fuzz, a pure function of its number: 1, primes, tiles plus and minus one, GQA ratios. With
  * small it stays small enough for sanitizers. */
 struct op_shape op_fuzz(uint32_t number, bool small);
-
-void op_outcome_release(struct op_outcome *outcome);
-
-/* ‖out − ref‖ / ‖ref‖ of one output; NaN if only one of them is finite at some index; 0 for zeros. */
-double op_error(const struct op_outcome *out, const struct op_outcome *ref, int output);
-/* The first index whose bits differ, or −1. */
-int64_t op_difference(const struct op_outcome *a, const struct op_outcome *b, int output);
 
 #endif
