@@ -23,10 +23,10 @@ static size_t pad(size_t bytes)
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Each chunk reads and writes the (V, C) gradient once, so few large chunks move less memory. On a CPU only the
- * logits grow beyond 512 rows: at most 64 MiB of logits, measured with tests/bench/bench_kernels. A GPU multiplies
- * 100 times as fast, but moves memory only 50 times as fast: 4,096 rows, at most 512 MiB. At least 64 rows. Without
- * training there is no such gradient, and 64 rows are enough. */
+/* Each chunk reads and writes the (V, C) gradient once, so few large chunks move less memory. On a CPU only
+ * the logits grow beyond 512 rows: at most 64 MiB of logits, measured with tests/bench/bench_kernels. A GPU
+ * multiplies 100 times as fast, but moves memory only 50 times as fast: 4,096 rows, at most 512 MiB. At least
+ * 64 rows. Without training there is no such gradient, and 64 rows are enough. */
 static int loss_chunk_rows(const struct plan_input *in)
 {
     size_t N = (size_t)in->B * (size_t)in->T, V = (size_t)in->model->head.rows;

@@ -17,8 +17,13 @@ static float *gradients_of(enum plan_loss choice, int chunk, size_t *count, doub
     assert_non_null(tokens);
     assert_int_equal(model_init(&rig.model, &config, NULL), STATUS_OK);
     assert_int_equal(rig.backend->device_open(DEVICE_FIRST, 2, &rig.device, NULL), STATUS_OK);
-    struct plan_input input = {
-        .model = &rig.model, .B = B, .T = T, .moments = 1, .loss = choice, .loss_chunk = chunk};
+    struct plan_input input = {.model = &rig.model,
+                               .B = B,
+                               .T = T,
+                               .moments = 1,
+                               .loss = choice,
+                               .loss_chunk = chunk,
+                               .host_counts = true};
     assert_int_equal(plan_init(&rig.plan, &input, NULL), STATUS_OK);
     assert_int_equal(network_open(&rig.network, rig.backend, rig.device, &rig.model, &rig.plan, NULL),
                      STATUS_OK);

@@ -213,7 +213,7 @@ TEST_CASE(all_logits_at_once_where_they_are_asked_for_or_free)
         struct plan plans[3];
         config.vocab_size = vocabularies[i];
         assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
-        struct plan_input input = {.model = &model, .B = 16, .T = 256, .moments = 2};
+        struct plan_input input = {.model = &model, .B = 16, .T = 256, .moments = 2, .host_counts = true};
         for (int loss = PLAN_LOSS_AUTO; loss <= PLAN_LOSS_PLAIN; loss++) {
             input.loss = (enum plan_loss)loss;
             assert_int_equal(plan_init(&plans[loss], &input, NULL), STATUS_OK);
@@ -229,6 +229,26 @@ TEST_CASE(all_logits_at_once_where_they_are_asked_for_or_free)
         model_release(&model);
     }
     assert_in_range(plain_by_itself, 1, 4);
+}
+
+TEST_CASE(a_gpu_takes_more_rows_of_logits_at_a_time)
+{
+    static const struct {
+        int vocabulary, rows;
+    } cases[] = {{1000, 4096}, {32000, 4096}, {50304, 2624}, {131072, 1024}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_config config = model_preset(PRESET_TINY);
+        struct model model;
+        struct plan plan;
+        config.vocab_size = cases[i].vocabulary;
+        assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+        struct plan_input input = {
+            .model = &model, .B = 16, .T = 1024, .moments = 2, .loss = PLAN_LOSS_FUSED};
+        assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+        assert_int_equal(plan.loss_chunk, cases[i].rows);
+        plan_release(&plan);
+        model_release(&model);
+    }
 }
 
 /* Fewer rows, fewer bytes; and never more rows than a micro-batch has. */
@@ -512,6 +532,7 @@ int main(void)
         cmocka_unit_test(without_a_backward_pass_all_layers_share_one_residual_stream),
         cmocka_unit_test(the_hosts_memory_counts_only_where_the_device_computes_in_it),
         cmocka_unit_test(all_logits_at_once_where_they_are_asked_for_or_free),
+        cmocka_unit_test(a_gpu_takes_more_rows_of_logits_at_a_time),
         cmocka_unit_test(the_plan_follows_the_rows_of_a_chunk),
         cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
         cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),
