@@ -8,3 +8,8 @@ const struct backend *cpu_backend(void)
 {
     return &cpu_table;
 }
+
+bool cpu_dots(void)
+{
+    return false;
+}
