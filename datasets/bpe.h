@@ -111,7 +111,7 @@ static inline bool bpe_divides(const struct bpe *bpe)
     return bpe->divides;
 }
 
-/* What encoding needs, kept from one text to the next. One thread at a time may use it. */
+/* The buffers of encoding, kept from one text to the next. Each thread needs its own. */
 struct bpe_encoder;
 
 /* For texts of n bytes together. The bpe is borrowed. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/control_group.h"
+
 /* The number on the file's line that begins with `name`; -1 if there is none ("max", no such file). */
 static int64_t number_in(const char *folder, const char *file, const char *name)
 {
@@ -24,12 +26,12 @@ static int64_t number_in(const char *folder, const char *file, const char *name)
 
 /* ---- control groups ---- */
 
-/* The file names of each version of control groups; `folder` is below `mounted`. */
+/* The file names of each version of control groups. */
 static const struct version {
-    const char *folder, *limit, *used, *droppable;
+    const char *limit, *used, *droppable;
 } versions[] = {
-    {"", "memory.max", "memory.current", "inactive_file "},
-    {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
+    {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
+    {"memory.max", "memory.current", "inactive_file "},
 };
 
 /* The smaller of two numbers; -1 means unknown. */
@@ -38,8 +40,10 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-static void read_group(const struct version *version, const char *folder, struct memory_group *out)
+static void read_group(void *found, const char *folder, bool second)
 {
+    struct memory_group *out = found;
+    const struct version *version = &versions[second];
     int64_t limit = number_in(folder, version->limit, ""), used = number_in(folder, version->used, "");
     if (limit < 0) return;
     out->limit = lesser(out->limit, limit);
@@ -49,37 +53,10 @@ static void read_group(const struct version *version, const char *folder, struct
     out->left = lesser(out->left, limit > used ? limit - used : 0);
 }
 
-/* Walks from the process's group up to the mount point. In a container that group may itself be the mount
- * point, and the path that leads to it outside does not exist. */
-static void read_groups(const struct version *version, const char *mounted, const char *group,
-                        struct memory_group *out)
-{
-    char folder[PATH_MAX], *slash;
-    size_t root = strlen(mounted) + strlen(version->folder);
-    int n = snprintf(folder, sizeof folder, "%s%s%s", mounted, version->folder, group);
-    if (n >= (int)sizeof folder) return;
-    if (folder[n - 1] == '/') folder[n - 1] = '\0';
-    for (;; *slash = '\0') {
-        read_group(version, folder, out);
-        if (!(slash = strrchr(folder + root, '/'))) return;
-    }
-}
-
-/* A line is "0::/path" of version 2, "4:cpu,memory:/path" of version 1. */
 struct memory_group memory_group_read(const char *groups, const char *mounted)
 {
     struct memory_group found = {-1, -1};
-    char line[PATH_MAX];
-    FILE *file = fopen(groups, "re");
-    if (!file) return found;
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        const char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group) continue;
-        bool second = group == names + 1, first = memmem(names, (size_t)(group - names), "memory", 6);
-        if (second || first) read_groups(&versions[second ? 0 : 1], mounted, group + 1, &found);
-    }
-    fclose(file);
+    control_groups_visit(groups, mounted, "memory", read_group, &found);
     return found;
 }
 

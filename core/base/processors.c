@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/control_group.h"
+
 enum { PROCESSORS_MAX = 65536 };
 
 int processors_online(void)
@@ -63,50 +65,16 @@ static double read_group(const char *folder, bool second)
     return read_line(folder, "cpu.cfs_period_us", period) ? quotient(quota, period) : 0;
 }
 
-/* Walks from the process's group up to the mount point. In a container that group may itself be the mount
- * point, and the path that leads to it outside does not exist. */
-static void read_groups(const char *mounted, const char *below, const char *group, bool second,
-                        double *lowest)
+static void keep_lowest(void *lowest_, const char *folder, bool second)
 {
-    char folder[PATH_MAX], *slash;
-    size_t root = strlen(mounted) + strlen(below);
-    int n = snprintf(folder, sizeof folder, "%s%s%s", mounted, below, group);
-    if (n >= (int)sizeof folder) return;
-    if (folder[n - 1] == '/') folder[n - 1] = '\0';
-    for (;; *slash = '\0') {
-        double limit = read_group(folder, second);
-        if (limit > 0 && (*lowest == 0 || limit < *lowest)) *lowest = limit;
-        if (!(slash = strrchr(folder + root, '/'))) return;
-    }
+    double *lowest = lowest_, limit = read_group(folder, second);
+    if (limit > 0 && (*lowest == 0 || limit < *lowest)) *lowest = limit;
 }
 
-/* Whether a list such as "cpu,cpuacct" has the controller of processor time. */
-static bool has_cpu(const char *names, size_t n)
-{
-    for (size_t at = 0, length; at < n; at += length + 1) {
-        const char *comma = memchr(names + at, ',', n - at);
-        length = comma ? (size_t)(comma - names) - at : n - at;
-        if (length == 3 && memcmp(names + at, "cpu", 3) == 0) return true;
-    }
-    return false;
-}
-
-/* A line is "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1. */
 double processors_limit_read(const char *groups, const char *mounted)
 {
     double lowest = 0;
-    char line[PATH_MAX];
-    FILE *file = fopen(groups, "re");
-    if (!file) return 0;
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        const char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group || group[1] != '/') continue;
-        if (group == names + 1) read_groups(mounted, "", group + 1, true, &lowest);
-        if (has_cpu(names + 1, (size_t)(group - names - 1)))
-            read_groups(mounted, "/cpu", group + 1, false, &lowest);
-    }
-    fclose(file);
+    control_groups_visit(groups, mounted, "cpu", keep_lowest, &lowest);
     return lowest;
 }
 

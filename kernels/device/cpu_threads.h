@@ -7,7 +7,7 @@
 
 #define CPU_THREADS_MAX 1024
 
-/* What decides on the number of threads. */
+/* The settings and limits from which the number of threads follows. */
 struct cpu_threads {
     int asked;     /* train.threads; 0: nothing */
     int wanted;    /* OMP_NUM_THREADS; 0: nothing */

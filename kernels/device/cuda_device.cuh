@@ -94,13 +94,13 @@ static inline void stream_called(struct stream *stream, const char *at, cudaErro
     if (error != cudaSuccess) stream_fault(stream, at, cudaGetErrorString(error));
 }
 
-/* What is exchanged with other ranks' devices between _begin and _end is one piece of the stream's work. All
+/* The exchanges with other ranks' devices between _begin and _end are one piece of the stream's work. All
  * ranks make the same exchanges in the same order. Without effect before device_join. `type`: of
  * kernels/device/nccl.h. */
 void peers_begin(struct stream *stream);
 void peers_end(struct stream *stream);
-/* `sums`: on rank `owner`, x (n) becomes Σ of all ranks' x; elsewhere it stays. Else x everywhere becomes that
- * of rank `owner`. */
+/* `sums`: on rank `owner`, x (n) becomes Σ of all ranks' x; elsewhere it stays. Else x everywhere becomes
+ * that of rank `owner`. */
 void peers_exchange(void *x, size_t n, int type, bool sums, int owner, struct stream *stream);
 void peers_close(struct device *device);
 /* A stream has failed. The others would wait for this rank, so the watching thread ends all ranks, and

@@ -274,7 +274,8 @@ static void choose(char **words, bool *shape_chosen, bool *precision_chosen)
     precision_chosen[PRECISION_FP32] |= !precision, precision_chosen[PRECISION_BF16] |= !precision;
 }
 
-/* What the operations read, the same for each shape and precision that comes before or after. */
+/* Fills the operands that operations read, the same for each shape and precision that comes before or after.
+ */
 static void prepare(struct bench *b)
 {
     float **const arrays[] = {&b->x,      &b->y,   &b->z,    &b->w,    &b->rstd, &b->losses,

@@ -19,7 +19,7 @@ time_ranks() { # NAME RANKS THREADS BATCH [SETTING...]
         { ms[NR] = $1 } END { print name, ms[int((NR + 1) / 2)] }' >>"$scratch/ranks"
 }
 
-# What Open MPI counts that rank 0 sends to rank 1 in a run of so many steps.
+# Prints the bytes that rank 0 sends to rank 1 in a run of so many steps, as Open MPI counts them.
 count_bytes() { # STEPS
     OMPI_MCA_pml_monitoring_enable=2 OMPI_MCA_pml_monitoring_enable_output=3 OMPI_MCA_pml_monitoring_filename="$scratch/bytes" \
         "$build/anneal" train "${rank_settings[@]}" --ranks 2 --train.threads=1 --train.batch_size=2 --train.total_steps="$1" \

@@ -23,7 +23,7 @@ static bool is_diverged(const struct run_info *run)
     return run->loss_recorded && !isfinite(run->final_loss);
 }
 
-/* What has become of a run; NULL: nothing to tell. */
+/* A word for the change of a run's status; NULL: there is nothing to report. */
 static const char *news_of(const struct notice_run *before, const struct run_info *now)
 {
     if (!label_is_live(now->status)) return label_status(now->status).word;

@@ -1,4 +1,4 @@
-/* What the workbench asks of runs, for its views: orders to their trainers, changes of the store, resuming.
+/* The requests that views make of runs: orders to their trainers, changes of the store, resuming.
  * The last row reports each. Declared in workbench.h. */
 #include <inttypes.h>
 #include <math.h>

@@ -179,7 +179,7 @@ void workbench_hint_charts(struct workbench *workbench, bool zoomed, bool events
 /* The same for the list; `run` NULL: no row is selected. `marked`, `deleted`: whether some runs are. */
 void workbench_hint_list(struct workbench *workbench, const struct run_info *run, bool marked, bool deleted);
 
-/* What requests an action in the topmost view, for sentences: "u". */
+/* The key of an action in the topmost view, for sentences: "u". */
 #define WORKBENCH_KEY(workbench, action) workbench_key_name(workbench, action, (char[KEY_NAME_MAX]){0})
 char *workbench_key_name(const struct workbench *workbench, enum action action, char buf[KEY_NAME_MAX]);
 

@@ -1,8 +1,8 @@
-/* See watch.h. Each rank hears every second from the one before it, the first one from the last. And each
- * knows at once when the process of the rank before it on its own host has died; a rank that is alone on its
- * host is missed after some time only. Whoever misses another one tells rank 0. Rank 0 lets all others know
- * that it takes the report on, reports, and lets them end; so none of them ends before, which would make the
- * launcher kill the rest sooner. If rank 0 is the one that is missed, or does not answer, the rank that
+/* See watch.h. Each rank sends a message every second to the next one, the last to the first. And each rank
+ * notices at once when the process of the rank before it on its own host has died; a rank that is alone on
+ * its host is missed after some time only. Whoever misses another one tells rank 0. Rank 0 lets all others
+ * know that it takes the report on, reports, and lets them end; so none of them ends before, which would make
+ * the launcher kill the rest sooner. If rank 0 is the one that is missed, or does not answer, the rank that
  * noticed does the same. A rank whose launcher has ended fails, too: nobody could end it any more. */
 #include "kernels/device/mpi/watch.h"
 
