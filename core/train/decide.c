@@ -51,8 +51,9 @@ struct decision decide(const struct facts *f)
     }
     if (f->step == 0 && (due & DUE_SAMPLE)) return act(ACTION_SAMPLE); /* sooner than an evaluation */
     if (due & DUE_EVALUATION) return act(ACTION_EVALUATE);
-    if (due & DUE_BEST) return act(ACTION_KEEP);
+    /* before any checkpoint of this step: a resumed run does not repeat what was due after it */
     if (due & DUE_SAMPLE) return act(ACTION_SAMPLE);
+    if (due & DUE_BEST) return act(ACTION_KEEP);
     if (due & DUE_CHECKPOINT) return act(ACTION_SAVE);
     if (f->ordered) return act(ACTION_OBEY);
     if (all && !f->evaluated) return act(ACTION_EVALUATE);

@@ -2,6 +2,7 @@
  * process can reserve between the check and the reservation. */
 #include "runs/reservations/ledger.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,8 @@ static enum status file_path(const char *folder, char *path, size_t size, struct
     return file_format_path(path, size, err, "%s/ledger-%s.db", folder, host);
 }
 
+static const int64_t BYTES_MAX = (int64_t)1 << 50; /* of a row; sums cannot overflow */
+
 static bool is_current(const struct ledger *l)
 {
     return sqlite3_table_column_metadata(l->sql->db, "main", "waiting", "home", NULL, NULL, NULL, NULL,
@@ -164,17 +167,34 @@ static enum status make_tables(struct ledger *l, struct err *err)
     return finish(l, status, err);
 }
 
+/* Refuses a file that another user of a shared folder may have put there to make this process write some
+ * other file (a symbolic or a hard link), and one that everybody may write. */
+static enum status check_file(const char *path, bool *made, struct err *err)
+{
+    struct stat info;
+    *made = lstat(path, &info) != 0;
+    const char *why = *made                    ? NULL
+                      : S_ISLNK(info.st_mode)  ? "is a symbolic link"
+                      : !S_ISREG(info.st_mode) ? "is not a file"
+                      : info.st_nlink > 1      ? "has another name, too"
+                      : info.st_mode & S_IWOTH ? "every user of this machine may write it"
+                                               : NULL;
+    return why ? err_set(err, STATUS_IO, "%s: %s (remove it while no run trains)", path, why) : STATUS_OK;
+}
+
 static enum status open_file(struct ledger *l, const char *folder, struct err *err)
 {
     struct store *sql = l->sql;
     struct stat info;
+    bool made;
+    char whole[PATH_MAX];
     enum status status = file_make_folders(folder, err);
-    if (!status) status = file_path(folder, sql->path, sizeof sql->path, err);
+    if (!status && !realpath(folder, whole)) /* links in the path of the folder are its owner's */
+        status = err_set(err, STATUS_IO, "%s: cannot open: %s", folder, strerror(errno));
+    if (!status) status = file_path(whole, sql->path, sizeof sql->path, err);
+    if (!status) status = check_file(sql->path, &made, err);
     if (status) return status;
-    bool made = lstat(sql->path, &info) != 0;
-    if (!made && S_ISLNK(info.st_mode)) /* another user of a shared folder may choose where it leads */
-        return err_set(err, STATUS_IO, "%s: is a symbolic link (remove it)", sql->path);
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
     if (sqlite3_open_v2(sql->path, &sql->db, flags, NULL) != SQLITE_OK)
         return sql->db ? explain(sql, err)
                        : err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", sql->path);
@@ -238,6 +258,8 @@ static void read_row(sqlite3_stmt *row, struct reservation *r)
                               .bytes = sqlite3_column_int64(row, 4),
                               .used = sqlite3_column_int64(row, 5),
                               .since = sqlite3_column_double(row, 6)};
+    if (r->bytes < 0 || r->bytes > BYTES_MAX) r->bytes = 0; /* no process reserves that */
+    if (r->used < 0 || r->used > BYTES_MAX) r->used = r->bytes;
     store_column_text(row, 7, r->device, sizeof r->device);
     store_column_text(row, 8, r->holder, sizeof r->holder);
     store_column_text(row, 9, r->home, sizeof r->home);

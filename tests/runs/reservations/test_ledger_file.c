@@ -81,6 +81,58 @@ static void a_symbolic_link_is_not_followed(void **state)
     assert_int_not_equal(access(home("elsewhere"), F_OK), 0);
 }
 
+static void change(const char *name, const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(file(name), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void a_file_with_another_name_or_that_every_user_may_write_is_refused(void **state)
+{
+    (void)state;
+    struct ledger *ledger;
+    struct err err = {0};
+    char other[700];
+    ledger_close(opened("two-names"));
+    snprintf(other, sizeof other, "%s-other", home("two-names"));
+    assert_int_equal(link(file("two-names"), other), 0);
+    assert_int_equal(ledger_open(home("two-names"), LEDGER_BUSY_MS, &ledger, &err), STATUS_IO);
+    expect_words(&err, file("two-names"), "has another name, too");
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(chmod(file("two-names"), 0666), 0);
+    assert_int_equal(ledger_open(home("two-names"), LEDGER_BUSY_MS, &ledger, &err), STATUS_IO);
+    expect_words(&err, file("two-names"), "every user of this machine may write it");
+    assert_int_equal(chmod(file("two-names"), 0660), 0);
+    ledger_close(opened("two-names"));
+}
+
+static void any_version_in_the_file_and_any_number_in_its_rows_is_survived(void **state)
+{
+    (void)state;
+    static const char *const versions[] = {"-2000000", "-1", "2147483647"};
+    struct err err = {0};
+    char sql[100];
+    int64_t id, left;
+    for (int i = 0; i < 3; i++) {
+        snprintf(sql, sizeof sql, "pragma user_version = %s", versions[i]);
+        mkdir(home("hostile"), 0755);
+        change("hostile", sql); /* at first a database without tables */
+        struct ledger *ledger = opened("hostile");
+        assert_int_equal(ledger_reserve(ledger, &room, "run", MIB, &id, &err), STATUS_OK);
+        for (int row = 0; row < 3; row++) /* sums of such numbers would overflow */
+            change("hostile",
+                   "insert into reservations(boot, pid, started, device, holder, bytes, used, since)"
+                   " select boot, pid, started, device, 'x', 9223372036854775807, -1, 0 from"
+                   " reservations where bytes = 1048576");
+        assert_int_equal(ledger_left(ledger, &room, &left, &err), STATUS_OK);
+        assert_int_equal(left, (int64_t)899 * MIB);
+        change("hostile", "delete from reservations");
+        ledger_close(ledger);
+    }
+}
+
 static void a_folder_that_every_user_may_write_is_refused(void **state)
 {
     (void)state;
@@ -244,6 +296,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_that_is_no_ledger_is_reported),
         cmocka_unit_test(a_symbolic_link_is_not_followed),
+        cmocka_unit_test(a_file_with_another_name_or_that_every_user_may_write_is_refused),
+        cmocka_unit_test(any_version_in_the_file_and_any_number_in_its_rows_is_survived),
         cmocka_unit_test(a_folder_that_every_user_may_write_is_refused),
         cmocka_unit_test(rows_that_cannot_be_read_are_not_taken_for_none),
         cmocka_unit_test(a_process_that_hangs_with_the_file_locked_is_not_waited_for),
