@@ -18,7 +18,9 @@ struct model_config model_preset(enum preset preset)
     static const int sizes[PRESETS][6] = {[PRESET_SHAKESPEARE] = {256, 6, 4, 704, 2048, 1024},
                                           [PRESET_TINY] = {256, 4, 4, 512, 32000, 1024},
                                           [PRESET_SMALL] = {512, 8, 8, 1408, 32000, 2048},
-                                          [PRESET_MEDIUM] = {1024, 16, 16, 2816, 32000, 2048}};
+                                          [PRESET_MEDIUM] = {1024, 16, 16, 2816, 32000, 2048},
+                                          [PRESET_GPT2_124M] = {768, 12, 12, 2048, 50304, 1024},
+                                          [PRESET_LLAMA_1_5B] = {2048, 28, 16, 5632, 32000, 2048}};
     const int *s = sizes[preset];
     return (struct model_config){.vocab_size = s[4],
                                  .hidden_dim = s[0],

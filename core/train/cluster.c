@@ -2,7 +2,9 @@
  * and the final norm with the head. */
 #include "core/train/cluster.h"
 
+#include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/network/record.h"
 #include "core/train/optimizer.h"
@@ -17,7 +19,8 @@ struct walk {
     const struct cluster *cluster;
     const struct config *config;
     const struct network *network;
-    struct segment *segments; /* (count) */
+    struct cluster_step *step; /* its costs grow */
+    struct segment *segments;  /* (count) */
     int count;
     double update; /* seconds outside of the passes */
     bool below;    /* the pass has been in the layers */
@@ -42,6 +45,25 @@ void cluster_plan_input(const struct cluster *cluster, struct plan_input *input)
 
 /* ---- computing ---- */
 
+/* Adds the call to the row of its kind. Calls that a profile leaves out are named by their slot. */
+static void add_cost(struct walk *w, const struct operation_call *call, double seconds)
+{
+    struct cluster_step *step = w->step;
+    const char *label = network_label(w->network, call),
+               *op = label ? label : operation_name(call->operation);
+    enum phase phase = w->network->where.phase;
+    double times = phase == PHASE_OPTIMIZER ? 1 : step->micro_batches;
+    int i = 0;
+    while (i < step->cost_count && (step->costs[i].phase != phase || strcmp(step->costs[i].op, op) != 0)) i++;
+    assert(i < CLUSTER_COSTS_MAX);
+    if (i == step->cost_count) step->costs[step->cost_count++] = (struct cluster_cost){phase, op, 0, 0, 0, 0};
+    struct cluster_cost *cost = &step->costs[i];
+    cost->calls += times;
+    cost->bytes += times * (double)call->bytes;
+    cost->flops += times * (double)call->flops;
+    cost->seconds += times * seconds;
+}
+
 static void note(void *context, const struct operation_call *call)
 {
     struct walk *w = context;
@@ -49,6 +71,7 @@ static void note(void *context, const struct operation_call *call)
     double seconds = roofline_seconds(&w->cluster->rates, call);
     bool backward = where->phase != PHASE_FORWARD;
     if (network_is_collective(call->operation)) return; /* see `collect` */
+    add_cost(w, call, seconds);
     if (where->phase == PHASE_OPTIMIZER) {
         w->update += seconds;
         return;
@@ -165,6 +188,9 @@ enum status cluster_estimate(const struct cluster *cluster, const struct config 
     struct observer observer = {.note = note, .context = &w};
     struct cluster_step step = {.gpus = gpus, .hosts = hosts_of(cluster, gpus)};
     plan_input_share(&input, config, 0, gpus);
+    step.batch_size = input.B;
+    step.micro_batches = input.micro_batches > 0 ? input.micro_batches : 1;
+    w.step = &step;
     enum status status = plan_init(&plan, &input, err);
     if (status) return status;
     status = plan_reserved(&plan, &reserved, err);
@@ -172,8 +198,6 @@ enum status cluster_estimate(const struct cluster *cluster, const struct config 
     if (!status && !w.segments) status = err_no_memory(err, "an estimate of %d layers", w.count - 2);
     if (!status) status = record_walk(&plan, &observer, walk_step, &w, err);
     if (!status) {
-        step.batch_size = input.B;
-        step.micro_batches = input.micro_batches > 0 ? input.micro_batches : 1;
         step.bytes = plan.total_bytes;
         step.fits = (double)(reserved + CLUSTER_OVERHEAD) <= cluster->chip->memory_gib * 1024 * 1024 * 1024;
         add_up(&w, &plan, &step);

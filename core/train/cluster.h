@@ -18,6 +18,7 @@
 
 #include "core/model/config.h"
 #include "core/network/exchange.h"
+#include "core/network/network.h"
 #include "core/network/plan.h"
 #include "kernels/device/roofline.h"
 
@@ -48,7 +49,20 @@ struct cluster cluster_of(const struct chip_sheet *chip, enum precision precisio
 /* Makes an input of the machine's own device, from plan_input_of, that of one of the cluster's GPUs. */
 void cluster_plan_input(const struct cluster *cluster, struct plan_input *input);
 
+/* The calls of one kind in one phase of a step, over all layers and micro-batches of a GPU. */
+struct cluster_cost {
+    enum phase phase;
+    const char *op; /* static text, as in a profile: "gemm qkv" */
+    double calls, bytes, flops, seconds;
+};
+
+/* More than any model and any adapter has. */
+enum { CLUSTER_COSTS_MAX = 128 };
+
 struct cluster_step {
+    struct cluster_cost costs[CLUSTER_COSTS_MAX]; /* in the order of their first calls; their seconds add up
+                                                   * to `computing` */
+    int cost_count;
     int gpus, hosts;
     int batch_size, micro_batches; /* of a rank */
     size_t bytes;                  /* of a GPU's memory: the plan's */

@@ -1,14 +1,15 @@
 /* Writes the reference of the manual from the tables of the program, so that the two cannot disagree: the
- * commands and their options, core/model/config.def, runs/columns.def and tui/keymap.def. Part of the build
- * (`make docs`), not of the product.
+ * commands and their options, core/model/config.def, runs/columns.def, tui/keymap.def and the operations of a
+ * training step. Part of the build (`make docs`), not of the product.
  *
- *     generate markdown FOLDER             commands.md, configuration.md, columns.md and keys.md
+ *     generate markdown FOLDER             commands.md, configuration.md, columns.md, keys.md and roofline.md
  *     generate man FOLDER VERSION DATE     anneal.1, anneal-COMMAND.1 for each command, anneal.ini.5 */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/model/config.h"
+#include "docs/generator/roofline.h"
 #include "docs/generator/writer.h"
 #include "runs/columns.h"
 #include "tui/command/command.h"
@@ -403,6 +404,9 @@ static void write_reference(void)
     close_file(w.out);
     w = open_markdown("keys", "Keys of the workbench", "`?` shows the keys of the view that is open.");
     write_keys(&w);
+    close_file(w.out);
+    w = open_markdown("roofline", "What a training step takes on a GPU: estimates", "");
+    roofline_write(&w);
     close_file(w.out);
 }
 

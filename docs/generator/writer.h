@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { WRITER_COLUMNS = 6 };
+enum { WRITER_COLUMNS = 9 };
 
 struct writer {
     FILE *out;

@@ -20,7 +20,7 @@ struct options {
     const char *gpu, *network, *tokens;
     int64_t gpus, per_host;
     double products, bandwidth; /* as measured; 0: by the data sheet */
-    bool json;
+    bool operations, json;
 };
 
 enum { STEPS_MAX = 24 }; /* 1, 2, 4 … and the number asked for */
@@ -191,6 +191,28 @@ static void print_steps(struct output *out, const struct plan_report *r)
     output_list_end(out);
 }
 
+/* Of a step on one GPU. */
+static void print_operations(struct output *out, const struct plan_report *r)
+{
+    const struct cluster_step *step = &r->steps[0];
+    output_list(out, "operations", "Operations of a step on one GPU");
+    for (int i = 0; i < step->cost_count; i++) {
+        const struct cluster_cost *cost = &step->costs[i];
+        output_item(out);
+        if (out->json)
+            OUTPUT_MEMBERS(out, "phase", phase_name(cost->phase), "op", cost->op, "calls", cost->calls,
+                           "bytes", cost->bytes, "flops", cost->flops, "estimated_ms", 1e3 * cost->seconds);
+        output_line(out, "phase", "%s", phase_name(cost->phase));
+        output_line(out, "operation", "%s", cost->op);
+        output_line(out, ">calls", "%.0f", cost->calls);
+        output_line(out, ">GB", "%.3f", cost->bytes / 1e9);
+        output_line(out, ">GFLOP", "%.0f", cost->flops / 1e9);
+        output_line(out, ">estimated ms", "%.3f", 1e3 * cost->seconds);
+        output_line(out, ">share", "%.1f %%", 100 * cost->seconds / step->computing);
+    }
+    output_list_end(out);
+}
+
 static enum status print(const struct plan_report *r, struct err *err)
 {
     struct output out;
@@ -224,6 +246,7 @@ static enum status print(const struct plan_report *r, struct err *err)
         printf(
             "\nA step has %d sequences: more GPUs than that have nothing to do (train.accumulation_steps).\n",
             (int)sequences);
+    if (r->options->operations) print_operations(&out, r);
     print_assumptions(&out, r);
     return output_end(&out, err);
 }
@@ -270,6 +293,9 @@ static const struct option_spec options[] = {
            .least = 0.001, .most = 1e6),
     OPTION("bandwidth", OPTION_NUMBER, AT(bandwidth), "GBS",
            "what the memory of your GPU reaches, as measured", .least = 0.1, .most = 1e6),
+    OPTION(
+        "operations", OPTION_FLAG, AT(operations), NULL,
+        "also every operation of a step on one GPU: the bytes that it moves at least, its FLOPs, its time"),
     JSON_OPTION,
     {0},
 };
@@ -293,4 +319,5 @@ const struct command command_plan = COMMAND(
         "the "
         "training takes.\n\n"
         "  anneal plan --model.preset=medium --gpus 16 --gpu a100\n"
+        "  anneal plan --model.preset=gpt2-124m-shape --gpus 1 --operations\n"
         "  anneal plan my.ini --gpus 64 --per-host 8 --network 400Gb/s --tokens 10B");

@@ -1,5 +1,6 @@
 /* The estimate of a step on many GPUs: against published runs, and against what its formulas say. */
 #include <math.h>
+#include <string.h>
 
 #include "core/train/cluster.h"
 #include "tests/cmocka.h"
@@ -28,6 +29,7 @@ static void estimate_open(struct estimate *e, const struct trial *t)
     struct err err;
     *e = (struct estimate){0};
     config_init(&e->config);
+    e->config.train.optimizer = OPTIMIZER_ADAMW;
     e->config.train.batch_size = t->batch;
     e->config.train.accumulation_steps = t->accumulation;
     struct model_config sizes = {.vocab_size = t->V,
@@ -157,6 +159,30 @@ TEST_CASE(memory_is_the_plan_of_a_rank)
     model_release(&e.model);
 }
 
+static double flops_of(const struct cluster_step *step, enum phase phase, const char *op)
+{
+    for (int i = 0; i < step->cost_count; i++)
+        if (step->costs[i].phase == phase && strcmp(step->costs[i].op, op) == 0) return step->costs[i].flops;
+    fail_msg("no cost of \"%s\"", op);
+    return 0;
+}
+
+TEST_CASE(operations_add_up_to_the_step)
+{
+    struct estimate e;
+    estimate_open(&e, &small);
+    struct cluster_step step = step_on(&e, 1);
+    const struct model_config *c = &e.model.config;
+    double seconds = 0, tokens = 8 * 4 * 2048.0,
+           product = 2 * tokens * 2 * c->intermediate_dim * c->hidden_dim;
+    for (int i = 0; i < step.cost_count; i++) seconds += step.costs[i].seconds;
+    assert_true(fabs(seconds / step.computing - 1) < 1e-9);
+    assert_true(flops_of(&step, PHASE_FORWARD, "gemm gate_up") == c->num_layers * product);
+    assert_true(flops_of(&step, PHASE_BACKWARD, "gemm gate_up dW") == c->num_layers * product);
+    assert_true(flops_of(&step, PHASE_OPTIMIZER, "adamw") > 0);
+    model_release(&e.model);
+}
+
 /* 32 sequences: the busiest of 12 GPUs has three, as the busiest of 11; 64 have no more than one each. */
 TEST_CASE(the_busiest_gpu_decides)
 {
@@ -187,6 +213,7 @@ int main(void)
         cmocka_unit_test(ranks_send_what_rings_send),
         cmocka_unit_test(what_a_pass_hides_costs_no_time),
         cmocka_unit_test(memory_is_the_plan_of_a_rank),
+        cmocka_unit_test(operations_add_up_to_the_step),
         cmocka_unit_test(the_busiest_gpu_decides),
         cmocka_unit_test(a_model_that_is_too_large_does_not_fit),
     };

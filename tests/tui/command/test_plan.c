@@ -51,6 +51,19 @@ static void a_page_says_that_it_is_an_estimate_and_why(void **state)
     assert_non_null(strstr(text, "training  GPU hours")); /* in a unit that fits */
 }
 
+static void operations_are_listed_when_asked_for(void **state)
+{
+    struct stage *s = *state;
+    json_t *json = stage_json(process_output("plan", s->config, "--gpus=1", "--operations", "--json", NULL)),
+           *operations = json_object_get(json, "operations"), *operation;
+    double ms = 0, step = number(json_array_get(json_object_get(json, "table"), 0), "computing_ms");
+    size_t i;
+    json_array_foreach(operations, i, operation) ms += number(operation, "estimated_ms");
+    assert_true(json_array_size(operations) > 20 && fabs(ms / step - 1) < 1e-6);
+    assert_non_null(strstr(process_output("plan", s->config, "--operations", NULL), "estimated ms"));
+    assert_null(strstr(process_output("plan", s->config, NULL), "estimated ms"));
+}
+
 static void wrong_words_are_named(void **state)
 {
     struct stage *s = *state;
@@ -71,6 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_table_ends_with_the_number_asked_for),
         STAGE_TEST(a_page_says_that_it_is_an_estimate_and_why),
+        STAGE_TEST(operations_are_listed_when_asked_for),
         STAGE_TEST(wrong_words_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
