@@ -10,7 +10,9 @@
  * Backward: a task is one key/value head: all its key tiles, and for each the query tiles below it. dk and dv
  * stay in cache, dq is accumulated in memory. If that gives fewer tasks than threads, or if there is no room
  * for the sums of dq, dk/dv and dq are computed in two passes with a task per tile: 7 products instead of 5.
- * Sums have the same order in both, so the bits are the same. */
+ * Sums have the same order in both, so the bits are the same.
+ *
+ * With dot products of pairs, operands are in bf16: probabilities and ds are rounded, as on a GPU. */
 
 #include <float.h>
 #include <math.h>
@@ -26,6 +28,7 @@ struct problem {
     const float *lse;
     const int32_t *positions; /* (B,T), or NULL */
     real *dqkv;
+    bool pairs;                       /* products are by dot products */
     float *means;                     /* (B,NH,T): dout · out, divided by sqrt(HS) */
     int T, NH, NKV, HS, group, width; /* width: HS rounded up to whole vectors */
     int window;                       /* keys that a query sees, itself included; T: all */
@@ -34,11 +37,12 @@ struct problem {
 };
 
 static struct problem problem_make(const real *qkv, const int32_t *positions, int T, int NH, int NKV, int HS,
-                                   int window)
+                                   int window, const struct stream *stream)
 {
     return (struct problem){
         .qkv = qkv,
         .positions = positions,
+        .pairs = TILE_PAIRS && stream->dots && HS % 2 == 0,
         .T = T,
         .NH = NH,
         .NKV = NKV,
@@ -134,21 +138,50 @@ static struct tile_ahead ahead_of(const struct problem *p, const real *rows, ptr
                                p->HS * (int)sizeof(real)};
 }
 
+/* to (words, TILE) = the words of rows of a head, transposed. */
+static void load_transposed(const struct problem *p, float *to, const real *rows, ptrdiff_t step, int count)
+{
+    const ptrdiff_t each = (ptrdiff_t)sizeof(real);
+    struct lines lines = {(const char *)rows, step * each, each, (int)each};
+    enum form form = p->pairs ? FORM_PAIRS : REAL_IS_FLOAT ? FORM_FLOATS : FORM_WIDENED;
+    pack((uint32_t *)to, TILE, &lines, 0, 0, count, p->HS, form);
+}
+
+/* to (TILE, width; TILE/2 with pairs) = rows of a head. */
+static void load_rows(const struct problem *p, float *to, const real *rows, ptrdiff_t step, int count)
+{
+    if (p->pairs)
+        tile_copy_pairs(to, p->width, rows, step, count, p->HS);
+    else
+        tile_copy(to, p->width, rows, step, count, p->HS);
+}
+
+/* Rows of a head as the left operand of a product over HS: where they are, or, widened, in `wide`. */
+static struct tile_operand rows_operand(const struct problem *p, float *wide, const real *rows,
+                                        ptrdiff_t step, int count)
+{
+    const int each = p->pairs ? 2 : 1;
+    if (p->pairs || REAL_IS_FLOAT)
+        return (struct tile_operand){(const tile_word *)rows, step / each, 1, count};
+    tile_copy(wide, p->width, rows, step, count, p->HS);
+    return (struct tile_operand){wide, p->width, 1, count};
+}
+
 /* Threads that work: at most as many as attention_workspace has scratch for. */
 static inline int worker_count(long tasks)
 {
     return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
 }
 
-/* Scores are powers of two: multiplied with this, whose product with ln 2 is 1. */
+/* Scores, multiplied with p->scale and LOG2_E, are powers of two. LOG2_E · LN_2 = 1. */
 static const float LOG2_E = 1.44269504088896341f, LN_2 = 0.693147180559945309f;
 
 /* ---- forward ---- */
 
 /* Per query of a tile. */
 struct queries {
-    int first[TILE];                          /* key that it sees */
-    float max[TILE], total[TILE], keep[TILE]; /* keep: the factor for earlier sums */
+    int first[TILE]; /* key that it sees */
+    struct tile_queries softmax;
 };
 
 /* Scores that queries do not see become minus infinity. */
@@ -165,9 +198,9 @@ static void mask(float *scores, const struct band *band, const struct queries *q
     }
 }
 
-/* One step of the online softmax over scores (columns, TILE), which become 2^(score − max): keys in rows,
- * queries in lanes. */
-static void softmax_step(float *scores, const struct band *band, struct queries *q, int rows, int columns)
+/* One step of the online softmax, over the scores of (columns, TILE) that are needed. */
+static void softmax_step(float *scores, float unit, const struct band *band, struct queries *q, int rows,
+                         int columns)
 {
     for (int lane = 0; lane < rows; lane += SIMD_LANES) {
         int from = 0, to = columns;
@@ -175,25 +208,7 @@ static void softmax_step(float *scores, const struct band *band, struct queries 
             from = band->keys[lane / TILE_ROWS].from / TILE_ROWS * TILE_ROWS;
             to = band->keys[(lane + SIMD_LANES - 1) / TILE_ROWS].to;
         }
-        float *column = scores + lane;
-        simd_vector before = simd_load(q->max + lane), top[TILE_ROWS] = {before, before, before, before};
-        int c = from;
-        for (; c + TILE_ROWS <= to; c += TILE_ROWS)
-#pragma GCC unroll 4
-            for (int v = 0; v < TILE_ROWS; v++)
-                top[v] = simd_greater(simd_load(column + (ptrdiff_t)(c + v) * TILE), top[v]);
-        for (; c < to; c++) top[0] = simd_greater(simd_load(column + (ptrdiff_t)c * TILE), top[0]);
-        simd_vector max = simd_greater(simd_greater(top[0], top[1]), simd_greater(top[2], top[3]));
-        simd_vector keep = simd_vector_exp2_softmax(before - max), total = simd_load(q->total + lane) * keep;
-#pragma GCC unroll 4
-        for (c = from; c < to; c++) {
-            simd_vector e = simd_vector_exp2_softmax(simd_load(column + (ptrdiff_t)c * TILE) - max);
-            simd_store(column + (ptrdiff_t)c * TILE, e);
-            total += e;
-        }
-        simd_store(q->keep + lane, keep);
-        simd_store(q->max + lane, max);
-        simd_store(q->total + lane, total);
+        tile_softmax(scores, unit, &q->softmax, lane, from, to);
     }
 }
 
@@ -207,14 +222,14 @@ static void forward_tile(const struct problem *p, real *out, float *lse, float *
     struct queries q;
     struct band band;
     first_keys(p, b, i, q.first);
-    tile_copy(values, width, query, p->row, rows, p->HS);
-    tile_transpose(queries, values, rows, width, p->scale * LOG2_E);
-    /* not -INFINITY: a query may see none of the first tile's keys */
-    for (int r = 0; r < TILE; r++) q.max[r] = -FLT_MAX, q.total[r] = 0;
+    load_transposed(p, queries, query, p->row, rows);
+    for (int r = 0; r < TILE; r++) q.softmax.max[r] = -FLT_MAX, q.softmax.total[r] = 0;
     for (int j = first; j <= i; j++) {
         int columns = tile_rows(p, j);
         ptrdiff_t at = j * TILE * p->row, next = at + TILE * p->row;
-        struct tile_how score = {0}, sum = {.add = j > first, .keep = j > first ? q.keep : NULL};
+        struct tile_how score = {.pairs = p->pairs}, sum = {.pairs = p->pairs,
+                                                            .add = j > first,
+                                                            .keep = j > first ? q.softmax.keep : NULL};
         band_make(&band, p, q.first, i, j);
         if (!band.whole) score.columns = band.queries, sum.steps = band.keys;
         struct tile_ahead soon[2] = {{0}};
@@ -226,28 +241,30 @@ static void forward_tile(const struct problem *p, real *out, float *lse, float *
             if ((i + 1) * TILE < p->T) soon[1] = ahead_of(p, query + TILE * p->row, p->row, i + 1);
         }
         score.ahead = soon;
-        struct tile_operand k = tile_rows_of(wide, width, keys + at, p->row, columns, p->HS);
+        struct tile_operand k = rows_operand(p, wide, keys + at, p->row, columns);
         tile_multiply(scores, TILE, k, queries, TILE, columns, TILE, p->HS, score);
         if (!band.whole) mask(scores, &band, &q, i, j, columns);
-        softmax_step(scores, &band, &q, rows, columns);
-        tile_copy(values, width, v + at, p->row, columns, p->HS);
+        softmax_step(scores, p->scale * LOG2_E, &band, &q, rows, columns);
+        if (p->pairs) tile_round_pairs(scores, NULL, columns);
+        load_rows(p, values, v + at, p->row, columns);
         struct tile_operand probabilities = {scores, 1, TILE, TILE};
         tile_multiply(sums, width, probabilities, values, width, rows, width, columns, sum);
     }
     for (int r = 0; r < rows; r++) {
         real *o = out + out_at(p, b, i * TILE + r, h);
-        float inverse = 1.0f / q.total[r];
+        float inverse = 1.0f / q.softmax.total[r];
         const float *sum = sums + (ptrdiff_t)r * width;
 #pragma omp simd
         for (int c = 0; c < p->HS; c++) o[c] = rounded(sum[c] * inverse);
-        lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] = q.max[r] * LN_2 + logf(q.total[r]);
+        lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] =
+            q.softmax.max[r] * LN_2 + logf(q.softmax.total[r]);
     }
 }
 
 void attention_forward(void *out, float *lse, const void *qkv, const int32_t *positions, void *workspace,
                        int B, int T, int NH, int NKV, int HS, int window, struct stream *stream)
 {
-    struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
+    struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window, stream);
     long heads = (long)B * NH, next = 0;
     int tiles = attention_tiles(T), threads = stream->threads;
     bool whole = heads >= 8L * threads;
@@ -274,12 +291,13 @@ void attention_forward(void *out, float *lse, const void *qkv, const int32_t *po
 
 /* One worker's scratch; every tile has TILE rows of `width`, transposed ones `width` rows of TILE. */
 struct backward_scratch {
-    float *p, *ds;                   /* (TILE,TILE): probabilities, and first dp, then ds */
-    float *keys, *keys_t, *values_t; /* of key tile j */
-    float *q, *dout;                 /* of query tile i */
-    float *dk, *dv;                  /* sums for key tile j */
-    float *dq;                       /* the part of key tile j in dq of query tile i */
-    float *dq_sums;                  /* (group,T,width), if there is room */
+    float *p, *ds;                                  /* (TILE,TILE): probabilities, and first dp, then ds */
+    float *keys, *keys_t, *values_t;                /* of key tile j */
+    float *q, *dout;                                /* of query tile i: right operands */
+    struct tile_operand q_rows, dout_rows, ds_rows; /* left ones */
+    float *dk, *dv;                                 /* sums for key tile j */
+    float *dq;                                      /* the part of key tile j in dq of query tile i */
+    float *dq_sums;                                 /* (group,T,width), if there is room */
     int first_of[TILE];
     struct band band;
 };
@@ -299,17 +317,25 @@ static void load_key_tile(const struct problem *p, const struct backward_scratch
     const real *keys = p->qkv + qkv_at(p, b, j * TILE, p->NH + kv),
                *values = keys + (ptrdiff_t)p->NKV * p->HS;
     int rows = tile_rows(p, j);
-    tile_copy(s->dq, p->width, values, p->row, rows, p->HS);
-    tile_transpose(s->values_t, s->dq, rows, p->width, p->scale);
-    tile_copy(s->keys, p->width, keys, p->row, rows, p->HS);
-    tile_transpose(s->keys_t, s->keys, rows, p->width, p->scale * LOG2_E);
+    load_transposed(p, s->values_t, values, p->row, rows);
+    load_transposed(p, s->keys_t, keys, p->row, rows);
+    load_rows(p, s->keys, keys, p->row, rows);
 }
 
 static void load_query_tile(const struct problem *p, struct backward_scratch *s, int b, int h, int i)
 {
+    const real *q = p->qkv + qkv_at(p, b, i * TILE, h), *dout = p->dout + out_at(p, b, i * TILE, h);
+    int rows = tile_rows(p, i);
     first_keys(p, b, i, s->first_of);
-    tile_copy(s->q, p->width, p->qkv + qkv_at(p, b, i * TILE, h), p->row, tile_rows(p, i), p->HS);
-    tile_copy(s->dout, p->width, p->dout + out_at(p, b, i * TILE, h), p->out_row, tile_rows(p, i), p->HS);
+    load_rows(p, s->q, q, p->row, rows);
+    load_rows(p, s->dout, dout, p->out_row, rows);
+    s->q_rows = (struct tile_operand){s->q, p->width, 1, rows};
+    s->dout_rows = (struct tile_operand){s->dout, p->width, 1, rows};
+    s->ds_rows = (struct tile_operand){s->ds, TILE, 1, rows};
+    if (!p->pairs) return;
+    s->q_rows = (struct tile_operand){(const tile_word *)q, p->row / 2, 1, rows};
+    s->dout_rows = (struct tile_operand){(const tile_word *)dout, p->out_row / 2, 1, rows};
+    s->ds_rows = (struct tile_operand){s->p + TILE * TILE / 2, TILE / 2, 1, rows}; /* by score_gradients */
 }
 
 static float *means_at(const struct problem *p, int b, int h, int i)
@@ -352,34 +378,40 @@ static void keys_soon(const struct problem *p, struct tile_ahead ahead[2], const
 static void score_gradients(const struct problem *p, struct backward_scratch *s, const struct soon *soon,
                             int b, int h, int i, int j)
 {
-    int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
-    struct tile_operand q = {s->q, width, 1, rows}, dout = {s->dout, width, 1, rows};
-    struct tile_how score = {.ahead = soon->score}, dp = {.ahead = soon->dp};
+    int rows = tile_rows(p, i), columns = tile_rows(p, j);
+    struct tile_how score = {.pairs = p->pairs, .ahead = soon->score},
+                    dp = {.pairs = p->pairs, .ahead = soon->dp};
     band_make(&s->band, p, s->first_of, i, j);
     if (!s->band.whole) score.columns = dp.columns = s->band.keys;
-    tile_multiply(s->p, TILE, q, s->keys_t, TILE, rows, columns, p->HS, score);
-    tile_multiply(s->ds, TILE, dout, s->values_t, TILE, rows, columns, p->HS, dp);
+    tile_multiply(s->p, TILE, s->q_rows, s->keys_t, TILE, rows, columns, p->HS, score);
+    tile_multiply(s->ds, TILE, s->dout_rows, s->values_t, TILE, rows, columns, p->HS, dp);
     const float *lse = p->lse + ((ptrdiff_t)b * p->NH + h) * p->T + i * TILE, *means = means_at(p, b, h, i);
+    const float unit = p->scale * LOG2_E;
     for (int r = 0; r < rows; r++) {
         struct tile_span keys = s->band.whole ? (struct tile_span){0, columns} : s->band.keys[r / TILE_ROWS];
         float *prob = s->p + (ptrdiff_t)r * TILE, *ds = s->ds + (ptrdiff_t)r * TILE;
-        int from = keys.from / SIMD_LANES * SIMD_LANES;
-        for (int c = from; c < keys.to; c += SIMD_LANES) {
-            simd_vector e = simd_vector_exp2_softmax(simd_load(prob + c) - lse[r] * LOG2_E);
+        int first = s->first_of[r] - j * TILE, last = i == j ? r : TILE;
+        for (int c = keys.from / SIMD_LANES * SIMD_LANES; c < keys.to; c += SIMD_LANES) {
+            simd_vector e = real_exp2(simd_load(prob + c) * unit - lse[r] * LOG2_E);
+            simd_vector d = e * (simd_load(ds + c) * p->scale - means[r]);
+            if (!s->band.whole) {
+                simd_truth key = SIMD_COUNT + c, seen = (key >= first) & (key <= last);
+                e = (simd_vector)(seen & (simd_truth)e), d = (simd_vector)(seen & (simd_truth)d);
+            }
             simd_store(prob + c, e);
-            simd_store(ds + c, e * (simd_load(ds + c) - means[r]));
+            simd_store(ds + c, d);
         }
-        if (s->band.whole) continue;
-        for (int c = from; c < keys.to && c < s->first_of[r] - j * TILE; c++) prob[c] = ds[c] = 0;
-        for (int c = i == j ? r + 1 : columns; c < keys.to; c++) prob[c] = ds[c] = 0;
     }
+    if (!p->pairs) return;
+    tile_round_pairs(s->p, NULL, rows);
+    tile_round_pairs(s->ds, (real *)(s->p + TILE * TILE / 2), rows);
 }
 
 static void add_to_dkv(const struct problem *p, const struct backward_scratch *s, const struct soon *soon,
                        int i, int j, bool first)
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
-    struct tile_how how = {.add = !first, .steps = s->band.whole ? NULL : s->band.queries, .ahead = soon->dv};
+    struct tile_how how = {p->pairs, !first, NULL, NULL, s->band.whole ? NULL : s->band.queries, soon->dv};
     struct tile_operand p_t = {s->p, 1, TILE, TILE}, ds_t = {s->ds, 1, TILE, TILE};
     tile_multiply(s->dv, width, p_t, s->dout, width, columns, width, rows, how);
     how.ahead = NULL;
@@ -392,9 +424,8 @@ static void add_to_dq(const struct problem *p, const struct backward_scratch *s,
 {
     int rows = tile_rows(p, i), columns = tile_rows(p, j), width = p->width;
     bool first = j == first_key_tile(p, b, i);
-    struct tile_how how = {.steps = s->band.whole ? NULL : s->band.keys};
-    struct tile_operand ds = {s->ds, TILE, 1, rows};
-    tile_multiply(s->dq, width, ds, s->keys, width, rows, width, columns, how);
+    struct tile_how how = {.pairs = p->pairs, .steps = s->band.whole ? NULL : s->band.keys};
+    tile_multiply(s->dq, width, s->ds_rows, s->keys, width, rows, width, columns, how);
     for (int r = 0; r < rows; r++) {
         real *dq = p->dqkv + qkv_at(p, b, i * TILE + r, h);
         float *sum = sums ? sums + (ptrdiff_t)r * width : real_target(NULL, dq);
@@ -454,7 +485,7 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
                         const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
                         int window, struct stream *stream)
 {
-    struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window);
+    struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window, stream);
     problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
     int tiles = attention_tiles(T), threads = stream->threads;
     long heads = (long)B * NKV, key_tasks = heads * tiles, query_tasks = (long)B * NH * tiles;

@@ -7,6 +7,7 @@
  * columns. For few queries most lanes would be idle: there keys are in the lanes. With one range a task
  * writes its result; else partial results, which a second loop combines. */
 
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct problem {
     const real *qkv, *keys, *values;
     const int32_t *slots, *positions;
     int N, window, S, NH, NKV, HS, group, width, ranges, range_keys;
-    float scale;
+    bool pairs; /* products of many queries are by dot products */
+    float unit; /* scores become powers of two: by log2(e), divided by sqrt(HS) */
 };
 
 /* The rows and query heads of a task: `columns` queries, those of all heads from `head` on, row by row. */
@@ -35,11 +37,11 @@ struct block {
 /* One worker's tiles. */
 struct tiles {
     float *scores;  /* (TILE keys, TILE queries) */
-    float *queries; /* (width, TILE): transposed, scaled; of few queries (FEW, width) */
+    float *queries; /* (words, TILE): transposed; of few queries (FEW, width) */
     float *wide;    /* (TILE keys, width): keys, then values, where they cannot be read where they are */
     float *sums;    /* (TILE queries, width) */
     int position[TILE];
-    float max[TILE], total[TILE], keep[TILE];
+    struct tile_queries softmax;
 };
 
 /* from: the row's key heads, then its value heads */
@@ -95,18 +97,15 @@ static void load_queries(const struct problem *p, struct tiles *t, const struct 
         int query = c < b->columns ? c : 0, n = b->row + query / b->heads;
         from[c] = p->qkv + n * row + (ptrdiff_t)(b->head + query % b->heads) * p->HS;
         t->position[c] = p->positions[n];
-        t->max[c] = -INFINITY;
-        t->total[c] = 0;
+        t->softmax.max[c] = -FLT_MAX;
+        t->softmax.total[c] = 0;
     }
     for (int c = 0; b->columns <= FEW && c < b->columns; c++)
-        for (int i = 0; i < p->HS; i++)
-            t->queries[(ptrdiff_t)c * p->width + i] = widened(from[c][i]) * p->scale;
-    for (int i = 0; b->columns > FEW && i < p->HS; i++) {
-        float *to = t->queries + (ptrdiff_t)i * TILE;
-#pragma omp simd
-        for (int c = 0; c < lanes; c++) to[c] = 0;
-        for (int c = 0; c < b->columns; c++) to[c] = widened(from[c][i]) * p->scale;
-    }
+        for (int i = 0; i < p->HS; i++) t->queries[(ptrdiff_t)c * p->width + i] = widened(from[c][i]);
+    tile_word *to = t->queries;
+    for (int i = 0; b->columns > FEW && i < p->HS; i += p->pairs ? 2 : 1, to += TILE)
+        for (int c = 0; c < lanes; c++)
+            to[c] = p->pairs ? *(const tile_word *)(from[c] + i) : widened(from[c][i]);
 }
 
 /* Sets the scores of keys from u0 on to minus infinity where the query does not see the key. */
@@ -119,35 +118,6 @@ static void mask(const struct problem *p, struct tiles *t, int u0, int keys, int
 #pragma omp simd
         for (int c = 0; c < lanes; c++)
             row[c] = u <= t->position[c] && u > t->position[c] - window ? row[c] : -INFINITY;
-    }
-}
-
-/* One step of the online softmax, as in attention.c. A query that has seen no key yet has no maximum. */
-static void softmax_step(struct tiles *t, int keys, int lanes)
-{
-    float top[TILE];
-    memcpy(top, t->max, sizeof top);
-    for (int k = 0; k < keys; k++) {
-        const float *row = t->scores + (ptrdiff_t)k * TILE;
-#pragma omp simd
-        for (int c = 0; c < lanes; c++) top[c] = row[c] > top[c] ? row[c] : top[c];
-    }
-#pragma omp simd
-    for (int c = 0; c < lanes; c++) {
-        float base = top[c] == -INFINITY ? 0.0f : top[c];
-        t->keep[c] = simd_exp_softmax(t->max[c] - base);
-        t->max[c] = top[c];
-        t->total[c] *= t->keep[c];
-        top[c] = base;
-    }
-    for (int k = 0; k < keys; k++) {
-        float *row = t->scores + (ptrdiff_t)k * TILE;
-#pragma omp simd
-        for (int c = 0; c < lanes; c++) {
-            float e = simd_exp_softmax(row[c] - top[c]);
-            row[c] = e;
-            t->total[c] += e;
-        }
     }
 }
 
@@ -178,22 +148,23 @@ static void scores_of_few(const struct problem *p, struct tiles *t, int columns,
     }
 }
 
-/* softmax_step for few queries. */
-static void softmax_of_few(struct tiles *t, int columns, int count)
+/* tile_softmax for few queries. */
+static void softmax_of_few(struct tiles *t, float unit, int columns, int count)
 {
     for (int c = 0; c < columns; c++) {
-        float *row = t->scores + (ptrdiff_t)c * TILE, top = simd_max(row, count), total = 0;
-        if (t->max[c] > top) top = t->max[c];
-        float base = top == -INFINITY ? 0.0f : top;
-        t->keep[c] = simd_exp_softmax(t->max[c] - base);
-        t->max[c] = top;
-#pragma omp simd reduction(+ : total)
-        for (int k = 0; k < count; k++) {
-            float e = simd_exp_softmax(row[k] - base);
-            row[k] = e;
+        float *row = t->scores + (ptrdiff_t)c * TILE, before = t->softmax.max[c];
+        simd_vector most = (simd_vector){0} - INFINITY, total = {0};
+        for (int k = count; k % SIMD_LANES; k++) row[k] = -INFINITY;
+        for (int k = 0; k < count; k += SIMD_LANES) most = simd_greater(simd_load(row + k), most);
+        float top = simd_greatest(most) * unit, max = top > before ? top : before;
+        for (int k = 0; k < count; k += SIMD_LANES) {
+            simd_vector e = real_exp2(simd_load(row + k) * unit - max);
+            simd_store(row + k, e);
             total += e;
         }
-        t->total[c] = t->total[c] * t->keep[c] + total;
+        float keep = real_exp2((simd_vector){0} + (before - max))[0];
+        t->softmax.keep[c] = keep, t->softmax.max[c] = max;
+        t->softmax.total[c] = t->softmax.total[c] * keep + simd_total(total);
     }
 }
 
@@ -211,20 +182,30 @@ static void attend(const struct problem *p, struct tiles *t, const struct block 
     load_queries(p, t, b, lanes);
     for (int u0 = from; u0 < to; u0 += TILE) {
         int count = to - u0 < TILE ? to - u0 : TILE;
-        struct tile_operand k = {wide_rows(p, t, keys + (ptrdiff_t)u0 * p->HS, count), p->width, 1, count};
+        const real *key = keys + (ptrdiff_t)u0 * p->HS, *value = values + (ptrdiff_t)u0 * p->HS;
         bool masked = u0 + count - 1 > first || (p->window > 0 && u0 <= last - p->window);
+        struct tile_how how = {.pairs = p->pairs && !few};
+        struct tile_operand k = {(const tile_word *)key, p->HS / 2, 1, count};
+        if (!few && !how.pairs) k = (struct tile_operand){wide_rows(p, t, key, count), p->width, 1, count};
         if (few) {
-            scores_of_few(p, t, b->columns, k.data, u0, count, masked);
-            softmax_of_few(t, b->columns, count);
+            scores_of_few(p, t, b->columns, wide_rows(p, t, key, count), u0, count, masked);
+            softmax_of_few(t, p->unit, b->columns, count);
         } else {
-            tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, (struct tile_how){0});
+            tile_multiply(t->scores, TILE, k, t->queries, TILE, count, lanes, p->HS, how);
             if (masked) mask(p, t, u0, count, lanes);
-            softmax_step(t, count, lanes);
+            for (int lane = 0; lane < lanes; lane += SIMD_LANES)
+                tile_softmax(t->scores, p->unit, &t->softmax, lane, 0, count);
+        }
+        const float *v = t->wide;
+        if (how.pairs) {
+            tile_round_pairs(t->scores, NULL, count);
+            tile_copy_pairs(t->wide, p->width, value, p->HS, count, p->HS);
+        } else {
+            v = wide_rows(p, t, value, count);
         }
         struct tile_operand probabilities = {t->scores, few ? TILE : 1, few ? 1 : TILE, lanes};
-        const float *v = wide_rows(p, t, values + (ptrdiff_t)u0 * p->HS, count);
-        tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count,
-                      (struct tile_how){.add = u0 > from, .keep = u0 > from ? t->keep : NULL});
+        how.add = u0 > from, how.keep = u0 > from ? t->softmax.keep : NULL;
+        tile_multiply(t->sums, p->width, probabilities, v, p->width, b->columns, p->width, count, how);
     }
 }
 
@@ -236,7 +217,7 @@ static void write_results(const struct problem *p, const struct tiles *t, const 
         const float *sum = t->sums + (ptrdiff_t)c * p->width;
         if (p->ranges == 1) {
             real *out = p->out + ((size_t)n * (size_t)p->NH + (size_t)head) * (size_t)p->HS;
-            float scale = 1.0f / t->total[c];
+            float scale = 1.0f / t->softmax.total[c];
 #pragma omp simd
             for (int i = 0; i < p->HS; i++) out[i] = rounded(seen ? sum[i] * scale : 0.0f);
             continue;
@@ -244,8 +225,8 @@ static void write_results(const struct problem *p, const struct tiles *t, const 
         float *to = partial_at(p, n, head, range);
 #pragma omp simd
         for (int i = 0; i < p->HS; i++) to[i] = seen ? sum[i] : 0.0f;
-        to[p->HS] = seen ? t->max[c] : -INFINITY;
-        to[p->HS + 1] = seen ? t->total[c] : 0.0f;
+        to[p->HS] = seen ? t->softmax.max[c] : -INFINITY;
+        to[p->HS + 1] = seen ? t->softmax.total[c] : 0.0f;
     }
 }
 
@@ -273,7 +254,7 @@ static void combine(const struct problem *p, int row, int head)
     memset(sum, 0, (size_t)p->HS * sizeof *sum);
     for (int r = 0; r < p->ranges; r++) {
         const float *of = partial + r * step;
-        float weight = simd_exp_softmax(of[p->HS] - max);
+        float weight = real_exp2((simd_vector){0} + (of[p->HS] - max))[0];
         total += weight * of[p->HS + 1];
 #pragma omp simd
         for (int i = 0; i < p->HS; i++) sum[i] += weight * of[i];
@@ -336,7 +317,8 @@ void attention_cached(void *out, const void *qkv, const void *keys, const void *
                               .width = attention_width(HS),
                               .ranges = ranges,
                               .range_keys = attention_range_keys(ranges, longest),
-                              .scale = (float)(1.0 / sqrt((double)HS))};
+                              .pairs = TILE_PAIRS && stream->dots && HS % 2 == 0,
+                              .unit = (float)(1.4426950408889634 / sqrt((double)HS))};
     float *scratch = problem.partial + attention_partial_floats(N, longest, NH, NKV, HS);
     long next = 0;
 #pragma omp parallel num_threads(stream->threads)

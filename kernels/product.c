@@ -1,16 +1,14 @@
 /* See product.h.
  *
  * Both operands are copied to where the inner loop reads them one after the other: b in blocks that stay in
- * the second-level cache, a in strips of ROWS rows that stay in the first. There an operand is words of 32
- * bits, each a number in fp32 (bf16 widens exactly) or, for vdpbf16ps, which adds two products at a time, two
- * steps of k in bf16. A tile of ROWS by COLUMNS sums is in registers. */
+ * the second-level cache, a in strips of ROWS rows that stay in the first. Words of two numbers are for
+ * vdpbf16ps, which adds two products at a time. A tile of ROWS by COLUMNS sums is in registers. */
 #include "kernels/product.h"
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-#include "kernels/real.h"
+#include "kernels/pack.h"
 
 /* Of AVX-512 and NEON's 32 registers 28 hold sums, of 16 others 12. */
 #if SIMD_LANES == 16 || defined(__aarch64__)
@@ -34,173 +32,6 @@ enum {
 size_t product_bytes(void)
 {
     return sizeof(uint32_t) * (BLOCK * WORDS + STRIP) + sizeof(float) * SUMS;
-}
-
-/* An operand as lines, which are rows of op(a) or columns of op(b). */
-struct lines {
-    const char *at;
-    ptrdiff_t line, step; /* bytes from a line to the next, and from a step of k to the next */
-    int element_bytes;    /* one of the two */
-};
-
-static inline const char *element_at(const struct lines *x, int line, int step)
-{
-    return x->at + line * x->line + step * x->step;
-}
-
-/* ---- packing ---- */
-
-typedef uint32_t quad __attribute__((vector_size(16)));
-typedef uint32_t unaligned_quad __attribute__((vector_size(16), aligned(2), may_alias));
-typedef uint32_t unaligned_words __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-
-static inline void words_store(uint32_t *out, simd_words x, int count)
-{
-    if (count == LANES)
-        *(unaligned_words *)out = x;
-    else
-        memcpy(out, &x, (size_t)count * sizeof *out);
-}
-
-/* Four words of every fourth line, beginning with that of `line`. */
-static inline simd_words words_of_lines(const char *const *line, ptrdiff_t byte)
-{
-#define QUAD(i) ((quad) * (const unaligned_quad *)(line[i] + byte))
-#if SIMD_LANES == 4
-    return QUAD(0);
-#else
-    typedef uint32_t octet __attribute__((vector_size(32)));
-    octet low = __builtin_shufflevector(QUAD(0), QUAD(4), 0, 1, 2, 3, 4, 5, 6, 7);
-#if SIMD_LANES == 8
-    return low;
-#else
-    octet high = __builtin_shufflevector(QUAD(8), QUAD(12), 0, 1, 2, 3, 4, 5, 6, 7);
-    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-#endif
-#endif
-#undef QUAD
-}
-
-/* In each four lanes, words i to l of the eight that a and b have there. */
-#define WORD(i, four)          ((i) < 4 ? (i) + 4 * (four) : (i)-4 + LANES + 4 * (four))
-#define FOUR(i, j, k, l, four) WORD(i, four), WORD(j, four), WORD(k, four), WORD(l, four)
-#if SIMD_LANES == 4
-#define IN_FOURS(a, b, i, j, k, l) __builtin_shufflevector(a, b, FOUR(i, j, k, l, 0))
-#elif SIMD_LANES == 8
-#define IN_FOURS(a, b, i, j, k, l) __builtin_shufflevector(a, b, FOUR(i, j, k, l, 0), FOUR(i, j, k, l, 1))
-#else
-#define IN_FOURS(a, b, i, j, k, l)                                                                           \
-    __builtin_shufflevector(a, b, FOUR(i, j, k, l, 0), FOUR(i, j, k, l, 1), FOUR(i, j, k, l, 2),             \
-                            FOUR(i, j, k, l, 3))
-#endif
-
-/* Word `four` of LANES lines for each of four words that lie one after the other in a line. */
-static inline void words_transpose(simd_words out[4], const char *const *line, ptrdiff_t byte)
-{
-    simd_words a = words_of_lines(line, byte), b = words_of_lines(line + 1, byte),
-               c = words_of_lines(line + 2, byte), d = words_of_lines(line + 3, byte);
-    simd_words ab = IN_FOURS(a, b, 0, 4, 1, 5), cd = IN_FOURS(c, d, 0, 4, 1, 5);
-    out[0] = IN_FOURS(ab, cd, 0, 1, 4, 5);
-    out[1] = IN_FOURS(ab, cd, 2, 3, 6, 7);
-    ab = IN_FOURS(a, b, 2, 6, 3, 7), cd = IN_FOURS(c, d, 2, 6, 3, 7);
-    out[2] = IN_FOURS(ab, cd, 0, 1, 4, 5);
-    out[3] = IN_FOURS(ab, cd, 2, 3, 6, 7);
-}
-
-enum form { FORM_FLOATS, FORM_WIDENED, FORM_PAIRS }; /* of words: see above */
-
-/* Two numbers of bf16 that lie at these places; none is 0. */
-static inline uint32_t pair(const char *first, const char *second)
-{
-    uint16_t low, high = 0;
-    memcpy(&low, first, sizeof low);
-    if (second) memcpy(&high, second, sizeof high);
-    return low | (uint32_t)high << 16;
-}
-
-/* Words [from, words) of each of `width` lines; those of lines from `count` on are 0. */
-static void pack_each(uint32_t *out, int width, const struct lines *x, int count, int from, int steps,
-                      enum form form)
-{
-    int each = form == FORM_PAIRS ? 2 : 1;
-    for (int k = from; k < steps; k += each)
-        for (int i = 0; i < width; i++) {
-            uint32_t *word = out + (ptrdiff_t)(k / each) * width + i;
-            const char *at = i < count ? element_at(x, i, k) : NULL;
-            if (!at)
-                *word = 0;
-            else if (form == FORM_FLOATS)
-                memcpy(word, at, sizeof *word);
-            else if (form == FORM_WIDENED)
-                *word = pair(at, NULL) << 16;
-            else
-                *word = pair(at, k + 1 < steps ? at + x->step : NULL);
-        }
-}
-
-/* Lines whose steps lie one after the other. Those that do not exist are the first one again. */
-INLINE void pack_rows(uint32_t *out, int width, const struct lines *x, int count, int steps,
-                      const enum form form)
-{
-    const int each = form == FORM_FLOATS ? 4 : 8; /* steps at a time */
-    int k = 0;
-    for (int i = 0; i < width; i += LANES) {
-        const char *line[LANES];
-        uint32_t *to = out + i;
-        int stored = i > 0 && width - i < LANES ? width - i : LANES;
-        for (int j = 0; j < LANES; j++) line[j] = element_at(x, i + j < count ? i + j : 0, 0);
-        for (k = 0; k + each <= steps; k += each) {
-            simd_words words[4];
-            words_transpose(words, line, (ptrdiff_t)k * x->element_bytes);
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) {
-                words_store(to, form == FORM_WIDENED ? words[j] << 16 : words[j], stored);
-                to += width;
-                if (form != FORM_WIDENED) continue;
-                words_store(to, words[j] & 0xffff0000, stored);
-                to += width;
-            }
-        }
-    }
-    pack_each(out, width, x, count, k, steps, form);
-}
-
-/* Lines whose elements of a step lie one after the other. */
-INLINE void pack_columns(uint32_t *out, int width, const struct lines *x, int count, int steps,
-                         const enum form form)
-{
-    const int each = form == FORM_PAIRS ? 2 : 1;
-    int k = 0;
-    for (; k + each <= steps && count >= (width + LANES - 1) / LANES * LANES; k += each, out += width)
-        for (int i = 0; i < width; i += LANES) {
-            const char *at = element_at(x, i, k);
-            __builtin_prefetch(at + (2 * width - 1) * x->element_bytes, 0, 2); /* the next lines' */
-            simd_words first = form == FORM_FLOATS ? (simd_words)simd_load((const float *)(const void *)at)
-                                                   : (simd_words)simd_load_bf16((const void *)at);
-            if (form == FORM_PAIRS)
-                first = first >> 16 | (simd_words)simd_load_bf16((const void *)(at + x->step));
-            words_store(out + i, first, i > 0 && width - i < LANES ? width - i : LANES);
-        }
-    pack_each(out - (ptrdiff_t)(k / each) * width, width, x, count, k, steps, form);
-}
-
-/* out (words, width): for each word of the steps, that of each line. `count` lines exist from here on. */
-static void pack(uint32_t *out, int width, const struct lines *from, int line, int step, int count, int steps,
-                 enum form form)
-{
-    struct lines x = *from;
-    bool columns = x.line == x.element_bytes;
-    x.at = element_at(from, line, step);
-#define PACK(form)                                                                                           \
-    (columns ? pack_columns(out, width, &x, count, steps, form)                                              \
-             : pack_rows(out, width, &x, count, steps, form))
-    if (form == FORM_FLOATS)
-        PACK(FORM_FLOATS);
-    else if (form == FORM_WIDENED)
-        PACK(FORM_WIDENED);
-    else
-        PACK(FORM_PAIRS);
-#undef PACK
 }
 
 /* ---- tiles ---- */

@@ -46,6 +46,15 @@ typedef int32_t simd_truth
 typedef uint16_t simd_halves __attribute__((vector_size(SIMD_LANES * 2)));
 typedef uint16_t simd_unaligned_halves __attribute__((vector_size(SIMD_LANES * 2), aligned(2), may_alias));
 
+/* The number of each lane. */
+#if SIMD_LANES == 16
+#define SIMD_COUNT ((simd_truth){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#elif SIMD_LANES == 8
+#define SIMD_COUNT ((simd_truth){0, 1, 2, 3, 4, 5, 6, 7})
+#else
+#define SIMD_COUNT ((simd_truth){0, 1, 2, 3})
+#endif
+
 /* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6,
  * fitted for the least maximum relative error. Gives exp(r), and n in the low bits of *shifted. For a number
  * and for a vector. */

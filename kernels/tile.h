@@ -1,9 +1,10 @@
 /* Products of small tiles that are in the first- or second-level cache: the inner loops of attention. Private
- * to the CPU twins.
+ * to the CPU twins. Operands are words of 32 bits, as in pack.h: a number in fp32, or two steps of k in bf16
+ * for vdpbf16ps.
  *
  * tile_multiply computes four rows by TILE_VECTORS vectors of the result at a time: 16 sums in registers with
  * the 32 registers of AVX-512 or NEON, 8 sums with 16 registers, enough to hide a latency of four cycles with
- * two multiply-adds per cycle. Per step it loads TILE_VECTORS vectors of b and four numbers of a. */
+ * two multiply-adds per cycle. Per step it loads TILE_VECTORS vectors of b and four words of a. */
 #ifndef ANNEAL_KERNELS_TILE_H
 #define ANNEAL_KERNELS_TILE_H
 
@@ -11,6 +12,7 @@
 #include <stddef.h>
 
 #include "kernels/device/cpu_device.h"
+#include "kernels/pack.h"
 #include "kernels/real.h"
 
 #define TILE ATTENTION_TILE /* 64 x 64 floats are 16 KiB: three tiles share a first-level cache */
@@ -24,9 +26,18 @@ enum { TILE_ROWS = 4, TILE_GROUPS = TILE / TILE_ROWS };
 #define TILE_VECTORS 2
 #endif
 
-/* One operand a: element (r, k) is data[r * row_step + k * k_step]; rows from `rows` on repeat the last. */
+/* Whether products of pairs are possible. */
+#if defined(KERNELS_BF16) && defined(__AVX512BF16__)
+enum { TILE_PAIRS = 1 };
+#else
+enum { TILE_PAIRS = 0 };
+#endif
+
+typedef float tile_word __attribute__((aligned(2), may_alias));
+
+/* One operand a: word (r, k) is data[r * row_step + k * k_step]; rows from `rows` on repeat the last. */
 struct tile_operand {
-    const float *data;
+    const tile_word *data;
     ptrdiff_t row_step, k_step;
     int rows;
 };
@@ -47,6 +58,7 @@ struct tile_ahead {
 
 /* How a product is computed. */
 struct tile_how {
+    bool pairs;                      /* a word of a and b is two steps */
     bool add;                        /* to what is in c */
     const float *keep;               /* with add: the factor of what is in each row of c; NULL: 1 */
     const struct tile_span *columns; /* of each group of rows, those needed; NULL: all */
@@ -54,10 +66,19 @@ struct tile_how {
     const struct tile_ahead *ahead;  /* two; NULL: none */
 };
 
-__attribute__((always_inline)) static inline void tile_block(int vectors, float *c, ptrdiff_t ldc,
-                                                             const float *const a[TILE_ROWS],
-                                                             ptrdiff_t k_step, const float *b, ptrdiff_t ldb,
-                                                             int K, bool add, const float *keep)
+__attribute__((always_inline)) static inline simd_vector tile_step(simd_vector sum, float x, simd_vector y,
+                                                                   const bool pairs)
+{
+#ifdef __AVX512BF16__
+    if (pairs) return (simd_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(x), (__m512bh)y);
+#endif
+    (void)pairs;
+    return sum + x * y;
+}
+
+__attribute__((always_inline)) static inline void
+tile_block(const int vectors, const bool pairs, float *c, ptrdiff_t ldc, const tile_word *const a[TILE_ROWS],
+           ptrdiff_t k_step, const float *b, ptrdiff_t ldb, int words, bool add, const float *keep)
 {
     simd_vector sum[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 4
@@ -67,18 +88,18 @@ __attribute__((always_inline)) static inline void tile_block(int vectors, float 
             sum[r][v] = add ? simd_load(c + r * ldc + v * SIMD_LANES) : (simd_vector){0};
             if (keep) sum[r][v] *= keep[r];
         }
-    const float *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
-    for (int k = 0; k < K; k++) {
+    const tile_word *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
+    for (int k = 0; k < words; k++) {
         const float *bk = b + k * ldb;
         ptrdiff_t at = k * k_step;
         float x0 = a0[at], x1 = a1[at], x2 = a2[at], x3 = a3[at];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             simd_vector y = simd_load(bk + v * SIMD_LANES);
-            sum[0][v] += x0 * y;
-            sum[1][v] += x1 * y;
-            sum[2][v] += x2 * y;
-            sum[3][v] += x3 * y;
+            sum[0][v] = tile_step(sum[0][v], x0, y, pairs);
+            sum[1][v] = tile_step(sum[1][v], x1, y, pairs);
+            sum[2][v] = tile_step(sum[2][v], x2, y, pairs);
+            sum[3][v] = tile_step(sum[3][v], x3, y, pairs);
         }
     }
 #pragma GCC unroll 4
@@ -96,14 +117,17 @@ static inline void tile_fetch(const struct tile_ahead *ahead, int row)
 }
 
 /* c (M,N) = or += a (M,K) b (K,N). M is rounded up to whole groups and N to whole vectors, which c (row
- * length ldc) and b (row length ldb) must have room for. */
+ * length ldc) and b (row length ldb) must have room for; K and `steps` to whole words. */
 static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const float *b, int ldb, int M,
                                  int N, int K, struct tile_how how)
 {
+    const bool pairs = TILE_PAIRS && how.pairs;
     for (int r = 0; r < M; r += TILE_ROWS) {
         struct tile_span n = how.columns ? how.columns[r / TILE_ROWS] : (struct tile_span){0, N};
         struct tile_span k = how.steps ? how.steps[r / TILE_ROWS] : (struct tile_span){0, K};
-        const float *rows[TILE_ROWS], *keep = how.keep ? how.keep + r : NULL;
+        if (pairs) k = (struct tile_span){k.from / 2, (k.to + 1) / 2};
+        const tile_word *rows[TILE_ROWS];
+        const float *keep = how.keep ? how.keep + r : NULL;
         for (int i = 0; i < TILE_ROWS; i++)
             rows[i] = a.data + (r + i < a.rows ? r + i : a.rows - 1) * a.row_step + k.from * a.k_step;
         float *out = c + (ptrdiff_t)r * ldc;
@@ -115,21 +139,24 @@ static inline void tile_multiply(float *c, int ldc, struct tile_operand a, const
             int vectors = left >= 2 * TILE_VECTORS || left == TILE_VECTORS ? TILE_VECTORS
                           : left > TILE_VECTORS                            ? (left + 1) / 2
                                                                            : left;
+#define TILE_BLOCK(vectors)                                                                                  \
+    case vectors:                                                                                            \
+        if (pairs)                                                                                           \
+            tile_block(vectors, true, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,         \
+                       how.add, keep);                                                                       \
+        else                                                                                                 \
+            tile_block(vectors, false, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from,        \
+                       how.add, keep);                                                                       \
+        break;
             switch (vectors) {
+                TILE_BLOCK(1)
+                TILE_BLOCK(2)
 #if TILE_VECTORS > 2
-            case 4:
-                tile_block(4, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from, how.add, keep);
-                break;
-            case 3:
-                tile_block(3, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from, how.add, keep);
-                break;
+                TILE_BLOCK(3)
+                TILE_BLOCK(4)
 #endif
-            case 2:
-                tile_block(2, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from, how.add, keep);
-                break;
-            default:
-                tile_block(1, out + at, ldc, rows, a.k_step, steps + at, ldb, k.to - k.from, how.add, keep);
             }
+#undef TILE_BLOCK
             at += vectors * SIMD_LANES;
         }
     }
@@ -145,43 +172,71 @@ static inline void tile_copy(float *to, int width, const real *from, ptrdiff_t s
     }
 }
 
-/* The rows of x (rows, HS; row length `step`) as an operand: where they are, or copied to `wide` (rows,
- * width). */
-static inline struct tile_operand tile_rows_of(float *wide, int width, const real *x, ptrdiff_t step,
-                                               int rows, int HS)
+/* The same in words of two rows; a missing one is zeros. HS rounded up to 16 is `width`. */
+static inline void tile_copy_pairs(float *to, int width, const real *from, ptrdiff_t step, int rows, int HS)
 {
-#ifdef KERNELS_BF16
-    tile_copy(wide, width, x, step, rows, HS);
-    return (struct tile_operand){wide, width, 1, rows};
-#else
-    (void)wide, (void)width, (void)HS;
-    return (struct tile_operand){x, step, 1, rows};
-#endif
+    for (int r = 0; r < rows; r += 2, to += width, from += 2 * step)
+        EACH_VECTOR(HS, i, count, {
+            simd_words low = (simd_words)real_at(from + i, count) >> 16, high = {0};
+            if (r + 1 < rows) high = (simd_words)real_at(from + step + i, count);
+            simd_store(to + i, (simd_vector)(low | high));
+        });
 }
 
-typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+/* Queries in lanes of an online softmax. A maximum begins with -FLT_MAX, not minus infinity: a query may see
+ * none of the first keys. */
+struct tile_queries {
+    float max[TILE], total[TILE], keep[TILE]; /* keep: the factor for earlier sums */
+};
 
-/* to (width, TILE) = scale · transpose of from (rows, width), with zeros in columns [rows, TILE). */
-static inline void tile_transpose(float *to, const float *from, int rows, int width, float scale)
+/* One step of it over scores (to, TILE), keys in rows, for the lanes from `lane` on: rows from `from` on
+ * become 2^(unit · score − max). */
+static inline void tile_softmax(float *scores, float unit, struct tile_queries *q, int lane, int from, int to)
 {
-    int r = 0;
-    for (; r + 4 <= rows; r += 4)
-        for (int i = 0; i < width; i += 4) {
-            const four *source = (const four *)(from + (ptrdiff_t)r * width + i);
-            four x0 = source[0], x1 = source[width / 4], x2 = source[width / 2], x3 = source[width / 4 * 3];
-            four y0 = __builtin_shufflevector(x0, x1, 0, 4, 1, 5),
-                 y1 = __builtin_shufflevector(x0, x1, 2, 6, 3, 7);
-            four y2 = __builtin_shufflevector(x2, x3, 0, 4, 1, 5),
-                 y3 = __builtin_shufflevector(x2, x3, 2, 6, 3, 7);
-            four *target = (four *)(to + (ptrdiff_t)i * TILE + r);
-            target[0] = __builtin_shufflevector(y0, y2, 0, 1, 4, 5) * scale;
-            target[TILE / 4] = __builtin_shufflevector(y0, y2, 2, 3, 6, 7) * scale;
-            target[TILE / 2] = __builtin_shufflevector(y1, y3, 0, 1, 4, 5) * scale;
-            target[TILE / 4 * 3] = __builtin_shufflevector(y1, y3, 2, 3, 6, 7) * scale;
+    const simd_vector least = (simd_vector){0} - INFINITY;
+    float *column = scores + lane;
+    simd_vector before = simd_load(q->max + lane), top[TILE_ROWS] = {least, least, least, least};
+    int c = from;
+    for (; c + TILE_ROWS <= to; c += TILE_ROWS)
+#pragma GCC unroll 4
+        for (int v = 0; v < TILE_ROWS; v++)
+            top[v] = simd_greater(simd_load(column + (ptrdiff_t)(c + v) * TILE), top[v]);
+    for (; c < to; c++) top[0] = simd_greater(simd_load(column + (ptrdiff_t)c * TILE), top[0]);
+    top[0] = simd_greater(simd_greater(top[0], top[1]), simd_greater(top[2], top[3]));
+    simd_vector max = simd_greater(top[0] * unit, before), keep = real_exp2(before - max),
+                total = simd_load(q->total + lane) * keep;
+#pragma GCC unroll 4
+    for (c = from; c < to; c++) {
+        simd_vector e = real_exp2(simd_load(column + (ptrdiff_t)c * TILE) * unit - max);
+        simd_store(column + (ptrdiff_t)c * TILE, e);
+        total += e;
+    }
+    simd_store(q->keep + lane, keep);
+    simd_store(q->max + lane, max);
+    simd_store(q->total + lane, total);
+}
+
+/* x (TILE, TILE) becomes words of two rows, (TILE/2, TILE), rounded; rows from `rows` on are zeros. plain:
+ * the rows in bf16, too, if it is not NULL. */
+static inline void tile_round_pairs(float *x, real *plain, int rows)
+{
+#ifdef __AVX512BF16__
+    for (int r = 0; r < rows; r += 2)
+        for (int i = 0; i < TILE; i += SIMD_LANES) {
+            const float *at = x + (ptrdiff_t)r * TILE + i;
+            simd_vector second = r + 1 < rows ? simd_load(at + TILE) : (simd_vector){0};
+            __m256i low = (__m256i)_mm512_cvtneps_pbh((__m512)simd_load(at)),
+                    high = (__m256i)_mm512_cvtneps_pbh((__m512)second);
+            simd_words word = (simd_words)_mm512_cvtepu16_epi32(low) | (simd_words)_mm512_cvtepu16_epi32(high)
+                                                                           << 16;
+            simd_store(x + (ptrdiff_t)(r / 2) * TILE + i, (simd_vector)word);
+            if (!plain) continue;
+            _mm256_storeu_si256((__m256i_u *)(plain + (ptrdiff_t)r * TILE + i), low);
+            _mm256_storeu_si256((__m256i_u *)(plain + (ptrdiff_t)(r + 1) * TILE + i), high);
         }
-    for (; r < TILE; r++)
-        for (int i = 0; i < width; i++)
-            to[(ptrdiff_t)i * TILE + r] = r < rows ? from[(ptrdiff_t)r * width + i] * scale : 0.0f;
+#else
+    (void)x, (void)plain, (void)rows;
+#endif
 }
 
 #endif
