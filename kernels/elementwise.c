@@ -2,7 +2,6 @@
  * ten rounds of Philox per four elements, vectorised over blocks. */
 #include <string.h>
 
-#include "core/base/philox.h"
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
@@ -110,6 +109,53 @@ void swiglu_backward(void *dgate_up_, void *out_, const void *dout_, const void 
 
 #define BATCH 64 /* Philox blocks at a time: 1 KiB of random words, in the first-level cache */
 
+/* Lanes of 64 bits, of which the low 32 count. */
+typedef uint64_t simd_longs __attribute__((vector_size(SIMD_LANES * 4)));
+enum { LONGS = SIMD_LANES / 2 };
+
+static inline simd_longs long_products(simd_longs x, uint64_t y)
+{
+#if defined(__AVX512F__)
+    return (simd_longs)_mm512_mul_epu32((__m512i)x, (__m512i)((simd_longs){0} + y));
+#elif defined(__AVX2__)
+    return (simd_longs)_mm256_mul_epu32((__m256i)x, (__m256i)((simd_longs){0} + y));
+#elif defined(__SSE2__)
+    return (simd_longs)_mm_mul_epu32((__m128i)x, (__m128i)((simd_longs){0} + y));
+#else
+    return (x & 0xffffffff) * y;
+#endif
+}
+
+/* The words of LONGS blocks of philox4x32_10, whose counters begin with c0, c0 + 1, ... */
+static inline void random_words(uint32_t *words, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3,
+                                uint32_t k0, uint32_t k1)
+{
+#if SIMD_LANES == 16 /* block i in the even lanes, then the odd ones */
+    const simd_longs order = {0, 4, 1, 5, 2, 6, 3, 7};
+#define ALTERNATE(a, b, i)                                                                                   \
+    __builtin_shufflevector(a, b, i, i + 8, i + 2, i + 10, i + 4, i + 12, i + 6, i + 14)
+#elif SIMD_LANES == 8
+    const simd_longs order = {0, 2, 1, 3};
+#define ALTERNATE(a, b, i) __builtin_shufflevector(a, b, i, i + 4, i + 2, i + 6)
+#else
+    const simd_longs order = {0, 1};
+#define ALTERNATE(a, b, i) __builtin_shufflevector(a, b, i, i + 2)
+#endif
+    simd_longs w0 = order + c0, w1 = (simd_longs){0} + c1, w2 = (simd_longs){0} + c2,
+               w3 = (simd_longs){0} + c3;
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        simd_longs p0 = long_products(w0, 0xD2511F53u), p1 = long_products(w2, 0xCD9E8D57u);
+        w0 = (p1 >> 32) ^ w1 ^ k0, w2 = (p0 >> 32) ^ w3 ^ k1;
+        w1 = p1, w3 = p0;
+    }
+    w0 = (w0 & 0xffffffff) | w1 << 32, w2 = (w2 & 0xffffffff) | w3 << 32;
+    simd_longs first = ALTERNATE(w0, w2, 0), second = ALTERNATE(w0, w2, 1);
+#undef ALTERNATE
+    memcpy(words, &first, sizeof first);
+    memcpy(words + SIMD_LANES, &second, sizeof second);
+}
+
 static inline simd_words words_at(const uint32_t *x, int count)
 {
     simd_words part = {0};
@@ -132,14 +178,8 @@ static void drop(real *x, size_t first, size_t n, uint32_t micro_batch, uint32_t
         size_t block = batch * BATCH;
         /* a batch never crosses a multiple of 2^32 blocks: BATCH divides it */
         uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) ^ high;
-#pragma omp simd
-        for (int j = 0; j < BATCH; j++) {
-            struct philox_block random = philox4x32_10(c0 + (uint32_t)j, c1, c2, c3, k0, k1);
-            words[4 * j] = random.word[0];
-            words[4 * j + 1] = random.word[1];
-            words[4 * j + 2] = random.word[2];
-            words[4 * j + 3] = random.word[3];
-        }
+        for (int j = 0; j < BATCH; j += LONGS)
+            random_words(words + 4 * j, c0 + (uint32_t)j, c1, c2, c3, k0, k1);
         size_t from = first > 4 * block ? first : 4 * block,
                to = end < 4 * (block + BATCH) ? end : 4 * (block + BATCH);
         real *at = x + (from - first);
