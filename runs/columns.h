@@ -32,7 +32,7 @@ enum column_id {
     COLUMN_COUNT
 };
 
-enum { STORE_VERSION = SCHEMA_VERSION, COLUMNS_MAX = 28 /* of one table */ };
+enum { STORE_VERSION = SCHEMA_VERSION, COLUMNS_MAX = 32 /* of one table */ };
 
 /* The C type of a column's field. */
 enum field_kind {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "core/base/clock.h"
@@ -176,6 +177,25 @@ enum status store_lock(struct store *store, int patience_ms, struct err *err)
 void store_unlock(struct store *store)
 {
     flock(store->lock_fd, LOCK_UN);
+}
+
+enum status store_check_place(const struct store *store, struct err *err)
+{
+    struct stat there;
+    bool found = stat(store->path, &there) == 0;
+    if (!found && errno != ENOENT && errno != ENOTDIR) return STATUS_OK; /* a passing fault of the disk */
+    if (found && there.st_dev == store->device && there.st_ino == store->file) return STATUS_OK;
+    return err_set(err, STATUS_FAILED, "%s: the database was %s while it was in use", store->path,
+                   found ? "replaced" : "removed");
+}
+
+enum status store_sync_commits(struct store *store, bool sync, struct err *err)
+{
+    if (sync == store->full_sync || store->mount.shared) return STATUS_OK; /* there all commits wait */
+    enum status status =
+        store_exec(store, sync ? "pragma synchronous = full" : "pragma synchronous = normal", err);
+    if (!status) store->full_sync = sync;
+    return status;
 }
 
 enum status store_begin(struct store *store, struct err *err)

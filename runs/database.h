@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/base/err.h"
 #include "core/base/mount.h"
@@ -42,7 +43,10 @@ struct store {
     int lock_fd;         /* anneal.db.lock; -1: read-only */
     bool serialize;      /* this SQLite needs the lock around writes; else only the setup takes it */
     int busy_ms;
-    bool hurried;  /* see store_hurry */
+    bool hurried; /* see store_hurry */
+    dev_t device; /* of the database file when it was opened */
+    ino_t file;   /* and its inode */
+    bool full_sync;
     int log_pages; /* in the write-ahead log after this handle's last commit */
     bool writing;
     int64_t version, data_version;
@@ -79,6 +83,14 @@ enum status store_run(struct store *store, sqlite3_stmt *statement, struct err *
 
 /* Runs SQL text without parameters. */
 enum status store_exec(struct store *store, const char *sql, struct err *err);
+
+/* STATUS_FAILED: the database was removed or replaced since it was opened, so that what is written is lost.
+ */
+enum status store_check_place(const struct store *store, struct err *err);
+
+/* Whether commits from now on wait until the disk has them, and all that were made before. Else a power cut
+ * may take back the newest ones; the database stays whole in any case. */
+enum status store_sync_commits(struct store *store, bool sync, struct err *err);
 
 /* A write transaction. If store_commit fails, nothing is stored. store_rollback is harmless outside a
  * transaction. */

@@ -6,16 +6,20 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "runs/message.h"
 #include "runs/run.h"
 #include "runs/table.h"
 
 static enum status set_first_step(struct journal *journal, int64_t step, struct err *err)
 {
-    enum status status = rollup_begin(&journal->rollup, journal->store, journal->run_id, step, err);
+    enum status status = journal->late
+                             ? STATUS_OK
+                             : rollup_begin(&journal->rollup, journal->store, journal->run_id, step, err);
     if (!status)
         status = store_do(journal->store, err,
-                          "update segments set first_step = ?3 where run_id = ?1 and segment = ?2", "sni",
-                          journal->run_id, journal->segment, step);
+                          "update segments set first_step = min(ifnull(first_step, ?3), ?3)"
+                          " where run_id = ?1 and segment = ?2",
+                          "sni", journal->run_id, journal->segment, step);
     if (status) return status;
     journal->has_steps = true;
     journal->counted_evals = false; /* the record may replace one that was counted */
@@ -26,7 +30,8 @@ static enum status set_first_step(struct journal *journal, int64_t step, struct 
 static enum status count_step(struct journal *journal, const struct step_record *r, struct err *err)
 {
     enum status status = journal->has_steps ? STATUS_OK : set_first_step(journal, r->step, err);
-    if (!status) status = rollup_add(&journal->rollup, journal->store, journal->run_id, r, err);
+    if (!status && !journal->late)
+        status = rollup_add(&journal->rollup, journal->store, journal->run_id, r, err);
     journal->steps = r->step + 1;
     journal->counted_steps = false;
     return status;
@@ -34,7 +39,12 @@ static enum status count_step(struct journal *journal, const struct step_record 
 
 enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err)
 {
-    enum status status = table_add(journal->store, table, journal->run_id, journal->segment, record, err);
+    enum status status = STATUS_OK;
+    bool has = false;
+    if (journal->late && !store_tables[table].keyed) /* a file may repeat what the database has */
+        status = table_has(journal->store, table, journal->run_id, journal->segment, record, &has, err);
+    if (!status && !has)
+        status = table_add(journal->store, table, journal->run_id, journal->segment, record, err);
     if (table == TABLE_EVALS || table == TABLE_MEASURES) journal->counted_evals = false;
     return status || table != TABLE_STEPS ? status : count_step(journal, record, err);
 }
@@ -109,6 +119,14 @@ static enum status answer_old_orders(struct journal *journal, const char *result
         journal->run_id, result);
 }
 
+enum status journal_add_segment(struct journal *journal, double started_at, struct err *err)
+{
+    return store_do(journal->store, err,
+                    "insert or ignore into segments(run_id, segment, started_at, status)"
+                    " values(?1, ?2, ?3, 'running')",
+                    "snd", journal->run_id, journal->segment, started_at);
+}
+
 /* Adds the new segment and marks the run as running. */
 static enum status begin_segment(struct journal *journal, struct err *err)
 {
@@ -154,14 +172,49 @@ static enum status end_segment(struct journal *journal, enum run_status final, d
                     "snds", journal->run_id, journal->segment, now, status_words[final]);
 }
 
-enum status journal_next_segment(struct journal *journal, struct err *err)
+static enum status next_segment(struct journal *journal, const struct segment_note *note, struct err *err)
 {
-    enum status status = end_segment(journal, RUN_FAILED, clock_wall(), err);
+    enum status status = end_segment(journal, RUN_FAILED, note->at, err);
     if (status) return status;
     journal->segment++;
     journal->has_steps = false;
     journal->status = RUN_RUNNING;
-    return begin_segment(journal, err);
+    return journal->late ? journal_add_segment(journal, note->at, err) : begin_segment(journal, err);
+}
+
+static enum status set_end(struct journal *journal, const struct end_note *note, struct err *err)
+{
+    journal->status = (enum run_status)note->status;
+    enum status status = store_do(
+        journal->store, err, "update runs set status = ?4, ended_at = ?2, message = ?3 where id = ?1", "sdss",
+        journal->run_id, note->at, note->message ? note->message : "", status_words[note->status]);
+    return status ? status : end_segment(journal, journal->status, note->at, err);
+}
+
+enum status journal_take(struct journal *journal, int kind, const void *message, struct err *err)
+{
+    const struct order_note *order = message;
+    const struct device_note *device = message;
+    switch (kind) {
+    case MESSAGE_STATUS:
+        journal->status = (enum run_status)((const struct status_note *)message)->status;
+        return STATUS_OK;
+    case MESSAGE_ORDER:
+        return store_do(journal->store, err,
+                        "update orders set applied_step = ?3, result = ?4 where run_id = ?1 and id = ?2",
+                        "siis", journal->run_id, order->id, order->step, order->result);
+    case MESSAGE_SEGMENT:
+        return next_segment(journal, message, err);
+    case MESSAGE_DEVICE:
+        return store_do(journal->store, err, "update runs set device = ?2, precision = ?3 where id = ?1",
+                        "sss", journal->run_id, device->device, device->precision);
+    case MESSAGE_END:
+        return set_end(journal, message, err);
+    case MESSAGE_RUN:
+        return STATUS_OK; /* the run exists */
+    default:
+        return journal_add(journal, (enum store_table)kind, message, err);
+    }
 }
 
 enum status journal_end(struct journal *journal, enum run_status final, const char *message, struct err *err)
@@ -172,10 +225,7 @@ enum status journal_end(struct journal *journal, enum run_status final, const ch
     if (status) return status;
     journal->status = final;
     status = journal_row(journal, err);
-    if (!status)
-        status = store_do(store, err, "update runs set ended_at = ?2, message = ?3 where id = ?1", "sds",
-                          journal->run_id, now, message ? message : "");
-    if (!status) status = end_segment(journal, final, now, err);
+    if (!status) status = set_end(journal, &(struct end_note){final, now, message}, err);
     if (!status) status = answer_old_orders(journal, "not done: the trainer ended first", err);
     return store_end(store, status, err);
 }

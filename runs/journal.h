@@ -20,6 +20,7 @@ struct journal {
     struct rollup rollup;
     int64_t steps; /* done */
     enum run_status status;
+    bool late; /* the trainer has ended: its rows come from its file of records, see recovery.h */
     bool counted_steps, counted_evals; /* the run's row includes all that are recorded */
 };
 
@@ -31,12 +32,15 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
 enum status journal_end(struct journal *journal, enum run_status status, const char *message,
                         struct err *err);
 
-/* The same trainer continues in a new segment after the previous one has failed; waiting orders stay in the
- * queue. Call it inside a transaction, unlike the two above. */
-enum status journal_next_segment(struct journal *journal, struct err *err);
-
 /* Adds a record to a table that has a run and a segment. */
 enum status journal_add(struct journal *journal, enum store_table table, const void *record, struct err *err);
+
+/* Carries out a message of the trainer (message.h). After MESSAGE_SEGMENT waiting orders stay in the queue.
+ */
+enum status journal_take(struct journal *journal, int kind, const void *message, struct err *err);
+
+/* Adds the row of a late journal's segment, if there is none. */
+enum status journal_add_segment(struct journal *journal, double started_at, struct err *err);
 
 /* Updates the run's row: progress, status and heartbeat. */
 enum status journal_row(struct journal *journal, struct err *err);

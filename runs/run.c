@@ -244,6 +244,14 @@ static enum status insert_row(struct store *store, const struct run_new *run, co
     return status || !run->tags ? status : run_add_tags(store, id, run->tags, err);
 }
 
+enum status run_insert(struct store *store, const struct run_new *run, const char *id, double created_at,
+                       struct err *err)
+{
+    char name[RUN_NAME_CLEAN_MAX];
+    run_name_clean(run->name, name, sizeof name);
+    return insert_row(store, run, id, name, created_at, err);
+}
+
 enum status run_name_check(const char *name, struct err *err)
 {
     if (strcmp(name, "latest") != 0) return STATUS_OK;

@@ -96,6 +96,10 @@ enum status run_begin(struct store *store, const struct run_new *run, double cre
                       char id[RUN_ID_MAX], struct err *err);
 void run_abandon(struct store *store, const char *id);
 
+/* Adds the row of a run whose folder exists; call it in a write transaction. */
+enum status run_insert(struct store *store, const struct run_new *run, const char *id, double created_at,
+                       struct err *err);
+
 /* The run with exactly this id; STATUS_NOT_FOUND. */
 enum status run_get(struct store *store, const char *id, struct run_info *out, struct err *err);
 

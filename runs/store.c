@@ -220,6 +220,7 @@ static enum status open_file(struct store *store, const char *name, int flags, c
 static enum status set_up(struct store *store, struct err *err)
 {
     int64_t version;
+    struct stat info = {0};
     enum status status = open_file(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, err);
     if (status) return status;
     sqlite3_wal_autocheckpoint(store->db, 0);
@@ -234,6 +235,10 @@ static enum status set_up(struct store *store, struct err *err)
             store->path);
     status = set_mode(store, err);
     if (!status) status = store_exec(store, settings, err);
+    if (!status && stat(store->path, &info) == 0) {
+        store->device = info.st_dev;
+        store->file = info.st_ino;
+    }
     if (!status && store->mount.shared) status = store_exec(store, "pragma synchronous = full", err);
     return status ? status : migrate(store, err);
 }

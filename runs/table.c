@@ -82,6 +82,25 @@ enum status table_add(struct store *store, enum store_table which, const char *r
     return store_run(store, insert, err);
 }
 
+enum status table_has(struct store *store, enum store_table which, const char *run_id, int segment,
+                      const void *record, bool *has, struct err *err)
+{
+    const struct table_info *table = &store_tables[which];
+    char sql[SQL_MAX];
+    sqlite3_stmt *select;
+    int n = snprintf(sql, sizeof sql, "select 1 from %s where run_id = ?1 and segment = ?2", table->name);
+    for (int c = table->first; c < table->end; c++)
+        if (store_columns[c].field)
+            n += snprintf(sql + n, sizeof sql - (size_t)n, " and %s is ?%d", store_columns[c].name,
+                          c - table->first + 3);
+    enum status status = store_query(store, &select, err, sql, "sn", run_id, segment);
+    for (int c = table->first; !status && c < table->end; c++)
+        if (store_columns[c].field) bind_field(select, c - table->first + 3, &store_columns[c], record);
+    if (!status) status = store_step(store, select, has, err);
+    if (!status) sqlite3_reset(select);
+    return status;
+}
+
 /* ---- reading ---- */
 
 void table_fields(enum store_table which, char *buf, size_t size)

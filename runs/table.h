@@ -13,6 +13,10 @@
 enum status table_add(struct store *store, enum store_table table, const char *run_id, int segment,
                       const void *record, struct err *err);
 
+/* Whether a table with segments, but without a key, has such a row: the same values in all fields. */
+enum status table_has(struct store *store, enum store_table table, const char *run_id, int segment,
+                      const void *record, bool *has, struct err *err);
+
 /* Writes "t.step, t.epoch, …": the columns of the record's fields. */
 void table_fields(enum store_table table, char *buf, size_t size);
 

@@ -1,7 +1,7 @@
 /* See writer.h. Records and their texts go through a ring of messages to the writer's thread. The thread
  * sleeps until its next poll or until a caller waits for it, stores the new records in one transaction, and
- * polls for orders. If the transaction fails, the records stay in the ring, the journal is restored, and the
- * thread retries. */
+ * polls for orders. If the transaction fails, the journal is restored, the records go from the ring to the
+ * run's file of records, and the thread retries; what is in the file is then stored first. */
 #include "runs/writer.h"
 
 #include <errno.h>
@@ -18,30 +18,30 @@
 #include "core/base/thread.h"
 #include "runs/journal.h"
 #include "runs/order.h"
+#include "runs/recovery.h"
+#include "runs/spill.h"
 #include "runs/writer_pace.h"
 
 enum {
     RING_BYTES = 1 << 22,
     ORDERS_BYTES = 1 << 11,
     TEXT_MAX = 1 << 18, /* bytes of one text; the rest is cut off */
-    TEXTS_MAX = 2,      /* per record */
+    WAIT_MS = 1000,     /* for another process's lock; then the records go to the file */
+    RETRY_WAIT_MS = 100,
 };
 
 static const double look_every = 0.1;      /* seconds between two polls for orders */
 static const double close_patience = 10.0; /* seconds to retry failing storage at the end */
+static const double lock_patience = 5.0;   /* seconds that a lock may last before it is reported */
 
-/* The kinds of messages other than a record of a table. */
-enum { NOTE_STATUS = TABLE_COUNT, NOTE_ORDER_DONE, NOTE_SEGMENT, NOTE_DEVICE };
-
-/* A record, padded to whole words, then its texts with their NULs. */
-struct message {
-    int64_t kind; /* NOTE_…, or the table */
-    int64_t record[];
+/* A message in the ring: its struct, padded to whole words, then its texts with their NULs. */
+struct ring_message {
+    int64_t kind; /* enum message_kind, or the table */
+    int64_t message[];
 };
 
-struct order_done {
-    int64_t id, step;
-};
+/* What has been reported since storage fails. */
+enum trouble { TROUBLE_NONE, TROUBLE_DATABASE, TROUBLE_FILE /* records may be lost */ };
 
 struct writer {
     /* shared by the two threads */
@@ -49,17 +49,24 @@ struct writer {
     atomic_uint_fast64_t pushed, lost, looks; /* records; looks: how often the trainer polled for orders */
     pthread_mutex_t mutex;                    /* guards the members below; record calls never take it */
     pthread_cond_t changed;                   /* after each commit, and when the thread is waited for */
-    bool closing, stalled;            /* stalled: a wait for a commit timed out, and none has come since */
-    uint64_t committed, flush_wanted; /* counted like pushed */
-    struct err failure;               /* error of the newest attempt; status 0: none */
+    bool closing, stalled;               /* stalled: a wait for a commit timed out, and none has come since */
+    uint64_t kept, synced, flush_wanted; /* counted like pushed; kept: in the database or in the file;
+                                            synced: and on the disk */
+    struct err failure;                  /* why the newest ones could not be kept; status 0: they are */
 
     /* used by the writer's thread, and by the opener before it starts and after it ends */
     pthread_t thread;
     struct store *store;
     struct journal journal;
-    uint64_t unreported_lost;
+    struct spill spill; /* the run's file of records */
+    int file_segment;   /* of its next entry */
+    bool gone;          /* the database was removed or replaced */
+    uint64_t unreported_lost, all_lost;
+    int64_t recovered;
     int64_t newest_order, orders_seen_version;
-    double failing_since; /* monotonic; 0: it works */
+    double failing_since; /* monotonic; 0: the database works */
+    struct err database;  /* the error of its newest attempt */
+    enum trouble reported;
     struct writer_options options;
 };
 
@@ -70,17 +77,19 @@ static size_t words_of(size_t bytes)
     return (bytes + sizeof(int64_t) - 1) / sizeof(int64_t);
 }
 
-static void put(struct writer *writer, int64_t kind, const void *record, size_t size,
-                const char *const *texts, int count)
+static void put(struct writer *writer, int64_t kind, const void *message)
 {
     static const int64_t padding;
-    struct iovec parts[3 + 2 * TEXTS_MAX] = {
-        {&kind, sizeof kind}, {(void *)record, size}, {(void *)&padding, words_of(size) * 8 - size}};
-    int n = 3;
+    size_t size = message_size((int)kind);
+    const char **texts[MESSAGE_TEXTS_MAX];
+    int count = message_texts((int)kind, (void *)message, texts), n = 3;
+    struct iovec parts[3 + 2 * MESSAGE_TEXTS_MAX] = {
+        {&kind, sizeof kind}, {(void *)message, size}, {(void *)&padding, words_of(size) * 8 - size}};
     for (int i = 0; i < count; i++) {
-        size_t length = texts[i] ? strnlen(texts[i], TEXT_MAX + 1) : 0;
-        if (length > TEXT_MAX) length = utf8_cut(texts[i], TEXT_MAX);
-        parts[n++] = (struct iovec){(void *)texts[i], length};
+        const char *text = *texts[i];
+        size_t length = text ? strnlen(text, TEXT_MAX + 1) : 0;
+        if (length > TEXT_MAX) length = utf8_cut(text, TEXT_MAX);
+        parts[n++] = (struct iovec){(void *)text, length};
         parts[n++] = (struct iovec){"", 1};
     }
     /* the thread polls: waking it would be a system call */
@@ -88,28 +97,34 @@ static void put(struct writer *writer, int64_t kind, const void *record, size_t 
                               memory_order_relaxed);
 }
 
+/* The message with its texts; may be called again for the same one. */
+static const void *taken(struct ring_message *message)
+{
+    const char **texts[MESSAGE_TEXTS_MAX];
+    int count = message_texts((int)message->kind, message->message, texts);
+    const char *text = (const char *)(message->message + words_of(message_size((int)message->kind)));
+    for (int i = 0; i < count; i++, text += strlen(text) + 1) *texts[i] = text;
+    return message->message;
+}
+
 void writer_record(struct writer *writer, enum store_table table, const void *record)
 {
-    const char *texts[TEXTS_MAX], **text;
-    int count = 0, column = store_tables[table].first;
-    while (count < TEXTS_MAX && (text = table_next_text(table, &column, (void *)record)))
-        texts[count++] = *text;
-    put(writer, (int64_t)table, record, store_tables[table].record, texts, count);
+    put(writer, (int64_t)table, record);
 }
 
 void writer_status(struct writer *writer, enum run_status status)
 {
-    put(writer, NOTE_STATUS, &status, sizeof status, NULL, 0);
+    put(writer, MESSAGE_STATUS, &(struct status_note){status});
 }
 
 void writer_next_segment(struct writer *writer)
 {
-    put(writer, NOTE_SEGMENT, NULL, 0, NULL, 0);
+    put(writer, MESSAGE_SEGMENT, &(struct segment_note){clock_wall()});
 }
 
 void writer_device(struct writer *writer, const char *device, const char *precision)
 {
-    put(writer, NOTE_DEVICE, NULL, 0, (const char *[]){device, precision}, 2);
+    put(writer, MESSAGE_DEVICE, &(struct device_note){device, precision});
 }
 
 bool writer_next_order(struct writer *writer, struct order *out)
@@ -125,8 +140,7 @@ bool writer_next_order(struct writer *writer, struct order *out)
 
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result)
 {
-    put(writer, NOTE_ORDER_DONE, &(struct order_done){order_id, applied_step}, sizeof(struct order_done),
-        &result, 1);
+    put(writer, MESSAGE_ORDER, &(struct order_note){order_id, applied_step, result});
 }
 
 uint64_t writer_looks(struct writer *writer)
@@ -135,36 +149,6 @@ uint64_t writer_looks(struct writer *writer)
 }
 
 /* ---- one commit ---- */
-
-static enum status apply(struct journal *journal, struct message *message, struct err *err)
-{
-    void *record = message->record;
-    const enum run_status *status = record;
-    const struct order_done *done = record;
-    const char *text = record, **place;
-    switch (message->kind) {
-    case NOTE_STATUS:
-        journal->status = *status;
-        return STATUS_OK;
-    case NOTE_ORDER_DONE:
-        return store_do(journal->store, err,
-                        "update orders set applied_step = ?3, result = ?4 where run_id = ?1 and id = ?2",
-                        "siis", journal->run_id, done->id, done->step, (const char *)(done + 1));
-    case NOTE_SEGMENT:
-        return journal_next_segment(journal, err);
-    case NOTE_DEVICE:
-        return store_do(journal->store, err, "update runs set device = ?2, precision = ?3 where id = ?1",
-                        "sss", journal->run_id, text, text + strlen(text) + 1);
-    }
-    enum store_table table = (enum store_table)message->kind;
-    int column = store_tables[table].first;
-    text = (const char *)(message->record + words_of(store_tables[table].record));
-    while ((place = table_next_text(table, &column, record))) {
-        *place = text;
-        text += strlen(text) + 1;
-    }
-    return journal_add(journal, table, record, err);
-}
 
 /* Adds events about lost records and failed storage. */
 static enum status add_notes(struct writer *writer, struct err *err)
@@ -177,41 +161,113 @@ static enum status add_notes(struct writer *writer, struct err *err)
                  (unsigned long long)writer->unreported_lost);
         status = journal_add(&writer->journal, TABLE_EVENTS, &event, err);
     }
-    if (status || writer->failing_since == 0) return status;
+    if (status || !writer->reported) return status;
     clock_format_duration(clock_monotonic() - writer->failing_since, since, sizeof since);
     snprintf(text, sizeof text, "storage works again after %s", since);
     event.level = "warning";
     return journal_add(&writer->journal, TABLE_EVENTS, &event, err);
 }
 
-/* Stores the waiting records, at most one batch. */
-static enum status commit(struct writer *writer, struct err *err)
+/* Takes the next records of the file, and notes how far. */
+static enum status take_from_file(struct writer *writer, struct err *err)
+{
+    struct spill_entry entry = {0};
+    enum status status = STATUS_OK;
+    for (int n = 0; !status && n < WRITER_BATCH && spill_waits(&writer->spill); n++) {
+        status = spill_next(&writer->spill, &entry, err);
+        if (!status) status = journal_take(&writer->journal, entry.kind, &entry.message, err);
+    }
+    return status ? status
+                  : store_do(writer->store, err, "update runs set recorded = ?2 where id = ?1", "si",
+                             writer->journal.run_id, (int64_t)entry.number);
+}
+
+static enum status take_from_ring(struct writer *writer, size_t *position, uint64_t *count, struct err *err)
+{
+    struct ring_message *message;
+    enum status status = STATUS_OK;
+    while (!status && *count < WRITER_BATCH && (message = ring_next(&writer->records, position))) {
+        status = journal_take(&writer->journal, (int)message->kind, taken(message), err);
+        ++*count;
+    }
+    return status;
+}
+
+/* `count` more records are kept and, with `safe`, all so far are on the disk. */
+static void count_kept(struct writer *writer, uint64_t count, bool safe)
+{
+    pthread_mutex_lock(&writer->mutex);
+    writer->kept += count;
+    if (safe) writer->synced = writer->kept;
+    if (count || safe) writer->stalled = false;
+    pthread_mutex_unlock(&writer->mutex);
+}
+
+/* After the database was removed or replaced, its file can still be read here: what it has of the run goes to
+ * the file of records, too, once. */
+static enum status check_place(struct writer *writer, struct err *err)
+{
+    struct err unused;
+    enum status status = store_check_place(writer->store, err);
+    if (status && !writer->gone) {
+        writer->gone = true;
+        recovery_save(writer->store, writer->journal.run_id, &writer->spill, &unused);
+    }
+    return status;
+}
+
+/* Stores the waiting records, at most one batch: those of the file before those of the ring. `safe`: waits
+ * until the disk has them. */
+static enum status commit(struct writer *writer, bool safe, struct err *err)
 {
     struct journal before = writer->journal;
-    struct message *message;
+    int64_t next = writer->spill.next;
     size_t position = writer->records.tail;
     uint64_t count = 0;
-    writer->unreported_lost += atomic_exchange_explicit(&writer->lost, 0, memory_order_relaxed);
-    enum status status = store_begin(writer->store, err);
+    bool from_file = spill_waits(&writer->spill);
+    enum status status = check_place(writer, err);
+    if (!status) status = store_sync_commits(writer->store, safe, err);
+    if (!status) status = store_begin(writer->store, err);
     if (status) return status;
-    while (!status && count < WRITER_BATCH && (message = ring_next(&writer->records, &position))) {
-        status = apply(&writer->journal, message, err);
-        count++;
-    }
-    if (!status) status = add_notes(writer, err);
+    status = from_file ? take_from_file(writer, err) : take_from_ring(writer, &position, &count, err);
+    bool all_of_file = !spill_waits(&writer->spill);
+    if (!status && all_of_file) status = add_notes(writer, err);
     if (!status) status = journal_row(&writer->journal, err);
     status = store_end(writer->store, status, err);
     if (status) {
         writer->journal = before;
+        writer->spill.next = next;
         return status;
     }
     ring_free(&writer->records, position);
-    writer->unreported_lost = 0;
-    pthread_mutex_lock(&writer->mutex);
-    writer->committed += count;
-    writer->stalled = false;
-    pthread_mutex_unlock(&writer->mutex);
+    if (all_of_file) {
+        if (from_file) spill_clear(&writer->spill);
+        writer->file_segment = writer->journal.segment;
+        writer->unreported_lost = 0;
+        writer->failing_since = 0;
+        writer->reported = TROUBLE_NONE;
+    }
+    count_kept(writer, count, safe && all_of_file);
     return STATUS_OK;
+}
+
+/* Moves the waiting records to the file. */
+static enum status keep_in_file(struct writer *writer, bool safe, struct err *err)
+{
+    size_t position = writer->records.tail;
+    struct ring_message *message;
+    uint64_t count = 0;
+    enum status status = STATUS_OK;
+    while ((message = ring_next(&writer->records, &position))) {
+        status = spill_add(&writer->spill, writer->file_segment, (int)message->kind, taken(message), err);
+        if (status) break;
+        if (message->kind == MESSAGE_SEGMENT) writer->file_segment++;
+        ring_free(&writer->records, position);
+        count++;
+    }
+    if (!status && safe) status = spill_sync(&writer->spill, err);
+    count_kept(writer, count, safe && !status);
+    return status;
 }
 
 static void report(struct writer *writer, const char *sentence)
@@ -219,20 +275,49 @@ static void report(struct writer *writer, const char *sentence)
     if (writer->options.on_error) writer->options.on_error(writer->options.context, sentence);
 }
 
-static bool try_commit(struct writer *writer)
+/* A lock that lasts a moment is not reported: nothing is lost. */
+static void report_trouble(struct writer *writer, const struct err *file)
 {
-    struct err err = {0};
-    if (commit(writer, &err) == STATUS_OK) {
-        writer->failing_since = 0;
-    } else if (writer->failing_since == 0) {
-        writer->failing_since = clock_monotonic();
-        report(writer, err.text);
+    const struct err *database = &writer->database;
+    char text[2 * sizeof database->text];
+    enum trouble trouble = file->status ? TROUBLE_FILE : TROUBLE_DATABASE;
+    bool brief = database->status == STATUS_BUSY && clock_monotonic() - writer->failing_since < lock_patience;
+    if (trouble <= writer->reported || (brief && !file->status)) return;
+    if (!file->status)
+        snprintf(text, sizeof text, "%s; records are kept in %s", database->text, writer->spill.path);
+    report(writer, !file->status ? text : writer->reported ? file->text : database->text);
+    writer->reported = trouble;
+}
+
+static void set_patience(struct writer *writer, int ms)
+{
+    writer->store->busy_ms = ms;
+    sqlite3_busy_timeout(writer->store->db, ms);
+}
+
+/* Keeps the waiting records, in the database if `retry`; false: that fails. */
+static bool try_commit(struct writer *writer, bool retry, bool safe)
+{
+    struct err file = {0};
+    uint64_t lost = atomic_exchange_explicit(&writer->lost, 0, memory_order_relaxed);
+    writer->unreported_lost += lost;
+    writer->all_lost += lost;
+    if (retry && !writer->gone) {
+        set_patience(writer, writer->failing_since == 0 ? WAIT_MS : RETRY_WAIT_MS);
+        writer->database = (struct err){0};
+        commit(writer, safe, &writer->database);
+    }
+    bool works = !writer->database.status;
+    if (!works) {
+        if (writer->failing_since == 0) writer->failing_since = clock_monotonic();
+        keep_in_file(writer, safe, &file);
+        report_trouble(writer, &file);
     }
     pthread_mutex_lock(&writer->mutex);
-    writer->failure = err;
+    writer->failure = file.status ? writer->database : (struct err){0};
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->mutex);
-    return err.status == STATUS_OK;
+    return works;
 }
 
 /* ---- orders ---- */
@@ -273,10 +358,11 @@ static struct writer_demand demand_of(struct writer *writer)
     pthread_mutex_lock(&writer->mutex);
     uint64_t pushed = atomic_load(&writer->pushed);
     demand.closing = writer->closing; /* no more records come after this */
-    demand.flush = writer->flush_wanted > writer->committed;
+    demand.flush = writer->flush_wanted > writer->synced;
     demand.lost = atomic_load(&writer->lost) > 0;
-    if (pushed > writer->committed) demand.records = pushed - writer->committed;
+    if (pushed > writer->kept) demand.records = pushed - writer->kept;
     pthread_mutex_unlock(&writer->mutex);
+    if (spill_waits(&writer->spill)) demand.records += WRITER_BATCH;
     return demand;
 }
 
@@ -285,7 +371,7 @@ static void pause_until_asked(struct writer *writer, bool failing)
 {
     struct timespec until = clock_deadline(look_every);
     pthread_mutex_lock(&writer->mutex);
-    if (failing || !(writer->closing || writer->flush_wanted > writer->committed))
+    if (failing || !(writer->closing || writer->flush_wanted > writer->synced))
         pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
     pthread_mutex_unlock(&writer->mutex);
 }
@@ -299,18 +385,21 @@ static void *run(void *argument)
         struct writer_demand demand = demand_of(writer);
         if (demand.closing && leaving_since == 0) {
             leaving_since = clock_monotonic();
-            if (pace.failed) report(writer, "trying for up to 10 s to store the last records");
+            if (pace.failed && !writer->gone)
+                report(writer, "trying for up to 10 s to store the last records");
         }
-        if (writer_commit_due(&pace, &demand, clock_monotonic())) {
-            pace.failed = !try_commit(writer);
+        bool due = writer_commit_due(&pace, &demand, clock_monotonic());
+        if (due || pace.failed) pace.failed = !try_commit(writer, due, demand.flush);
+        if (due) {
             pace.last = clock_monotonic();
             pace.looks = demand.looks;
         } else if (demand.closing && !pace.failed) {
             return NULL;
         }
-        if (demand.closing && pace.failed && clock_monotonic() - leaving_since > close_patience) return NULL;
+        bool patient = !writer->gone && clock_monotonic() - leaving_since <= close_patience;
+        if (demand.closing && pace.failed && !patient) return NULL;
         look_for_orders(writer);
-        if (demand.records <= WRITER_BATCH || pace.failed) pause_until_asked(writer, pace.failed);
+        if (demand.records < WRITER_BATCH || pace.failed) pause_until_asked(writer, pace.failed);
     }
 }
 
@@ -318,6 +407,7 @@ static void *run(void *argument)
 
 static void release(struct writer *writer)
 {
+    spill_close(&writer->spill);
     store_close(writer->store);
     ring_release(&writer->records);
     ring_release(&writer->orders);
@@ -331,7 +421,14 @@ static enum status start(struct writer *writer, struct err *err)
     if (!ring_init(&writer->records, RING_BYTES) || !ring_init(&writer->orders, ORDERS_BYTES))
         return err_no_memory(err, "recording run %s", run_id);
     enum status status = store_open(writer->options.home, false, &writer->store, err);
+    if (!status) status = recovery_read(writer->store, run_id, &writer->recovered, err);
+    if (status == STATUS_CORRUPT && err) { /* what can be read is stored, and the file set aside */
+        report(writer, err->text);
+        status = STATUS_OK;
+    }
     if (!status) status = journal_begin(&writer->journal, writer->store, run_id, err);
+    if (!status) status = recovery_begin(writer->store, run_id, &writer->spill, err);
+    writer->file_segment = writer->journal.segment;
     if (!status)
         status = store_number(writer->store, &writer->newest_order, 0, err,
                               "select max(id) from orders where run_id = ?1", "s", run_id);
@@ -346,7 +443,7 @@ enum status writer_open(const struct writer_options *options, struct writer **ou
 {
     struct writer *writer = aligned_alloc(_Alignof(struct writer), sizeof *writer);
     if (!writer) return err_no_memory(err, "recording run %s", options->run_id);
-    *writer = (struct writer){.options = *options, .orders_seen_version = -1};
+    *writer = (struct writer){.options = *options, .orders_seen_version = -1, .spill = {.fd = -1}};
     thread_lock_init(&writer->mutex, &writer->changed);
     enum status status = start(writer, err);
     if (status)
@@ -354,6 +451,11 @@ enum status writer_open(const struct writer_options *options, struct writer **ou
     else
         *out = writer;
     return status;
+}
+
+int64_t writer_recovered(const struct writer *writer)
+{
+    return writer->recovered;
 }
 
 static void ask(struct writer *writer, bool close)
@@ -376,9 +478,9 @@ enum status writer_flush_wait(struct writer *writer, uint64_t mark, double secon
     struct timespec until = clock_deadline(seconds);
     int late = 0;
     pthread_mutex_lock(&writer->mutex);
-    while (writer->committed < mark && late != ETIMEDOUT && !writer->failure.status && !writer->stalled)
+    while (writer->synced < mark && late != ETIMEDOUT && !writer->failure.status && !writer->stalled)
         late = pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
-    uint64_t missing = writer->committed < mark ? mark - writer->committed : 0;
+    uint64_t missing = writer->synced < mark ? mark - writer->synced : 0;
     struct err why = writer->failure;
     if (missing) writer->stalled = true;
     pthread_mutex_unlock(&writer->mutex);
@@ -387,23 +489,39 @@ enum status writer_flush_wait(struct writer *writer, uint64_t mark, double secon
                    (unsigned long long)missing, why.status ? ": " : "", why.status ? why.text : "");
 }
 
+/* Stores the end in the database or, where that fails, in the file. */
+static enum status store_end_of_run(struct writer *writer, enum run_status final, const char *message,
+                                    struct err *err)
+{
+    struct end_note end = {final, clock_wall(), message};
+    struct err why = writer->database, unused;
+    if (!why.status && !check_place(writer, &why)) journal_end(&writer->journal, final, message, &why);
+    if (!why.status) return STATUS_OK;
+    if (spill_add(&writer->spill, writer->file_segment, MESSAGE_END, &end, &unused) ||
+        spill_sync(&writer->spill, &unused))
+        return err_set(err, why.status, "run %s: its final status could not be stored: %s",
+                       writer->journal.run_id, why.text);
+    return err_set(err, why.status,
+                   "run %s: its last records are not in the database yet: %.280s (they are in its folder: "
+                   "`%s runs --repair` stores them)",
+                   writer->journal.run_id, why.text, TEXT_PROGRAM);
+}
+
 enum status writer_close(struct writer *writer, enum run_status final, const char *message, struct err *err)
 {
     if (!writer) return STATUS_OK;
     ask(writer, true);
     pthread_join(writer->thread, NULL);
-    enum status status = STATUS_OK;
-    uint64_t missing = writer->pushed - writer->committed;
-    if (missing)
-        status = err_set(err, writer->failure.status ? writer->failure.status : STATUS_FAILED,
-                         "run %s: its last %llu records could not be stored: %s", writer->journal.run_id,
-                         (unsigned long long)missing, writer->failure.text);
-    struct err end;
-    if (journal_end(&writer->journal, final, message, &end) && !status) {
-        status = end.status;
-        if (err) *err = end;
-        err_prefix(err, "run %s: its final status could not be stored", writer->journal.run_id);
-    }
+    char lost[160];
+    uint64_t missing = writer->pushed - writer->kept, all_lost = writer->all_lost + missing;
+    snprintf(lost, sizeof lost, "%llu of its records were lost: they could not be stored",
+             (unsigned long long)all_lost);
+    if (all_lost && !(message && *message)) message = lost;
+    enum status status = store_end_of_run(writer, final, message, err);
+    if (all_lost)
+        status =
+            err_set(err, writer->failure.status ? writer->failure.status : STATUS_FAILED, "run %s: %s%s%s",
+                    writer->journal.run_id, lost, missing ? ": " : "", missing ? writer->failure.text : "");
     store_settle(writer->store);
     release(writer);
     return status;

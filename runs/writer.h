@@ -1,8 +1,12 @@
 /* The trainer's writer: takes records from the training thread without ever blocking it. A background thread
  * with its own connection commits them every 250 ms, or sooner when it finds 1,000 of them (it polls ten
  * times a second). A storage error never stops training: it is reported once through `on_error` and retried
- * until storage works again. The records wait in the ring meanwhile; if the ring overflows, an event reports
- * the number of lost records.
+ * until storage works again. The records go to the run's file of records meanwhile (spill.h), and from there
+ * to the database: as soon as it can be written, else when the run is resumed or repaired. Only if that file
+ * cannot be written, either, do they wait in the ring; if that overflows, an event reports the number of lost
+ * records, and so does writer_close.
+ *
+ * A database that is removed or replaced while the run trains counts as one that fails.
  *
  * Call the writer_* functions that record from one thread; they copy their arguments and neither allocate nor
  * make a system call. The writer also updates the row in `runs` (status, steps, tokens, losses,
@@ -25,8 +29,11 @@ struct writer_options {
     void *context;
 };
 
-/* Begins segment max+1, marks the run `running` with our pid. */
+/* Stores what an earlier trainer of the run has left in its file of records, begins segment max+1, and marks
+ * the run `running` with our pid. The caller holds the run's lock. */
 enum status writer_open(const struct writer_options *options, struct writer **out, struct err *err);
+/* How many records came from that file. */
+int64_t writer_recovered(const struct writer *writer);
 
 /* Records a row of a table that has a run and a segment. */
 void writer_record(struct writer *writer, enum store_table table, const void *record);
@@ -66,7 +73,7 @@ bool writer_next_order(struct writer *writer, struct order *out);
 /* Records that an order is done; `result` is one sentence ("checkpoint written to step-120"). */
 void writer_order_done(struct writer *writer, int64_t order_id, int64_t applied_step, const char *result);
 
-/* Wait until all records so far are committed, in two calls, so that another thread can wait.
+/* Wait until the disk has all records so far, in two calls, so that another thread can wait.
  * writer_flush_begin is a record call and returns the mark of all earlier records. writer_flush_wait may be
  * called from any thread and waits at most `seconds`. If storage fails, or has stalled (a lock, a hung disk)
  * in an earlier wait, it returns STATUS_BUSY at once, and `on_error` gets the reason. */
@@ -74,7 +81,8 @@ uint64_t writer_flush_begin(struct writer *writer);
 enum status writer_flush_wait(struct writer *writer, uint64_t mark, double seconds, struct err *err);
 
 /* Commits the remaining records, stores the final status and message, joins the thread and closes the store.
- * Frees the writer even on failure. */
+ * An error says that the database does not have all of them: because they are in the file, or because some
+ * were lost; the run's message then says that, too. Frees the writer even on failure. */
 enum status writer_close(struct writer *writer, enum run_status status, const char *message, struct err *err);
 
 #endif

@@ -33,9 +33,8 @@ static inline bool writer_commit_due(const struct writer_pace *pace, const struc
 {
     double since = now - pace->last;
     if (pace->failed) return since >= WRITER_RETRY_AFTER;
-    if (demand->records >= WRITER_BATCH) return true;
-    if (demand->records || demand->lost)
-        return demand->flush || demand->closing || since >= WRITER_COMMIT_EVERY;
+    if (demand->records >= WRITER_BATCH || demand->flush) return true;
+    if (demand->records || demand->lost) return demand->closing || since >= WRITER_COMMIT_EVERY;
     return demand->looks != pace->looks && since >= WRITER_HEARTBEAT_EVERY;
 }
 

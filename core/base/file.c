@@ -71,13 +71,19 @@ enum status file_write_all(int fd, const void *data, size_t size, const char *pa
     return STATUS_OK;
 }
 
+int file_sync(int fd)
+{
+    int code = TEMP_FAILURE_RETRY(fsync(fd));
+    return code != 0 && errno != EINVAL && errno != EROFS ? -1 : 0;
+}
+
 void file_sync_folder_of(const char *path)
 {
     char copy[PATH_MAX];
     snprintf(copy, sizeof copy, "%s", path);
     int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
-    fsync(fd); /* best effort: some file systems cannot sync a folder */
+    (void)file_sync(fd);
     close(fd);
 }
 
@@ -118,8 +124,7 @@ enum status file_out_join(struct file_out *out, const char *path, struct err *er
 enum status file_out_close(struct file_out *out, enum status status, int error, struct err *err)
 {
     if (!error && fflush(out->stream) != 0) error = errno;
-    if (!error && !status && fsync(fileno(out->stream)) != 0 && errno != EINVAL && errno != EROFS)
-        error = errno;
+    if (!error && !status && file_sync(fileno(out->stream))) error = errno;
     if (out->stream != stdout && fclose(out->stream) != 0 && !error) error = errno;
     out->stream = NULL;
     if (*out->temporary && !status && !error && rename(out->temporary, out->path) != 0) error = errno;

@@ -43,6 +43,9 @@ enum status file_write_atomic(const char *path, const void *data, size_t size, s
 /* Copies a file, equally atomic. */
 enum status file_copy(const char *from, const char *to, struct err *err);
 
+/* fsync, through EINTR; what cannot be synced (a pipe, some folders) counts as synced. 0, or -1 and errno. */
+int file_sync(int fd);
+
 /* fsyncs the folder that holds `path`, so that a rename in it survives a power cut; best effort. */
 void file_sync_folder_of(const char *path);
 

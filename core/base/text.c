@@ -415,7 +415,10 @@ size_t utf8_cut(const char *text, size_t n)
 
 bool utf8_is_control(uint32_t point)
 {
-    return point < 0x20 || (point >= 0x7F && point < 0xA0);
+    if (point < 0x20 || (point >= 0x7F && point < 0xA0)) return true;
+    /* Unicode's property Bidi_Control */
+    return point == 0x061C || point == 0x200E || point == 0x200F || (point >= 0x202A && point <= 0x202E) ||
+           (point >= 0x2066 && point <= 0x2069);
 }
 
 /* ---- clean ---- */

@@ -104,15 +104,16 @@ size_t utf8_incomplete_tail(const char *text, size_t n);
  * character is split. */
 size_t utf8_cut(const char *text, size_t n);
 
-/* Control characters, which a terminal obeys: U+0000 to U+001F and U+007F to U+009F. */
+/* Characters that a terminal obeys: controls (U+0000 to U+001F, U+007F to U+009F), and those that change the
+ * direction of text and so its visible order, such as U+202E. */
 bool utf8_is_control(uint32_t point);
 
 /* ---- text for a terminal ----
  *
  * Samples, names, messages and results come from models and from a database that anybody may have written;
- * printed raw they could move the cursor, change colours or retitle the window. A clean text is valid UTF-8
- * in which each control character and each byte that is not UTF-8 is U+FFFD. JSON and CSV do their own
- * escaping. */
+ * printed raw they could move the cursor, change colours, retitle the window or show words in another order.
+ * A clean text is valid UTF-8 in which each control character (utf8_is_control) and each byte that is not
+ * UTF-8 is U+FFFD. JSON does its own escaping. */
 
 /* Newlines and tabs stay; an incomplete character at the end is dropped. Writes at most size - 1 bytes, cut
  * between characters, and a NUL (nothing when size is 0); returns the length. 3·n + 1 bytes hold any

@@ -1,21 +1,29 @@
 /* A writer whose store refuses records: which calls wait for it, and for how long. */
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
+#include "runs/recovery.h"
 #include "store_fixture.h"
 
+enum { HELD = 1000 /* steps */ };
+
 struct complaints {
-    char home[PATH_MAX], newest[512];
+    char home[PATH_MAX], newest[1024];
+    int pipe[2], answer[2];
     atomic_int count;
     int mend_at; /* the complaint after which the store takes everything again */
 };
@@ -25,6 +33,23 @@ static void complain(void *context, const char *sentence)
     struct complaints *c = context;
     snprintf(c->newest, sizeof c->newest, "%s", sentence);
     if (++c->count == c->mend_at) store_fixture_sql(c->home, "drop trigger no");
+}
+
+static sqlite3 *hold(const struct complaints *c)
+{
+    char path[PATH_MAX + 16];
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/anneal.db", c->home);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+static void let_go(sqlite3 *db)
+{
+    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
 }
 
 /* A writer whose first step the database refuses. */
@@ -44,20 +69,166 @@ static struct writer *open_refused(const char *name, struct complaints *c)
     return writer;
 }
 
-static void a_checkpoint_waits_for_no_store_that_fails(void **state)
+static void a_checkpoint_goes_on_with_records_that_are_in_the_file(void **state)
 {
     (void)state;
     struct complaints c = {0};
     struct err err = {0};
     struct writer *writer = open_refused("no-wait", &c);
     double start = clock_monotonic();
-    assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 300, &err), STATUS_BUSY);
+    if (writer_flush_wait(writer, writer_flush_begin(writer), 300, &err)) fail_msg("%s", err.text);
     assert_true(clock_monotonic() - start < 150);
-    if (!strstr(err.text, "are not stored yet: ") || !strstr(err.text, "anneal.db: SQLite failed: no"))
-        fail_msg("%s", err.text);
+    assert_int_equal(c.count, 1);
+    if (!strstr(c.newest, "anneal.db: SQLite failed: no; records are kept in ")) fail_msg("%s", c.newest);
+    assert_true(store_fixture_number(c.home, "select count(*) from steps") == 0);
     store_fixture_sql(c.home, "drop trigger no");
     assert_int_equal(writer_close(writer, RUN_FINISHED, NULL, &err), STATUS_OK);
     assert_true(store_fixture_number(c.home, "select count(*) from steps") == 1);
+}
+
+/* The process ends as soon as its records are safe, while another one holds the database. */
+static int record_and_die(void *argument)
+{
+    struct complaints *c = argument;
+    struct err err = {0};
+    struct writer *writer;
+    struct writer_options options = {c->home, c->newest, NULL, NULL};
+    if (writer_open(&options, &writer, &err)) return 1;
+    for (int64_t i = 0; i < HELD; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        if (i == HELD / 2 && (writer_flush(writer, 60, &err) || write(c->pipe[1], "h", 1) != 1)) return 2;
+        if (i == HELD / 2 && read(c->answer[0], &err, 1) != 1) return 3;
+        writer_step(writer, &record);
+    }
+    writer_eval(writer, &(struct eval_record){HELD, 4096, 1.7e9, 3.5, 33.1, 12});
+    writer_sample(writer, &(struct sample_record){HELD, "In the", NULL});
+    writer_event(writer, &(struct event_record){HELD, 1.7e9, "warning", "it is held", false});
+    if (writer_flush(writer, 60, &err)) return 4;
+    kill(getpid(), SIGKILL);
+    return 5;
+}
+
+static void what_was_recorded_under_a_lock_survives_a_kill(void **state)
+{
+    (void)state;
+    struct complaints c = {0};
+    struct err err = {0};
+    char word;
+    sqlite3 *db;
+    store_fixture_home("killed", c.home, sizeof c.home);
+    store_fixture_run(c.home, "killed", c.newest);
+    assert_true(pipe(c.pipe) == 0 && pipe(c.answer) == 0);
+    pid_t pid = store_fixture_fork(record_and_die, &c);
+    assert_int_equal(read(c.pipe[0], &word, 1), 1);
+    db = hold(&c);
+    assert_int_equal(write(c.answer[1], "h", 1), 1);
+    assert_int_equal(store_fixture_wait(pid), 128 + SIGKILL);
+    let_go(db);
+    assert_true(store_fixture_number(c.home, "select count(*) from steps") == HELD / 2);
+
+    /* twice: what is stored is not stored again */
+    for (int life = 0; life < 2; life++) {
+        struct writer *writer = store_fixture_writer(c.home, c.newest);
+        assert_int_equal(writer_recovered(writer), life ? 0 : HELD / 2 + 3);
+        assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+        assert_true(store_fixture_number(c.home, "select count(*) from steps where segment = 1") == HELD);
+        assert_true(store_fixture_number(c.home, "select steps from runs") == HELD);
+        assert_true(store_fixture_number(c.home, "select best_val_loss from runs") == 3.5);
+        assert_true(store_fixture_number(c.home, "select count(*) from samples where text is ''") == 1);
+        assert_true(store_fixture_number(c.home, "select count(*) from events where text = 'it is held'") ==
+                    1);
+        assert_true(store_fixture_number(c.home, "select sum(count) from rollup where metric = 'loss' and"
+                                                 " level = 64") == HELD / 64 * 64);
+    }
+}
+
+/* Moves a file of the home. */
+static void move(const char *home, const char *from, const char *to)
+{
+    char a[PATH_MAX + 160], b[PATH_MAX + 160];
+    snprintf(a, sizeof a, "%s/%s", home, from);
+    snprintf(b, sizeof b, "%s/%s", home, to);
+    assert_int_equal(rename(a, b), 0);
+}
+
+static void move_database(const char *home, const char *to)
+{
+    char log[40], index[40];
+    snprintf(log, sizeof log, "%s-wal", to);
+    snprintf(index, sizeof index, "%s-shm", to);
+    move(home, "anneal.db", to);
+    move(home, "anneal.db-wal", log);
+    move(home, "anneal.db-shm", index);
+}
+
+/* Reads the files of all runs; one run lacked something, or (made < 0) none did. */
+static void repair(const struct complaints *c, int made)
+{
+    struct err err = {0};
+    struct arena arena = {0};
+    struct repair *repairs;
+    size_t count;
+    struct store *store = store_fixture_open(c->home);
+    assert_int_equal(recovery_repair_all(store, &arena, &repairs, &count, &err), STATUS_OK);
+    assert_int_equal(count, made >= 0);
+    if (count && repairs[0].err.status) fail_msg("%s", repairs[0].err.text);
+    if (count) assert_true(repairs[0].made == made && repairs[0].stored > 0);
+    store_close(store);
+    arena_release(&arena);
+}
+
+static void expect_whole(const struct complaints *c)
+{
+    assert_true(store_fixture_number(c->home, "select count(*) from steps") == HELD);
+    assert_true(store_fixture_number(c->home, "select count(*) from events where text = 'halfway'") == 1);
+    assert_true(store_fixture_number(c->home, "select sum(count) from rollup where metric = 'loss' and"
+                                              " level = 64") == HELD / 64 * 64);
+    char *row = store_fixture_text(c->home, "select name, status, message, steps, segment from runs");
+    assert_string_equal(row, "removed|finished|done|1000|1");
+    free(row);
+}
+
+static void a_run_whose_database_is_removed_is_made_again_from_its_folder(void **state)
+{
+    (void)state;
+    struct complaints c = {0};
+    struct err err = {0};
+    char id[RUN_ID_MAX], records[RUN_ID_MAX + 16], copy[RUN_ID_MAX + 16], from[PATH_MAX + 160],
+        to[PATH_MAX + 160];
+    struct writer *writer;
+    store_fixture_home("removed", c.home, sizeof c.home);
+    store_fixture_run(c.home, "removed", id);
+    struct writer_options options = {c.home, id, complain, &c};
+    if (writer_open(&options, &writer, &err)) fail_msg("%s", err.text);
+    for (int64_t i = 0; i < HELD; i++) {
+        struct step_record record = store_fixture_step(i, 1);
+        if (i == HELD / 2) {
+            writer_event(writer, &(struct event_record){i, 1.7e9, "info", "halfway", false});
+            assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
+            store_fixture_sql(c.home, "pragma wal_checkpoint(truncate)");
+            move_database(c.home, "away");
+        }
+        writer_step(writer, &record);
+    }
+    assert_int_not_equal(writer_close(writer, RUN_FINISHED, "done", &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "runs --repair` stores them"));
+    assert_int_equal(c.count, 1);
+    assert_non_null(strstr(c.newest, "anneal.db: the database was removed while it was in use; records are"));
+
+    snprintf(records, sizeof records, "runs/%s/records", id);
+    snprintf(copy, sizeof copy, "runs/%s/copy", id);
+    snprintf(from, sizeof from, "%s/%s", c.home, records);
+    snprintf(to, sizeof to, "%s/%s", c.home, copy);
+    assert_int_equal(file_copy(from, to, &err), STATUS_OK);
+    repair(&c, true);
+    expect_whole(&c);
+    repair(&c, -1); /* once is enough */
+    /* into the first half, where the database is moved back */
+    move(c.home, copy, records);
+    move_database(c.home, "new");
+    move(c.home, "away", "anneal.db");
+    repair(&c, false);
+    expect_whole(&c);
 }
 
 /* A lock, a hung disk: the first checkpoint finds out, later ones go on. */
@@ -66,24 +237,20 @@ static void a_checkpoint_waits_once_for_a_store_that_stalls(void **state)
     (void)state;
     struct err err = {0};
     struct complaints c = {0};
-    char id[RUN_ID_MAX], path[PATH_MAX + 16];
+    char id[RUN_ID_MAX];
     struct writer *writer;
-    sqlite3 *db;
     store_fixture_home("stalls", c.home, sizeof c.home);
     store_fixture_run(c.home, "stalls", id);
     struct writer_options options = {c.home, id, complain, &c};
     if (writer_open(&options, &writer, &err)) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "%s/anneal.db", c.home);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3 *db = hold(&c);
     struct step_record record = store_fixture_step(0, 1);
     writer_step(writer, &record);
     assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 0.1, &err), STATUS_BUSY);
     for (int i = 0; i < 10; i++)
         assert_int_equal(writer_flush_wait(writer, writer_flush_begin(writer), 300, &err), STATUS_BUSY);
     assert_int_equal(c.count, 0); /* nobody has waited until it counts as failing, 5 s */
-    assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    let_go(db);
     assert_int_equal(writer_flush(writer, 60, &err), STATUS_OK);
     record = store_fixture_step(1, 1);
     writer_step(writer, &record); /* it is waited for again */
@@ -107,7 +274,9 @@ static void who_leaves_a_failing_store_says_that_it_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_checkpoint_waits_for_no_store_that_fails),
+        cmocka_unit_test(a_checkpoint_goes_on_with_records_that_are_in_the_file),
+        cmocka_unit_test(what_was_recorded_under_a_lock_survives_a_kill),
+        cmocka_unit_test(a_run_whose_database_is_removed_is_made_again_from_its_folder),
         cmocka_unit_test(a_checkpoint_waits_once_for_a_store_that_stalls),
         cmocka_unit_test(who_leaves_a_failing_store_says_that_it_waits),
     };

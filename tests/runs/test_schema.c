@@ -156,6 +156,8 @@ static const char averages[] = "alter table rollup add column ema_9 real;"
                                "alter table rollup add column ema_99 real;"
                                "alter table rollup add column ema_999 real;";
 
+static const char records_of_a_file[] = "alter table runs add column recorded integer not null default 0;";
+
 static const char *const published[] = {first_version,
                                         process_memory,
                                         rates_and_forks,
@@ -167,7 +169,8 @@ static const char *const published[] = {first_version,
                                         notes,
                                         best_of_metric,
                                         ranks,
-                                        averages};
+                                        averages,
+                                        records_of_a_file};
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 static void database_at(const char *home, char path[PATH_MAX + 16])

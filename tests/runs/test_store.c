@@ -119,7 +119,7 @@ static void a_database_of_the_first_version_opens_with_all_it_holds(void **state
         "alter table early_stopping drop column metric; alter table runs drop column note; alter table runs "
         "drop column best_metric; alter table runs drop column best_value; "
         "alter table rollup drop column ema_9; alter table rollup drop column ema_99; alter table rollup "
-        "drop column ema_999; "
+        "drop column ema_999; alter table runs drop column recorded; "
         "pragma user_version = 1; "
         "insert into "
         "gpu_samples values('old', 1.5, 0, 98, 1, 2, 3, 4, 5)");
@@ -151,7 +151,7 @@ static void a_database_without_processes_gets_them_and_keeps_its_samples(void **
               "table runs drop column frozen_parameters; alter table runs drop column note; alter table runs "
               "drop column best_metric; alter table runs drop column best_value; alter table rollup drop "
               "column ema_9; alter table rollup drop column ema_99; alter table rollup drop column ema_999; "
-              "pragma user_version = 3; insert into "
+              "alter table runs drop column recorded; pragma user_version = 3; insert into "
               "gpu_samples select id, 1.5, 0, 98, 1, 2, 3, 4, 5, 6, 'power cap' from runs");
     struct store *store = store_fixture_open(home);
     assert_true(store_fixture_number(home, "pragma user_version") == STORE_VERSION);

@@ -485,6 +485,22 @@ enum status training_try(const struct training_options *options,
     return status;
 }
 
+/* Tells what an earlier trainer of the run could not store, and what of that is lost. */
+static void report_recovery(struct training_session *s)
+{
+    struct run_info info;
+    int64_t step = trainer_state(s->trainer)->step, count = writer_recovered(s->writer);
+    if (count)
+        training_session_event(s, step, "info",
+                               "%" PRId64 " record%s that the database lacked %s read from the run's folder",
+                               count, text_plural(count), count == 1 ? "was" : "were");
+    if (run_get(s->store, s->id, &info, NULL) || info.steps < 0 || info.steps >= step) return;
+    training_session_event(s, step, "warning",
+                           "steps %" PRId64 " to %" PRId64
+                           " are missing in the history: the trainer ended before it could store them",
+                           info.steps, step - 1);
+}
+
 enum status training_resume(const struct training_options *options, const struct run_info *run,
                             struct err *err)
 {
@@ -508,6 +524,7 @@ enum status training_resume(const struct training_options *options, const struct
                       precision_name(trainer_plan(s.trainer)->input.precision));
         introduce(&s);
     }
+    if (!status) report_recovery(&s);
     training_report_passed_over(&s, !status);
     if (!status && run->status == RUN_CRASHED)
         hook_event(s.hook, "resume", "running", trainer_state(s.trainer)->step, "resumed after a crash");

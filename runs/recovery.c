@@ -1,0 +1,337 @@
+/* See recovery.h. */
+#include "runs/recovery.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "runs/journal.h"
+#include "runs/spill.h"
+#include "runs/table.h"
+
+enum { ENTRIES_AT_ONCE = 1000 };
+
+static const int64_t STEP_MAX = 1000000000000; /* as train.total_steps allows */
+
+enum status recovery_path(struct store *store, const char *run_id, char path[PATH_MAX], struct err *err)
+{
+    return file_format_path(path, PATH_MAX, err, "%s/runs/%s/records", store_home(store), run_id);
+}
+
+/* ---- from the database ---- */
+
+/* Reads the row of a run; texts are in `arena`. */
+static enum status describe(struct store *store, const char *run_id, struct arena *arena,
+                            struct run_note *note, struct err *err)
+{
+    static const char sql[] =
+        "select name, ifnull(device, ''), ifnull(precision, ''), config, parent_id, note,"
+        " ifnull((select group_concat(tag, ' ') from tags where run_id = ?1), ''), created_at,"
+        " ifnull(parameters, -1), frozen_parameters, ifnull(total_steps, -1), ifnull(parent_step, -1)"
+        " from runs where id = ?1";
+    const char **texts[] = {&note->name,      &note->device, &note->precision, &note->config,
+                            &note->parent_id, &note->note,   &note->tags};
+    int64_t *numbers[] = {&note->parameters, &note->frozen_parameters, &note->total_steps,
+                          &note->parent_step};
+    sqlite3_stmt *row;
+    bool found;
+    enum status status = store_query(store, &row, err, sql, "s", run_id);
+    if (!status) status = store_step(store, row, &found, err);
+    if (status) return status;
+    if (!found) return err_set(err, STATUS_NOT_FOUND, "run %s: there is no such run", run_id);
+    bool room = true;
+    for (int i = 0; i < 7; i++) {
+        const char *text = (const char *)sqlite3_column_text(row, i);
+        *texts[i] = text ? arena_strdup(arena, text) : NULL;
+        room = room && (!text || *texts[i]);
+    }
+    note->created_at = sqlite3_column_double(row, 7);
+    for (int i = 0; i < 4; i++) *numbers[i] = sqlite3_column_int64(row, 8 + i);
+    sqlite3_reset(row);
+    return room ? STATUS_OK : err_no_memory(err, "run %s", run_id);
+}
+
+static enum status newest_stored(struct store *store, const char *run_id, int64_t *number, struct err *err)
+{
+    return store_number(store, number, 0, err, "select recorded from runs where id = ?1", "s", run_id);
+}
+
+enum status recovery_begin(struct store *store, const char *run_id, struct spill *spill, struct err *err)
+{
+    struct run_note note = {0};
+    struct arena arena = {0};
+    char path[PATH_MAX];
+    int64_t number = 0;
+    enum status status = recovery_path(store, run_id, path, err);
+    if (!status) status = describe(store, run_id, &arena, &note, err);
+    if (!status) status = newest_stored(store, run_id, &number, err);
+    if (!status) status = spill_make(spill, path, &note, (uint64_t)number, err);
+    arena_release(&arena);
+    return status;
+}
+
+static enum status save_table(struct store *store, const char *run_id, enum store_table table,
+                              struct spill *spill, struct err *err)
+{
+    char sql[1600], fields[800];
+    struct arena arena = {0};
+    union message message;
+    sqlite3_stmt *select;
+    bool row;
+    table_fields(table, fields, sizeof fields);
+    snprintf(sql, sizeof sql, "select t.segment, %s from %s t where t.run_id = ?1 order by %s", fields,
+             store_tables[table].name, store_tables[table].order);
+    enum status status = store_query(store, &select, err, sql, "s", run_id);
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+        message = (union message){.bytes = {0}};
+        if (table_read(table, select, 1, &arena, &message))
+            status = spill_add(spill, sqlite3_column_int(select, 0), (int)table, &message, err);
+        else
+            status = err_no_memory(err, "run %s", run_id);
+        arena_release(&arena);
+        if (status) sqlite3_reset(select);
+    }
+    return status;
+}
+
+enum status recovery_save(struct store *store, const char *run_id, struct spill *spill, struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (int t = 0; !status && t < TABLE_COUNT; t++)
+        if (message_is_row(t)) status = save_table(store, run_id, (enum store_table)t, spill, err);
+    return status;
+}
+
+/* ---- into the database ---- */
+
+struct reading {
+    struct journal journal;
+    struct spill spill;
+    double created_at;
+    int64_t first, stored; /* first: the lowest step that was added; -1: none */
+};
+
+/* Refuses what no trainer writes. */
+static enum status check(const struct reading *r, const struct spill_entry *entry, struct err *err)
+{
+    const union message *m = &entry->message;
+    int64_t status = entry->kind == MESSAGE_STATUS || entry->kind == MESSAGE_END ? *(const int64_t *)m : 0;
+    bool step = entry->kind == TABLE_STEPS && (m->step.step < 0 || m->step.step > STEP_MAX);
+    if (status >= 0 && status < RUN_CRASHED && !step) return STATUS_OK;
+    return err_set(err, STATUS_CORRUPT, "%s: record %llu is none of anneal's", r->spill.path,
+                   (unsigned long long)entry->number);
+}
+
+/* Rows belong to the segment of their entry. */
+static enum status enter_segment(struct reading *r, const struct spill_entry *entry, struct err *err)
+{
+    struct journal *j = &r->journal;
+    double at = entry->kind == TABLE_STEPS ? entry->message.step.wall_time : r->created_at;
+    if (j->segment == entry->segment) return STATUS_OK;
+    j->segment = entry->segment;
+    j->has_steps = false;
+    enum status status = journal_add_segment(j, at > 0 ? at : 0, err);
+    return status ? status
+                  : store_do(j->store, err, "update runs set segment = max(segment, ?2) where id = ?1", "sn",
+                             j->run_id, j->segment);
+}
+
+static enum status take(struct reading *r, const struct spill_entry *entry, struct err *err)
+{
+    struct journal *j = &r->journal;
+    enum status status = check(r, entry, err);
+    if (!status) status = enter_segment(r, entry, err);
+    if (!status) status = journal_take(j, entry->kind, &entry->message, err);
+    if (status) return status;
+    if (entry->kind == TABLE_STEPS && (r->first < 0 || entry->message.step.step < r->first))
+        r->first = entry->message.step.step;
+    r->stored++;
+    return store_do(j->store, err, "update runs set recorded = ?2 where id = ?1", "si", j->run_id,
+                    (int64_t)entry->number);
+}
+
+/* In one transaction: at most ENTRIES_AT_ONCE entries. */
+static enum status take_some(struct reading *r, int64_t newest, struct err *err)
+{
+    struct spill_entry entry;
+    enum status status = store_begin(r->journal.store, err);
+    if (status) return status;
+    for (int n = 0; !status && n < ENTRIES_AT_ONCE && spill_waits(&r->spill); n++) {
+        status = spill_next(&r->spill, &entry, err);
+        if (!status && (int64_t)entry.number > newest) status = take(r, &entry, err);
+    }
+    return store_end(r->journal.store, status, err);
+}
+
+/* Brings up to date what is computed from the rows: summaries, and the run's row. */
+static enum status finish(struct reading *r, struct err *err)
+{
+    struct journal *j = &r->journal;
+    struct rollup rollup;
+    int64_t end;
+    enum status status = store_begin(j->store, err);
+    if (status) return status;
+    status = store_number(j->store, &end, 0, err, "select max(step) + 1 from steps where run_id = ?1", "s",
+                          j->run_id);
+    if (!status && r->first >= 0) status = rollup_begin(&rollup, j->store, j->run_id, r->first, err);
+    if (!status && r->first >= 0) status = rollup_begin(&rollup, j->store, j->run_id, end, err);
+    if (!status) status = journal_count_steps(j->store, j->run_id, err);
+    if (!status) status = journal_count_evals(j->store, j->run_id, err);
+    return store_end(j->store, status, err);
+}
+
+/* Lists a checkpoint's folder of a run that the database did not know. */
+static enum status list_checkpoint(struct store *store, const char *run_id, const char *folder,
+                                   const char *name, struct err *err)
+{
+    char whole[PATH_MAX], path[300];
+    struct stat info;
+    int64_t step;
+    if (strncmp(name, "step-", 5) != 0 || !text_parse_int(name + 5, &step) || step < 0) return STATUS_OK;
+    if (file_format_path(whole, sizeof whole, err, "%s/%s", folder, name)) return err->status;
+    if (stat(whole, &info) != 0 || !S_ISDIR(info.st_mode)) return STATUS_OK;
+    snprintf(path, sizeof path, "checkpoints/%s", name);
+    struct checkpoint_record record = {step, (double)info.st_mtime, path, "last", 0};
+    enum status status = table_add(store, TABLE_CHECKPOINTS, run_id, 1, &record, err);
+    return status ? status
+                  : store_do(store, err, "update runs set steps = max(ifnull(steps, 0), ?2) where id = ?1",
+                             "si", run_id, step);
+}
+
+static enum status list_checkpoints(struct store *store, const char *run_id, struct err *err)
+{
+    char folder[PATH_MAX];
+    enum status status =
+        file_format_path(folder, sizeof folder, err, "%s/runs/%s/checkpoints", store_home(store), run_id);
+    DIR *entries = status ? NULL : opendir(folder);
+    for (struct dirent *entry; !status && entries && (entry = readdir(entries));)
+        status = list_checkpoint(store, run_id, folder, entry->d_name, err);
+    if (entries) closedir(entries);
+    return status;
+}
+
+/* Makes the row of a run that the database does not know. */
+static enum status restore(struct store *store, const char *run_id, const struct run_note *note, bool *made,
+                           struct err *err)
+{
+    int64_t known;
+    struct run_new run = {.name = note->name,
+                          .device = note->device,
+                          .precision = note->precision,
+                          .parameters = note->parameters,
+                          .frozen_parameters = note->frozen_parameters,
+                          .total_steps = note->total_steps,
+                          .config = note->config,
+                          .parent_id = note->parent_id,
+                          .parent_step = note->parent_step,
+                          .tags = note->tags};
+    enum status status =
+        store_number(store, &known, 0, err, "select count(*) from runs where id = ?1", "s", run_id);
+    if (status || known) return status;
+    status = store_begin(store, err);
+    if (!status) status = run_insert(store, &run, run_id, note->created_at, err);
+    if (!status)
+        status = store_do(store, err, "update runs set status = 'running', note = ?2 where id = ?1", "ss",
+                          run_id, note->note ? note->note : "");
+    if (!status) status = list_checkpoints(store, run_id, err);
+    status = store_end(store, status, err);
+    *made = !status;
+    return status;
+}
+
+static void set_aside(struct spill *spill)
+{
+    char aside[PATH_MAX + 16];
+    snprintf(aside, sizeof aside, "%s.damaged", spill->path);
+    (void)rename(spill->path, aside);
+}
+
+static enum status read_file(struct store *store, const char *run_id, struct repair *out, struct err *err)
+{
+    struct reading r = {.first = -1};
+    struct run_note note;
+    struct err why = {0};
+    char path[PATH_MAX];
+    int64_t newest = 0;
+    enum status status = recovery_path(store, run_id, path, err);
+    if (status) return status;
+    status = spill_open(&r.spill, path, &note, &why);
+    bool damaged = status == STATUS_CORRUPT;
+    if (status && !(damaged && r.spill.first)) {
+        spill_close(&r.spill);
+        if (status == STATUS_NOT_FOUND) return STATUS_OK;
+        return err_set(err, status, "%s", why.text);
+    }
+    r.created_at = note.created_at;
+    status = restore(store, run_id, &note, &out->made, err);
+    if (!status) status = newest_stored(store, run_id, &newest, err);
+    r.journal = (struct journal){.store = store, .late = true, .status = RUN_RUNNING};
+    snprintf(r.journal.run_id, sizeof r.journal.run_id, "%s", run_id);
+    while (!status && spill_waits(&r.spill)) status = take_some(&r, newest, err);
+    if (!status && r.stored) status = finish(&r, err);
+    if (!status && !damaged) spill_clear(&r.spill);
+    if (!status && damaged) {
+        set_aside(&r.spill);
+        status = err_set(err, STATUS_CORRUPT, "%s", why.text);
+    }
+    spill_close(&r.spill);
+    out->stored = r.stored;
+    return status;
+}
+
+enum status recovery_read(struct store *store, const char *run_id, int64_t *stored, struct err *err)
+{
+    struct repair done = {.made = false};
+    enum status status = read_file(store, run_id, &done, err);
+    *stored = done.stored;
+    return status;
+}
+
+/* ---- for users ---- */
+
+enum status recovery_repair(struct store *store, const char *run_id, struct repair *out, struct err *err)
+{
+    struct run_lock lock;
+    *out = (struct repair){.made = false};
+    snprintf(out->id, sizeof out->id, "%s", run_id);
+    enum status status = run_lock_acquire(store, run_id, &lock, err);
+    if (status) return status;
+    status = read_file(store, run_id, out, err);
+    run_lock_release(&lock);
+    return status;
+}
+
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+enum status recovery_repair_all(struct store *store, struct arena *arena, struct repair **out, size_t *count,
+                                struct err *err)
+{
+    char runs[PATH_MAX], path[PATH_MAX];
+    struct dirent **folders = NULL;
+    void *list = NULL;
+    enum status status = file_format_path(runs, sizeof runs, err, "%s/runs", store_home(store));
+    int n = status ? 0 : scandir(runs, &folders, is_visible, alphasort);
+    *count = 0;
+    for (int i = 0; i < n; i++) {
+        const char *id = folders[i]->d_name;
+        struct repair *repair = status ? NULL : arena_grow(arena, &list, *count, sizeof *repair);
+        if (!status && !repair) status = err_no_memory(err, "the runs to repair");
+        if (!status && strlen(id) < RUN_ID_MAX && !recovery_path(store, id, path, NULL) &&
+            file_exists(path) && !run_is_alive(store, id)) {
+            *repair = (struct repair){.made = false};
+            recovery_repair(store, id, repair, &repair->err);
+            *count += repair->made || repair->stored || repair->err.status;
+        }
+        free(folders[i]);
+    }
+    free(folders);
+    *out = list;
+    return status;
+}

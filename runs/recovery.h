@@ -1,0 +1,45 @@
+/* A run's file of records (spill.h) and the database: what the database lacks is read from there. The
+ * functions before the line are private to runs/, and their caller holds the run's lock. */
+#ifndef ANNEAL_RUNS_RECOVERY_H
+#define ANNEAL_RUNS_RECOVERY_H
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+#include "runs/run.h"
+
+struct spill;
+
+/* $ANNEAL_HOME/runs/<id>/records */
+enum status recovery_path(struct store *store, const char *run_id, char path[PATH_MAX], struct err *err);
+
+/* Makes the file anew for a run of the database, without entries; those to come begin after all that the
+ * database has. */
+enum status recovery_begin(struct store *store, const char *run_id, struct spill *spill, struct err *err);
+
+/* Appends all rows of the run that the database has, for a file that will be read into another database. */
+enum status recovery_save(struct store *store, const char *run_id, struct spill *spill, struct err *err);
+
+/* Stores what the database lacks of a run that no process trains, and the run itself if the database does not
+ * know it: its row, from the beginning of the file. *stored: how many entries; no file is no error. An entry
+ * that is damaged ends the file: those before it are stored, the file is renamed to records.damaged, and the
+ * result is STATUS_CORRUPT. */
+enum status recovery_read(struct store *store, const char *run_id, int64_t *stored, struct err *err);
+
+/* ---- for users ---- */
+
+/* What was repaired of a run. */
+struct repair {
+    char id[RUN_ID_MAX];
+    bool made;      /* the database did not know the run */
+    int64_t stored; /* entries of its file that the database lacked */
+    struct err err; /* why it could not be repaired; status 0: it was, or nothing was missing */
+};
+
+/* Does recovery_read for one run; a run that trains is left alone: STATUS_BUSY. */
+enum status recovery_repair(struct store *store, const char *run_id, struct repair *out, struct err *err);
+/* Does the same for the folders of all runs that have such a file and do not train. Lists those of which
+ * something was missing or could not be read, as an array in `arena`. */
+enum status recovery_repair_all(struct store *store, struct arena *arena, struct repair **out, size_t *count,
+                                struct err *err);
+
+#endif
