@@ -150,7 +150,7 @@ help:
 	@echo "make check          layout, include arrows, warnings of clang"
 	@echo "make coverage       which lines the test suite runs: a table by folder, and build-coverage/html/"
 	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
-	@echo "make gpu-check      every CUDA operation and training against the CPU, on this machine's GPU, with speeds"
+	@echo "make gpu-check      every CUDA operation and training against the CPU, and judged speeds, on this machine's GPU"
 	@echo "make bundle         one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
 	@echo "make release        source archive, bundle and checksums, in $(BUILD)/release (docs/releasing.md)"
 	@echo "make deps           only install the packages that the build needs; make test-deps: and those of the tests"
@@ -335,7 +335,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
 
 # Built by the script that also builds it where there is no make, around the plugin of this Makefile.
 gpu-check: $(if $(NVCC),$(PLUGIN))
-	@export ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} && CC=$(CC) tests/gpu/build.sh build/gpu && build/gpu/gpu_check
+	@export ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} && CC=$(CC) tests/gpu/build.sh build/gpu && build/gpu/report.sh build/gpu-report.txt
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
@@ -415,6 +415,7 @@ $(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(filter-out -Wl$(comma)-rpath%,$(LIBS)) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
 bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(MAN) $(MPI_PLUGIN) $(if $(NVCC),$(PLUGIN))
+	$(if $(NVCC),@ANNEAL_CUDA_PLUGIN=$(PLUGIN) CC=$(CC) tests/gpu/build.sh build/gpu)
 	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" "$(MPI_PLUGIN)" $(BUILD) $(OPENBLAS_LIB)
 
 release:

@@ -50,7 +50,11 @@ mkdir -p "$target/bin" "$target/lib" "$target/share/anneal" "$target/licenses"
 install -m 755 "$binary" "$target/bin/anneal"
 strip --strip-debug "$target/bin/anneal"
 install -m 755 "$counter" "$target/bin/anneal_heap.so"
-if [ -n "$plugin" ]; then install -m 755 "$plugin" "$target/bin/anneal_cuda.so"; fi
+if [ -n "$plugin" ]; then
+    install -m 755 "$plugin" "$target/bin/anneal_cuda.so"
+    install -D -m 755 -t "$target/gpu-check" build/gpu/gpu_check build/gpu/torch_step.py build/gpu/report.sh
+    strip --strip-debug "$target/gpu-check/gpu_check"
+fi
 if [ -n "$mpi" ]; then install -m 755 "$mpi" "$target/bin/anneal_mpi.so"; fi
 
 libraries "$binary" >"$scratch/libraries"
@@ -73,7 +77,8 @@ if [ -n "$plugin" ]; then
     gpu="bin/anneal_cuda.so trains on NVIDIA GPUs of compute capability 8.0 and newer. It contains NVIDIA's CUDA runtime and needs,
 from the machine, a driver for CUDA 13 and libcublasLt.so.13: in /usr/local/cuda/lib64, where the system's loader looks,
 in a folder of LD_LIBRARY_PATH, or next to it. \`bin/anneal devices\` says what it found, or what is missing. Traces of a step show its
-kernels where libcupti.so.13 of the CUDA Toolkit is in one of these places, too."
+kernels where libcupti.so.13 of the CUDA Toolkit is in one of these places, too.
+gpu-check/report.sh checks and judges all of it on the GPU, in less than ten minutes."
 else
     gpu="This bundle was built without CUDA: it trains on the CPU."
 fi

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 /* cmocka.h needs setjmp.h, stdarg.h, stddef.h and stdint.h before it */
 #include <cmocka.h>
 
@@ -19,7 +20,8 @@
 #include "tests/gpu/decoding.h"
 #include "tests/gpu/op_speed.h"
 #include "tests/gpu/ranks.h"
-#include "tests/gpu/training.h"
+#include "tests/gpu/speeds.h"
+#include "tests/gpu/steps.h"
 
 extern const struct cuda_plugin cuda_plugin;
 
@@ -191,7 +193,7 @@ static void a_text_has_the_cpus_logits_and_another_one_has_not(void **state)
 static void a_presets_steps_are_timed(void **state)
 {
     (void)state;
-    const struct training_preset preset = {PRESET_TINY, 1, 4};
+    const struct training_preset preset = {PRESET_TINY, 1, 4, 0};
     struct training_speed speed;
     struct err err = {0};
     assert_int_equal(training_speed_measure(cpu_backend(), PRECISION_FP32, &preset, NULL, &speed, &err),
@@ -200,6 +202,164 @@ static void a_presets_steps_are_timed(void **state)
     assert_true(fabs(speed.tokens_per_second * speed.median_ms - 4e3) < 1);
     assert_true(speed.peak_bytes > 10815744u * 16); /* weights, gradients, two moments */
     assert_true(speed.last_loss < speed.first_loss);
+}
+
+/* ---- what is judged can fail ---- */
+
+static const struct speed_rates measured = {.copy = 3e12, .gemm = 700e12, .peak = 989e12};
+
+/* Judges this share of what the rates allow; returns whether it failed. */
+static bool fails_at(const char *name, enum precision precision, struct op_work work, double bound_ms,
+                     double share)
+{
+    struct check check = {0};
+    speeds_judge(&check, find(name), precision, bound_ms / share, &work, &measured);
+    assert_int_equal(check.passed + check.failed, 1);
+    return check.failed;
+}
+
+static void an_operation_that_is_slow_fails(void **state)
+{
+    (void)state;
+    /* 3 GB at the copy's rate, 700 GFLOP at the product's */
+    const struct op_work moves = {.bytes = 3e9}, computes = {.bytes = 1e6, .flops = 700e9};
+    for (const struct op_speed_case *op = op_speed_cases; op->name; op++) {
+        if (!(op->least > 0)) continue;
+        if (!fails_at(op->name, PRECISION_BF16, moves, 1, op->least - 0.02)) fail_msg("%s passes", op->name);
+        if (fails_at(op->name, PRECISION_BF16, moves, 1, op->least + 0.02)) fail_msg("%s fails", op->name);
+    }
+    assert_true(fails_at("gemm: qkv", PRECISION_TF32, computes, 1, 0.65));
+    assert_false(fails_at("gemm: qkv", PRECISION_TF32, computes, 1, 0.75));
+    /* attention is not measured by what a product reaches, but by what it is estimated to reach */
+    assert_true(fails_at("attention_forward", PRECISION_BF16, computes, 1, 0.35));
+    assert_false(fails_at("attention_forward", PRECISION_BF16, computes, 1, 0.45));
+    assert_true(fails_at("add", PRECISION_BF16, moves, NAN, 1));
+    struct check check = {0};
+    speeds_judge(&check, find("add"), PRECISION_FP32, 1000, &moves, &measured);
+    assert_int_equal(check.passed + check.failed, 0);
+}
+
+static void a_product_below_the_published_peak_fails(void **state)
+{
+    (void)state;
+    struct check check = {0};
+    struct speed_rates rates = measured;
+    speeds_judge_gemm(&check, PRECISION_BF16, &rates);
+    assert_int_equal(check.passed, 1);
+    rates.gemm = 500e12;
+    speeds_judge_gemm(&check, PRECISION_BF16, &rates);
+    assert_int_equal(check.failed, 1);
+    rates.peak = 0;
+    speeds_judge_gemm(&check, PRECISION_BF16, &rates);
+    assert_int_equal(check.skipped, 1);
+}
+
+static const struct training_preset judged = {PRESET_GPT2_124M, 32, 1024, 0.55};
+static const struct training_speed good_step = {.median_ms = 50,
+                                                .tokens_per_second = 655360,
+                                                .flops = 560e12,
+                                                .peak_flops = 989e12,
+                                                .peak_bytes = (size_t)10 << 30,
+                                                .taken_bytes = (int64_t)11 << 30,
+                                                .first_loss = 11,
+                                                .last_loss = 9};
+
+static struct check judge_step(struct training_speed speed)
+{
+    struct check check = {0};
+    steps_judge(&check, &judged, PRECISION_BF16, &speed);
+    return check;
+}
+
+static void a_step_that_is_slow_or_takes_more_memory_or_learns_nothing_fails(void **state)
+{
+    (void)state;
+    struct training_speed slow = good_step, large = good_step, dull = good_step, unknown = good_step;
+    struct check check = judge_step(good_step);
+    assert_true(check.passed == 3 && check.failed == 0);
+    slow.flops = 540e12;
+    large.taken_bytes = (int64_t)12 << 30;
+    dull.last_loss = NAN;
+    assert_int_equal(judge_step(slow).failed, 1);
+    assert_int_equal(judge_step(large).failed, 1);
+    assert_int_equal(judge_step(dull).failed, 1);
+    unknown.peak_flops = 0;
+    check = judge_step(unknown);
+    assert_true(check.failed == 0 && check.skipped == 1);
+}
+
+static void a_step_that_pytorch_beats_fails(void **state)
+{
+    (void)state;
+    struct torch_speed theirs = {
+        .step_ms = 61, .tokens_per_second = 537180, .peak_bytes = 20e9, .version = "2.9"};
+    struct check check = {0};
+    steps_judge_torch(&check, &judged, &good_step, &theirs);
+    assert_true(check.passed == 2 && check.failed == 0);
+    theirs.tokens_per_second = 560000;
+    theirs.peak_bytes = 15e9;
+    steps_judge_torch(&check, &judged, &good_step, &theirs);
+    assert_int_equal(check.failed, 2);
+}
+
+static void losses_that_part_from_pytorchs_fail(void **state)
+{
+    (void)state;
+    double ours[STEPS_LOSSES], theirs[STEPS_LOSSES];
+    struct check check = {0};
+    for (int i = 0; i < STEPS_LOSSES; i++) {
+        theirs[i] = 3 + 8 * exp(-i / 40.0);
+        ours[i] = theirs[i] + (i % 2 ? 0.05 : -0.05); /* rounding goes both ways */
+    }
+    steps_judge_losses(&check, &judged, "fp32", ours, theirs);
+    assert_true(check.passed == 1 && check.failed == 0);
+    for (int i = STEPS_LOSSES - 20; i < STEPS_LOSSES; i++) ours[i] *= 1.02;
+    steps_judge_losses(&check, &judged, "fp32", ours, theirs);
+    assert_int_equal(check.failed, 1);
+    ours[0] = NAN;
+    steps_judge_losses(&check, &judged, "fp32", ours, theirs);
+    assert_int_equal(check.failed, 2);
+}
+
+/* ---- PyTorch, as a script that says what it was asked ---- */
+
+/* Makes the text a program, and PyTorch's Python. */
+static void stand_in_python(const char *folder, const char *text)
+{
+    char path[PATH_MAX];
+    struct err err;
+    snprintf(path, sizeof path, "%s/python", folder);
+    if (file_write_atomic(path, text, strlen(text), &err)) fail_msg("%s", err.text);
+    assert_int_equal(chmod(path, 0700), 0);
+    setenv("ANNEAL_BENCH_PYTHON", path, 1);
+}
+
+static void pytorch_reports_its_losses_or_why_there_are_none(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_gpu_check.XXXXXX";
+    double losses[2] = {0};
+    struct torch_speed speed = {0};
+    struct torch_run run = {.script = "torch_step.py", .mode = "compile", .steps = 2, .lr = 1, .seconds = 60};
+    struct err err = {0};
+    assert_non_null(mkdtemp(folder));
+    run.data = folder;
+    stand_in_python(folder, "#!/bin/sh\nprintf '4.5\\n4.25\\n' >\"${0%/*}/losses.txt\"\n"
+                            "echo '{\"torch\": \"2.9\", \"step_ms\": 61.5, \"tokens_per_sec\": 5e5, "
+                            "\"peak_bytes\": 7000000}'\n");
+    if (torch_train(&judged, &run, &speed, losses, &err)) fail_msg("%s", err.text);
+    assert_true(losses[0] == 4.5 && losses[1] == 4.25 && speed.step_ms == 61.5 && speed.peak_bytes == 7e6);
+    run.steps = 3; /* one of them is missing */
+    assert_int_equal(torch_train(&judged, &run, &speed, losses, &err), STATUS_FAILED);
+    stand_in_python(folder, "#!/bin/sh\necho '{\"mode\": \"compile\", \"skip\": \"no PyTorch here\"}'\n");
+    assert_int_equal(torch_train(&judged, &run, &speed, NULL, &err), STATUS_NOT_FOUND);
+    assert_string_equal(err.text, "no PyTorch here");
+    stand_in_python(folder, "#!/bin/sh\nexit 3\n");
+    assert_int_equal(torch_train(&judged, &run, &speed, NULL, &err), STATUS_FAILED);
+    setenv("ANNEAL_BENCH_PYTHON", "no-such-python", 1);
+    assert_int_equal(torch_train(&judged, &run, &speed, NULL, &err), STATUS_NOT_FOUND);
+    unsetenv("ANNEAL_BENCH_PYTHON");
+    assert_int_equal(file_remove_tree(folder, &err), STATUS_OK);
 }
 
 static const struct model_config minute = {.vocab_size = 31,
@@ -230,6 +390,49 @@ static void every_way_of_queueing_computes_the_same(void **state)
     assert_int_equal(sim_device_bytes(), 0);
     assert_int_equal(sim_events(), 0);
     assert_int_equal(sim_graphs(), 0);
+}
+
+static void losses_come_with_all_that_another_program_needs(void **state)
+{
+    (void)state;
+    enum { B = 2, T = 9, STEPS = 30 };
+    char folder[] = "/tmp/test_gpu_check.XXXXXX", path[PATH_MAX];
+    double losses[STEPS];
+    struct err err = {0};
+    struct stat file;
+    assert_non_null(mkdtemp(folder));
+    if (training_losses(cuda_plugin.table, &minute, B, T, STEPS, 3e-2, folder, NULL, losses, &err))
+        fail_msg("%s", err.text);
+    assert_true(losses[STEPS - 1] < 0.9 * losses[0]);
+    snprintf(path, sizeof path, "%s/batches.i32", folder);
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(file.st_size, STEPS * 2 * B * T * 4);
+    snprintf(path, sizeof path, "%s/weights.txt", folder);
+    struct file_map names;
+    static const char key[] = "\nmodel.layers.0.self_attn.k_proj.weight ";
+    assert_int_equal(file_map_open(path, &names, &err), STATUS_OK);
+    assert_non_null(memmem(names.data, names.size, key, strlen(key)));
+    file_map_close(&names);
+    assert_int_equal(file_remove_tree(folder, &err), STATUS_OK);
+}
+
+static void the_heaviest_kernels_of_a_step_are_listed(void **state)
+{
+    (void)state;
+    static struct training_kernels kernels;
+    struct err err = {0};
+    sim_set_cupti(true, 0);
+    if (training_kernels_look(cuda_plugin.table, &minute, 2, 9, NULL, &kernels, &err))
+        fail_msg("%s", err.text);
+    assert_in_range(kernels.count, 10, KERNEL_SUMS_MAX);
+    double ms = 0;
+    for (int i = 0; i < kernels.count; i++) {
+        ms += kernels.sums[i].ms;
+        assert_true(kernels.sums[i].calls > 0 && *kernels.sums[i].name);
+        assert_true(i == 0 || kernels.sums[i].ms <= kernels.sums[i - 1].ms);
+    }
+    assert_true(fabs(ms / kernels.ms - 1) < 1e-9);
+    assert_int_equal(sim_device_bytes(), 0);
 }
 
 static void gpus_exchange_in_a_world_of_two_and_of_one(void **state)
@@ -265,6 +468,14 @@ int main(void)
         cmocka_unit_test(the_curve_in_each_precision_is_the_cpus_and_another_one_is_not),
         cmocka_unit_test(a_text_has_the_cpus_logits_and_another_one_has_not),
         cmocka_unit_test(a_presets_steps_are_timed),
+        cmocka_unit_test(an_operation_that_is_slow_fails),
+        cmocka_unit_test(a_product_below_the_published_peak_fails),
+        cmocka_unit_test(a_step_that_is_slow_or_takes_more_memory_or_learns_nothing_fails),
+        cmocka_unit_test(a_step_that_pytorch_beats_fails),
+        cmocka_unit_test(losses_that_part_from_pytorchs_fail),
+        cmocka_unit_test(pytorch_reports_its_losses_or_why_there_are_none),
+        cmocka_unit_test(losses_come_with_all_that_another_program_needs),
+        cmocka_unit_test(the_heaviest_kernels_of_a_step_are_listed),
         cmocka_unit_test(every_way_of_queueing_computes_the_same),
         cmocka_unit_test(gpus_exchange_in_a_world_of_two_and_of_one),
     };

@@ -4,7 +4,7 @@
 #     tests/gpu/build.sh [OUT]      default build/gpu
 #
 # Makes OUT/gpu_check, OUT/bench_allocator, OUT/anneal_cuda.so (from kernels/nvcc.flags, as the Makefile does) and
-# OUT/torch_step.py, which find each other there. The CPU twins are compiled for one instruction set and use
+# OUT/torch_step.py, which find each other there, and OUT/report.sh, which runs them. The CPU twins are compiled for one instruction set and use
 # tests/gpu/plain_sgemm.c instead of OpenBLAS. If ANNEAL_CUDA_PLUGIN names a plugin, or nvcc is missing, none is
 # built. A file newer than all sources is not built again. CC and NVCC name other compilers, JOBS the number of
 # parallel compilations (default: the number of cores).
@@ -62,7 +62,7 @@ ar rcs "$OBJ/core.a" $(objects $core)
 link() { # $1: a program, of the sources that follow
     local program=$1
     shift
-    "$CC" -fopenmp -pthread -o "$out/$program" $(objects "$@" $plain $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
+    "$CC" -fopenmp -pthread -Wl,-rpath,'$ORIGIN/../lib' -o "$out/$program" $(objects "$@" $plain $twins) "$OBJ/core.a" "$OBJ/base.a" -lm -ldl
 }
 link gpu_check $check
 link bench_allocator $bench
@@ -72,4 +72,4 @@ if [ -n "$plugin" ]; then
 elif [ -z "${ANNEAL_CUDA_PLUGIN:-}" ]; then
     echo "nvcc is not on PATH: no plugin was built (install NVIDIA's CUDA Toolkit)"
 fi
-cp tests/gpu/torch_step.py "$out/"
+cp tests/gpu/torch_step.py tests/gpu/report.sh "$out/"

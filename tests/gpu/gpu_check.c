@@ -1,7 +1,9 @@
-/* make gpu-check: runs the comparisons of tests/cuda_sim on a real GPU, and measures its speed.
+/* make gpu-check: runs the comparisons of tests/cuda_sim on a real GPU, and judges its speed.
+ * tests/gpu/check.sh runs this program and other tools for one report.
  *
- *     gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch] [--seconds N]
+ *     gpu_check [--shapes N] [--small] [--only WORD] [--no-results] [--no-timing] [--no-torch] [--seconds N]
  *
+ * Results, left out with --no-results:
  * 1. Every operation against its CPU twin over N fuzzed shapes (default 100) and two that fill a chip, in
  * fp32 and bf16, each twice for bit-identity. A line an operation with its largest error.
  * 2. A tiny model trained ten steps in fp32, tf32 and bf16 against the CPU's loss curve, twice for
@@ -10,81 +12,43 @@
  *    logits.
  * 4. What CUPTI sees of a kernel and three copies, and when.
  * 5. The sums and copies of several ranks through NCCL: of two GPUs in two processes or, with one GPU, of
- * one.
- * 6. Every operation timed at sizes that fill the chip, compared with a copy and a matrix product measured in
- *    the same run; training steps of the presets, first, tenth and median; the same steps queued call by call
- *    and as graphs, each waited for and ahead, bit for bit the same; and where PyTorch is installed, its
- *    steps.
+ *    one.
+ *
+ * With --small, for tools that watch this program, no shapes that fill a chip, nor 4 and 5.
+ *
+ * Speeds, left out with --no-timing:
+ * 6. Every operation at sizes that fill the chip, judged by a copy and a matrix product of the same run
+ *    (speeds.h).
+ * 7. Training steps of the presets (steps.h), judged by the GPU's peak and the plan's memory; the same steps
+ *    queued call by call and as graphs, bit for bit the same; the heaviest kernels; and where PyTorch is
+ *    installed, speed, memory and 200 losses judged by PyTorch's.
  *
  * --only keeps what has WORD in its name: an operation, "training", "decoding", "activity", "ranks", "speed",
- * "queueing" or a preset. Each line is written as soon as it is known; the last is "N passed, N failed, N
- * skipped". Where no GPU can be used everything is SKIP, with the sentence that says why, and the exit status
- * is 0. */
+ * "queueing", "kernels", "torch" or a preset. Each line is written as soon as it is known; the last is "N
+ * passed, N failed, N skipped". Where no GPU can be used everything is SKIP, with the sentence that says why,
+ * and the exit status is 0. */
+#include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "kernels/device/cuda_plugin.h"
 #include "tests/gpu/activity.h"
+#include "tests/gpu/check.h"
 #include "tests/gpu/decoding.h"
 #include "tests/gpu/op_cases.h"
-#include "tests/gpu/op_speed.h"
 #include "tests/gpu/ranks.h"
-#include "tests/gpu/torch.h"
-#include "tests/gpu/training.h"
-
-struct check {
-    const struct backend *cuda; /* NULL: every check is skipped */
-    uint32_t shapes;
-    const char *only;   /* NULL: all */
-    const char *folder; /* of this run alone, for the algorithms of matrix products */
-    bool timing, torch;
-    double end; /* of clock_monotonic: nothing begins after it */
-    int passed, failed, skipped;
-};
+#include "tests/gpu/speeds.h"
+#include "tests/gpu/steps.h"
 
 static const enum precision judged[] = {PRECISION_FP32, PRECISION_TF32, PRECISION_BF16};
 static const enum precision trained[] = {PRECISION_FP32, PRECISION_TF32, PRECISION_BF16};
 #define COUNT(list) (sizeof(list) / sizeof *(list))
-
-static bool wanted(const struct check *check, const char *name)
-{
-    return !check->only || strstr(name, check->only);
-}
-
-static bool late(const struct check *check, const char *name)
-{
-    bool late = clock_monotonic() >= check->end;
-    if (late) printf("SKIP %s: --seconds are over\n", name);
-    return late;
-}
-
-/* Whether to run the check of this name: not if --only excludes it; without a GPU or time left it is
- * skipped. */
-static bool begins(struct check *check, const char *name)
-{
-    if (!wanted(check, name)) return false;
-    bool now = check->cuda && !late(check, name);
-    check->skipped += !now;
-    return now;
-}
-
-__attribute__((format(printf, 4, 5))) static void ends(struct check *check, const char *name, bool good,
-                                                       const char *format, ...)
-{
-    va_list arguments;
-    printf("%-4s %-32s ", good ? "ok" : "FAIL", name);
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    putchar('\n');
-    good ? check->passed++ : check->failed++;
-}
 
 /* ---- operations ---- */
 
@@ -156,22 +120,22 @@ static void check_operations(struct check *check, enum precision precision)
     for (const struct op_case *op = op_cases; op->name; op++) {
         if (precision == PRECISION_TF32 && strcmp(op->name, "gemm") != 0) continue; /* else as in fp32 */
         snprintf(name, sizeof name, "%s %s", op->name, precision_name(precision));
-        if (!begins(check, name)) continue;
+        if (!check_begins(check, name)) continue;
         if (status) {
-            ends(check, name, false, "%s", err.text);
+            check_ends(check, name, false, "%s", err.text);
             continue;
         }
         double start = clock_monotonic(), largest = 0;
         bool good = true;
         uint32_t done = 0;
-        for (; good && done < check->shapes + COUNT(large_shapes); done++) {
+        for (; good && done < check->shapes + (check->large ? COUNT(large_shapes) : 0); done++) {
             struct op_shape shape =
                 done < check->shapes ? op_fuzz(done, false) : large_shapes[done - check->shapes];
             shape.precision = precision;
             good = check_shape(op, shape, &cpu, &gpu, &largest);
         }
-        ends(check, name, good, "%3u shapes, largest relative error %.2g, %.1f s", done, largest,
-             clock_monotonic() - start);
+        check_ends(check, name, good, "%3u shapes, largest relative error %.2g, %.1f s", done, largest,
+                   clock_monotonic() - start);
     }
     if (check->cuda && !status) op_side_close(&cpu), op_side_close(&gpu);
 }
@@ -184,12 +148,12 @@ static void check_training(struct check *check, enum precision precision)
     struct err err = {0};
     char name[64];
     snprintf(name, sizeof name, "training %s", precision_name(precision));
-    if (!begins(check, name)) return;
+    if (!check_begins(check, name)) return;
     enum status status = training_curve(cpu_backend(), PRECISION_FP32, check->folder, cpu, &err);
     if (!status) status = training_curve(check->cuda, precision, check->folder, first, &err);
     if (!status) status = training_curve(check->cuda, precision, check->folder, second, &err);
     if (status) {
-        ends(check, name, false, "%s", err.text);
+        check_ends(check, name, false, "%s", err.text);
         return;
     }
     double error = training_difference(first, cpu), tolerance = training_tolerance(precision);
@@ -199,9 +163,9 @@ static void check_training(struct check *check, enum precision precision)
     printf("\n     GPU ");
     for (int i = 0; i < TRAINING_STEPS; i++) printf(" %.4f", first[i]);
     printf("\n");
-    ends(check, name, same && error <= tolerance,
-         "%d steps, largest relative difference of the loss %.2g (at most %.2g), run twice %s",
-         TRAINING_STEPS, error, tolerance, same ? "bit for bit the same" : "NOT the same");
+    check_ends(check, name, same && error <= tolerance,
+               "%d steps, largest relative difference of the loss %.2g (at most %.2g), run twice %s",
+               TRAINING_STEPS, error, tolerance, same ? "bit for bit the same" : "NOT the same");
 }
 
 /* ---- writing text ---- */
@@ -222,17 +186,18 @@ static void check_decoding(struct check *check, enum precision precision)
     struct err err = {0};
     char name[64];
     snprintf(name, sizeof name, "decoding %s", precision_name(precision));
-    if (!begins(check, name)) return;
+    if (!check_begins(check, name)) return;
     if (decode(check, precision, d, &err)) {
-        ends(check, name, false, "%s", err.text);
+        check_ends(check, name, false, "%s", err.text);
     } else {
         double calls = decoding_difference(&d[1], &d[0]), replayed = decoding_difference(&d[2], &d[0]),
                tolerance = decoding_tolerance(precision);
-        ends(check, name, calls <= tolerance && replayed <= tolerance,
-             "logits of %d tokens: relative difference %.2g, replayed as a graph %.2g (at most %.2g); %.3f "
-             "and "
-             "%.3f ms a token",
-             DECODING_TEXT, calls, replayed, tolerance, d[1].ms, d[2].ms);
+        check_ends(
+            check, name, calls <= tolerance && replayed <= tolerance,
+            "logits of %d tokens: relative difference %.2g, replayed as a graph %.2g (at most %.2g); %.3f "
+            "and "
+            "%.3f ms a token",
+            DECODING_TEXT, calls, replayed, tolerance, d[1].ms, d[2].ms);
     }
     for (int i = 0; i < 3; i++) decoding_release(&d[i]);
 }
@@ -243,15 +208,14 @@ static void check_activity(struct check *check)
 {
     struct activity_sight sight;
     struct err err = {0};
-    if (!begins(check, "activity")) return;
+    if (!check_begins(check, "activity")) return;
     enum status status = activity_look(check->cuda, &sight, &err);
     if (status == STATUS_NOT_FOUND) {
-        printf("SKIP activity: %s\n", err.text);
-        check->skipped++;
+        check_skips(check, "activity", "%s", err.text);
         return;
     }
     if (status) {
-        ends(check, "activity", false, "%s", err.text);
+        check_ends(check, "activity", false, "%s", err.text);
         return;
     }
     /* ordinary memory may be copied in pieces */
@@ -259,11 +223,12 @@ static void check_activity(struct check *check)
                 sight.upload_bytes == 256 << 10 && sight.in_time && strstr(sight.kernel, "add") &&
                 sight.seconds > 0 && sight.seconds <= sight.host_seconds && sight.registers > 0 &&
                 sight.occupancy > 0 && sight.occupancy <= 1;
-    ends(check, "activity", good,
-         "%d kernel of %d registers and %.0f %% occupancy, %d upload, %d download, %d fill, %.3f of %.3f ms, "
-         "%s the time asked; %.60s",
-         sight.kernels, sight.registers, 100 * sight.occupancy, sight.uploads, sight.downloads, sight.fills,
-         sight.seconds * 1e3, sight.host_seconds * 1e3, sight.in_time ? "in" : "NOT in", sight.kernel);
+    check_ends(
+        check, "activity", good,
+        "%d kernel of %d registers and %.0f %% occupancy, %d upload, %d download, %d fill, %.3f of %.3f ms, "
+        "%s the time asked; %.60s",
+        sight.kernels, sight.registers, 100 * sight.occupancy, sight.uploads, sight.downloads, sight.fills,
+        sight.seconds * 1e3, sight.host_seconds * 1e3, sight.in_time ? "in" : "NOT in", sight.kernel);
 }
 
 /* ---- ranks ---- */
@@ -275,175 +240,32 @@ static void check_ranks(struct check *check)
     const struct cuda_plugin *plugin;
     struct ranks_sight sight;
     struct err err = {0};
-    if (!wanted(check, "ranks")) return;
+    if (!check_wanted(check, "ranks")) return;
     enum status status = cuda_plugin_open(&plugin, &err);
     if (!status) status = ranks_look(plugin, n, &sight, &err);
     if (status == STATUS_NOT_FOUND) {
-        printf("SKIP ranks: %s\n", err.text);
-        check->skipped++;
+        check_skips(check, "ranks", "%s", err.text);
     } else if (status) {
-        ends(check, "ranks", false, "%s", err.text);
+        check_ends(check, "ranks", false, "%s", err.text);
     } else {
-        ends(check, "ranks", sight.exact,
-             "world of %d through NCCL%s: sums and copies %s; all reduce of %.0f MiB %.3f ms", sight.ranks,
-             sight.ranks > 1 ? "" : ", for there is one GPU", sight.exact ? "exact" : "NOT exact",
-             (double)n * 4 / 1048576, sight.milliseconds);
+        check_ends(check, "ranks", sight.exact,
+                   "world of %d through NCCL%s: sums and copies %s; all reduce of %.0f MiB %.3f ms",
+                   sight.ranks, sight.ranks > 1 ? "" : ", for there is one GPU",
+                   sight.exact ? "exact" : "NOT exact", (double)n * 4 / 1048576, sight.milliseconds);
     }
-}
-
-/* ---- speed ---- */
-
-/* Only these differ in tf32 from fp32. */
-static bool is_product(const struct op_speed_case *op)
-{
-    return strstr(op->name, "gemm") != NULL;
-}
-
-/* Returns the copy's bytes a second and the product's flops in rates[]. */
-static enum status measure_references(struct op_bench *bench, double rates[2], struct err *err)
-{
-    enum status status = STATUS_OK;
-    for (int i = OP_SPEED_COPY; i <= OP_SPEED_GEMM && !status; i++) {
-        double ms;
-        struct op_work work;
-        status = op_bench_time(bench, &op_speed_cases[i], &ms, &work, err);
-        rates[i] = (i == OP_SPEED_COPY ? work.bytes : work.flops) / ms * 1e3;
-    }
-    return status;
-}
-
-static void check_speed(struct check *check, enum precision precision)
-{
-    struct op_bench *bench = NULL;
-    struct err err = {0};
-    double rates[2] = {0};
-    char name[64];
-    int timed = 0;
-    snprintf(name, sizeof name, "speed %s", precision_name(precision));
-    bool some = wanted(check, name);
-    for (const struct op_speed_case *op = op_speed_cases; op->name; op++) some |= wanted(check, op->name);
-    if (!some) return;
-    if (!check->cuda || late(check, name)) {
-        check->skipped++;
-        return;
-    }
-    enum status status = op_bench_open(check->cuda, precision, &op_speed_large, &bench, &err);
-    if (!status) status = measure_references(bench, rates, &err);
-    if (!status)
-        printf("     measured in %s: a copy %.0f GB/s (read and written), a large gemm %.1f TFLOP/s\n",
-               precision_name(precision), rates[OP_SPEED_COPY] * 1e-9, rates[OP_SPEED_GEMM] * 1e-12);
-    for (const struct op_speed_case *op = op_speed_cases + OP_SPEED_GEMM + 1; op->name && !status; op++) {
-        double ms;
-        struct op_work work;
-        if (!wanted(check, name) && !wanted(check, op->name)) continue;
-        if (precision == PRECISION_TF32 && !is_product(op)) continue;
-        status = op_bench_time(bench, op, &ms, &work, &err);
-        if (status) break;
-        timed++;
-        printf("     %-28s %s %9.4f ms ", op->name, precision_name(precision), ms);
-        if (work.flops > 0)
-            printf("%8.1f TFLOP/s %4.0f %% of the gemm\n", work.flops / ms * 1e-9,
-                   100 * work.flops / ms * 1e3 / rates[OP_SPEED_GEMM]);
-        else
-            printf("%8.0f GB/s    %4.0f %% of the copy\n", work.bytes / ms * 1e-6,
-                   100 * work.bytes / ms * 1e3 / rates[OP_SPEED_COPY]);
-    }
-    if (status)
-        ends(check, name, false, "%s", err.text);
-    else
-        ends(check, name, true, "%d operations timed", timed);
-    op_bench_close(bench);
-}
-
-/* The peak is that of tensors: what the plan allocates, and what torch's allocator has given out at most. */
-static void print_step(const char *who, double ms, double tokens, double peak)
-{
-    char bytes[32];
-    printf("     %-24s %10.3f ms %12.0f tokens/s  peak %s", who, ms, tokens,
-           text_format_bytes((uint64_t)peak, bytes, sizeof bytes));
-}
-
-static void compare_with_torch(const struct check *check, const struct training_preset *preset,
-                               const struct training_speed *ours)
-{
-    static const char *const modes[] = {"eager", "compile"};
-    for (size_t i = 0; i < COUNT(modes); i++) {
-        struct torch_speed theirs;
-        struct err err = {0};
-        char who[64];
-        snprintf(who, sizeof who, "torch %s, %s", modes[i], preset_word(preset->preset));
-        if (late(check, who)) continue;
-        enum status status =
-            torch_speed_measure(preset, modes[i], check->end - clock_monotonic(), &theirs, &err);
-        if (status) {
-            printf("SKIP %s: %s\n", who, err.text);
-            continue;
-        }
-        snprintf(who, sizeof who, "torch %.12s %s", theirs.version, modes[i]);
-        print_step(who, theirs.step_ms, theirs.tokens_per_second, theirs.peak_bytes);
-        printf("  (bf16 autocast, fused AdamW, SDPA)\n");
-        printf("     %s bf16, anneal / torch %s: %.2f x tokens/s, %.2f x peak memory of tensors\n",
-               preset_word(preset->preset), modes[i], ours->tokens_per_second / theirs.tokens_per_second,
-               (double)ours->peak_bytes / theirs.peak_bytes);
-    }
-}
-
-/* Leaves the speed in *speed; false where there is none. */
-static bool check_preset(struct check *check, const struct training_preset *preset, enum precision precision,
-                         struct training_speed *speed)
-{
-    struct err err = {0};
-    char name[64];
-    snprintf(name, sizeof name, "preset %s %s", preset_word(preset->preset), precision_name(precision));
-    if (!begins(check, name)) return false;
-    enum status status = training_speed_measure(check->cuda, precision, preset, check->folder, speed, &err);
-    if (status) {
-        ends(check, name, false, "%s", err.text);
-        return false;
-    }
-    print_step(name, speed->median_ms, speed->tokens_per_second, (double)speed->peak_bytes);
-    printf("  first %.1f ms, tenth %.1f ms, %.1f TFLOP/s\n", speed->first_ms, speed->tenth_ms,
-           speed->flops * 1e-12);
-    ends(check, name, speed->last_loss < speed->first_loss, "batch %d x %d, loss %.3f to %.3f in 30 steps",
-         preset->B, preset->T, speed->first_loss, speed->last_loss);
-    return true;
-}
-
-/* Measures the gain of queueing ahead and of graphs, and checks that they do not change results. */
-static void check_ways(struct check *check, const struct training_preset *preset)
-{
-    struct training_ways ways;
-    struct model_config config = model_preset(preset->preset);
-    struct err err = {0};
-    char name[64];
-    snprintf(name, sizeof name, "queueing %s bf16", preset_word(preset->preset));
-    if (!begins(check, name)) return;
-    enum status status = training_ways_measure(check->cuda, PRECISION_BF16, &config, preset->B, preset->T, 30,
-                                               check->folder, &ways, &err);
-    if (status) {
-        ends(check, name, false, "%s", err.text);
-        return;
-    }
-    ends(check, name, ways.same, "call by call %.3f ms, ahead %.3f; graphs %.3f, ahead %.3f: losses %s",
-         ways.ms[WAY_CALLS], ways.ms[WAY_CALLS_AHEAD], ways.ms[WAY_GRAPHS], ways.ms[WAY_GRAPHS_AHEAD],
-         ways.same ? "bit for bit the same" : "NOT the same");
-}
-
-static void check_presets(struct check *check)
-{
-    struct training_speed speed, bf16[PRESETS];
-    bool known[PRESETS];
-    for (int i = 0; i < PRESETS && training_presets[i].B; i++) {
-        check_preset(check, &training_presets[i], PRECISION_TF32, &speed);
-        known[i] = check_preset(check, &training_presets[i], PRECISION_BF16, &bf16[i]);
-    }
-    for (int i = 0; i < 2; i++) /* the small ones: where the host can hold the device up */
-        check_ways(check, &training_presets[i]);
-    for (int i = 0; i < PRESETS && training_presets[i].B && check->torch; i++)
-        if (known[i]) compare_with_torch(check, &training_presets[i], &bf16[i]);
 }
 
 /* ---- the program ---- */
+
+/* torch_step.py in the folder of this program. */
+static const char *script_path(char path[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    snprintf(name, PATH_MAX - (size_t)(name - path), "torch_step.py");
+    return path;
+}
 
 static bool parse(struct check *check, int argc, char **argv)
 {
@@ -452,10 +274,14 @@ static bool parse(struct check *check, int argc, char **argv)
             check->shapes = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             check->only = argv[++i];
+        else if (strcmp(argv[i], "--small") == 0)
+            check->large = false;
+        else if (strcmp(argv[i], "--no-results") == 0)
+            check->results = false;
         else if (strcmp(argv[i], "--no-timing") == 0)
             check->timing = false;
         else if (strcmp(argv[i], "--no-torch") == 0)
-            check->torch = false;
+            check->torch = NULL;
         else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
             check->end = clock_monotonic() + strtod(argv[++i], NULL);
         else
@@ -484,26 +310,36 @@ static void find_gpu(struct check *check)
     check->cuda = cuda;
 }
 
+static void check_results(struct check *check)
+{
+    for (size_t i = 0; i < COUNT(judged); i++) check_operations(check, judged[i]);
+    for (size_t i = 0; i < COUNT(trained); i++) check_training(check, trained[i]);
+    for (size_t i = 0; i < COUNT(trained); i++) check_decoding(check, trained[i]);
+    if (check->large) check_activity(check);
+}
+
 int main(int argc, char **argv)
 {
-    struct check check = {.shapes = 100, .timing = true, .torch = true, .end = INFINITY};
+    char script[PATH_MAX], folder[] = "/tmp/gpu_check.XXXXXX";
+    struct check check = {.shapes = 100,
+                          .large = true,
+                          .results = true,
+                          .timing = true,
+                          .torch = script_path(script),
+                          .end = INFINITY};
     if (!parse(&check, argc, argv)) {
-        fprintf(stderr,
-                "usage: gpu_check [--shapes N] [--only WORD] [--no-timing] [--no-torch] [--seconds N]\n");
+        fprintf(stderr, "usage: gpu_check [--shapes N] [--small] [--only WORD] [--no-results] [--no-timing] "
+                        "[--no-torch] [--seconds N]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0); /* the user sees the progress during minutes of waiting */
     double start = clock_monotonic();
-    check_ranks(&check);
+    if (check.results && check.large) check_ranks(&check);
     find_gpu(&check);
-    char folder[] = "/tmp/gpu_check.XXXXXX";
     if (check.cuda) check.folder = mkdtemp(folder);
-    for (size_t i = 0; i < COUNT(judged); i++) check_operations(&check, judged[i]);
-    for (size_t i = 0; i < COUNT(trained); i++) check_training(&check, trained[i]);
-    for (size_t i = 0; i < COUNT(trained); i++) check_decoding(&check, trained[i]);
-    check_activity(&check);
-    for (size_t i = 0; i < COUNT(trained) && check.timing; i++) check_speed(&check, trained[i]);
-    if (check.timing) check_presets(&check);
+    if (check.results) check_results(&check);
+    for (size_t i = 0; i < COUNT(trained) && check.timing; i++) speeds_check(&check, trained[i]);
+    if (check.timing) steps_check(&check);
     struct err err;
     if (check.folder && file_remove_tree(check.folder, &err)) printf("     %s\n", err.text);
     if (check.cuda) printf("took %.0f s\n", clock_monotonic() - start);

@@ -36,6 +36,7 @@ struct op_bench; /* opaque: a device with the operands of all calls */
 struct op_speed_case {
     const char *name;
     struct op_work (*run)(struct op_bench *bench);
+    double least; /* share of its bound, below which gpu-check fails (speeds.c); 0: timed only */
 };
 
 /* The first two are the references for the others: a copy within the device, a large matrix product. */

@@ -11,10 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
-
 /* torch.compile of a preset takes a minute; a process that hangs must not hold up the rest. */
-static const double MOST_SECONDS = 120;
+static const double MOST_SECONDS = 150;
 
 /* The value of "key" in a line of JSON as torch_step.py prints it; NULL: it has none. */
 static const char *value_of(const char *line, const char *key)
@@ -36,19 +34,6 @@ static void text_of(const char *line, const char *key, char *buf, size_t size)
 {
     const char *at = value_of(line, key);
     snprintf(buf, size, "%.*s", at && *at == '"' ? (int)strcspn(at + 1, "\"") : 0, at ? at + 1 : "");
-}
-
-static enum status script_path(char *path, size_t size, struct err *err)
-{
-    ssize_t n = readlink("/proc/self/exe", path, size - 1);
-    if (n <= 0) return err_set(err, STATUS_NOT_FOUND, "the folder of this program is not known");
-    path[n] = '\0';
-    char *name = strrchr(path, '/') + 1;
-    if (snprintf(name, size - (size_t)(name - path), "torch_step.py") >= (int)(size - (size_t)(name - path)))
-        return err_set(err, STATUS_NOT_FOUND, "the path of this program is too long");
-    if (!file_exists(path))
-        return err_set(err, STATUS_NOT_FOUND, "%s is missing (tests/gpu/build.sh puts it there)", path);
-    return STATUS_OK;
 }
 
 /* Runs the arguments and keeps the last line of their standard output. *code: the exit status, −1 when it
@@ -81,27 +66,60 @@ static enum status last_line_of(char *const arguments[], char *line, size_t size
     return STATUS_OK;
 }
 
-enum status torch_speed_measure(const struct training_preset *preset, const char *mode, double seconds,
-                                struct torch_speed *out, struct err *err)
+static enum status read_losses(const char *folder, int steps, double *losses, struct err *err)
 {
-    char script[PATH_MAX], line[4096], why[200], batch[16], length[16], limit[16];
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/losses.txt", folder);
+    FILE *file = fopen(path, "r");
+    int i = 0;
+    while (file && i < steps && fscanf(file, "%lf", &losses[i]) == 1) i++;
+    if (file) fclose(file);
+    return i == steps ? STATUS_OK : err_set(err, STATUS_FAILED, "%s has %d losses of %d", path, i, steps);
+}
+
+enum status torch_train(const struct training_preset *preset, const struct torch_run *run,
+                        struct torch_speed *out, double *losses, struct err *err)
+{
+    char line[4096], why[200], sizes[80], batch[16], length[16], steps[16], lr[32], limit[16];
     const char *python = getenv("ANNEAL_BENCH_PYTHON");
+    const struct model_config c = model_preset(preset->preset);
     int code = 0;
-    enum status status = script_path(script, sizeof script, err);
-    if (status) return status;
+    snprintf(sizes, sizeof sizes, "%d,%d,%d,%d,%d", c.hidden_dim, c.num_layers, c.num_heads,
+             c.intermediate_dim, c.vocab_size);
     snprintf(batch, sizeof batch, "%d", preset->B);
     snprintf(length, sizeof length, "%d", preset->T);
-    snprintf(limit, sizeof limit, "%.0f", ceil(fmax(1, fmin(seconds, MOST_SECONDS))));
-    const char *arguments[] = {
-        "timeout", "-k",     "10",    limit,      python && *python ? python : "python3",
-        script,    "--mode", mode,    "--preset", preset_word(preset->preset),
-        "--batch", batch,    "--seq", length,     NULL};
-    status = last_line_of((char *const *)arguments, line, sizeof line, &code, err);
+    snprintf(steps, sizeof steps, "%d", run->steps);
+    snprintf(lr, sizeof lr, "%g", run->lr);
+    snprintf(limit, sizeof limit, "%.0f", ceil(fmax(1, fmin(run->seconds, MOST_SECONDS))));
+    const char *arguments[] = {"timeout",
+                               "-k",
+                               "10",
+                               limit,
+                               python && *python ? python : "python3",
+                               run->script,
+                               "--mode",
+                               run->mode,
+                               "--sizes",
+                               sizes,
+                               "--batch",
+                               batch,
+                               "--seq",
+                               length,
+                               "--steps",
+                               steps,
+                               "--lr",
+                               lr,
+                               "--residual",
+                               run->bf16_residual ? "bf16" : "fp32",
+                               run->data ? "--data" : NULL,
+                               run->data,
+                               NULL};
+    enum status status = last_line_of((char *const *)arguments, line, sizeof line, &code, err);
     if (status) return status;
     if (code == 124 || code == 137) return err_set(err, STATUS_FAILED, "no end after %s seconds", limit);
     if (code == 126 || code == 127)
         return err_set(err, STATUS_NOT_FOUND, "no %s to run (ANNEAL_BENCH_PYTHON names another)",
-                       arguments[2]);
+                       arguments[4]);
     text_of(line, "skip", why, sizeof why);
     if (*why) return err_set(err, STATUS_NOT_FOUND, "%s", why);
     if (code != 0 || number_of(line, "step_ms") <= 0)
@@ -112,5 +130,5 @@ enum status torch_speed_measure(const struct training_preset *preset, const char
                                 .first_loss = number_of(line, "first_loss"),
                                 .last_loss = number_of(line, "last_loss")};
     text_of(line, "torch", out->version, sizeof out->version);
-    return STATUS_OK;
+    return losses ? read_losses(run->data, run->steps, losses, err) : STATUS_OK;
 }

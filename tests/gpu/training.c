@@ -1,12 +1,16 @@
 /* See training.h. */
 #include "tests/gpu/training.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/philox.h"
+#include "core/base/text.h"
 #include "core/model/model.h"
 #include "core/network/network.h"
 #include "core/network/plan.h"
@@ -26,6 +30,8 @@ struct bench {
     float dropout;
     double lr;
     int range_count; /* of the optimizer's table */
+    int64_t free;    /* memory of the device before anything but the context was allocated */
+    double peak_flops;
 };
 
 static void bench_close(struct bench *bench)
@@ -60,6 +66,18 @@ static enum status warm_up(struct bench *bench, const char *folder, struct err *
     return status;
 }
 
+static enum status look_at_device(struct bench *bench, struct err *err)
+{
+    struct device_info info;
+    size_t bytes = bench->plan.total_bytes;
+    bench->backend->device_describe(bench->device, &info);
+    bench->free = info.available_bytes;
+    bench->peak_flops = info.peak_flops[bench->plan.input.precision];
+    if (info.available_bytes == 0 || bytes <= (size_t)info.available_bytes) return STATUS_OK;
+    return err_set(err, STATUS_NOT_FOUND, "it takes %s of memory, of which this device has %s free",
+                   TEXT_BYTES(bytes), TEXT_BYTES(info.available_bytes));
+}
+
 static enum status bench_open(struct bench *bench, const struct backend *backend, enum precision precision,
                               const struct model_config *config, int B, int T, const char *folder,
                               struct err *err)
@@ -71,6 +89,7 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
     if (!status) status = backend->device_open(DEVICE_FIRST, 0, &bench->device, err);
     if (!status) input.gemm_workspace = backend->gemm_workspace(bench->device);
     if (!status) status = plan_init(&bench->plan, &input, err);
+    if (!status) status = look_at_device(bench, err);
     if (!status) status = warm_up(bench, folder, err);
     if (!status) status = network_open(&bench->net, backend, bench->device, &bench->model, &bench->plan, err);
     if (!status && (!(bench->inputs = malloc(rows * sizeof(int32_t))) ||
@@ -166,7 +185,7 @@ double training_difference(const double curve[TRAINING_STEPS], const double refe
 /* ---- presets ---- */
 
 const struct training_preset training_presets[] = {
-    {PRESET_TINY, 16, 256}, {PRESET_SMALL, 16, 1024}, {PRESET_MEDIUM, 8, 2048}, {0}};
+    {PRESET_TINY, 16, 256, 0}, {PRESET_GPT2_124M, 32, 1024, 0.55}, {PRESET_LLAMA_1_5B, 16, 1024, 0.6}, {0}};
 
 static int by_size(const void *a, const void *b)
 {
@@ -194,6 +213,10 @@ enum status training_speed_measure(const struct backend *backend, enum precision
     }
     if (!status) {
         double rows = (double)preset->B * preset->T;
+        struct device_info info;
+        backend->device_describe(bench.device, &info);
+        out->taken_bytes = bench.free - info.available_bytes;
+        out->peak_flops = bench.peak_flops;
         out->last_loss = loss;
         out->first_ms = ms[0];
         out->tenth_ms = ms[9];
@@ -204,6 +227,123 @@ enum status training_speed_measure(const struct backend *backend, enum precision
     }
     bench_close(&bench);
     return status;
+}
+
+/* ---- the same training in another program ---- */
+
+static enum status write_file(const char *folder, const char *name, const char *mode, const void *data,
+                              size_t bytes, struct err *err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return err_set(err, STATUS_IO, "the path of %s is too long", folder);
+    FILE *file = fopen(path, mode);
+    bool good = file && fwrite(data, 1, bytes, file) == bytes;
+    if (file && fclose(file) != 0) good = false;
+    return good ? STATUS_OK : err_set(err, STATUS_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+static enum status write_weights(struct bench *bench, const char *data, struct err *err)
+{
+    const struct model *model = &bench->model;
+    size_t bytes = model->elements * sizeof(float), used = 0, room = model->param_count * 200;
+    float *weights = malloc(bytes);
+    char *index = malloc(room);
+    enum status status = STATUS_OK;
+    if (!weights || !index) status = err_no_memory(err, "the first weights");
+    if (!status) {
+        bench->backend->mem_download(weights, bench->net.weights, bytes, bench->net.stream);
+        status = write_file(data, "weights.f32", "wb", weights, bytes, err);
+    }
+    for (size_t i = 0; i < model->param_count && !status; i++) {
+        const struct param *p = &model->params[i];
+        used += (size_t)snprintf(index + used, room - used, "%s %zu %zu\n", p->name, p->offset, p->count);
+    }
+    if (!status) status = write_file(data, "weights.txt", "wb", index, used, err);
+    free(weights), free(index);
+    return status;
+}
+
+/* Three tokens in four are a function of the one before, so that two hundred steps learn something. */
+static void write_chain(struct bench *bench, int step)
+{
+    enum { WORDS = 1024 };
+    int V = bench->model.config.vocab_size, words = V < WORDS ? V : WORDS;
+    for (int i = 0, token = step % words; i < bench->B * bench->T; i++) {
+        struct philox_block random = philox4x32_10((uint32_t)i, (uint32_t)step, 0, 0, 3, 4);
+        bench->inputs[i] = token;
+        token = random.word[0] % 4 ? (token * 7 + 3) % words : (int)(random.word[1] % (uint32_t)words);
+        bench->targets[i] = token;
+    }
+}
+
+enum status training_losses(const struct backend *backend, const struct model_config *config, int B, int T,
+                            int steps, double lr, const char *data, const char *folder, double *losses,
+                            struct err *err)
+{
+    struct bench bench;
+    size_t bytes = (size_t)B * (size_t)T * sizeof(int32_t);
+    enum status status = bench_open(&bench, backend, PRECISION_BF16, config, B, T, folder, err);
+    if (status) return status;
+    bench.lr = lr;
+    status = write_weights(&bench, data, err);
+    for (int step = 0; !status && step < steps; step++) {
+        write_chain(&bench, step);
+        status = write_file(data, "batches.i32", step ? "ab" : "wb", bench.inputs, bytes, err);
+        if (!status) status = write_file(data, "batches.i32", "ab", bench.targets, bytes, err);
+        if (!status) status = bench_step(&bench, step, &losses[step], err);
+    }
+    bench_close(&bench);
+    return status;
+}
+
+/* ---- the kernels of a step ---- */
+
+static void add_kernel(void *context, const struct activity *a)
+{
+    struct training_kernels *all = context;
+    struct kernel_sum *sum = all->sums;
+    if (a->kind != ACTIVITY_KERNEL) return;
+    all->ms += (double)a->duration_ns * 1e-6;
+    while (sum < all->sums + all->count && strncmp(sum->name, a->name, sizeof sum->name - 1) != 0) sum++;
+    if (sum == all->sums + KERNEL_SUMS_MAX) return;
+    if (sum == all->sums + all->count) {
+        all->count++;
+        snprintf(sum->name, sizeof sum->name, "%s", a->name);
+        sum->registers = a->launch.registers;
+        sum->local = a->launch.local;
+        sum->occupancy = a->occupancy.share;
+    }
+    sum->calls++;
+    sum->ms += (double)a->duration_ns * 1e-6;
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct kernel_sum *x = a, *y = b;
+    return (x->ms < y->ms) - (x->ms > y->ms);
+}
+
+enum status training_kernels_look(const struct backend *backend, const struct model_config *config, int B,
+                                  int T, const char *folder, struct training_kernels *out, struct err *err)
+{
+    enum { BEFORE = 3 };
+    struct bench bench;
+    double loss;
+    *out = (struct training_kernels){0};
+    enum status status = bench_open(&bench, backend, PRECISION_BF16, config, B, T, folder, err);
+    if (status) return status;
+    bench.lr = 1e-4;
+    for (int step = 0; step < BEFORE && !status; step++) status = bench_step(&bench, step, &loss, err);
+    enum status begun = status ? status : backend->activity_begin(bench.device, err);
+    if (!status) status = bench_step(&bench, BEFORE, &loss, begun ? NULL : err);
+    if (!begun) {
+        enum status ended = backend->activity_end(bench.device, add_kernel, out, status ? NULL : err);
+        if (!status) status = ended;
+    }
+    qsort(out->sums, (size_t)out->count, sizeof *out->sums, longest_first);
+    bench_close(&bench);
+    return status ? status : begun;
 }
 
 /* ---- ways of queueing ---- */

@@ -24,20 +24,49 @@ double training_difference(const double curve[TRAINING_STEPS], const double refe
 
 struct training_preset {
     enum preset preset;
-    int B, T; /* B = 0 ends the list */
+    int B, T;   /* B = 0 ends the list */
+    double mfu; /* the least that a step in bf16 must reach; 0: any */
 };
 extern const struct training_preset training_presets[];
 
 struct training_speed {
     double first_ms, tenth_ms, median_ms; /* a whole step, with AdamW and clipping; median of 20 after 10 */
     double tokens_per_second, flops;      /* flops: by model_flops_per_token, a second */
+    double peak_flops;                    /* published, of the device; 0: unknown */
     size_t peak_bytes;                    /* of the device: the plan, to the byte */
+    int64_t taken_bytes; /* by which the device's free memory was less at the end; libraries count, and other
+                          * processes */
     double first_loss, last_loss;
 };
 
+/* STATUS_NOT_FOUND: the device has too little memory for the preset. */
 enum status training_speed_measure(const struct backend *backend, enum precision precision,
                                    const struct training_preset *preset, const char *folder,
                                    struct training_speed *out, struct err *err);
+
+/* The losses of `steps` steps in bf16, each on a batch of its own. Writes to `data`, a folder, what another
+ * program needs to train the same: weights.f32 with the first weights, weights.txt with a line "name offset
+ * count" for each parameter, and batches.i32, (steps, 2, B, T) int32 inputs and targets. */
+enum status training_losses(const struct backend *backend, const struct model_config *config, int B, int T,
+                            int steps, double lr, const char *data, const char *folder, double *losses,
+                            struct err *err);
+
+/* The kernels of one step in bf16 by name, the longest first. */
+enum { KERNEL_SUMS_MAX = 96 };
+struct training_kernels {
+    struct kernel_sum {
+        char name[160];
+        double ms;
+        int calls, registers, local; /* local: bytes of a thread; these two of one call */
+        double occupancy;            /* likewise; 0: unknown */
+    } sums[KERNEL_SUMS_MAX];
+    int count;
+    double ms; /* of all kernels */
+};
+
+/* STATUS_NOT_FOUND: CUPTI is missing or used by another tool; the step has run all the same. */
+enum status training_kernels_look(const struct backend *backend, const struct model_config *config, int B,
+                                  int T, const char *folder, struct training_kernels *out, struct err *err);
 
 /* How steps are queued: call by call or as graphs; the next one after the result of the one before, or ahead
  * of it. In all of them batches come from page-locked memory over a stream of their own, as in
