@@ -97,6 +97,7 @@ static void device_describe(struct device *device, struct device_info *out)
              device->threads == 1 ? "" : "s", ISA_LABEL, openblas_get_corename(),
              cpu_dots() ? ", bf16 by dot products" : "");
     snprintf(out->short_name, sizeof out->short_name, "cpu");
+    out->best = cpu_dots() ? PRECISION_BF16 : PRECISION_FP32;
     out->mixes_elements = true;
     out->available_bytes = memory_available();
     out->total_bytes = memory_total();

@@ -19,26 +19,6 @@ run_anneal() { # PART NAME SETTING...
     fi
 }
 
-# A processor without bf16 instructions is no failure.
-run_anneal_bf16() { # PART NAME SETTING...
-    local part=$1 name=$2
-    shift 2
-    if has_bf16; then run_anneal "$part" "$name" --train.precision=bf16 "$@"; fi
-}
-
-has_bf16() {
-    if [ ! -f "$scratch/bf16" ]; then
-        if "$build/anneal" bench step --rounds=1 --model.preset=shakespeare --model.num_layers=1 --train.batch_size=1 \
-            --train.seq_len=16 --train.precision=bf16 >/dev/null 2>"$scratch/log"; then
-            echo yes >"$scratch/bf16"
-        else
-            echo no >"$scratch/bf16"
-            missing "bf16: $(tail -n 1 "$scratch/log")"
-        fi
-    fi
-    grep -q yes "$scratch/bf16"
-}
-
 # PyTorch eager and compiled, in one precision; what cannot run is reported once.
 run_torch() { # PART NAME PRECISION OPTION...
     local part=$1 name=$2 precision=$3 line mode
@@ -72,7 +52,7 @@ part_step() {
     local round
     for ((round = 1; round <= rounds; round++)); do
         run_anneal step anneal-fp32 --rounds=$STEPS
-        run_anneal_bf16 step anneal-bf16 --rounds=$STEPS
+        run_anneal step anneal-bf16 --train.precision=bf16 --rounds=$STEPS
         run_torch step "" fp32 --steps $STEPS --warmup 2
         run_torch step "" bf16 --steps $STEPS --warmup 2
     done
@@ -91,7 +71,7 @@ part_presets() {
         [ $preset != gpt2 ] || batch=4 model=("${GPT2[@]}")
         model+=(--train.optimizer=adamw "--train.batch_size=$batch" --train.seq_len=256 --rounds=4)
         run_anneal presets "$preset/$batch/anneal-fp32" "${model[@]}"
-        run_anneal_bf16 presets "$preset/$batch/anneal-bf16" "${model[@]}"
+        run_anneal presets "$preset/$batch/anneal-bf16" --train.precision=bf16 "${model[@]}"
         torch=(--preset "$preset" --optimizer adamw --batch "$batch" --seq 256 --steps 2 --warmup 1)
         run_torch presets "$preset/$batch/" fp32 "${torch[@]}"
         run_torch presets "$preset/$batch/" bf16 "${torch[@]}" --modes compile
@@ -106,7 +86,7 @@ part_threads() {
     for ((round = 1; round <= rounds; round++)); do
         for n in $all; do
             run_anneal threads "fp32/$n" --train.threads="$n" --rounds=5
-            run_anneal_bf16 threads "bf16/$n" --train.threads="$n" --rounds=5
+            run_anneal threads "bf16/$n" --train.precision=bf16 --train.threads="$n" --rounds=5
         done
     done
     table threads
@@ -154,7 +134,7 @@ part_llmc() {
     for ((round = 1; round <= (rounds < 2 ? rounds : 2); round++)); do
         [ -f "$folder/gpt2_124M.bin" ] || break
         run_anneal llmc anneal-fp32 "${model[@]}"
-        run_anneal_bf16 llmc anneal-bf16 "${model[@]}"
+        run_anneal llmc anneal-bf16 --train.precision=bf16 "${model[@]}"
         run_llmc "$folder"
     done
     rm -rf "$folder"

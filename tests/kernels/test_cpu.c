@@ -208,6 +208,27 @@ static void impossible_memory_is_an_error_with_the_size(void **state)
     check_close(&t);
 }
 
+static enum precision best_with(const char *isa)
+{
+    struct device_info info;
+    struct device *device = NULL;
+    struct err err = {0};
+    setenv("ANNEAL_CPU_ISA", isa, 1);
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 1, &device, &err), STATUS_OK);
+    cpu_backend()->device_describe(device, &info);
+    cpu_backend()->device_close(device);
+    unsetenv("ANNEAL_CPU_ISA");
+    return info.best;
+}
+
+static void bf16_is_the_default_where_dot_products_are_used(void **state)
+{
+    (void)state;
+    assert_int_equal(best_with("baseline"), PRECISION_FP32);
+    if (cpu_backend_for("v4-bf16")) assert_int_equal(best_with("v4-bf16"), PRECISION_FP32);
+    if (cpu_backend_for("v4-dot")) assert_int_equal(best_with("v4-dot"), PRECISION_BF16);
+}
+
 static void environment_chooses_the_instruction_set(void **state)
 {
     (void)state;
@@ -352,6 +373,7 @@ int main(void)
         cmocka_unit_test(events_measure_what_lies_between_them),
         cmocka_unit_test(impossible_memory_is_an_error_with_the_size),
         cmocka_unit_test(environment_chooses_the_instruction_set),
+        cmocka_unit_test(bf16_is_the_default_where_dot_products_are_used),
         cmocka_unit_test(no_operation_allocates_after_its_first_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
