@@ -252,4 +252,11 @@ static inline struct attention_bf16_shape attention_bf16_shape_of(const int32_t 
             HS % 2 == 0 && places % 4 == 0};
 }
 
+/* The same for compute capability 9.0; false: not for this device or this problem, and nothing was launched.
+ */
+bool attention_hopper_forward(bf16 *out, float *lse, const bf16 *qkv, const struct attention_bf16_shape &p,
+                              struct stream *stream);
+bool attention_hopper_backward(bf16 *dqkv, const bf16 *dout, const float *lse, const float *products,
+                               const bf16 *qkv, const struct attention_bf16_shape &p, struct stream *stream);
+
 #endif

@@ -12,7 +12,8 @@
  * share a key tile, each with half of the columns of dk and dv, and both compute p and ds. Steps of 32 rows
  * of the other side keep p and ds in registers and leave room for two blocks per multiprocessor of compute
  * capability 8.0; D 256 uses 16. The product for ds over keys is unrolled by two only, because full unrolling
- * spills for D 64. Not used yet: wgmma and TMA on sm_90a. */
+ * spills for D 64. Compute capability 9.0 has its own kernels for D 64 and 128: attention_hopper_backward.cu.
+ */
 #include "kernels/attention_bf16.cuh"
 
 /* The position of a block in the pass over keys: query tile t0 of head h. */
@@ -221,6 +222,7 @@ void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, c
     struct attention_bf16_shape p =
         attention_bf16_shape_of(positions, B, T, NH, NKV, HS, window, {dqkv, dout, out, qkv});
     const float *products = (const float *)workspace; /* (B,NH,T) */
+    if (attention_hopper_backward(dqkv, dout, lse, products, qkv, p, stream)) return;
     by_width(HS, [&]<int D>() {
         constexpr int MT = D <= 64 ? 2 : 1, ROWS = D <= 192 ? 32 : 16;
         backward_launch<D, MT, ROWS, D <= 128 ? 1 : 2, MT, ROWS>(dqkv, dout, lse, products, qkv, p, stream);

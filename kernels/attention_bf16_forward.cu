@@ -8,7 +8,7 @@
  * products instead of two; with MT 1 shared memory is busy as long as the tensor cores. MT 2 needs D
  * registers per thread for the sums: above D 128 MT is 1. BN fits the scores into the remaining registers,
  * and leaves room for two blocks per multiprocessor of compute capability 8.0. The queries stay in registers
- * up to D 64. Not used yet: wgmma and TMA on sm_90a. */
+ * up to D 64. Compute capability 9.0 has its own kernels for D 64 and 128: attention_hopper_forward.cu. */
 #include "kernels/attention_bf16.cuh"
 #include "kernels/attention_cached.cuh"
 
@@ -193,6 +193,7 @@ void attention_bf16_forward(void *out_, float *lse, const void *qkv_, const int3
     const bf16 *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p =
         attention_bf16_shape_of(positions, B, T, NH, NKV, HS, window, {out, qkv, qkv, qkv});
+    if (attention_hopper_forward(out, lse, qkv, p, stream)) return;
     by_width(HS, [&]<int D>() {
         forward_launch<D, D <= 128 ? 2 : 1, D <= 64 ? 64 : 32>(out, lse, qkv, p, stream);
     });

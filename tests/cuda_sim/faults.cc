@@ -26,6 +26,7 @@ bool returned;                    /* a call has returned it */
 cudaError_t refusal;              /* of the last launch: not sticky, returned once */
 int gpu_count = 1, faulty = -1;   /* faulty: only this one has the script's fault; -1: any */
 int used;                         /* GPU of this process */
+int compute_capability = 90;
 
 /* A failed device keeps its memory until the process ends; here, until the next machine is set. */
 void reset(enum sim_machine machine)
@@ -156,6 +157,11 @@ bool allocation_fails()
     return now == SIM_MACHINE_FULL || due(OOM);
 }
 
+int capability()
+{
+    return compute_capability;
+}
+
 } // namespace sim
 
 extern "C" void sim_set_machine(enum sim_machine machine)
@@ -166,6 +172,11 @@ extern "C" void sim_set_machine(enum sim_machine machine)
 extern "C" void sim_set_gpus(int count)
 {
     gpu_count = count;
+}
+
+extern "C" void sim_set_capability(int major, int minor)
+{
+    compute_capability = 10 * major + minor;
 }
 
 extern "C" void sim_set_fault(const char *words)

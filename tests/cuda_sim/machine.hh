@@ -25,7 +25,8 @@ void streams_release();
 /* Fails unless [memory, memory + bytes) lies in one allocation. */
 void memory_expect(const void *memory, size_t bytes, const char *what);
 enum sim_machine machine();
-int gpus(); /* of a good machine */
+int gpus();       /* of a good machine */
+int capability(); /* of its GPUs: 90 is 9.0 */
 void use_gpu(int device);
 /* Lets the pretended time pass that a piece of work on the device takes, see clock.cc, and tells the
  * pretended CUPTI of it, see cupti.cc. */
@@ -102,6 +103,19 @@ void check_copy_end(mark *mark, const char *name, ptrdiff_t index);
 bool skipped_here(const char *file, int line);
 /* Fails where the running thread, which has ended, left copies that it never waited for. */
 void copies_end();
+/* The running thread goes on when reached(context). */
+void wait_for(bool (*reached)(void *), void *context, const char *file, int line);
+/* A number below `count`: which of several things that may happen in any order happens next. */
+int pick(int count);
+
+/* ---- compute capability 9.0: hopper.cc ---- */
+
+/* One box that is on its way arrives; false: there is none. */
+bool box_arrives();
+/* A barrier of the whole block, the end of the running thread, the end of the block. */
+void hopper_barrier();
+void hopper_thread_ends();
+void hopper_block_ends();
 
 } // namespace sim
 

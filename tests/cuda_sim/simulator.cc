@@ -5,7 +5,7 @@
  * Shared memory has a mark for every two bytes (its writer, its readers, the interval between barriers). If
  * two threads access them in one interval and one writes, that is a race, whichever ran first. A launch may
  * use 48 KiB, or as much dynamic memory as cudaFuncSetAttribute allowed its kernel; in total never more than
- * the smallest limit per block of the supported GPUs. */
+ * a block may have: see sim_set_capability. */
 #include <boost/context/detail/fcontext.hpp>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,9 +32,9 @@ dim3 blockDim, gridDim;
 
 namespace {
 
-enum state { READY, AT_WARP, AT_BLOCK, DONE };
+enum state { READY, AT_WARP, AT_BLOCK, AT_CONDITION, DONE };
 using sim::THREADS_MAX, sim::WARP;
-enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_FREE = 48 << 10, SHARED_MAX = 99 << 10 };
+enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_FREE = 48 << 10, SHARED_MAX = 227 << 10 };
 
 struct fiber {
     context::fcontext_t context;
@@ -49,6 +49,8 @@ struct fiber {
     uint64_t value;
     void *operands; /* operands of an instruction of the whole warp, else NULL */
     void (*work)(void *const operands[WARP], int thread);
+    bool (*reached)(void *context); /* AT_CONDITION */
+    void *context_of_condition;
 };
 
 fiber fibers[THREADS_MAX];
@@ -66,7 +68,7 @@ uint64_t launches;
 uint32_t block_serial, block_epoch, warp_epoch[THREADS_MAX / WARP];
 uint64_t snapshot[THREADS_MAX];
 
-unsigned char dynamic_bytes[SHARED_MAX] __attribute__((aligned(256)));
+unsigned char dynamic_bytes[SHARED_MAX] __attribute__((aligned(1024)));
 sim::mark dynamic_marks[SHARED_MAX / sim::MARKED];
 size_t dynamic_size;
 auto &allowed = *new std::map<const void *, size_t>; /* dynamic shared memory, by kernel */
@@ -112,6 +114,7 @@ void fiber_main(context::transfer_t transfer)
     scheduler = transfer.fctx;
     (*body)();
     sim::copies_end();
+    sim::hopper_thread_ends();
     fibers[running].now = DONE;
 #if ASAN
     __sanitizer_start_switch_fiber(NULL, scheduler_bottom, scheduler_size);
@@ -163,11 +166,13 @@ void wait(state why, const char *file, int line)
               f->line, w->index.x, w->index.y, w->index.z, w->file, w->line);
 }
 
-/* Releases the lanes that wait together with fibers[thread]. */
-void release_warp(int thread)
+/* Releases the lanes that wait together with fibers[thread]; false: one of them waits for a condition. */
+bool release_warp(int thread)
 {
     fiber *f = &fibers[thread];
     int first = thread / WARP * WARP;
+    for (int l = 0; l < WARP && first + l < thread_count; l++)
+        if (f->mask >> l & 1 && fibers[first + l].now == AT_CONDITION) return false;
     for (int l = 0; l < WARP; l++) {
         if (!(f->mask >> l & 1)) continue;
         if (first + l >= thread_count) {
@@ -193,9 +198,10 @@ void release_warp(int thread)
         snapshot[first + l] = fibers[first + l].value;
         fibers[first + l].now = READY;
     }
+    return true;
 }
 
-/* Runs until every lane is done or waits for the block. */
+/* Runs until every lane is done or waits for others than its warp. */
 void run_warp(int first)
 {
     int count = thread_count - first < WARP ? thread_count - first : WARP;
@@ -207,10 +213,7 @@ void run_warp(int first)
         }
         bool released = false;
         for (int l = 0; l < count; l++)
-            if (fibers[first + l].now == AT_WARP) {
-                release_warp(first + l);
-                released = true;
-            }
+            if (fibers[first + l].now == AT_WARP && release_warp(first + l)) released = true;
         if (!released) return;
     }
 }
@@ -235,6 +238,29 @@ void prepare_fibers(dim3 block)
     }
 }
 
+/* Lets threads go on whose condition is met; false: none is. */
+bool conditions_met()
+{
+    bool met = false;
+    for (int t = 0; t < thread_count; t++)
+        if (fibers[t].now == AT_CONDITION && fibers[t].reached(fibers[t].context_of_condition)) {
+            fibers[t].now = READY;
+            met = true;
+        }
+    return met;
+}
+
+/* For a block none of whose threads can go on. True: one waits for a condition, and now there is hope. */
+bool box_awaited()
+{
+    int t = 0;
+    while (t < thread_count && fibers[t].now != AT_CONDITION) t++;
+    if (t == thread_count) return false;
+    if (sim::box_arrives()) return true;
+    sim::act_as(t);
+    sim::fail("it waits at %s:%d for what no thread and no copy will do", fibers[t].file, fibers[t].line);
+}
+
 void run_block(dim3 block)
 {
     int warps = (thread_count + WARP - 1) / WARP;
@@ -243,15 +269,20 @@ void run_block(dim3 block)
     for (;;) {
         uint32_t random = order == SIM_SHUFFLED ? draw() : 0;
         for (int turn = 0; turn < warps; turn++) run_warp(choose(turn, warps, random) * WARP);
+        if (conditions_met() || box_awaited()) continue;
         int waiting = -1;
         for (int t = 0; t < thread_count && waiting < 0; t++)
             if (fibers[t].now == AT_BLOCK) waiting = t;
-        if (waiting < 0) return;
+        if (waiting < 0) {
+            sim::hopper_block_ends();
+            return;
+        }
         for (int t = 0; t < thread_count; t++)
             if (fibers[t].now != AT_BLOCK || fibers[t].line != fibers[waiting].line ||
                 strcmp(fibers[t].file, fibers[waiting].file) != 0)
                 divergent(waiting, t);
         block_epoch++;
+        sim::hopper_barrier();
         for (int t = 0; t < thread_count; t++) fibers[t].now = READY;
     }
 }
@@ -278,12 +309,18 @@ bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
               name, index, what, o.x, o.y, o.z);
 }
 
+/* What a block may have. Of the supported GPUs, those of 8.6, 8.9 and 12.x allow the least. */
+size_t shared_most()
+{
+    return sim::capability() == 90 ? (size_t)SHARED_MAX : (size_t)99 << 10;
+}
+
 void check_shared()
 {
     if (array_bytes + dynamic_size > shared_limit)
         sim::fail("%zu bytes of shared memory, %zu of them dynamic: the launch has leave for %zu "
-                  "(cudaFuncSetAttribute gives more, up to %d with what is not dynamic)",
-                  array_bytes + dynamic_size, dynamic_size, shared_limit, SHARED_MAX);
+                  "(cudaFuncSetAttribute gives more, up to %zu with what is not dynamic)",
+                  array_bytes + dynamic_size, dynamic_size, shared_limit, shared_most());
 }
 
 /* Marks of an earlier block are void. */
@@ -317,7 +354,7 @@ void fail(const char *format, ...)
 
 bool allow_shared(const void *kernel, size_t bytes)
 {
-    if (bytes > SHARED_MAX) return false;
+    if (bytes > shared_most()) return false;
     allowed[kernel] = bytes;
     return true;
 }
@@ -354,7 +391,7 @@ static void run_grid(const char *kernel, const void *at, dim3 grid, dim3 block, 
     auto leave = allowed.find(at);
     shared_limit = SHARED_FREE;
     if (leave != allowed.end()) /* the rest is left for static memory */
-        shared_limit = shared_bytes > leave->second ? leave->second : (size_t)SHARED_MAX;
+        shared_limit = shared_bytes > leave->second ? leave->second : shared_most();
     check_shared();
     order_state = order_seed;
     body = &run;
@@ -430,6 +467,20 @@ void act_as(int thread)
 {
     running = thread;
     threadIdx = fibers[thread].index;
+}
+
+void wait_for(bool (*reached)(void *), void *context, const char *file, int line)
+{
+    fiber *f = &fibers[running];
+    if (reached(context)) return;
+    f->reached = reached;
+    f->context_of_condition = context;
+    wait(AT_CONDITION, file, line);
+}
+
+int pick(int count)
+{
+    return choose(0, count, order == SIM_SHUFFLED ? draw() : 0);
 }
 
 int acting()

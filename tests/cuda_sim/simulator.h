@@ -57,6 +57,10 @@ void sim_set_fault(const char *words);
 /* How many devices a good machine has. */
 void sim_set_gpus(int count);
 
+/* The compute capability of devices opened from now on, 9.0 at first. A block may have 227 KiB of shared
+ * memory on 9.0, and 99 KiB on all others: the least that a supported GPU has. */
+void sim_set_capability(int major, int minor);
+
 /* $ANNEAL_SIM_GPUS=N[:I] gives a good machine N devices, and the faults above only to a process that uses
  * device I. NCCL has a stand-in, stand_in/nccl.cc; here it queues its work, which may touch device memory: a
  * finding unless [memory, memory + bytes) is some. */

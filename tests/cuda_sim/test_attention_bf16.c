@@ -1,4 +1,5 @@
-/* Attention on tensor cores, run by the simulator, against the CPU twin in fp32 on the same bf16 inputs. */
+/* Attention on tensor cores, run by the simulator, against the CPU twin in fp32 on the same bf16 inputs: on a
+ * device of compute capability 8.6, and the kernels for 9.0 on one of 9.0. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,14 +29,27 @@ struct fixture {
 
 static struct fixture fixture;
 
-static int open_sides(void **state)
+static int open_sides(void)
 {
     struct err err;
-    (void)state;
     if (op_side_open(&fixture.cpu, cpu_backend(), PRECISION_FP32, &err) ||
         op_side_open(&fixture.cuda, cuda_plugin.table, PRECISION_BF16, &err))
         return -1;
     return 0;
+}
+
+static int open_sides_86(void **state)
+{
+    (void)state;
+    sim_set_capability(8, 6);
+    return open_sides();
+}
+
+static int open_sides_90(void **state)
+{
+    (void)state;
+    sim_set_capability(9, 0);
+    return open_sides();
 }
 
 static int close_sides(void **state)
@@ -366,6 +380,54 @@ static void neither_order_nor_alignment_changes_a_bit(void **state)
     }
 }
 
+/* ---- on a device of compute capability 9.0 ---- */
+
+/* At and next to the edges of the tiles, and long enough for rings to be filled again. */
+static void both_widths_agree_with_the_cpu(void **state)
+{
+    static const struct problem problems[] = {
+        {1, 128, 2, 1, 64, 0, 111, 0, 0},  {1, 129, 1, 1, 64, 0, 112, 0, 0},
+        {2, 63, 4, 2, 64, 0, 113, 0, 0},   {1, 65, 3, 1, 64, 0, 114, 0, 0},
+        {3, 1, 2, 1, 64, 0, 115, 0, 0},    {1, 400, 1, 1, 64, 0, 116, 0, 0},
+        {1, 130, 2, 1, 128, 0, 117, 0, 0}, {2, 64, 2, 2, 128, 0, 118, 0, 0},
+        {1, 330, 2, 2, 128, 0, 119, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
+}
+
+static void windows_and_packed_sequences_agree(void **state)
+{
+    static const struct problem problems[] = {
+        {1, 300, 2, 1, 64, 0, 121, 65, 0},  {1, 200, 1, 1, 128, 0, 122, 1, 0},
+        {1, 390, 1, 1, 64, 0, 123, 129, 0}, {2, 260, 2, 1, 64, 0, 124, 0, 90},
+        {1, 270, 1, 1, 128, 0, 125, 0, 9},  {1, 270, 2, 1, 128, 0, 126, 50, 70},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) expect_good(problems[i]);
+}
+
+static void no_order_of_threads_and_copies_changes_a_bit(void **state)
+{
+    static const struct problem problems[] = {{1, 300, 2, 1, 64, 0, 131, 0, 0},
+                                              {2, 150, 1, 1, 128, 0, 132, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        expect_same(problems[i], problems[i], SIM_REVERSE, "the order of threads");
+        expect_same(problems[i], problems[i], SIM_SHUFFLED, "the order of threads");
+    }
+}
+
+/* Both kinds of kernels sum over the same tiles in the same precision, but their tiles differ. */
+static void tensors_that_tma_does_not_take_agree_too(void **state)
+{
+    (void)state;
+    expect_good((struct problem){1, 140, 2, 1, 64, 1, 141, 0, 0});
+    expect_good((struct problem){1, 70, 2, 1, 96, 0, 142, 0, 0});
+}
+
+/* ---- on both ---- */
+
 /* Scores that differ so much that most weights are 0, and are so large that exp would overflow without the
  * maximum. */
 static void large_scores_neither_overflow_nor_vanish(void **state)
@@ -430,7 +492,7 @@ static void the_bound_tells_a_swapped_head_and_a_missed_key(void **state)
 
 /* ---- each barrier and each wait is needed ---- */
 
-static const struct problem several_tiles = {1, 140, 2, 1, 32, 0, 81, 0, 0};
+static struct problem several_tiles;
 
 static void run_without(int barrier)
 {
@@ -444,6 +506,7 @@ static void each_barrier_and_each_wait_is_needed(void **state)
 {
     static char said[65536];
     (void)state;
+    several_tiles = (struct problem){1, 140, 2, 1, 32, 0, 81, 0, 0};
     run_without(-1);
     int sites = sim_barriers();
     assert_true(sites >= 12); /* a barrier and a wait before and in the loop of three kernels */
@@ -455,9 +518,23 @@ static void each_barrier_and_each_wait_is_needed(void **state)
     }
 }
 
+/* A wait in a method of the rings is one for all rings. */
+static void each_wait_and_each_fence_is_needed(void **state)
+{
+    static char said[65536];
+    (void)state;
+    several_tiles = (struct problem){1, 300, 1, 1, 64, 0, 82, 0, 0};
+    run_without(-1);
+    int sites = sim_barriers();
+    assert_true(sites >= 20); /* in three kernels */
+    for (int i = 0; i < sites; i++)
+        if (child_run(run_without, i, said, sizeof said) != SIM_FAILURE_STATUS)
+            fail_msg("without %d of %d: %s", i, sites, said);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest before[] = {
         cmocka_unit_test(every_head_width_agrees_with_the_cpu),
         cmocka_unit_test(odd_widths_and_unaligned_tensors_agree_too),
         cmocka_unit_test(grouped_heads_and_batches_agree),
@@ -470,5 +547,16 @@ int main(void)
         cmocka_unit_test(the_bound_tells_a_swapped_head_and_a_missed_key),
         cmocka_unit_test(each_barrier_and_each_wait_is_needed),
     };
-    return cmocka_run_group_tests(tests, open_sides, close_sides);
+    const struct CMUnitTest hopper[] = {
+        cmocka_unit_test(both_widths_agree_with_the_cpu),
+        cmocka_unit_test(windows_and_packed_sequences_agree),
+        cmocka_unit_test(no_order_of_threads_and_copies_changes_a_bit),
+        cmocka_unit_test(tensors_that_tma_does_not_take_agree_too),
+        cmocka_unit_test(large_scores_neither_overflow_nor_vanish),
+        cmocka_unit_test(a_nan_is_not_hidden),
+        cmocka_unit_test(the_bound_tells_a_swapped_head_and_a_missed_key),
+        cmocka_unit_test(each_wait_and_each_fence_is_needed),
+    };
+    return cmocka_run_group_tests(before, open_sides_86, close_sides) +
+           cmocka_run_group_tests(hopper, open_sides_90, close_sides);
 }

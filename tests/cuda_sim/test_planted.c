@@ -25,6 +25,7 @@ static int open_side(void **state)
 {
     struct err err;
     (void)state;
+    sim_set_capability(8, 6); /* with the least shared memory */
     return (int)op_side_open(&side, cuda_plugin.table, PRECISION_FP32, &err);
 }
 

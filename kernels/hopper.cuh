@@ -1,0 +1,275 @@
+/* The PTX instructions of compute capability 9.0 that kernels/attention_hopper_*.cu are made of, one function
+ * each: products of a warpgroup (wgmma), boxes of a tensor copied to shared memory (TMA), and the barriers
+ * that a copy completes (mbarrier). They exist for sm_90a alone; in other machine code the kernels are empty
+ * and never launched.
+ *
+ * A warpgroup is four warps, the first of which has a number that is a multiple of four. All its lanes call
+ * the functions group_*, in the same order with the same tiles. The sums of a product lie in registers as
+ * those of mma (kernels/mma.cuh): warp w of the group has rows 16·w to 16·w + 15, and d[n] columns 8·n to
+ * 8·n + 7. The left operand in registers is that of mma, too.
+ *
+ * A tile in shared memory is ROWS rows of D bf16 in D / 64 parts: a part is ROWS rows of 64 elements, that is
+ * of 128 bytes, whose chunks of 16 bytes are permuted as TMA does it in its mode of 128 bytes: chunk c of row
+ * r lies at c ^ r % 8. So a tile begins on a boundary of 1,024 bytes, eight rows.
+ *
+ * The products are asynchronous. Between group_fence and group_wait, the registers that a product uses belong
+ * to it: the sums may not be touched, nor a left operand changed. Both functions name these registers, so
+ * that the compiler moves no use of them across.
+ *
+ * The simulator of tests/cuda_sim implements the same functions in hopper.h and checks each use. None of this
+ * has been run on a GPU yet. */
+#ifndef ANNEAL_KERNELS_HOPPER_CUH
+#define ANNEAL_KERNELS_HOPPER_CUH
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+
+#include "kernels/device/cuda_device.cuh"
+
+enum { BOX = 64 /* rows and columns of a box */, BOX_BYTES = BOX * BOX * 2, GROUP_ROWS = 64 };
+
+/* Shared memory that one block may have on compute capability 9.0. */
+constexpr size_t HOPPER_SHARED_MOST = 227 << 10;
+
+#ifdef ANNEAL_CUDA_SIM
+#include <hopper.h>
+#define HOPPER_CODE        1
+#define SHARED_TILES(name) sim::pointer<__nv_bfloat16> name = sim::dynamic_pointer<__nv_bfloat16>(#name)
+#else
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HOPPER_CODE 1
+#else
+#define HOPPER_CODE 0
+#endif
+#define SHARED_TILES(name)                                                                                   \
+    extern __shared__ __align__(1024) unsigned char tiles_of_block[];                                        \
+    __nv_bfloat16 *name = reinterpret_cast<__nv_bfloat16 *>(tiles_of_block)
+
+#if HOPPER_CODE
+
+template <typename T> __device__ static inline uint32_t shared_address(T *at)
+{
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+/* ---- barriers ---- */
+
+/* A phase of the barrier ends when `count` threads have arrived and all expected bytes have been copied. */
+__device__ static inline void barrier_init(uint64_t *barrier, unsigned count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
+                 : "memory");
+}
+
+/* After the thread's last barrier_init: makes them known to the copies. Other threads need __syncthreads. */
+__device__ static inline void barriers_ready()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ static inline void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+/* Arrives, and makes the phase wait for that many bytes more. */
+__device__ static inline void barrier_expect(uint64_t *barrier, unsigned bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+                 "r"(bytes)
+                 : "memory");
+}
+
+/* Waits until the latest phase that has ended, or the one before the first, has this parity. The first phase
+ * has parity 0, so that a wait for 1 returns at once before it ends. */
+__device__ static inline void barrier_wait(uint64_t *barrier, unsigned parity)
+{
+    uint32_t done;
+    do {
+        asm volatile("{\n"
+                     ".reg .pred done;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, done;\n"
+                     "}"
+                     : "=r"(done)
+                     : "r"(shared_address(barrier)), "r"(parity)
+                     : "memory");
+    } while (!done);
+}
+
+/* Copies the box at these coordinates of the tensor, and counts its bytes at the barrier; zeros where the
+ * tensor ends. One thread calls it. */
+__device__ static inline void box_load(__nv_bfloat16 *to, const CUtensorMap *tensor, uint64_t *barrier,
+                                       int column, int row, int part, int b)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+                 "[%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
+                 "l"(tensor), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(part), "r"(b)
+                 : "memory");
+}
+
+/* ---- registers ---- */
+
+/* Sets the registers of each thread of a warpgroup, a multiple of 8: fewer, or more, which waits until others
+ * have given enough. A block starts with as many as __launch_bounds__ leaves it. */
+template <int COUNT> __device__ static inline void registers_give()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+template <int COUNT> __device__ static inline void registers_take()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+/* ---- products of a warpgroup ---- */
+
+template <int N> __device__ static inline void hold(float (&x)[N][4])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(x[i][0]), "+f"(x[i][1]), "+f"(x[i][2]), "+f"(x[i][3])::"memory");
+}
+
+template <int N> __device__ static inline void hold(uint32_t (&x)[N][4])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+r"(x[i][0]), "+r"(x[i][1]), "+r"(x[i][2]), "+r"(x[i][3])::"memory");
+}
+
+/* Before the first product, and again after its registers were used otherwise: all registers of the products
+ * up to the next group_wait. */
+template <typename... Registers> __device__ static inline void group_fence(Registers &...registers)
+{
+    (hold(registers), ...);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/* Closes the group of the products so far. */
+__device__ static inline void group_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Waits until at most PENDING of the latest groups are unfinished; names the sums of all others. */
+template <int PENDING, typename... Sums> __device__ static inline void group_wait(Sums &...sums)
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+    (hold(sums), ...);
+}
+
+#define SUMS_1(d, n)  "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define SUMS_4(d, n)  SUMS_1(d, n), SUMS_1(d, n + 1), SUMS_1(d, n + 2), SUMS_1(d, n + 3)
+#define SUMS_8(d, n)  SUMS_4(d, n), SUMS_4(d, n + 4)
+#define SUMS_16(d, n) SUMS_8(d, n), SUMS_8(d, n + 8)
+#define LIST_32                                                                                              \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                 \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define LIST_64                                                                                              \
+    LIST_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
+            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+/* d (64, 8·NT), += or =, 64 rows of 16 columns of a · 8·NT rows of 16 columns of b, row by row: a and b are
+ * descriptors. */
+template <int NT>
+__device__ static inline void group_rows(float (&d)[NT][4], uint64_t a, uint64_t b, bool add)
+{
+    static_assert(NT == 8 || NT == 16, "there is code for 64 and 128 columns");
+    if constexpr (NT == 8)
+        asm volatile("{\n"
+                     ".reg .pred add;\n"
+                     "setp.ne.b32 add, %34, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LIST_32 "}, "
+                     "%32, %33, add, 1, 1, 0, 0;\n"
+                     "}"
+                     : SUMS_8(d, 0)
+                     : "l"(a), "l"(b), "r"((int)add)
+                     : "memory");
+    else
+        asm volatile("{\n"
+                     ".reg .pred add;\n"
+                     "setp.ne.b32 add, %66, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" LIST_64 "}, "
+                     "%64, %65, add, 1, 1, 0, 0;\n"
+                     "}"
+                     : SUMS_16(d, 0)
+                     : "l"(a), "l"(b), "r"((int)add)
+                     : "memory");
+}
+
+/* d (64, 8·NT) += a (64, 16), in registers, · 16 rows of 8·NT columns of b. */
+template <int NT>
+__device__ static inline void group_columns(float (&d)[NT][4], const uint32_t (&a)[4], uint64_t b)
+{
+    static_assert(NT == 8 || NT == 16, "there is code for 64 and 128 columns");
+    if constexpr (NT == 8)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LIST_32 "}, "
+                     "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                     : SUMS_8(d, 0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+    else
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" LIST_64 "}, "
+                     "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+                     : SUMS_16(d, 0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+}
+
+#undef SUMS_1
+#undef SUMS_4
+#undef SUMS_8
+#undef SUMS_16
+#undef LIST_32
+#undef LIST_64
+
+#endif
+#endif
+
+#if HOPPER_CODE
+
+/* The descriptor of an operand in shared memory. A product of rows takes 16 columns from it, and steps by
+ * `stride` bytes from eight rows to the next; one of columns takes 16 rows, and steps by `stride` from eight
+ * rows to the next, and by `leading` from 64 columns to the next. */
+__device__ static inline uint64_t operand_at(uint32_t address, uint32_t leading, uint32_t stride)
+{
+    return (uint64_t)(address >> 4 & 0x3fff) | (uint64_t)(leading >> 4) << 16 |
+           (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62; /* 1: chunks permuted within 128 bytes */
+}
+
+/* Rows from `row` on, a multiple of eight, of columns [column, column + 16) of a tile. */
+template <int ROWS>
+__device__ static inline uint64_t rows_operand(shared_pointer<__nv_bfloat16> tile, int row, int column)
+{
+    return operand_at(shared_address(tile + (column / BOX * ROWS * BOX + row * BOX + column % BOX)), 16,
+                      1024);
+}
+
+/* Rows [row, row + 16), row a multiple of eight, of all columns of a tile. */
+template <int ROWS>
+__device__ static inline uint64_t columns_operand(shared_pointer<__nv_bfloat16> tile, int row)
+{
+    return operand_at(shared_address(tile + row * BOX), ROWS * BOX * 2, 1024);
+}
+
+/* Loads rows [row, row + ROWS) of a head into a tile: ROWS · D · 2 bytes. */
+template <int D, int ROWS>
+__device__ static inline void tile_load(shared_pointer<__nv_bfloat16> tile, const CUtensorMap *tensor,
+                                        shared_pointer<uint64_t> barrier, int row, int head, int b)
+{
+    static_assert(D % BOX == 0 && ROWS % BOX == 0, "tiles are made of boxes");
+#pragma unroll
+    for (int part = 0; part < D / BOX; part++)
+#pragma unroll
+        for (int r = 0; r < ROWS; r += BOX)
+            box_load(tile + (part * ROWS + r) * BOX, tensor, barrier, 0, row + r, head * (D / BOX) + part, b);
+}
+
+#endif
+
+/* Describes a tensor (B, T, heads, D) of bf16 for box_load, D a multiple of 64: its boxes are 64 rows of one
+ * 64th column range of a head. False: the driver does not know tensor maps, or does not take this one. */
+bool tensor_describe(CUtensorMap *out, const void *tensor, int B, int T, int heads, int D);
+
+#endif

@@ -1,0 +1,118 @@
+/* The state of a block that uses the instructions of compute capability 9.0, shared by hopper.cc and
+ * hopper_product.cc.
+ *
+ * Who may read or overwrite a tile is decided by what is known, not by what happened: each warp has a clock
+ * for every warp and every barrier, the last of whose events it knows of. A barrier passes on what the warps
+ * that arrived knew. A product may read only what was copied in a phase of a barrier whose end its warp
+ * knows; a copy may overwrite only what nobody reads any more as far as the copying warp knows. So a wait
+ * that is missing is found, whichever order the threads ran in. */
+#ifndef ANNEAL_TESTS_CUDA_SIM_HOPPER_HH
+#define ANNEAL_TESTS_CUDA_SIM_HOPPER_HH
+
+#include <cuda.h>
+
+#include <map>
+#include <vector>
+
+#include "tests/cuda_sim/machine.hh"
+
+#include <hopper.h>
+
+namespace hopper {
+
+using sim::WARP;
+enum {
+    WARPS_MAX = 12,
+    BARRIERS_MAX = 20,
+    CLOCKS = WARPS_MAX + BARRIERS_MAX,
+    CHUNK = 16, /* bytes: what is permuted as one, and known as one */
+    TILES_MAX = (227 << 10) / CHUNK,
+    GROUP = 4, /* warps of a warpgroup */
+    TX_MOST = (1 << 20) - 1,
+    SWIZZLE_128 = 1, /* in a descriptor */
+    NAN_WORD = 0x7fc0dead
+};
+
+struct clocks {
+    uint32_t at[CLOCKS];
+    void join(const clocks &other)
+    {
+        for (int i = 0; i < CLOCKS; i++)
+            if (other.at[i] > at[i]) at[i] = other.at[i];
+    }
+};
+
+struct barrier {
+    unsigned count, missing; /* arrivals of a phase, and those yet to come in this one */
+    int64_t bytes;           /* that this phase waits for */
+    uint32_t phases;         /* that have ended */
+    clocks arriving, ended;  /* known to those that arrived so far, and to the end of the last phase */
+    int number, maker;       /* the warp that made it */
+    uint32_t made;           /* when, by the maker's clock */
+    bool ready;              /* known to copies */
+};
+
+struct chunk {
+    enum { EMPTY, COMING, THERE } now;
+    int barrier;    /* its number */
+    uint32_t phase; /* after so many of its phases the bytes are there */
+    uint32_t read[WARPS_MAX];
+    int reading; /* products that have begun and not ended */
+};
+
+struct box {
+    sim::span barrier_at;         /* of bytes */
+    std::vector<uint32_t> places; /* chunks of shared memory */
+    std::vector<unsigned char> bytes;
+};
+
+struct product {
+    float *d[WARP];
+    const uint32_t *a[WARP];
+    uint32_t a_before[WARP][4];
+    std::vector<float> d_before[WARP]; /* of the first that is under way with these sums */
+    uint64_t a_at, b_at;
+    size_t columns;
+    bool add, from_registers;
+    long group;
+};
+
+struct shape { /* what the warps of a warpgroup must agree about */
+    uint64_t a_at, b_at;
+    size_t columns;
+    bool add, from_registers;
+    bool operator==(const shape &) const = default;
+};
+
+struct saved {
+    unsigned char *at;
+    std::vector<unsigned char> bytes;
+};
+
+/* The state of a block; made anew at its first instruction of this kind. */
+struct block {
+    clocks known[WARPS_MAX];
+    std::map<const void *, barrier> barriers;
+    std::vector<chunk> chunks;
+    std::vector<box> boxes;
+    std::vector<product> products[WARPS_MAX]; /* under way, in order */
+    std::vector<shape> group[WARPS_MAX / GROUP];
+    size_t begun[WARPS_MAX];
+    long groups[WARPS_MAX]; /* closed ones */
+    std::vector<saved> fenced[sim::THREADS_MAX];
+    int registers[WARPS_MAX], registers_free; /* of a thread; of a warp's threads */
+};
+extern block *now; /* NULL: the block has not used them yet */
+
+block *state(); /* makes it */
+int warp();     /* of the running thread */
+unsigned char *shared_base(size_t *bytes);
+chunk *chunk_at(uint32_t address, const char *who);
+/* Where the chunk of this address lies in the mode of 128 bytes. */
+uint32_t permuted(uint32_t address);
+/* Work of a whole warp that only waits for all its lanes. */
+void nothing(void *const operands[WARP], int thread);
+
+} // namespace hopper
+
+#endif
