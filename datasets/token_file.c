@@ -51,8 +51,8 @@ static bool copy_sidecar(json_t *root, struct token_file *file, json_int_t *toke
                     "tokenizer_file", &tokenizer_file, "vocab_size", &vocab, "tokenizer_checksum", &checksum,
                     "checksum", &sum) != 0 ||
         strlen(tokenizer) >= sizeof file->tokenizer ||
-        strlen(tokenizer_file) >= sizeof file->tokenizer_file || vocab < 0 || vocab > INT32_MAX ||
-        !is_checksum(checksum) || (sum && !is_checksum(sum)))
+        strlen(tokenizer_file) >= sizeof file->tokenizer_file || strchr(tokenizer_file, '/') || vocab < 0 ||
+        vocab > INT32_MAX || !is_checksum(checksum) || (sum && !is_checksum(sum)))
         return false;
     strcpy(file->tokenizer, tokenizer);
     strcpy(file->tokenizer_file, tokenizer_file);
@@ -77,7 +77,8 @@ static enum status read_sidecar(struct token_file *file, struct err *err)
         status = err_set(
             err, STATUS_CORRUPT,
             "%s: is not an object in which \"tokens\" and \"vocab_size\" are whole numbers, "
-            "\"tokenizer\" and \"tokenizer_file\" texts of less than 256 bytes and "
+            "\"tokenizer\" and \"tokenizer_file\" texts of less than 256 bytes (the latter a file beside "
+            "it) and "
             "\"tokenizer_checksum\" and \"checksum\" 16 hexadecimal digits (prepare the token file again)",
             path);
     else if ((uint64_t)tokens != file->count)

@@ -12,7 +12,7 @@
  *     {"tokens": 1263204, "tokenizer": "bpe:2048", "tokenizer_file": "corpus.tokenizer.json",
  *      "vocab_size": 2048, "tokenizer_checksum": "0123456789abcdef", "checksum": "0123456789abcdef"}
  *
- * `tokenizer_file` is relative to the folder of the token file. The sidecar is optional. */
+ * `tokenizer_file` is a name in the folder of the token file. The sidecar is optional. */
 #ifndef ANNEAL_DATASETS_TOKEN_FILE_H
 #define ANNEAL_DATASETS_TOKEN_FILE_H
 

@@ -2,6 +2,7 @@
  * other file ends the process. */
 #include <assert.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdalign.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@ static int fail(const struct command *command, const struct err *err)
     else if (n)
         output_say("%s", err->text);
     return usage                               ? 2
-           : err->status == STATUS_INTERRUPTED ? 130
+           : err->status == STATUS_INTERRUPTED ? 128 + (interrupt_signal() == SIGTERM ? SIGTERM : SIGINT)
            : err->status == STATUS_PREEMPTED   ? EX_TEMPFAIL
                                                : 1;
 }

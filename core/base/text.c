@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum { WORD_MAX = 64 };
 
@@ -443,6 +444,27 @@ size_t clean_block(char *out, size_t size, const char *bytes, size_t n)
     }
     out[used] = '\0';
     return used;
+}
+
+void clean_print(FILE *out, const char *bytes, size_t n)
+{
+    char clean[1024];
+    while (n) {
+        size_t piece = n < sizeof clean / 4 ? n : sizeof clean / 4;
+        size_t whole = piece - utf8_incomplete_tail(bytes, piece);
+        if (!whole) whole = piece; /* at the end of a text that ends within a character */
+        fwrite(clean, 1, clean_block(clean, sizeof clean, bytes, whole), out);
+        bytes += whole;
+        n -= whole;
+    }
+}
+
+void clean_print_raw(FILE *out, const char *bytes, size_t n)
+{
+    if (isatty(fileno(out)))
+        clean_print(out, bytes, n);
+    else
+        fwrite(bytes, 1, n, out);
 }
 
 char *clean_line(char *out, size_t size, const char *text)

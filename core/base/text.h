@@ -120,6 +120,11 @@ bool utf8_is_control(uint32_t point);
  * result. */
 size_t clean_block(char *out, size_t size, const char *bytes, size_t n);
 
+/* Writes n bytes of text as a clean block, of any length. */
+void clean_print(FILE *out, const char *bytes, size_t n);
+/* The same if `out` is a terminal. A file or a pipe gets the bytes as they are: a program may read them. */
+void clean_print_raw(FILE *out, const char *bytes, size_t n);
+
 /* One line: newlines and tabs become spaces. */
 char *clean_line(char *out, size_t size, const char *text); /* returns out */
 /* The same for a line of at most 8 KiB, in an array of the enclosing block: for an argument of printf. */

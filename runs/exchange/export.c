@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -18,8 +19,14 @@
 struct csv_out {
     FILE *file;     /* borrowed */
     bool in_record; /* a field has been written in this record */
+    bool terminal;  /* texts must be clean */
     int error;      /* errno of the first record that could not be written; 0: none */
 };
+
+static struct csv_out csv_out_of(const struct file_out *file)
+{
+    return (struct csv_out){.file = file->stream, .terminal = isatty(fileno(file->stream))};
+}
 
 static bool needs_quotes(const char *text, size_t n)
 {
@@ -32,6 +39,8 @@ static bool needs_quotes(const char *text, size_t n)
 /* NULL: an absent value. */
 static void csv_text(struct csv_out *out, const char *text)
 {
+    struct arena clean = {0};
+    if (text && out->terminal) text = clean_block_new(&clean, text);
     size_t n = text ? strlen(text) : 0;
     if (out->in_record) putc_unlocked(',', out->file);
     out->in_record = true;
@@ -39,6 +48,7 @@ static void csv_text(struct csv_out *out, const char *text)
         csv_fwrite(out->file, text, n);
     else if (text)
         fwrite_unlocked(text, 1, n, out->file);
+    arena_release(&clean);
 }
 
 static void csv_int(struct csv_out *out, int64_t value)
@@ -125,7 +135,7 @@ enum status export_csv(struct store *store, const char *const *run_ids, size_t r
     struct file_out file;
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
-    struct csv_out csv = {.file = file.stream};
+    struct csv_out csv = csv_out_of(&file);
     int count = table_csv_columns(table, columns);
     for (int i = 0; i < count; i++) names[i] = column_csv_name(columns[i]);
     write_header(&csv, names, count);
@@ -277,7 +287,7 @@ enum status export_long(struct store *store, const char *const *run_ids, size_t 
     struct file_out file;
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
-    struct csv_out csv = {.file = file.stream};
+    struct csv_out csv = csv_out_of(&file);
     bool any = false;
     write_header(&csv, header, 5);
     status = store_read_begin(store, err);
@@ -296,7 +306,7 @@ enum status export_curves(const struct export_curve *curves, size_t count, const
     struct file_out file;
     enum status status = file_out_open(&file, path, err);
     if (status) return status;
-    struct csv_out csv = {.file = file.stream};
+    struct csv_out csv = csv_out_of(&file);
     write_header(&csv, header, 8);
     for (size_t c = 0; c < count; c++)
         for (size_t i = 0; i < curves[c].count && !csv.error; i++) {
@@ -336,7 +346,7 @@ static enum status write_scalars(struct store *store, sqlite3_stmt *select,
     enum status status = file_format_path(path, sizeof path, err, "%s/%s.csv", folder, metric->name);
     if (!status) status = file_out_open(&file, path, err);
     if (status) return status;
-    struct csv_out csv = {.file = file.stream};
+    struct csv_out csv = csv_out_of(&file);
     write_header(&csv, header, 3);
     status = write_metric(store, select, metric, NULL, &csv, err);
     return file_out_close(&file, status, csv.error, err);

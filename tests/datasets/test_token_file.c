@@ -162,6 +162,7 @@ TEST_CASE(hostile_sidecars_are_refused_naming_the_field)
         {"{\"vocab_size\": 99999999999999999999999}", "too big"},
         {"{\"tokenizer\": 5}", "tokenizer"},
         {"{\"tokenizer_file\": []}", "tokenizer_file"},
+        {"{\"tokenizer_file\": \"../other.json\"}", "a file beside it"},
         {"{\"tokenizer_checksum\": 7}", "tokenizer_checksum"},
         {"{\"tokenizer_checksum\": \"xyz\"}", "tokenizer_checksum"},
         {"{\"tokenizer_checksum\": \"-123456789abcdef\"}", "tokenizer_checksum"},

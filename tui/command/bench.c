@@ -13,7 +13,6 @@
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 #include "tui/session/memory_share.h"
-#include "tui/session/process.h"
 
 enum { STEPS = 15, WARM_UP = 2, GEMM_SIZE = 2048 };
 
@@ -181,7 +180,6 @@ static enum status run_step(const void *options, const struct words *words, stru
     struct rusage usage;
     enum status status = STATUS_OK;
     if (!b) return err_no_memory(err, "a bench");
-    interrupt_catch();
     config_init(&b->config);
     b->rounds = (int)o->rounds;
     config_read_word(&b->config, "model.preset=tiny", NULL);
@@ -203,7 +201,6 @@ static enum status run_step(const void *options, const struct words *words, stru
     for (int i = 0; !status && i < b->rounds; i++) {
         b->step_seconds[i] = time_step(b);
         b->gemm_flops[i] = time_gemm(b);
-        if (interrupt_requested()) status = err_set(err, STATUS_INTERRUPTED, "bench: interrupted");
     }
     if (!status) status = print_result(b, o->json, err);
     close_bench(b);

@@ -133,13 +133,14 @@ static void print_json(struct classification *c, const struct text *text)
 static void print_field(const char *text)
 {
     if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, stdout);
+        clean_print_raw(stdout, text, strlen(text));
         return;
     }
     putchar('"');
-    for (; *text; text++) {
+    for (size_t n; *text; text += n) {
         if (*text == '"') putchar('"');
-        putchar(*text);
+        n = 1 + strcspn(text + 1, "\"");
+        clean_print_raw(stdout, text, n);
     }
     putchar('"');
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/model/config.h"
 #include "datasets/recipe.h"
 #include "runs/columns.h"
@@ -30,7 +31,8 @@ struct request {
 static void offer(const struct request *r, const char *candidate, const char *meaning)
 {
     if (strncmp(candidate, r->word, strlen(r->word)) != 0) return;
-    fprintf(r->out, "%.*s%s\t%s\n", r->prefix_length, r->prefix, candidate, meaning);
+    if (strcmp(candidate, CLEAN_LINE(candidate)) != 0) return; /* the shell would show control characters */
+    fprintf(r->out, "%.*s%s\t%s\n", r->prefix_length, r->prefix, candidate, CLEAN_LINE(meaning));
 }
 
 /* Offers each word of "a|b|c". "cuda:N" is left out: its N stands for any number. */

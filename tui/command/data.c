@@ -214,7 +214,7 @@ static enum status fetch(const void *options, const struct words *words, struct 
         progress_bar_init(&bar, stderr, (enum progress_style)((const struct options *)options)->progress);
     status = recipe_fetch(recipe, folder, &progress, path, sizeof path, err);
     progress_bar_clear(&bar);
-    if (!status) puts(path);
+    if (!status) puts(CLEAN_LINE(path));
     return status;
 }
 

@@ -29,7 +29,7 @@ static bool ask(const struct run_info *runs, size_t count)
 {
     char line[16] = "";
     for (size_t i = 0; i < count; i++)
-        fprintf(stderr, "%s  %s, %s steps\n", runs[i].id, status_words[runs[i].status],
+        fprintf(stderr, "%s  %s, %s steps\n", CLEAN_LINE(runs[i].id), status_words[runs[i].status],
                 TEXT_NUMBER(runs[i].steps < 0 ? 0 : runs[i].steps));
     fprintf(stderr, "Delete %s with history and checkpoints? [y/N] ", count == 1 ? "this run" : "these runs");
     return fgets(line, sizeof line, stdin) && (strcmp(line, "y\n") == 0 || strcmp(line, "yes\n") == 0);
@@ -50,7 +50,7 @@ static enum status run_deletion(const void *options, const struct words *words, 
     bool agreed = !status && (o->yes || ask(runs, count));
     for (size_t i = 0; !status && agreed && i < count; i++) {
         status = run_delete(store, runs[i].id, err);
-        if (!status) fprintf(stderr, "deleted %s\n", runs[i].id);
+        if (!status) fprintf(stderr, "deleted %s\n", CLEAN_LINE(runs[i].id));
     }
     if (!status && !agreed) fputs("nothing was deleted\n", stderr);
     store_close(store);

@@ -52,7 +52,7 @@ static enum status choose_path(const struct request *request, bool folder, const
 
 static void report_written(enum status status, const char *path)
 {
-    if (!status && strcmp(path, "-") != 0) fprintf(stderr, "wrote %s\n", path);
+    if (!status && strcmp(path, "-") != 0) fprintf(stderr, "wrote %s\n", CLEAN_LINE(path));
 }
 
 static enum status export_tables(struct store *store, const struct request *request, struct err *err)
@@ -98,8 +98,9 @@ static enum status export_scalars(struct store *store, const struct request *req
     if (!status) status = file_make_folders(folder, err);
     if (!status)
         status = export_tensorboard(store, id, metrics_of(request), folder, &arena, &written, &count, err);
-    for (size_t m = 0; !status && m < count; m++) fprintf(stderr, "wrote %s/%s.csv\n", folder, written[m]);
-    if (!status && count == 0) fprintf(stderr, "run %s: nothing was recorded\n", id);
+    for (size_t m = 0; !status && m < count; m++)
+        report_written(status, arena_printf(&arena, "%s/%s.csv", folder, written[m]));
+    if (!status && count == 0) fprintf(stderr, "run %s: nothing was recorded\n", CLEAN_LINE(id));
     arena_release(&arena);
     return status;
 }

@@ -111,7 +111,7 @@ static void print_account(struct output *out, const struct fit_report *r)
 static void print_word(const char *word)
 {
     char quoted[PATH_MAX];
-    printf(" %s", text_quote(word, quoted, sizeof quoted));
+    printf(" %s", CLEAN_LINE(text_quote(word, quoted, sizeof quoted)));
 }
 
 /* Prints the command that trains with this key as large as fits. */

@@ -117,7 +117,7 @@ static enum status write_text(struct voice *v, const struct options *o, const st
     enum status status = o->chat ? generator_set(&v->generator, prompt->ids, prompt->count, &cached, err)
                                  : generator_start(&v->generator, o->prompt, err);
     inference_begin(&v->inference, v->generator.length - cached);
-    if (!status && !o->json && !o->chat) fputs(o->prompt, stdout);
+    if (!status && !o->json && !o->chat) clean_print_raw(stdout, o->prompt, strlen(o->prompt));
     if (!status) status = draw_text(v, o, &text, err);
     struct inference_record record = inference_measure(&v->inference);
     if (!status && o->json) status = print_json(o, &text, &record, err);

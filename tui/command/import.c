@@ -23,7 +23,8 @@ static enum status import_logs(struct store *store, const struct words *words, c
     if (*outcome.remark) output_warn("%s", outcome.remark);
     puts(id);
     if (*outcome.wanted)
-        fprintf(stderr, "the run is called %s, as there is another run %s\n", outcome.name, outcome.wanted);
+        fprintf(stderr, "the run is called %s, as there is another run %s\n", CLEAN_LINE(outcome.name),
+                CLEAN_LINE(outcome.wanted));
     fprintf(stderr, "imported %lld step%s and %lld evaluation%s; see: %s show %s\n", (long long)outcome.steps,
             text_plural(outcome.steps), (long long)outcome.evals, text_plural(outcome.evals), TEXT_PROGRAM,
             id);

@@ -93,7 +93,7 @@ static void tell(const struct sweep *sweep, int index)
     const char *status = run->begun ? status_words[run->info.status] : "failed";
     sweep_run_words(sweep, index, words, sizeof words);
     if (!run->given_up && run->info.status != RUN_FAILED) {
-        fprintf(stderr, "run %d (%s): %s %s at step %" PRId64 "\n", index + 1, words,
+        fprintf(stderr, "run %d (%s): %s %s at step %" PRId64 "\n", index + 1, CLEAN_LINE(words),
                 sweep_measure_words(sweep), TEXT_LOSS(run->value[run->rung]), run->info.steps);
         return;
     }
@@ -102,8 +102,8 @@ static void tell(const struct sweep *sweep, int index)
     else if (!sweep_path(sweep, index, "log", path, NULL) && !file_map_open(path, &log, NULL))
         text_last_line((const char *)log.data, log.size, why, sizeof why);
     file_map_close(&log);
-    fprintf(stderr, "run %d (%s): %s%s%s; the others go on without it\n", index + 1, words, status,
-            *why ? ": " : "", why);
+    fprintf(stderr, "run %d (%s): %s%s%s; the others go on without it\n", index + 1, CLEAN_LINE(words),
+            status, *why ? ": " : "", why);
 }
 
 static void tell_rung(const struct sweep *sweep, int rung)

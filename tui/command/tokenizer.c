@@ -228,7 +228,7 @@ static enum status decode(const void *options, const struct words *words, struct
     }
     if (!status && !(text = tokenizer_decode(tokenizer, list.ids, list.count, &n)))
         status = err_set(err, STATUS_NO_MEMORY, "not enough memory to decode %zu tokens", list.count);
-    if (!status) fwrite(text, 1, n, stdout);
+    if (!status) clean_print_raw(stdout, text, n);
     free(text);
     free(input);
     token_list_release(&list);
@@ -240,7 +240,7 @@ static const struct command decode_command =
     COMMAND("tokenizer decode", "TOKENIZER [ID...]", 1, -1, NULL, "turn ids into text", decode,
             (struct options){0}, .blank = true,
             .about = "Reads ids from the command line or standard input (also a JSON list) and prints the "
-                     "exact bytes. " TOKENIZERS);
+                     "exact bytes, but no control characters to a terminal. " TOKENIZERS);
 
 /* ---- info ---- */
 

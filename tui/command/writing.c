@@ -51,15 +51,8 @@ enum status voice_draw(struct voice *v, const struct sampling *sampling, const s
 
 void writing_show(const struct growing_text *text, size_t *done)
 {
-    char clean[1024];
-    while (*done < text->final) {
-        size_t n = text->final - *done < sizeof clean / 4 ? text->final - *done : sizeof clean / 4;
-        size_t complete = n - utf8_incomplete_tail(text->bytes + *done, n);
-        if (!complete) complete = n; /* at the end of a text that ends within a character */
-        clean_block(clean, sizeof clean, text->bytes + *done, complete);
-        fputs(clean, stdout);
-        *done += complete;
-    }
+    if (text->final > *done) clean_print(stdout, text->bytes + *done, text->final - *done);
+    *done = text->final > *done ? text->final : *done;
     fflush(stdout);
 }
 

@@ -159,7 +159,7 @@ static enum status find_best_step(struct store *store, const struct recorded_run
         fprintf(stderr,
                 "anneal: warning: run %s: the checkpoint of its best step %" PRId64
                 " has been removed, %s from step-%" PRId64 "\n",
-                run->info.id, best[0].step, c->doing, best[i].step);
+                CLEAN_LINE(run->info.id), best[0].step, c->doing, best[i].step);
     arena_release(&arena);
     return status;
 }
@@ -174,7 +174,8 @@ static enum status find_checkpoint(struct store *store, const struct recorded_ru
     if (!status)
         status =
             recorded_run_checkpoint(run, step, c->doing, folder, size, passed_over, sizeof passed_over, err);
-    if (!status && *passed_over) fprintf(stderr, "anneal: warning: run %s: %s\n", run->info.id, passed_over);
+    if (!status && *passed_over)
+        fprintf(stderr, "anneal: warning: run %s: %s\n", CLEAN_LINE(run->info.id), passed_over);
     return status;
 }
 

@@ -119,7 +119,7 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
 void training_report_passed_over(struct training_session *s, bool resumed)
 {
     if (*s->passed_over && (!resumed || s->options->silent)) /* where no report shows it */
-        fprintf(stderr, "anneal: warning: run %s: %s\n", s->id, s->passed_over);
+        fprintf(stderr, "anneal: warning: run %s: %s\n", CLEAN_LINE(s->id), s->passed_over);
     if (!resumed || s->anew) return;
     bool moved = checkpoint_set_damaged_aside(s->checkpoints, s->origin);
     if (*s->passed_over)

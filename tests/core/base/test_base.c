@@ -1,4 +1,6 @@
 /* Tests of core/base: errors, arenas, the ring, the clock, Philox, text, files. */
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -298,6 +300,26 @@ TEST_CASE(doubles_are_laid_out_plainly)
     assert_string_equal(text_format_double(1234.5678, buf, 5), "1234");
 }
 
+/* A signal interrupts the next so many. */
+static int interrupted;
+
+int fsync(int fd)
+{
+    (void)fd;
+    errno = EINTR;
+    return interrupted-- > 0 ? -1 : 0;
+}
+
+TEST_CASE(a_signal_while_a_file_is_synced_is_no_error)
+{
+    char path[PATH_MAX];
+    struct err err = {0};
+    snprintf(path, sizeof path, "%s/interrupted", getenv("ANNEAL_TEST_DIR"));
+    interrupted = 2;
+    if (file_write_atomic(path, "abc", 3, &err)) fail_msg("%s", err.text);
+    assert_true(interrupted < 0);
+}
+
 TEST_CASE(files_are_replaced_whole_and_errors_name_the_path)
 {
     const char *base = getenv("ANNEAL_TEST_DIR") ? getenv("ANNEAL_TEST_DIR") : "/tmp/anneal-test-base";
@@ -441,6 +463,7 @@ int main(void)
         cmocka_unit_test(numbers_are_written_short_and_read_back),
         cmocka_unit_test(doubles_are_written_as_short_as_can_be),
         cmocka_unit_test(doubles_are_laid_out_plainly),
+        cmocka_unit_test(a_signal_while_a_file_is_synced_is_no_error),
         cmocka_unit_test(files_are_replaced_whole_and_errors_name_the_path),
         cmocka_unit_test(anneal_home_follows_the_environment),
         cmocka_unit_test(counts_and_rates_have_units),

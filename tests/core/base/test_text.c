@@ -66,6 +66,9 @@ TEST_CASE(good_text_passes_and_bad_bytes_are_replaced)
     expect_clean("\xED\xA0\x80z", BAD BAD BAD "z"); /* a surrogate */
     expect_clean("\xF4\x90\x80\x80z", BAD BAD BAD BAD "z");
     expect_clean("\xF5z", BAD "z");
+    /* U+202E and its like show words in another order; a joiner of emoji does not */
+    expect_clean("a\u061C\u200E\u200F\u202A\u202Ez", "a" BAD BAD BAD BAD BAD "z");
+    expect_clean("a\u2066\u2069z\u200D\u2065\u206A", "a" BAD BAD "z\u200D\u2065\u206A");
     char out[16];
     assert_int_equal(clean_block(out, sizeof out, "a\0b", 3), 5);
     assert_string_equal(out, "a" BAD "b"); /* a NUL would end the text */

@@ -1,4 +1,8 @@
 /* The memory of a device that is not in the plan: measured if possible, and stored per GPU. */
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "core/memory/fit.h"
 #include "tests/cmocka.h"
 #include "tests/core/network/rig.h"
@@ -18,6 +22,38 @@ TEST_CASE(a_cpu_is_measured_by_what_the_process_holds)
     assert_int_equal(overhead_recall(folder, &cpu), -1);
     overhead_keep(folder, &cpu, before);
     assert_int_equal(overhead_recall(folder, &cpu), before);
+    free(folder);
+}
+
+/* Ends the process where a file would be synced: overhead_keep ends before, and with all it wrote. */
+int fsync(int fd)
+{
+    (void)fd;
+    _exit(3);
+}
+
+static int is_file(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+TEST_CASE(a_process_that_is_killed_meanwhile_leaves_nothing_beside_it)
+{
+    struct device_info cpu = {.uuid = ""};
+    char *folder = rig_path("overhead-killed");
+    struct dirent **files;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        overhead_keep(folder, &cpu, 1000);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    int count = scandir(folder, &files, is_file, alphasort);
+    assert_int_equal(count, 1);
+    assert_string_equal(files[0]->d_name, "overhead-cpu");
+    free(files[0]);
+    free(files);
     free(folder);
 }
 
@@ -42,6 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cpu_is_measured_by_what_the_process_holds),
+        cmocka_unit_test(a_process_that_is_killed_meanwhile_leaves_nothing_beside_it),
         cmocka_unit_test(each_device_has_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

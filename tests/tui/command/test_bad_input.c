@@ -448,9 +448,57 @@ static void an_output_that_cannot_be_written_is_an_error(void **state)
     process_expect_sentence(process_expect(1, p), "cannot write: Bad file descriptor");
 }
 
+/* ---- hostile text in the database ---- */
+
+#define HOSTILE "char(27) || '[31m' || char(8238) || 'x' || char(7)" /* colour, right to left, a bell */
+
+static void a_terminal_gets_no_control_characters_and_a_file_all_bytes(void **state)
+{
+    struct stage *s = *state;
+    static const char *const commands[][6] = {
+        {"runs", NULL},
+        {"runs", "--columns", "name,note,message,tags", NULL},
+        {"runs", "--json", NULL},
+        {"show", "latest", "--all", NULL},
+        {"show", "latest", "--json", NULL},
+        {"export", "latest", "--table", "samples", NULL},
+        {"export", "latest", "--table", "params", NULL},
+        {"export", "latest", "--format", "long", NULL},
+        {"export", "latest", "--format", "json", NULL},
+        {"generate", "latest", "--prompt", "\033[31mred\u202E", "--max-tokens=1", NULL},
+        {"compare", "latest", "tame", NULL},
+        {"tokenizer", "decode", "bytes", "27", NULL},
+        {"\033[31m\u202E", NULL},
+        {"show", "\033[31m\u202E", NULL},
+    };
+    process_run(0, "train", s->config, "--name", "tame", "--progress=none", NULL);
+    process_run(0, "train", s->config, "--name", "out", "--progress=none", NULL);
+    stage_query(s, "update runs set name = " HOSTILE ", message = " HOSTILE ", note = " HOSTILE
+                   ", device = " HOSTILE " where name = 'out'");
+    stage_query(s, "update samples set prompt = " HOSTILE ", text = " HOSTILE);
+    stage_query(s, "update events set text = " HOSTILE);
+    stage_query(s, "update checkpoints set kind = kind || " HOSTILE);
+    stage_query(s, "update params set value = " HOSTILE " where name = 'sample.prompt'");
+    stage_query(s, "insert into tags select id, " HOSTILE " from runs where name <> 'tame'");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct pty *pty =
+            pty_open(&(struct pty_options){.rows = 40, .columns = 200, .arguments = commands[i]});
+        pty_wait_exit(pty);
+        const char *raw = pty_raw(pty);
+        if (strchr(raw, '\033') || strchr(raw, '\a') || strstr(raw, "\u202E"))
+            fail_msg("%s %s: %s", commands[i][0], commands[i][1], raw);
+        assert_true(*raw);
+        pty_close(pty);
+    }
+    assert_non_null(
+        strstr(process_output("export", "latest", "--table", "samples", NULL), "\033[31m\u202Ex\a"));
+    assert_string_equal(process_output("tokenizer", "decode", "bytes", "27", NULL), "\033");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_terminal_gets_no_control_characters_and_a_file_all_bytes),
         STAGE_TEST(a_missing_corpus_names_the_path_and_the_recipes),
         STAGE_TEST(an_empty_corpus_says_that_there_is_nothing_to_learn),
         STAGE_TEST(a_corpus_shorter_than_a_sequence_gives_both_lengths),

@@ -94,6 +94,10 @@ static void ctrl_c_prints_what_is_measured_so_far(void **state)
     assert_true(json_is_false(json_object_get(json, "complete")));
     assert_true(stage_int(json, "sequences") < stage_int(json, "of_sequences"));
     assert_non_null(strstr(process_stderr(p), "evaluate: interrupted after "));
+    p = process_start("evaluate", "mine", "--data", long_text, "--progress=plain", "--device=cpu", NULL);
+    process_wait(p, has_begun, NULL);
+    process_signal(p, SIGTERM);
+    assert_int_equal(process_wait_exit(p), 128 + SIGTERM);
     free(much);
 }
 
