@@ -178,6 +178,11 @@ static enum status open_file(struct spill *spill, const char *path, struct err *
     return STATUS_OK;
 }
 
+bool spill_is_file(const void *bytes, size_t n)
+{
+    return n >= sizeof magic && memcmp(bytes, magic, sizeof magic - 1) == 0;
+}
+
 /* Reads all entries, and finds the end of the last good one. */
 static enum status check_entries(struct spill *spill, struct err *err)
 {

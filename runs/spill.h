@@ -43,6 +43,8 @@ struct spill_entry {
  * `first` is not 0, *run and the entries before that one can be read all the same. Close it also after an
  * error. */
 enum status spill_open(struct spill *spill, const char *path, struct run_note *run, struct err *err);
+/* Whether bytes begin as such a file does, of any version. */
+bool spill_is_file(const void *bytes, size_t n);
 /* Makes the file anew, with this message alone; entries begin after `number`. */
 enum status spill_make(struct spill *spill, const char *path, const struct run_note *run, uint64_t number,
                        struct err *err);

@@ -17,6 +17,7 @@
 #include "runs/exchange/record_file.h"
 #include "runs/journal.h"
 #include "runs/run.h"
+#include "runs/spill.h"
 #include "runs/table.h"
 
 /* Skips a byte order mark. Returns whether the first line is one of llm.c's log, "s:0 …"; leaves the stream
@@ -51,6 +52,11 @@ static enum status read_file(struct import *import, const char *path)
     import->line = 1;
     struct record_file records;
     enum status status = record_file_open(&records, path, err);
+    if (!status && spill_is_file(records.map.data, records.map.size))
+        status =
+            err_set(err, STATUS_USAGE,
+                    "%s: holds records of a run (copy its folder into %.200s/runs, then: %s runs --repair)",
+                    path, store_home(import->store), TEXT_PROGRAM);
     if (!status && records.form != RECORDS_NONE) status = read_records(import, &records);
     bool done = status || records.form != RECORDS_NONE;
     record_file_close(&records);

@@ -354,8 +354,9 @@ const struct command command_resume = COMMAND(
     "resume", "RUN", 1, 1, resume_options, "continue a run from its newest checkpoint", run_resume, defaults,
     .settings = true,
     .about =
-        "Continues RUN (an id, a unique prefix of one, a name, or `latest`) from its newest checkpoint, as a "
-        "new segment of the same run. A run that ended before its first checkpoint begins again. If no key "
+        "Continues RUN (an id, a unique prefix of one, a name, `latest`, or the folder of a run, which the "
+        "database need not know) from its newest checkpoint, as a new segment of the same run. A run that "
+        "ended before its first checkpoint begins again. If no key "
         "is changed, the losses that follow are bit for bit those of a run that was never interrupted.\n"
         "The model, the data and the optimizer must stay as they are; all other keys may be changed.",
     .notes = "  anneal resume latest                                 continue where it stopped\n"

@@ -13,6 +13,7 @@
 #include "core/model/adapter_file.h"
 #include "core/model/hugging_face.h"
 #include "core/model/trainable.h"
+#include "runs/recovery.h"
 
 /* Fills all but config_text; the configuration is not finished, and has defaults if unreadable. The caller
  * closes *store. */
@@ -34,10 +35,37 @@ static enum status read_run(const char *word, struct store **store, struct recor
     return status;
 }
 
+/* The folder of a run in place of its name: what the database lacks of it is stored, and *word becomes its
+ * id, in `id`. */
+static enum status adopt_folder(const char **word, char id[RUN_ID_MAX], struct err *err)
+{
+    char runs[PATH_MAX], here[PATH_MAX], folder[PATH_MAX];
+    struct store *store = NULL;
+    struct repair done;
+    enum status status = file_in_home("runs", runs, sizeof runs, err);
+    if (status || !strchr(*word, '/') || !file_is_folder(*word)) return status;
+    if (!realpath(*word, folder) || !realpath(runs, here)) *here = '\0';
+    char *name = *here ? strrchr(folder, '/') : NULL;
+    if (name) *name++ = '\0';
+    if (!name || strcmp(folder, here) != 0 || strlen(name) >= RUN_ID_MAX)
+        return err_set(err, STATUS_USAGE, "%.200s: is not the folder of a run below %.200s (move it there)",
+                       *word, runs);
+    snprintf(id, RUN_ID_MAX, "%s", name);
+    *word = id;
+    status = store_open(NULL, false, &store, err);
+    if (!status && (status = recovery_repair(store, id, &done, err)) == STATUS_BUSY)
+        status = STATUS_OK; /* a run that trains: the caller says so */
+    store_close(store);
+    return status;
+}
+
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err)
 {
     struct store *store = NULL;
-    enum status status = read_run(word, &store, out, err);
+    char id[RUN_ID_MAX];
+    *out = (struct recorded_run){.config_text = NULL};
+    enum status status = adopt_folder(&word, id, err);
+    if (!status) status = read_run(word, &store, out, err);
     store_close(store);
     if (!status) status = config_finish(&out->config, err);
     if (!status && !(out->config_text = config_text(&out->config)))

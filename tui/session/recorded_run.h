@@ -17,7 +17,8 @@ struct recorded_run {
     char *config_text;    /* owned; text of `config`, with keys added since it was stored */
 };
 
-/* Reads RUN as a user types it. Release it even after a failure. */
+/* Reads RUN as a user types it, or the run with this folder, which the database need not know. Release it
+ * even after a failure. */
 enum status recorded_run_read(const char *word, struct recorded_run *out, struct err *err);
 void recorded_run_release(struct recorded_run *run);
 

@@ -489,16 +489,20 @@ enum status training_try(const struct training_options *options,
 static void report_recovery(struct training_session *s)
 {
     struct run_info info;
+    struct step_record last;
     int64_t step = trainer_state(s->trainer)->step, count = writer_recovered(s->writer);
     if (count)
         training_session_event(s, step, "info",
                                "%" PRId64 " record%s that the database lacked %s read from the run's folder",
                                count, text_plural(count), count == 1 ? "was" : "were");
-    if (run_get(s->store, s->id, &info, NULL) || info.steps < 0 || info.steps >= step) return;
+    if (run_get(s->store, s->id, &info, NULL)) return;
+    enum status found = run_last_step(s->store, s->id, &last, NULL);
+    int64_t stored = !found ? last.step + 1 : *info.parent_id ? info.parent_step : 0;
+    if ((found && found != STATUS_NOT_FOUND) || stored >= step) return;
     training_session_event(s, step, "warning",
                            "steps %" PRId64 " to %" PRId64
                            " are missing in the history: the trainer ended before it could store them",
-                           info.steps, step - 1);
+                           stored, step - 1);
 }
 
 enum status training_resume(const struct training_options *options, const struct run_info *run,

@@ -24,6 +24,7 @@ static const struct {
     {"gpu_processes", NULL},
     {"ranks", NULL}, /* of several ranks: test_ranks.c */
     {"runs", "message"},
+    {"runs", "recorded"}, /* only where records came from the file: test_failing_store.c */
     {"rollup", "non_finite"},
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/file.h"
 #include "core/base/heap.h"
@@ -432,10 +433,36 @@ static void threads_that_openmp_would_save_compute_the_same(void **state)
     assert_string_equal(plain, dynamic);
 }
 
+static void a_run_that_the_database_has_lost_goes_on_from_its_folder(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name", "whole", "--progress=none", NULL);
+    struct history whole = history_of("whole");
+    process_run(0, "train", s->config, "--name", "half", "--until=20", "--tag=kept", "--progress=none", NULL);
+    char *id = stage_query(s, "select id from runs where name = 'half'");
+    char *folder = kept_format("%s/runs/%s", s->home, id), *records = kept_format("%s/records", folder);
+    static const char *const files[] = {"", "-wal", "-shm"};
+    for (int i = 0; i < 3; i++) unlink(kept_format("%s/anneal.db%s", s->home, files[i]));
+    process_expect_sentence(process_run(1, "resume", "half", "--progress=none", NULL),
+                            "there are no runs yet");
+    process_expect_sentence(process_run(2, "import", records, NULL), "anneal runs --repair");
+    process_expect_sentence(process_run(2, "resume", s->home, NULL), "is not the folder of a run below ");
+    process_run(0, "resume", folder, "--progress=none", NULL);
+    struct history half = history_of("half");
+    assert_int_equal(half.count, 40);
+    for (int i = 0; i < 40; i++)
+        assert_string_equal(half.steps[i].values, i < 20 ? "" : whole.steps[i].values);
+    stage_expect(s, "select name, status, steps from runs", "half|finished|40");
+    stage_expect(s, "select tag from tags", "kept");
+    stage_expect(s, "select count(*) from events where text like 'steps 0 to 19 are missing in the history%'",
+                 "1");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, process_close_all)
     const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_run_that_the_database_has_lost_goes_on_from_its_folder),
         STAGE_TEST(progress_json_is_one_object_a_line_from_run_to_end),
         STAGE_TEST(a_run_can_check_that_its_steps_allocate_nothing),
         STAGE_TEST(progress_json_holds_exactly_what_is_recorded),
