@@ -56,6 +56,14 @@ part() {
     esac
 }
 
+# NAME LIMIT ARGUMENT...: a part that is gpu_check, which begins nothing new when its time is nearly over.
+judged() {
+    local name=$1 limit=$2
+    shift 2
+    time_left "$limit"
+    part "$name" "$limit" "$programs/gpu_check" "$@" --seconds $((left > 60 ? left - 20 : left * 2 / 3))
+}
+
 # ---- the programs ----
 find_plugin() {
     for plugin in "${ANNEAL_CUDA_PLUGIN:-}" "$programs/../bin/anneal_cuda.so" "$programs/anneal_cuda.so"; do
@@ -156,10 +164,10 @@ find_programs
 export -f machine
 export python
 part 'the machine' 15 bash -c machine
-part 'results' 130 "$programs/gpu_check" --no-timing --shapes 30 --seconds 110
+judged 'results' 130 --no-timing --shapes 30
 sanitize
-part 'speeds and steps' 140 "$programs/gpu_check" --no-results --no-torch --seconds 120
-part 'PyTorch' 240 "$programs/gpu_check" --no-results --only torch --seconds 230
+judged 'speeds and steps' 140 --no-results --no-torch
+judged 'PyTorch' 240 --no-results --only torch
 profile
 passed=$(grep -c '^ok ' "$report") failed=$(grep -c '^FAIL ' "$report") skipped=$(grep -c '^SKIP ' "$report")
 say "== $passed passed, $failed failed, $skipped skipped, after $SECONDS s"

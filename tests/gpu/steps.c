@@ -16,7 +16,7 @@ static const double FASTER = 1.2, OF_MEMORY = 0.6;
 /* Both train from the same weights on the same batches, but round differently: no two steps have the same
  * losses, means of twenty steps have nearly. */
 enum { WINDOW = 20 };
-static const double LOSS_APART = 0.01, RATE = 3e-4;
+static const double LOSS_APART = 0.005, RATE = 3e-4;
 
 static bool compared_with_torch(const struct training_preset *preset)
 {
