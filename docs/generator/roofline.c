@@ -22,7 +22,8 @@ static const char roofline_text[] =
     "or "
     "its bytes at %.0f %% of what the memory moves, whichever is longer, and at least %.0f microseconds. "
     "A kernel that moves more than it must, or reaches less, is slower than that.\n"
-    "`anneal plan` computes the same numbers for any model, batch and GPU.";
+    "`anneal plan` computes the same numbers for any model, batch and GPU; `anneal show RUN --profile` has "
+    "the measured times of a run.";
 
 static void fail(const char *what)
 {

@@ -8,7 +8,8 @@
 # source folder build/gpu, where tests/gpu/build.sh builds them first if they are missing.
 #
 # Parts, each with a limit of its own: the machine; results of all operations against the CPU; the four tools of compute-sanitizer;
-# speeds and steps, judged (gpu_check.c says by what); PyTorch's beside them; ncu on the ten heaviest kernels. Every
+# speeds and steps, judged (gpu_check.c says by what); a short training with a bundle's anneal, and its profile; PyTorch's steps
+# beside ours; ncu on the ten heaviest kernels. Every
 # line is written to REPORT as soon as it is known, so a run that is cut off leaves what it has. A line begins with ok,
 # FAIL, or SKIP with the reason. N (default 570): nothing goes on after so many seconds. Exit status: 0 if something was
 # judged and nothing failed, 1 after a FAIL, 2 if nothing was judged.
@@ -135,6 +136,25 @@ sanitize() {
     done
 }
 
+# ---- a training ----
+# The product itself, which a bundle has, and where its time goes: to be compared with docs/reference/roofline.md.
+train() {
+    local anneal=$programs/../bin/anneal
+    say '== a training with anneal'
+    if [ ! -x "$anneal" ]; then say "SKIP a training: there is no $anneal (make bundle has one)" && return; fi
+    if ! time_left 60; then say 'SKIP a training: the time is over' && return; fi
+    export ANNEAL_HOME=$scratch/home ANNEAL_LEDGER=$scratch/home
+    if timeout -k 5 "$left" "$anneal" train --name gpu-check --device cuda --progress plain --model.preset=gpt2-124m-shape \
+        --model.vocab_size=50304 --data.tokenizer=bytes --train.batch_size=32 --train.seq_len=1024 --train.optimizer=adamw \
+        --train.total_steps=65 --profile.every=10 --eval.every=0 --sample.every=0 >"$scratch/train" 2>&1; then
+        "$anneal" show gpu-check --profile 2>&1 | tee -a "$report"
+        say "ok   a training: $(tail -n 1 "$scratch/train")"
+    else
+        tail -n 20 "$scratch/train" | tee -a "$report"
+        say 'FAIL a training'
+    fi
+}
+
 # ---- ncu ----
 # The heaviest kernels that gpu_check has listed, by the name of their function.
 profile() {
@@ -167,6 +187,7 @@ part 'the machine' 15 bash -c machine
 judged 'results' 130 --no-timing --shapes 30
 sanitize
 judged 'speeds and steps' 140 --no-results --no-torch
+train
 judged 'PyTorch' 240 --no-results --only torch
 profile
 passed=$(grep -c '^ok ' "$report") failed=$(grep -c '^FAIL ' "$report") skipped=$(grep -c '^SKIP ' "$report")

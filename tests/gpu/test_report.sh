@@ -42,7 +42,7 @@ run() { # PATH without what a machine may have of NVIDIA's tools
 
 passing
 run empty
-judge a_run_without_tools_passes_and_says_what_it_skips 0 '^ok   speed' '^SKIP compute-sanitizer: it is not' '^SKIP ncu: it is not'
+judge a_run_without_tools_passes_and_says_what_it_skips 0 '^ok   speed' '^SKIP compute-sanitizer: it is not' '^SKIP a training: there is no' '^SKIP ncu: it is not'
 
 stand_in tools/compute-sanitizer <<'EOF'
 shift 4
@@ -62,7 +62,21 @@ EOF
 run tools
 judge a_race_fails_the_run 1 '^========= Error: Race' '^FAIL compute-sanitizer racecheck' '^ok   compute-sanitizer memcheck'
 
+mkdir bin
+stand_in bin/anneal <<'EOF'
+case $1 in train) echo "finished" ;; show) echo "  gemm gate_up  1.0 ms" ;; esac
+EOF
 rm tools/compute-sanitizer
+run empty
+judge a_training_leaves_its_profile 0 '^ok   a training: finished' '^  gemm gate_up'
+
+stand_in bin/anneal <<'EOF'
+echo "the device has failed" && exit 1
+EOF
+run empty
+judge a_training_that_fails_fails_the_run 1 '^the device has failed' '^FAIL a training'
+rm -r bin
+
 stand_in programs/gpu_check <<'EOF'
 echo "ok   add fp32"
 case "$*" in *--no-results*) echo "FAIL speed bf16 add       40 % of what copy and gemm allow (at least 70 %)" && exit 1 ;; esac
