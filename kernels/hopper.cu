@@ -18,9 +18,9 @@ bool tensor_describe(CUtensorMap *out, const void *tensor, int B, int T, int hea
 {
     encode_function encode = encode_find();
     cuuint64_t parts = (cuuint64_t)heads * (cuuint64_t)(D / BOX), row = parts * BOX * 2;
-    cuuint64_t sizes[4] = {BOX, (cuuint64_t)T, parts, (cuuint64_t)B};
-    cuuint64_t strides[3] = {row, BOX * 2, row * (cuuint64_t)T}; /* of all but the first dimension */
-    cuuint32_t box[4] = {BOX, BOX, 1, 1}, steps[4] = {1, 1, 1, 1};
+    cuuint64_t sizes[4] = {BOX, parts, (cuuint64_t)T, (cuuint64_t)B};
+    cuuint64_t strides[3] = {BOX * 2, row, row * (cuuint64_t)T}; /* of all but the first dimension */
+    cuuint32_t box[4] = {BOX, 1, BOX, 1}, steps[4] = {1, 1, 1, 1};
     return encode != NULL &&
            encode(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)tensor, sizes, strides, box, steps,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,

@@ -100,11 +100,11 @@ __device__ static inline void barrier_wait(uint64_t *barrier, unsigned parity)
 /* Copies the box at these coordinates of the tensor, and counts its bytes at the barrier; zeros where the
  * tensor ends. One thread calls it. */
 __device__ static inline void box_load(__nv_bfloat16 *to, const CUtensorMap *tensor, uint64_t *barrier,
-                                       int column, int row, int part, int b)
+                                       int column, int part, int row, int b)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
                  "[%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
-                 "l"(tensor), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(part), "r"(b)
+                 "l"(tensor), "r"(shared_address(barrier)), "r"(column), "r"(part), "r"(row), "r"(b)
                  : "memory");
 }
 
@@ -263,7 +263,7 @@ __device__ static inline void tile_load(shared_pointer<__nv_bfloat16> tile, cons
     for (int part = 0; part < D / BOX; part++)
 #pragma unroll
         for (int r = 0; r < ROWS; r += BOX)
-            box_load(tile + (part * ROWS + r) * BOX, tensor, barrier, 0, row + r, head * (D / BOX) + part, b);
+            box_load(tile + (part * ROWS + r) * BOX, tensor, barrier, 0, head * (D / BOX) + part, row + r, b);
 }
 
 #endif

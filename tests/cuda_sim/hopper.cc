@@ -307,7 +307,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuui
         t.sizes[i] = (uint32_t)sizes[i], t.box[i] = box[i];
     }
     for (int i = 0; i < 3; i++) {
-        if (strides[i] % 16 != 0 || strides[i] >> 40 != 0) return CUDA_ERROR_INVALID_VALUE;
+        if (strides[i] % 16 != 0 || strides[i] >> 40 != 0 || (i > 0 && strides[i] < strides[i - 1]))
+            return CUDA_ERROR_INVALID_VALUE;
         t.strides[i] = strides[i];
     }
     if (box[0] * 2 % 16 != 0) return CUDA_ERROR_INVALID_VALUE;

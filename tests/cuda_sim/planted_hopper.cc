@@ -20,7 +20,7 @@ static void copies(shared_pointer<__nv_bfloat16> left, shared_pointer<__nv_bfloa
         int row = (n + 1) * ROWS + (bug == HOPPER_OTHER_ROW && n == 1);
         if (bug == HOPPER_OTHER_PART && n == 1)
             for (int part = 0; part < 2; part++)
-                box_load(right + part * ROWS * BOX, x, barriers + 1, 0, row, 0, 0);
+                box_load(right + part * ROWS * BOX, x, barriers + 1, 0, 0, row, 0);
         else
             tile_load<WIDTH, ROWS>(right, x, barriers + 1, row, 0, 0);
     }
@@ -123,9 +123,9 @@ void planted_hopper_run(enum planted_hopper bug, float *out, const void *x, stru
     size_t bytes = 2 * (2 * TILE + (bug == HOPPER_TILE_UNALIGNED ? 64 : 0));
     if (!tensor_describe(&tensor, x, 1, (1 + ROUNDS) * ROWS, 1, WIDTH)) sim::fail("no tensor map");
     if (bug == HOPPER_PLAIN_BOXES) {
-        cuuint64_t sizes[4] = {BOX, (1 + ROUNDS) * ROWS, 2, 1},
-                   strides[3] = {2 * WIDTH, 128, 2 * TILE * (1 + ROUNDS)};
-        cuuint32_t box[4] = {BOX, BOX, 1, 1}, steps[4] = {1, 1, 1, 1};
+        cuuint64_t sizes[4] = {BOX, 2, (1 + ROUNDS) * ROWS, 1},
+                   strides[3] = {128, 2 * WIDTH, 2 * TILE * (1 + ROUNDS)};
+        cuuint32_t box[4] = {BOX, 1, BOX, 1}, steps[4] = {1, 1, 1, 1};
         cuTensorMapEncodeTiled(&tensor, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)x, sizes, strides, box,
                                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
                                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

@@ -72,9 +72,9 @@ static inline void barrier_wait(sim::pointer<uint64_t> barrier, unsigned parity,
 }
 
 static inline void box_load(sim::pointer<__nv_bfloat16> to, const CUtensorMap *tensor,
-                            sim::pointer<uint64_t> barrier, int column, int row, int part, int b)
+                            sim::pointer<uint64_t> barrier, int column, int part, int row, int b)
 {
-    sim::box_load(shared_address(to), tensor, barrier.span(8), {column, row, part, b});
+    sim::box_load(shared_address(to), tensor, barrier.span(8), {column, part, row, b});
 }
 
 /* One overload for each number of arrays, because the caller's line comes last. */
