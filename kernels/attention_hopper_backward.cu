@@ -9,7 +9,13 @@
  * rounded 16 each: with STEP 64, 224 at D 128.
  *
  * The pass over queries: a block is 128 queries of one head, a warpgroup 64 of them, over key tiles of STEP
- * rows. Not verified on a GPU. */
+ * rows.
+ *
+ * Estimate for an H100, not verified on a GPU: 64 × 128 scores take 16·D cycles of the tensor cores in the
+ * pass over keys and 12·D in that over queries, 512 of the unit for exponentials, about 512 of fp32
+ * arithmetic, and at D 128 shared memory is read for 1,536 of 2,048 cycles. A warpgroup does one after the
+ * other, and the other one fills the gaps: at best 80 % of the tensor cores' rate at D 128, 65 % at D 64, of
+ * which 5/7 are not recomputation. */
 #include "kernels/attention_hopper.cuh"
 
 enum { STEP = 64, STEP_TILES = STEP / 8 };

@@ -8,8 +8,12 @@
  *
  * KEYS 128: a product of 64 × 128 × 16 takes at least 64 cycles of a multiprocessor's tensor cores and reads
  * 6 KiB of shared memory, 48 cycles' worth; with 64 keys shared memory would be as busy as the tensor cores.
- * Per tile and head 4·128·128·D operations and 128·128 exponentials: at D 128, 2,048 cycles of the tensor
- * cores to 1,024 of the exponential's units; at D 64, 1,024 each. Not verified on a GPU. */
+ *
+ * Estimate for an H100 (4,096 operations and 16 exponentials a cycle and multiprocessor), not verified on a
+ * GPU. A tile of 128 × 128 scores takes 16·D cycles of the tensor cores and 1,024 of the unit for
+ * exponentials, at D 128 2,048 to 1,024, at D 64 1,024 each. With 85 and 70 % of the tensor cores' rate in
+ * the loop, 4.5 tiles a block at T 1,024, and 3,000 cycles to fill and drain it, the tensor cores are busy
+ * for 67 and 48 % of the time, and 8/9 of that is for scores on this side of the diagonal: 59 and 43 %. */
 #include "kernels/attention_hopper.cuh"
 
 enum { KEYS = 128, KEY_TILES = KEYS / 8 /* of eight columns */ };
