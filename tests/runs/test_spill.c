@@ -1,0 +1,232 @@
+/* A run's file of records: what was added is read again, an entry that a crash cut off is not, and no damage,
+ * and no bytes of a stranger, do more harm than the loss of what they took the place of. */
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base/file.h"
+#include "core/base/philox.h"
+#include "runs/recovery.h"
+#include "runs/run.h"
+#include "runs/spill.h"
+#include "store_fixture.h"
+#include "tests/long.h"
+
+enum { ENTRIES = 5 };
+
+static const struct run_note about = {.name = "named",
+                                      .config = "[train]\ntotal_steps = 5\n",
+                                      .parameters = 42,
+                                      .parent_step = -1,
+                                      .total_steps = 5,
+                                      .created_at = 1.7e9};
+
+static const struct stopping_record verdict = {1, 3.5, 3.5, 1, 0.01, true, 0, 5, VERDICT_STOP, NULL};
+
+static void add(struct spill *spill, int kind, const void *message)
+{
+    struct err err = {0};
+    if (spill_add(spill, 1, kind, message, &err)) fail_msg("%s", err.text);
+}
+
+/* A file with ENTRIES entries; ends[i] is where entry i ends, ends[0] where the run_note does. */
+static void make(const char *path, int64_t ends[ENTRIES + 1])
+{
+    struct spill spill;
+    struct err err = {0};
+    struct step_record step = store_fixture_step(0, 1);
+    if (spill_make(&spill, path, &about, 0, &err)) fail_msg("%s", err.text);
+    ends[0] = spill.end;
+    add(&spill, TABLE_STEPS, &step);
+    ends[1] = spill.end;
+    add(&spill, TABLE_SAMPLES, &(struct sample_record){1, "In the", "beginning"});
+    ends[2] = spill.end;
+    add(&spill, TABLE_STOPPING, &verdict);
+    ends[3] = spill.end;
+    add(&spill, MESSAGE_DEVICE, &(struct device_note){"cpu", "fp32"});
+    ends[4] = spill.end;
+    add(&spill, MESSAGE_END, &(struct end_note){RUN_STOPPED, 1.8e9, "enough"});
+    ends[5] = spill.end;
+    spill_close(&spill);
+}
+
+/* Reads the file until it ends or is damaged; returns the number of good entries, -1: it cannot be opened. */
+static int read_all(const char *path)
+{
+    struct spill spill;
+    struct spill_entry entry;
+    struct run_note note;
+    struct err err = {0};
+    int n = 0;
+    spill_open(&spill, path, &note, &err);
+    bool opened = spill.first > 0;
+    if (opened) assert_string_equal(note.name, "named");
+    while (opened && spill_waits(&spill)) {
+        if (spill_next(&spill, &entry, &err)) fail_msg("%s", err.text);
+        n++;
+        if (n == 2) assert_string_equal(entry.message.step.step == 1 ? "beginning" : "", "beginning");
+        if (n == 3) assert_int_equal(entry.message.stopping.verdict, VERDICT_STOP);
+        if (n == 3) assert_string_equal(entry.message.stopping.metric, "");
+    }
+    spill_close(&spill);
+    return opened ? n : -1;
+}
+
+static int entries_before(const int64_t ends[ENTRIES + 1], int64_t at)
+{
+    int n = -1;
+    while (n < ENTRIES && ends[n + 1] <= at) n++;
+    return n;
+}
+
+static const char *scratch(const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", getenv("ANNEAL_TEST_DIR"), name);
+    return path;
+}
+
+static void a_file_cut_anywhere_has_all_entries_before(void **state)
+{
+    (void)state;
+    int64_t ends[ENTRIES + 1];
+    struct err err = {0};
+    const char *path = scratch("cut");
+    make(path, ends);
+    assert_int_equal(read_all(path), ENTRIES);
+    for (int64_t n = ends[ENTRIES]; n >= 0; n--) {
+        assert_int_equal(truncate(path, n), 0);
+        assert_int_equal(read_all(path), entries_before(ends, n));
+        if (n != ends[2] + 7) continue;
+        /* what is added next takes the place of the half entry */
+        struct spill spill;
+        struct run_note note;
+        assert_int_equal(spill_open(&spill, path, &note, &err), STATUS_OK);
+        add(&spill, TABLE_STOPPING, &verdict);
+        spill_close(&spill);
+        assert_int_equal(read_all(path), 3);
+    }
+}
+
+static void any_changed_byte_is_noticed(void **state)
+{
+    (void)state;
+    int64_t ends[ENTRIES + 1];
+    const char *path = scratch("changed");
+    make(path, ends);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    for (int64_t i = 0; i < ends[ENTRIES]; i++) {
+        char byte, other;
+        assert_int_equal(pread(fd, &byte, 1, i), 1);
+        other = (char)(byte ^ 1 << i % 8);
+        assert_int_equal(pwrite(fd, &other, 1, i), 1);
+        assert_int_equal(read_all(path), entries_before(ends, i));
+        assert_int_equal(pwrite(fd, &byte, 1, i), 1);
+    }
+    close(fd);
+}
+
+/* Checksums protect against accidents, not against people: the content is checked, too. */
+static void any_bytes_are_a_message_or_refused(void **state)
+{
+    (void)state;
+    struct step_record step = store_fixture_step(0, 1);
+    struct sample_record sample = {1, "In the", "beginning"};
+    const struct {
+        int kind;
+        const void *message;
+    } good[] = {{TABLE_STEPS, &step}, {TABLE_SAMPLES, &sample}, {MESSAGE_RUN, &about}};
+    int rounds = long_or(300000, 20000), refused = 0, accepted = 0;
+    for (int round = 0; round < rounds; round++) {
+        unsigned char *packed = NULL;
+        size_t n = 0, capacity = 0;
+        union message message;
+        int kind = 0;
+        struct philox_block draw = philox4x32_10((uint32_t)round, 1, 2, 3, 4, 5);
+        assert_true(message_pack(good[round % 3].kind, good[round % 3].message, &packed, &n, &capacity));
+        for (uint32_t i = 0; i <= draw.word[0] % 3; i++)
+            packed[(draw.word[1] + i * 977) % n] ^= (unsigned char)(draw.word[2] >> i * 8);
+        n -= draw.word[3] % 4 ? 0 : draw.word[3] % n;
+        unsigned char *exact = malloc(n ? n : 1); /* reading beyond it is an error of a sanitizer */
+        assert_non_null(exact);
+        memcpy(exact, packed, n);
+        if (message_unpack(exact, n, &kind, &message)) {
+            refused++;
+        } else {
+            const char **texts[MESSAGE_TEXTS_MAX];
+            int count = message_texts(kind, &message, texts);
+            for (int i = 0; i < count; i++)
+                if (*texts[i]) assert_true(strlen(*texts[i]) < n);
+            accepted++;
+        }
+        free(exact);
+        free(packed);
+    }
+    assert_true(refused > rounds / 10 && accepted > rounds / 10);
+}
+
+static void what_comes_before_the_damage_is_stored_and_the_file_kept_aside(void **state)
+{
+    (void)state;
+    char home[PATH_MAX], folder[PATH_MAX + 16], path[PATH_MAX + 32];
+    int64_t ends[ENTRIES + 1];
+    struct err err = {0};
+    struct repair done;
+    store_fixture_home("aside", home, sizeof home);
+    snprintf(folder, sizeof folder, "%s/runs/lost", home);
+    snprintf(path, sizeof path, "%s/records", folder);
+    assert_int_equal(file_make_folders(folder, &err), STATUS_OK);
+    make(path, ends);
+    FILE *file = fopen(path, "r+");
+    assert_true(file && fseek(file, (long)ends[3] + 3, SEEK_SET) == 0 && fputc('x', file) == 'x');
+    fclose(file);
+    struct store *store = store_fixture_open(home);
+    assert_int_equal(recovery_repair(store, "lost", &done, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "a record has a wrong checksum at byte "));
+    assert_true(done.made && done.stored == 3);
+    assert_false(file_exists(path));
+    strcat(path, ".damaged");
+    assert_true(file_exists(path));
+    store_close(store);
+    char *row = store_fixture_text(home, "select name, status, steps, parameters, total_steps from runs");
+    assert_string_equal(row, "named|running|1|42|5");
+    free(row);
+    assert_true(store_fixture_number(home, "select count(*) from samples where text = 'beginning'") == 1);
+}
+
+static void a_file_that_is_none_and_a_device_are_refused(void **state)
+{
+    (void)state;
+    struct spill spill;
+    struct run_note note;
+    struct err err = {0};
+    const char *path = scratch("none");
+    assert_int_equal(spill_open(&spill, path, &note, &err), STATUS_NOT_FOUND);
+    assert_int_equal(file_write_atomic(path, "a text, not records", 19, &err), STATUS_OK);
+    assert_int_equal(spill_open(&spill, path, &note, &err), STATUS_CORRUPT);
+    spill_close(&spill);
+    assert_int_equal(spill_open(&spill, "/dev/zero", &note, &err), STATUS_CORRUPT);
+    spill_close(&spill);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_cut_anywhere_has_all_entries_before),
+        cmocka_unit_test(any_changed_byte_is_noticed),
+        cmocka_unit_test(any_bytes_are_a_message_or_refused),
+        cmocka_unit_test(what_comes_before_the_damage_is_stored_and_the_file_kept_aside),
+        cmocka_unit_test(a_file_that_is_none_and_a_device_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
