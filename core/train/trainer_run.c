@@ -232,9 +232,11 @@ static enum status step(struct trainer *t, struct err *err)
     set_resting(t, false);
     begin_pace(t);
     enum status status = t->setup.backend->stream_check(t->network.stream, err);
+    int64_t before = trainer_queued(t);
     if (!status) status = trainer_step(t, err);
     if (status) return status;
     t->facts.asked = false;
+    if (trainer_queued(t) == before) return STATUS_OK; /* given up: what was due is done */
     t->facts.due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
     trainer_collect_save(t, false);
     if (t->state.step - t->last_memory_step >= STEPS_BETWEEN_REPORTS) trainer_report_memory(t);

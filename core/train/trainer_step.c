@@ -297,8 +297,18 @@ static void queue_micro_batch(struct trainer *t, const struct flight *f, struct 
     feed_release(&t->feed, place);
 }
 
-/* Queues step `trainer_queued` and the copy of its result, and fills the flight. */
-static void queue_step(struct trainer *t, struct flight *f)
+/* Whether to give up the step before its next micro-batch: it may last minutes on a CPU, and nothing of it
+ * counts before the update. Where work is queued, all of it is queued at once. */
+static bool is_given_up(const struct trainer *t)
+{
+    const struct train_observer *o = &t->setup.observer;
+    bool may = t->world->size == 1 && !t->setup.backend->queues && !t->profiling && !t->tracing;
+    return may && o->leave(o->context);
+}
+
+/* Queues step `trainer_queued` and the copy of its result, and fills the flight. False: it was given up, and
+ * has changed nothing but gradients. */
+static bool queue_step(struct trainer *t, struct flight *f)
 {
     const struct backend *be = t->setup.backend;
     struct network *net = &t->network;
@@ -320,6 +330,7 @@ static void queue_step(struct trainer *t, struct flight *f)
                           in->T; /* read on the host, written on the device */
     network_clear(net);
     for (int i = 0; i < in->micro_batches; i++) {
+        if (i > 0 && is_given_up(t)) return false;
         if (t->profiling) profiler_mark(t->profiling, PHASE_DATA, -1, "batch", batch_bytes, 0);
         net->exchange.last = i + 1 == in->micro_batches;
         queue_micro_batch(t, f, part, i, graph);
@@ -332,6 +343,7 @@ static void queue_step(struct trainer *t, struct flight *f)
     t->profiling = NULL; /* evaluations and samples are no part of a step */
     end_trace(t);
     be->event_record(t->landed[at], net->stream);
+    return true;
 }
 
 /* Reports the oldest queued step, which has happened. */
@@ -390,7 +402,10 @@ static enum status advance(struct trainer *t, struct err *err)
     const struct backend *be = t->setup.backend;
     enum status status = in_lockstep(t) ? trainer_settle(t, 0, err) : STATUS_OK;
     if (status) return status;
-    queue_step(t, &t->flights[trainer_queued(t) % PLAN_FLIGHTS]);
+    if (!queue_step(t, &t->flights[trainer_queued(t) % PLAN_FLIGHTS])) {
+        t->facts.leave = true;
+        return trainer_settle(t, 0, err);
+    }
     status = be->stream_check(t->network.stream, err);
     if (status) {
         trainer_settle(t, 0, NULL); /* the previous one may have happened */

@@ -154,7 +154,8 @@ static void order_done(void *context, int64_t id, int64_t applied_step, const ch
 
 static bool leave(void *context)
 {
-    const struct story *story = context;
+    struct story *story = context;
+    if (++story->calls >= story->leave_calls && story->leave_calls) return true;
     return story->leave_at && story->done >= story->leave_at;
 }
 

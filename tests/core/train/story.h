@@ -37,6 +37,8 @@ struct story {
     int memory_reports;
     struct story_order *orders; /* the script; id 0 ends it */
     int64_t leave_at;           /* request() says leave once so many steps are done; 0: never */
+    int leave_calls;            /* request() says leave from this call on; 0: never */
+    int calls;                  /* of request() */
     char results[16][512];      /* by order id */
     int64_t applied[16];        /* by order id; -1: not yet */
     int acknowledged;

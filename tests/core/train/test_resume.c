@@ -197,6 +197,28 @@ TEST_CASE(a_run_on_several_threads_resumes_bit_for_bit)
     expect_resume_is_exact(WORDS(RESUME_WORDS, "train.threads=2", "train.batch_size=3"), 14, 9, BY_REQUEST);
 }
 
+/* A step of four micro-batches is asked about four times: before it, and between two of them. */
+TEST_CASE(a_long_step_is_given_up_between_micro_batches_and_made_again)
+{
+    struct session whole, parts;
+    const char *const *words = WORDS("train.total_steps=6", "train.accumulation_steps=4", "eval.every=2");
+    session_open(&whole, "given-up-whole", NULL, words, 900);
+    session_start(&whole, false);
+    assert_int_equal(session_run(&whole), TRAIN_FINISHED);
+    session_open(&parts, "given-up-parts", NULL, words, 900);
+    parts.story.leave_calls = 10; /* within the third step */
+    session_start(&parts, false);
+    assert_int_equal(session_run(&parts), TRAIN_STOPPED);
+    assert_int_equal(parts.story.step_count, 2);
+    assert_int_equal(parts.story.eval_count, 1); /* that after the second step, once */
+    parts.story.leave_calls = 0;
+    session_start(&parts, true);
+    assert_int_equal(session_run(&parts), TRAIN_FINISHED);
+    story_expect_same(&whole.story, &parts.story, "given up");
+    session_close(&whole);
+    session_close(&parts);
+}
+
 TEST_CASE(an_interrupted_run_can_be_interrupted_again)
 {
     struct session whole, part;
@@ -391,6 +413,7 @@ int main(void)
         cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
         cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),
         cmocka_unit_test(a_run_on_several_threads_resumes_bit_for_bit),
+        cmocka_unit_test(a_long_step_is_given_up_between_micro_batches_and_made_again),
         cmocka_unit_test(an_interrupted_run_can_be_interrupted_again),
         cmocka_unit_test(the_factor_of_the_learning_rate_survives_a_resume),
         cmocka_unit_test(resuming_keeps_the_history_of_early_stopping_and_takes_the_new_patience),
