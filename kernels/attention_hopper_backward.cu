@@ -6,7 +6,7 @@
  * The pass over keys: a block is 128 keys of one key/value head, a warpgroup 64 of them. It computes scores
  * transposed, keys in rows, over query tiles of STEP rows from the diagonal to the last that sees the keys,
  * for each query head of the group. Registers: dk and dv D / 2 each, scores and their gradients 32 each,
- * rounded 16 each: with STEP 64, 224 at D 128.
+ * rounded 16 each: with STEP 64, 224 at D 128, where the compiler spills 64 bytes a thread.
  *
  * The pass over queries: a block is 128 queries of one head, a warpgroup 64 of them, over key tiles of STEP
  * rows.
@@ -30,6 +30,23 @@ struct queries_place {
         if (t0 >= end) t0 = first, h++;
     }
 };
+
+#if HOPPER_CODE
+
+/* The values of queries from t0 on that belong to the thread's columns. With 0 and rows of zeros, a query
+ * that does not exist adds nothing. */
+__device__ static inline void columns_load(float (&x)[STEP_TILES][2], const float *of, int t0, int T)
+{
+#pragma unroll
+    for (int c = 0; c < STEP_TILES; c++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            int t = t0 + 8 * c + (int)threadIdx.x % 4 * 2 + j;
+            x[c][j] = t < T ? of[t] : 0.0f;
+        }
+}
+
+#endif
 
 template <int D>
 __global__ void __launch_bounds__(HOPPER_THREADS, 1)
@@ -90,38 +107,28 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         of_gradients.wait(q.n);
         /* else no query of the tile sees a key of the warpgroup */
         if (q.t0 + STEP > group_row && p.first_seen(b, q.t0) < group_row + GROUP_ROWS) {
-            const float *shifts = lse + p.lse(b, q.h), *of = products + p.lse(b, q.h);
+            float shift[STEP_TILES][2], product[STEP_TILES][2]; /* of the queries in the thread's columns */
             group_fence(s[0], ds[0]);
             tile_rows<D, BLOCK_ROWS, STEP_TILES>(s, keys, first_row, queries + at);
             group_commit();
             tile_rows<D, BLOCK_ROWS, STEP_TILES>(ds, values, first_row, gradients + at);
             group_commit();
+            columns_load(shift, lse + p.lse(b, q.h), q.t0, p.T); /* while the tensor cores work */
             group_wait<1>(s[0]);
             if (q.t0 + 1 < row + 16) causal_mask<true, 1, STEP_TILES>(s, row - q.t0);
             if (p.first_seen(b, q.t0 + STEP - 1) > row) first_mask<true, 1, STEP_TILES>(s, row, q.t0, b, p);
 #pragma unroll
             for (int c = 0; c < STEP_TILES; c++)
 #pragma unroll
-                for (int j = 0; j < 2; j++) {
-                    int t = q.t0 + 8 * c + lane % 4 * 2 + j;
-                    /* with 0 for both and rows of zeros, a missing query adds nothing */
-                    float shift = t < p.T ? shifts[t] * LOG2_E : 0.0f;
-#pragma unroll
-                    for (int i = 0; i < 2; i++)
-                        s[0][c][2 * i + j] = exp2_approx(s[0][c][2 * i + j] * scale - shift);
-                }
+                for (int i = 0; i < 4; i++)
+                    s[0][c][i] = exp2_approx(s[0][c][i] * scale - shift[c][i % 2] * LOG2_E);
             tile_round(weights, s);
+            columns_load(product, products + p.lse(b, q.h), q.t0, p.T);
             group_wait<0>(ds[0]);
 #pragma unroll
             for (int c = 0; c < STEP_TILES; c++)
 #pragma unroll
-                for (int j = 0; j < 2; j++) {
-                    int t = q.t0 + 8 * c + lane % 4 * 2 + j;
-                    float product = t < p.T ? of[t] : 0.0f;
-#pragma unroll
-                    for (int i = 0; i < 2; i++)
-                        ds[0][c][2 * i + j] = s[0][c][2 * i + j] * (ds[0][c][2 * i + j] - product);
-                }
+                for (int i = 0; i < 4; i++) ds[0][c][i] = s[0][c][i] * (ds[0][c][i] - product[c][i % 2]);
             tile_round(score_gradients, ds);
             group_fence(dv[0], weights, dk[0], score_gradients);
             tile_columns<D, STEP / 16>(dv, weights, gradients + at);
