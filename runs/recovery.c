@@ -262,6 +262,7 @@ static enum status read_file(struct store *store, const char *run_id, struct rep
     status = spill_open(&r.spill, path, &note, &why);
     bool damaged = status == STATUS_CORRUPT;
     if (status && !(damaged && r.spill.first)) {
+        if (damaged) set_aside(&r.spill);
         spill_close(&r.spill);
         if (status == STATUS_NOT_FOUND) return STATUS_OK;
         return err_set(err, status, "%s", why.text);

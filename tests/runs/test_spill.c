@@ -197,6 +197,10 @@ static void what_comes_before_the_damage_is_stored_and_the_file_kept_aside(void 
     assert_false(file_exists(path));
     strcat(path, ".damaged");
     assert_true(file_exists(path));
+    path[strlen(path) - strlen(".damaged")] = '\0';
+    assert_int_equal(file_write_atomic(path, "something else", 14, &err), STATUS_OK);
+    assert_int_equal(recovery_repair(store, "lost", &done, &err), STATUS_CORRUPT);
+    assert_false(file_exists(path)); /* aside, too: a trainer would write it anew */
     store_close(store);
     char *row = store_fixture_text(home, "select name, status, steps, parameters, total_steps from runs");
     assert_string_equal(row, "named|running|1|42|5");
