@@ -70,6 +70,8 @@ enum status recovery_begin(struct store *store, const char *run_id, struct spill
     if (!status) status = describe(store, run_id, &arena, &note, err);
     if (!status) status = newest_stored(store, run_id, &number, err);
     if (!status) status = spill_make(spill, path, &note, (uint64_t)number, err);
+    run_folder(store, run_id, path, sizeof path);
+    file_sync_folder_of(path); /* so that a power cut leaves the new folder in `runs` */
     arena_release(&arena);
     return status;
 }
