@@ -1,5 +1,6 @@
 /* CPU twin of the rotary embedding. One pass over q and k; a head (HS elements) stays in registers and
- * first-level cache. */
+ * first-level cache. The norms of all heads of a row are computed before any head is scaled, so that no head
+ * waits for its own sum, square root and division. */
 
 #include <math.h>
 #include <string.h>
@@ -63,12 +64,11 @@ void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int 
     }
 }
 
-/* y (HS) = x (HS) normed and rotated; returns rstd. y may be x. */
-static float head_forward(real *y, const real *x, const real *weight, const struct angles *angles, int HS,
-                          float eps)
+/* y (HS) = x (HS) normed and rotated. y may be x. */
+static void head_forward(real *y, const real *x, const real *weight, float r, const struct angles *angles,
+                         int HS)
 {
     int half = HS / 2;
-    float r = 1.0f / sqrtf((float)(real_dot(x, x, NULL, HS) / HS + (double)eps));
     EACH_VECTOR(half, i, count, {
         simd_vector x1 = real_at(x + i, count) * r * real_at(weight + i, count);
         simd_vector x2 = real_at(x + half + i, count) * r * real_at(weight + half + i, count);
@@ -76,7 +76,6 @@ static float head_forward(real *y, const real *x, const real *weight, const stru
         real_put(y + i, x1, count);
         real_put(y + half + i, x2, count);
     });
-    return r;
 }
 
 /* d (HS): from the gradient of y to that of x, in place; dweight (HS) += */
@@ -119,8 +118,11 @@ void qk_norm_rope_forward(void *out_, float *rstd, const void *qkv_, const void 
         real *y = out + (size_t)n * width;
         float *r = rstd + (size_t)n * heads;
         for (int h = 0; h < heads; h++)
-            r[h] = head_forward(y + (size_t)h * HS, x + (size_t)h * HS, h < NH ? q_weight : k_weight, &angles,
-                                HS, eps);
+            r[h] = (float)(real_dot(x + (size_t)h * HS, x + (size_t)h * HS, NULL, HS) / HS + (double)eps);
+        for (int h = 0; h < heads; h++) r[h] = 1.0f / sqrtf(r[h]);
+        for (int h = 0; h < heads; h++)
+            head_forward(y + (size_t)h * HS, x + (size_t)h * HS, h < NH ? q_weight : k_weight, r[h], &angles,
+                         HS);
         if (out != qkv)
             memcpy(y + (size_t)heads * HS, x + (size_t)heads * HS, (size_t)NKV * HS * sizeof(real));
     }
