@@ -12,12 +12,12 @@
 #include "kernels/device/cpu_device.h"
 #include "kernels/real.h"
 
-enum { BLOCKS_MAX = 512 };
+enum { BLOCKS_MAX = 512, TWO = 2 * SIMD_LANES };
 
 static inline int block_length(int V)
 {
     int length = (V + BLOCKS_MAX - 1) / BLOCKS_MAX;
-    return length < 512 ? 512 : (length + 15) / 16 * 16;
+    return length < 512 ? 512 : (length + TWO - 1) / TWO * TWO;
 }
 
 /* Adds a block to the running (max, total): total counts in units of exp(max). */
@@ -40,6 +40,13 @@ static inline float row_max(const real *x, int n, simd_vector most)
     return max;
 }
 
+/* exp(x - base): exactly 1 where both are the same. Errors of smaller ones do not matter: 2^-24 of their
+ * logarithm. */
+static inline simd_vector exp_from(simd_vector x, float base)
+{
+    return real_exp2((x - base) * REAL_LOG2_E);
+}
+
 /* A block (count), relative to its base: returns Σ exp(x − base). `keep`: x becomes these exponentials. *top
  * = the maximum of the next block (ahead <= count), without NaNs, which is found on the way, so that
  * computing does not wait for memory. */
@@ -47,16 +54,26 @@ __attribute__((always_inline)) static inline float block_sum(real *x, int count,
                                                              int ahead, float *top)
 {
     const real *next = x + count;
-    const int whole = ahead / SIMD_LANES * SIMD_LANES;
-    simd_vector sum = {0}, most = (simd_vector){0} - INFINITY;
-    EACH_VECTOR(count, i, lanes, {
-        simd_vector e = real_exp(real_at(x + i, lanes) - base);
-        if (keep) real_put(x + i, e, lanes);
-        sum += float_at((const float *)&e, lanes);
-        if (i < whole) most = simd_greater(real_load(next + i), most);
+    const int whole = ahead / TWO * TWO, twos = count / TWO * TWO;
+    simd_vector sum[2] = {{0}, {0}}, most[2] = {{0}, {0}};
+    most[0] -= INFINITY, most[1] -= INFINITY;
+    for (int i = 0; i < twos; i += TWO) {
+        simd_vector e[2], soon[2];
+        real_load_two(e, x + i);
+        e[0] = exp_from(e[0], base), e[1] = exp_from(e[1], base);
+        if (keep) real_store_two(x + i, e);
+        sum[0] += e[0], sum[1] += e[1];
+        if (i >= whole) continue;
+        real_load_two(soon, next + i);
+        most[0] = simd_greater(soon[0], most[0]), most[1] = simd_greater(soon[1], most[1]);
+    }
+    EACH_VECTOR(count - twos, i, lanes, {
+        simd_vector e = exp_from(real_at(x + twos + i, lanes), base);
+        if (keep) real_put(x + twos + i, e, lanes);
+        sum[0] += float_at((const float *)&e, lanes);
     });
-    *top = row_max(next + whole, ahead - whole, most);
-    return simd_total(sum);
+    *top = row_max(next + whole, ahead - whole, simd_greater(most[0], most[1]));
+    return simd_total(sum[0] + sum[1]);
 }
 
 /* The log-sum-exp of row (V). bases: the maximum of each block, or NULL. Where reals are floats and bases is
@@ -91,11 +108,19 @@ void cross_entropy_forward(float *losses, const void *logits_, const int32_t *ta
 /* A block of logits, as row_lse left it, becomes its gradient. */
 static void gradient_block(real *x, int count, float base, double lse, float loss_scale)
 {
-    float factor = (float)(loss_scale * exp(base - lse));
-    EACH_VECTOR(count, i, lanes, {
-        simd_vector e = real_at(x + i, lanes);
-        if (!REAL_IS_FLOAT) e = real_exp(e - base);
-        real_put(x + i, e * factor, lanes);
+    const float factor = (float)(loss_scale * exp(base - lse));
+    const int twos = count / TWO * TWO;
+    for (int i = 0; i < twos; i += TWO) {
+        simd_vector e[2];
+        real_load_two(e, x + i);
+        if (!REAL_IS_FLOAT) e[0] = exp_from(e[0], base), e[1] = exp_from(e[1], base);
+        e[0] *= factor, e[1] *= factor;
+        real_store_two(x + i, e);
+    }
+    EACH_VECTOR(count - twos, i, lanes, {
+        simd_vector e = real_at(x + twos + i, lanes);
+        if (!REAL_IS_FLOAT) e = exp_from(e, base);
+        real_put(x + twos + i, e * factor, lanes);
     });
 }
 

@@ -142,6 +142,29 @@ static inline void real_put(real *x, simd_vector value, int count)
         real_store_part(x, value, count);
 }
 
+/* Two vectors of elements that lie one after the other, in an order that real_store_two undoes. */
+static inline void real_load_two(simd_vector out[2], const real *x)
+{
+#if defined(KERNELS_BF16) && defined(__AVX512BF16__)
+    simd_words words = (simd_words)_mm512_loadu_si512(x);
+    out[0] = (simd_vector)(words << 16), out[1] = (simd_vector)(words & 0xffff0000);
+#else
+    out[0] = real_load(x), out[1] = real_load(x + SIMD_LANES);
+#endif
+}
+
+static inline void real_store_two(real *x, const simd_vector two[2])
+{
+#if defined(KERNELS_BF16) && defined(__AVX512BF16__)
+    const __m512i order = _mm512_add_epi32(
+        _mm512_set1_epi32(0x100000), _mm512_mullo_epi32((__m512i)SIMD_COUNT, _mm512_set1_epi32(0x10001)));
+    __m512i halves = (__m512i)_mm512_cvtne2ps_pbh((__m512)two[1], (__m512)two[0]);
+    _mm512_storeu_si512(x, _mm512_permutexvar_epi16(order, halves));
+#else
+    real_store(x, two[0]), real_store(x + SIMD_LANES, two[1]);
+#endif
+}
+
 /* The same for floats, whatever reals are. */
 static inline simd_vector float_at(const float *x, int count)
 {
@@ -182,10 +205,12 @@ static inline simd_vector real_exp2(simd_vector x)
 #endif
 }
 
+static const float REAL_LOG2_E = 1.44269504088896341f; /* exp(x) = 2^(x · REAL_LOG2_E) */
+
 /* exp(x) for x <= 88. In bf16 exact to 2^-17 where |x| < 8. */
 static inline simd_vector real_exp(simd_vector x)
 {
-    return REAL_IS_FLOAT ? simd_vector_exp_softmax(x) : real_exp2(x * 1.44269504088896341f);
+    return REAL_IS_FLOAT ? simd_vector_exp_softmax(x) : real_exp2(x * REAL_LOG2_E);
 }
 
 /* 1 / (1 + exp(-x)). In bf16 with AVX-512 the quotient is exact to 2^-27 only: a division takes longer than

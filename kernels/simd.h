@@ -55,42 +55,21 @@ typedef uint16_t simd_unaligned_halves __attribute__((vector_size(SIMD_LANES * 2
 #define SIMD_COUNT ((simd_truth){0, 1, 2, 3})
 #endif
 
-/* exp(r) · 2^k for x = n ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2): a polynomial of degree 6,
- * fitted for the least maximum relative error. Gives exp(r), and n in the low bits of *shifted. For a number
- * and for a vector. */
-#define SIMD_EXP_REDUCED(name, number)                                                                       \
-    static inline number name(number x, number *shifted)                                                     \
-    {                                                                                                        \
-        const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */   \
-        *shifted = x * 1.44269504088896341f + round;                                                         \
-        number n = *shifted - round;                                                                         \
-        number r = x - n * 0.693145751953125f;                                                               \
-        r = r - n * 1.428606765330187e-6f;                                                                   \
-        number p = 1.381453942e-3f * r + 8.368745446e-3f;                                                    \
-        p = p * r + 4.166838899e-2f;                                                                         \
-        p = p * r + 1.666652113e-1f;                                                                         \
-        p = p * r + 4.999999404e-1f;                                                                         \
-        p = p * (r * r) + r;                                                                                 \
-        return p + 1.0f;                                                                                     \
-    }
-SIMD_EXP_REDUCED(simd_exp_reduced, float)
-SIMD_EXP_REDUCED(simd_vector_exp_reduced, simd_vector)
-#undef SIMD_EXP_REDUCED
-
-/* exp(x) to within 1.5 ulp for x <= 88: 0 below -87, where exp is under 2e-38. */
-static inline float simd_exp_softmax(float x)
-{
-    float shifted;
-    float p = simd_exp_reduced(x, &shifted);
-    float y = p * simd_float((simd_bits(shifted) << 23) + 0x3f800000u);
-    return x < -87.0f ? 0.0f : y;
-}
-
+/* exp(x) to within 1.5 ulp for x <= 88: 0 below -87, where exp is under 2e-38. For x = n ln2 + r with |r| <=
+ * ln2/2 (Cody and Waite's two-part ln2), exp(r) · 2^n: a polynomial of degree 6, fitted for the least maximum
+ * relative error. */
 static inline simd_vector simd_vector_exp_softmax(simd_vector x)
 {
-    simd_vector shifted;
-    simd_vector p = simd_vector_exp_reduced(x, &shifted);
-    simd_vector y = p * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
+    const float round = 12582912.0f; /* 1.5 · 2^23: adding it rounds to an integer in the low bits */
+    simd_vector shifted = x * 1.44269504088896341f + round, n = shifted - round;
+    simd_vector r = x - n * 0.693145751953125f;
+    r = r - n * 1.428606765330187e-6f;
+    simd_vector p = 1.381453942e-3f * r + 8.368745446e-3f;
+    p = p * r + 4.166838899e-2f;
+    p = p * r + 1.666652113e-1f;
+    p = p * r + 4.999999404e-1f;
+    p = p * (r * r) + r;
+    simd_vector y = (p + 1.0f) * (simd_vector)(((simd_words)shifted << 23) + 0x3f800000u);
     simd_truth vanishes = x < -87.0f;
     return (simd_vector)(~vanishes & (simd_truth)y);
 }
@@ -208,7 +187,7 @@ static inline simd_vector simd_greater(simd_vector a, simd_vector b)
  * the least maximum relative error. */
 static inline simd_vector simd_vector_exp2_softmax(simd_vector x)
 {
-    const float round = 12582912.0f; /* as in simd_exp_reduced */
+    const float round = 12582912.0f; /* as in simd_vector_exp_softmax */
     x = simd_greater((simd_vector){0} - 127.0f, x);
     simd_vector shifted = x + round, r = x - (shifted - round);
     simd_vector p = 1.535336196e-4f * r + 1.339887502e-3f;
@@ -233,22 +212,6 @@ static inline float simd_greatest(simd_vector x)
     x = simd_greater(x, __builtin_shufflevector(x, x, 2, 3, 0, 1));
 #endif
     return x[0] > x[1] ? x[0] : x[1];
-}
-
-/* The maximum of x (n) without NaNs; -infinity if there are only NaNs. */
-static inline float simd_max(const float *x, int n)
-{
-    simd_vector top[2] = {{0}, {0}};
-    top[0] -= INFINITY;
-    top[1] -= INFINITY;
-    int i = 0;
-    for (; i + 2 * SIMD_LANES <= n; i += 2 * SIMD_LANES) {
-        top[0] = simd_greater(simd_load(x + i), top[0]);
-        top[1] = simd_greater(simd_load(x + i + SIMD_LANES), top[1]);
-    }
-    float max = simd_greatest(simd_greater(top[0], top[1]));
-    for (; i < n; i++) max = x[i] > max ? x[i] : max;
-    return max;
 }
 
 /* Σ a b c, or Σ a b for a NULL c, over n <= 1,024 elements. */
