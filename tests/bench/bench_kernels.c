@@ -161,13 +161,14 @@ static void few_rows(struct bench *b, struct matrix w, int rows)
                         b->stream);
 }
 
-/* The last token of `rows` cached sequences. */
+/* The last token of `rows` cached sequences, each in a slot of its own. */
 static void decode(struct bench *b, int rows, int heads, int window)
 {
     int32_t positions[DECODED];
     for (int i = 0; i < rows; i++) positions[i] = CACHED - 1;
     b->k->attention_cached(b->y, b->x, b->big, b->big2, b->places, positions, b->workspace, rows, CACHED,
                            CACHED, heads, b->s.NH, b->s.HS, window, b->stream);
+    if (b->footprint < b->bytes) b->footprint = b->bytes; /* the operands name one slot */
 }
 
 /* The second CHUNK tokens of a prompt. */
