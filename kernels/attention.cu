@@ -11,7 +11,7 @@
  * computes dq: 7 products instead of 5. */
 #include "kernels/attention_cached.cuh"
 
-enum { BLOCK = 256, SIDE = 16, HEAD_MAX = 256 };
+enum { BLOCK = 256, SIDE = 16 };
 
 /* Floats between two rows of a tile in shared memory. */
 __host__ __device__ static constexpr int padded(int HS)
@@ -383,13 +383,6 @@ static void backward_launch(float *dqkv, const float *dout, const float *lse, co
            dqkv, dout, lse, products, qkv, p);
     LAUNCH((attention_queries_backward<R, D>), dim3(tiles, (unsigned)p.NH, (unsigned)p.B), BLOCK, bytes,
            stream, dqkv, dout, lse, products, qkv, p);
-}
-
-static bool head_width_ok(int HS, struct stream *stream)
-{
-    if (HS <= HEAD_MAX) return true;
-    stream_decline(stream, "attention", "the GPU's kernel takes model.head_dim up to 256", false);
-    return false;
 }
 
 void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *positions, void *, int B,

@@ -9,7 +9,7 @@
  * attention.cu and attention_bf16_forward.cu. */
 #include "kernels/attention_cached.cuh"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, EACH = 8, HEAD_MAX = 256, COPY_BLOCK = 256, COMBINE_BLOCK = 64 };
+enum { WARPS = 4, THREADS = 32 * WARPS, EACH = 8, COPY_BLOCK = 256, COMBINE_BLOCK = 64 };
 
 template <typename T, int W>
 __global__ void cache_store_rows(T *__restrict__ keys, T *__restrict__ values, const T *__restrict__ qkv,
@@ -210,10 +210,7 @@ void attention_cached(void *out, const void *qkv, const void *keys, const void *
     struct cached_shape p = shape_of(N, longest, S, NH, NKV, HS, window);
     float *partial = (float *)workspace;
     int group = NH / NKV;
-    if (HS > HEAD_MAX) {
-        stream_decline(stream, "attention", "the GPU's kernel takes model.head_dim up to 256", false);
-        return;
-    }
+    if (!head_width_ok(HS, stream)) return;
     if (N >= ATTENTION_TOGETHER_LEAST) p.together = attention_tile_rows(HS, stream);
     dispatch(stream, HS, {qkv, keys, values}, [&]<typename T, int W>() {
         auto launch = group == 1   ? range_launch<T, W, 1>

@@ -1,12 +1,12 @@
 /* CUDA twins of the element-wise operations, and of bias, SwiGLU and dropout, which gives the CPU's bits.
  * Memory-bound: every tensor is read or written once, 16 bytes per thread if the width and the addresses
- * allow (a cast to bf16 writes 8; the column sums of a bias move single elements); in dropout a thread
- * computes the Philox block of each four of its elements. */
+ * allow (a cast to bf16 writes 8); in dropout a thread computes the Philox block of each four of its
+ * elements. */
 #include "core/base/philox.h"
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 
-enum { BLOCK = 256, WORDS = 4 };
+enum { BLOCK = 256, WORDS = 4, COLUMN_WARPS = 8 };
 
 /* ---- cast and add ---- */
 
@@ -64,14 +64,30 @@ __global__ void bias_rows(T *__restrict__ x, const T *__restrict__ bias, size_t 
     store<W>(at, a);
 }
 
-template <typename T> struct bias_term {
-    const T *dout;
-    int stride;
-    __device__ float operator()(int n, int c) const
-    {
-        return element_load(dout + (size_t)n * (unsigned)stride + (unsigned)c);
+/* partial (chunks, C) = the column sums of a chunk's rows. A lane has W columns, a warp every COLUMN_WARPS-th
+ * row; then the warps' sums are added in order. */
+template <typename T, int W>
+__global__ void __launch_bounds__(COLUMN_WARPS * 32)
+    bias_partial(float *__restrict__ partial, const T *__restrict__ dout, int N, int C, int stride, int rows)
+{
+    SHARED_ARRAY(float, sums, COLUMN_WARPS *W * 32);
+    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, chunk = (int)blockIdx.y;
+    int c = ((int)blockIdx.x * 32 + lane) * W;
+    int end = N - chunk * rows < rows ? N : (chunk + 1) * rows;
+    floats<W> total = {};
+#pragma unroll 4
+    for (int n = chunk * rows + warp; n < (c < C ? end : 0); n += COLUMN_WARPS) {
+        floats<W> d = load<W>(dout + (size_t)n * (unsigned)stride + (unsigned)c);
+        for (int k = 0; k < W; k++) total.at[k] += d.at[k];
     }
-};
+    for (int k = 0; k < W; k++) sums[(warp * W + k) * 32 + lane] = total.at[k];
+    __syncthreads();
+    for (int k = warp; k < (c < C ? W : 0); k += COLUMN_WARPS) {
+        float sum = 0;
+        for (int w = 0; w < COLUMN_WARPS; w++) sum += sums[(w * W + k) * 32 + lane];
+        partial[(size_t)chunk * (unsigned)C + (unsigned)(c + k)] = sum;
+    }
+}
 
 void bias_forward(void *x, const void *bias, int N, int C, int stride, struct stream *stream)
 {
@@ -85,9 +101,14 @@ void bias_forward(void *x, const void *bias, int N, int C, int stride, struct st
 void bias_backward(float *dbias, const void *dout, void *workspace, int N, int C, int stride,
                    struct stream *stream)
 {
-    dispatch_scalar(stream, [&]<typename T>() {
-        column_sum(dbias, (float *)workspace, bias_term<T>{(const T *)dout, stride}, N, C, stream);
+    float *partial = (float *)workspace;
+    int chunks = row_chunk_count(N);
+    dispatch(stream, C | stride, {dout}, [&]<typename T, int W>() {
+        dim3 grid(block_count((size_t)C, 32 * W), (unsigned)chunks);
+        LAUNCH((bias_partial<T, W>), grid, COLUMN_WARPS * 32, 0, stream, partial, (const T *)dout, N, C,
+               stride, row_chunk_rows(N));
     });
+    column_total_launch(dbias, partial, chunks, C, C, stream);
 }
 
 /* ---- SwiGLU ---- */

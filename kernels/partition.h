@@ -29,8 +29,8 @@ static inline size_t row_chunk_workspace(int rows, int columns)
     return (size_t)row_chunk_count(rows) * (size_t)columns * sizeof(float);
 }
 
-/* RMSNorm's weight gradient: the CPU adds up chunks of rows as above. A GPU has a block per chunk, and needs
- * more of them to fill its multiprocessors. */
+/* Weight gradients of RMSNorm, over rows or over heads: the CPU adds up chunks of rows as above. A GPU has a
+ * block per chunk, and needs more of them to fill its multiprocessors. */
 #define NORM_CHUNKS_MAX 1024
 
 static inline int norm_chunk_rows(int rows)

@@ -1,12 +1,12 @@
-/* CUDA twin of the rotary embedding. Memory-bound: the query and key heads are read and written once. Plain
- * rotation processes 16 bytes of each half of a head per thread if HS and the addresses allow, else a pair of
- * elements; with QK-norm a warp processes a head, so that the sum of squares stays in registers. Results are
- * rounded only when they are stored, for any element type. The weights' gradients are summed in the row
- * chunks of partition.h, before dqkv is overwritten. */
+/* CUDA twin of the rotary embedding. Memory-bound: the query and key heads are read and written once. A
+ * thread moves 16 bytes of each half of a head at once if HS and the addresses allow, else a pair of
+ * elements. With QK-norm neighbouring lanes share a head, which stays in their registers. Results are rounded
+ * only when they are stored, for any element type. The backward pass has a block per chunk of rows, in which
+ * a lane adds up the weights' gradients for the same columns of many heads. */
 #include "kernels/column_sum.cuh"
 #include "kernels/element.cuh"
 
-enum { BLOCK = 256, HEAD_WARPS = 4, WEIGHT_WARPS = 16 };
+enum { BLOCK = 256 };
 
 /* Offsets within qkv (B,T,NH+2*NKV,HS) and cos_sin (positions,HS/2,2). */
 struct rope_shape {
@@ -22,12 +22,34 @@ struct rope_shape {
     }
 };
 
-/* Rotates (a, b) by the angle; direction −1 rotates back. */
-__device__ static inline void turn(float *a, float *b, float cosine, float sine, float direction)
+/* The same W elements of both halves of a head. */
+template <int W> struct pairs {
+    floats<W> low, high;
+};
+
+template <int W, typename T>
+__device__ static inline struct pairs<W> pairs_load(const T *head, int i, int half) {
+    return {load<W>(head + i), load<W>(head + half + i)};
+}
+
+template <int W, typename T>
+__device__ static inline void pairs_store(T *head, int i, int half, const struct pairs<W> &x)
 {
-    float c = cosine, s = direction * sine, x1 = *a, x2 = *b;
-    *a = x1 * c - x2 * s;
-    *b = x2 * c + x1 * s;
+    store<W>(head + i, x.low);
+    store<W>(head + half + i, x.high);
+}
+
+/* Rotates by the angles of a position; direction −1 rotates back. */
+template <int W>
+__device__ static inline void pairs_turn(struct pairs<W> &x, const float *angles, int i, float direction)
+{
+    floats<W> first = load<W>(angles + 2 * i), second = load<W>(angles + 2 * i + W); /* cosine, sine, … */
+    auto angle = [&](int j) { return j < W ? first.at[j] : second.at[j - W]; };
+    for (int k = 0; k < W; k++) {
+        float c = angle(2 * k), s = direction * angle(2 * k + 1), a = x.low.at[k], b = x.high.at[k];
+        x.low.at[k] = a * c - b * s;
+        x.high.at[k] = b * c + a * s;
+    }
 }
 
 /* W pairs of a head per thread. */
@@ -40,14 +62,10 @@ __global__ void rope_pairs(T *qkv, const float *__restrict__ cos_sin, struct rop
     int i = (int)(at % (unsigned)groups) * W;
     at /= (unsigned)groups;
     int n = (int)(at / (unsigned)heads), h = (int)(at % (unsigned)heads);
-    T *low = qkv + p.head(n, h) + i, *high = low + half;
-    floats<W> a = load<W>(low), b = load<W>(high);
-    const float *angles = cos_sin + p.angles(n) + 2 * i;
-    floats<W> first = load<W>(angles), second = load<W>(angles + W); /* cosine and sine alternate */
-    auto angle = [&](int j) { return j < W ? first.at[j] : second.at[j - W]; };
-    for (int k = 0; k < W; k++) turn(&a.at[k], &b.at[k], angle(2 * k), angle(2 * k + 1), direction);
-    store<W>(low, a);
-    store<W>(high, b);
+    T *head = qkv + p.head(n, h);
+    struct pairs<W> x = pairs_load<W>(head, i, half);
+    pairs_turn<W>(x, cos_sin + p.angles(n), i, direction);
+    pairs_store<W>(head, i, half, x);
 }
 
 void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int T, int NH, int NKV, int HS,
@@ -61,125 +79,112 @@ void rope(void *qkv, const float *cos_sin, const int32_t *positions, int B, int 
     });
 }
 
-/* Elements i and half + i of a head. */
-struct pair {
-    float low, high;
-};
+/* Pieces of W pairs that a lane has of a head: enough for HEAD_MAX. */
+template <int W> constexpr int PIECES = (HEAD_MAX / 2 + 32 * W - 1) / (32 * W);
 
-template <typename T> __device__ static inline struct pair pair_load(const T *head, int i, int half)
+/* `lanes` lanes per head. out may be qkv: a lane writes only elements that it alone has read. */
+template <typename T, int W>
+__global__ void __launch_bounds__(BLOCK)
+    qk_norm_forward(T *out, float *rstd, const T *qkv, const T *__restrict__ q_weight,
+                    const T *__restrict__ k_weight, const float *__restrict__ cos_sin, struct rope_shape p,
+                    float eps, int lanes)
 {
-    return {element_load(head + i), element_load(head + half + i)};
-}
-
-template <typename T>
-__device__ static inline struct pair pair_turned(const T *head, const float *angles, int i, int half,
-                                                 float direction)
-{
-    struct pair d = pair_load(head, i, half);
-    turn(&d.low, &d.high, angles[2 * i], angles[2 * i + 1], direction);
-    return d;
-}
-
-/* out may be qkv: a lane writes only elements that it alone has read, after the sum over all lanes. */
-template <typename T>
-__global__ void qk_norm_forward(T *out, float *rstd, const T *qkv, const T *__restrict__ q_weight,
-                                const T *__restrict__ k_weight, const float *__restrict__ cos_sin,
-                                struct rope_shape p, float eps)
-{
-    int heads = p.NH + 2 * p.NKV, normed = p.NH + p.NKV, half = p.HS / 2, lane = (int)threadIdx.x % 32;
-    size_t at = (size_t)blockIdx.x * HEAD_WARPS + threadIdx.x / 32;
-    if (at >= (size_t)p.rows * (unsigned)heads) return;
-    int n = (int)(at / (unsigned)heads), h = (int)(at % (unsigned)heads);
-    const T *x = qkv + p.head(n, h), *weight = h < p.NH ? q_weight : k_weight;
+    int heads = p.NH + 2 * p.NKV, normed = p.NH + p.NKV, half = p.HS / 2, lane = (int)threadIdx.x % lanes;
+    size_t at = (size_t)blockIdx.x * (unsigned)(BLOCK / lanes) + (unsigned)((int)threadIdx.x / lanes);
+    bool there = at < (size_t)p.rows * (unsigned)heads;
+    int n = there ? (int)(at / (unsigned)heads) : 0, h = (int)(at % (unsigned)heads);
+    bool norms = h < normed;
+    const T *weight = h < p.NH ? q_weight : k_weight;
     const float *angles = cos_sin + p.angles(n);
-    T *y = out + p.head(n, h);
+    struct pairs<W> x[PIECES<W>];
     float squares = 0;
-    if (h >= normed) {
-        for (int i = lane; out != qkv && i < p.HS; i += 32) y[i] = x[i];
-        return;
+    for (int e = 0; e < PIECES<W>; e++) {
+        int i = (e * lanes + lane) * W;
+        if (!there || i >= half) continue;
+        x[e] = pairs_load<W>(qkv + p.head(n, h), i, half);
+        for (int k = 0; k < W; k++)
+            squares += x[e].low.at[k] * x[e].low.at[k] + x[e].high.at[k] * x[e].high.at[k];
     }
-    for (int i = lane; i < half; i += 32) {
-        struct pair a = pair_load(x, i, half);
-        squares += a.low * a.low + a.high * a.high;
+    float r = 1.0f / sqrtf((float)(lanes_sum((double)squares, lanes) / p.HS + (double)eps));
+    if (!there || (!norms && out == qkv)) return;
+    for (int e = 0; e < PIECES<W>; e++) {
+        int i = (e * lanes + lane) * W;
+        if (i >= half) continue;
+        if (norms) {
+            struct pairs<W> w = pairs_load<W>(weight, i, half);
+            for (int k = 0; k < W; k++) {
+                x[e].low.at[k] = x[e].low.at[k] * r * w.low.at[k];
+                x[e].high.at[k] = x[e].high.at[k] * r * w.high.at[k];
+            }
+            pairs_turn<W>(x[e], angles, i, 1.0f);
+        }
+        pairs_store<W>(out + p.head(n, h), i, half, x[e]);
     }
-    float r = 1.0f / sqrtf((float)(warp_sum((double)squares) / p.HS + (double)eps));
-    for (int i = lane; i < half; i += 32) {
-        struct pair a = pair_load(x, i, half), w = pair_load(weight, i, half);
-        a.low = a.low * r * w.low;
-        a.high = a.high * r * w.high;
-        turn(&a.low, &a.high, angles[2 * i], angles[2 * i + 1], 1.0f);
-        element_store(y + i, a.low);
-        element_store(y + half + i, a.high);
-    }
-    if (lane == 0) rstd[(size_t)n * (unsigned)normed + (unsigned)h] = r;
+    if (norms && lane == 0) rstd[(size_t)n * (unsigned)normed + (unsigned)h] = r;
 }
 
-/* Each of two passes rotates the gradient back, so that nothing has to be stored between them. */
-template <typename T>
-__global__ void qk_norm_dx(T *dqkv, const T *__restrict__ qkv, const float *__restrict__ rstd,
-                           const T *__restrict__ q_weight, const T *__restrict__ k_weight,
-                           const float *__restrict__ cos_sin, struct rope_shape p)
+/* partial (chunks, 2, HS) = each chunk's part of dq_weight and dk_weight; NULL: not computed. blockIdx.y
+ * chooses query or key heads. Row by row, `lanes` lanes have every (BLOCK / lanes)-th of the chunk's heads.
+ */
+template <typename T, int W>
+__global__ void __launch_bounds__(BLOCK)
+    qk_norm_gradient(T *dqkv, float *__restrict__ partial, const T *__restrict__ qkv,
+                     const float *__restrict__ rstd, const T *__restrict__ q_weight,
+                     const T *__restrict__ k_weight, const float *__restrict__ cos_sin, struct rope_shape p,
+                     int rows, int lanes)
 {
-    int normed = p.NH + p.NKV, half = p.HS / 2, lane = (int)threadIdx.x % 32;
-    size_t at = (size_t)blockIdx.x * HEAD_WARPS + threadIdx.x / 32;
-    if (at >= (size_t)p.rows * (unsigned)normed) return;
-    int n = (int)(at / (unsigned)normed), h = (int)(at % (unsigned)normed);
-    const T *x = qkv + p.head(n, h), *weight = h < p.NH ? q_weight : k_weight;
-    const float *angles = cos_sin + p.angles(n);
-    T *head = dqkv + p.head(n, h);
-    float r = rstd[at], products = 0;
-    for (int i = lane; i < half; i += 32) {
-        struct pair d = pair_turned(head, angles, i, half, -1.0f), a = pair_load(x, i, half),
-                    w = pair_load(weight, i, half);
-        products += d.low * w.low * a.low + d.high * w.high * a.high;
-    }
-    float mean = (float)(warp_sum((double)products) * r / p.HS);
-    for (int i = lane; i < half; i += 32) {
-        struct pair d = pair_turned(head, angles, i, half, -1.0f), a = pair_load(x, i, half),
-                    w = pair_load(weight, i, half);
-        element_store(head + i, r * (d.low * w.low - a.low * r * mean));
-        element_store(head + half + i, r * (d.high * w.high - a.high * r * mean));
-    }
-}
-
-/* partial (chunks, 2, HS): the part of a chunk of rows in dq_weight and dk_weight. blockIdx.x selects one of
- * the two, blockIdx.y the chunk. Of the chunk's heads, row by row, a warp processes every WEIGHT_WARPS-th, a
- * lane a pair of elements of each; then the warps' sums are added. */
-template <typename T>
-__global__ void __launch_bounds__(WEIGHT_WARPS * 32)
-    qk_norm_dweight(float *partial, const T *__restrict__ dqkv, const T *__restrict__ qkv,
-                    const float *__restrict__ rstd, const float *__restrict__ cos_sin, struct rope_shape p,
-                    int rows)
-{
-    SHARED_ARRAY(float, sums, WEIGHT_WARPS * 64); /* of a warp: 32 low, 32 high */
-    int half = p.HS / 2, chunk = (int)blockIdx.y, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    bool key = blockIdx.x == 1;
+    SHARED_ARRAY(float, shared, BLOCK *PIECES<W> *W * 2); /* (BLOCK / lanes, HS) */
+    int half = p.HS / 2, chunk = (int)blockIdx.x, key = (int)blockIdx.y, groups = BLOCK / lanes;
+    int group = (int)threadIdx.x / lanes, lane = (int)threadIdx.x % lanes;
     int first = key ? p.NH : 0, heads = key ? p.NKV : p.NH, start = chunk * rows;
     int count = (p.rows - start < rows ? p.rows - start : rows) * heads;
-    float *out = partial + ((size_t)chunk * 2 + key) * (unsigned)p.HS;
-    for (int base = 0; base < half; base += 32) {
-        int i = base + lane;
-        int own = i < half ? count : 0;
-        float low = 0, high = 0;
-#pragma unroll 4
-        for (int of = warp; of < own; of += WEIGHT_WARPS) {
-            int n = start + of / heads, h = first + of % heads;
-            size_t at = p.head(n, h);
-            float r = rstd[(size_t)n * (unsigned)(p.NH + p.NKV) + (unsigned)h];
-            struct pair d = pair_turned(dqkv + at, cos_sin + p.angles(n), i, half, -1.0f),
-                        a = pair_load(qkv + at, i, half);
-            low += d.low * (a.low * r);
-            high += d.high * (a.high * r);
+    const T *weight = key ? k_weight : q_weight;
+    struct pairs<W> sums[PIECES<W>] = {};
+    for (int of = group; of - group < count; of += groups) { /* equally often for all lanes */
+        bool there = of < count;
+        int n = there ? start + of / heads : 0, h = first + of % heads;
+        T *head = dqkv + p.head(n, h);
+        struct pairs<W> d[PIECES<W>], x[PIECES<W>], w[PIECES<W>];
+        float r = rstd[(size_t)n * (unsigned)(p.NH + p.NKV) + (unsigned)h], products = 0;
+        for (int e = 0; e < PIECES<W>; e++) {
+            int i = (e * lanes + lane) * W;
+            if (!there || i >= half) continue;
+            d[e] = pairs_load<W>(head, i, half);
+            x[e] = pairs_load<W>(qkv + p.head(n, h), i, half);
+            w[e] = pairs_load<W>(weight, i, half);
+            pairs_turn<W>(d[e], cos_sin + p.angles(n), i, -1.0f);
+            for (int k = 0; k < W; k++)
+                products += d[e].low.at[k] * w[e].low.at[k] * x[e].low.at[k] +
+                            d[e].high.at[k] * w[e].high.at[k] * x[e].high.at[k];
         }
-        sums[warp * 64 + lane] = low;
-        sums[warp * 64 + 32 + lane] = high;
-        __syncthreads();
-        if (warp < 2 && i < half) { /* the first warp adds the low ones, the second the high ones */
-            float total = 0;
-            for (int w = 0; w < WEIGHT_WARPS; w++) total += sums[w * 64 + warp * 32 + lane];
-            out[warp * half + i] = total;
+        float mean = (float)(lanes_sum((double)products, lanes) * r / p.HS);
+        auto change = [&](float &gradient, float &sum, float value, float factor) {
+            sum += gradient * (value * r);
+            gradient = r * (gradient * factor - value * r * mean);
+        };
+        for (int e = 0; e < PIECES<W>; e++) {
+            int i = (e * lanes + lane) * W;
+            if (!there || i >= half) continue;
+            for (int k = 0; k < W; k++) {
+                change(d[e].low.at[k], sums[e].low.at[k], x[e].low.at[k], w[e].low.at[k]);
+                change(d[e].high.at[k], sums[e].high.at[k], x[e].high.at[k], w[e].high.at[k]);
+            }
+            pairs_store<W>(head, i, half, d[e]);
         }
-        __syncthreads();
+    }
+    if (partial == NULL) return;
+    for (int e = 0; e < PIECES<W>; e++) {
+        int i = (e * lanes + lane) * W;
+        for (int k = 0; k < (i < half ? W : 0); k++) {
+            shared[group * p.HS + i + k] = sums[e].low.at[k];
+            shared[group * p.HS + half + i + k] = sums[e].high.at[k];
+        }
+    }
+    __syncthreads();
+    for (int c = (int)threadIdx.x; c < p.HS; c += BLOCK) {
+        float total = 0;
+        for (int g = 0; g < groups; g++) total += shared[g * p.HS + c];
+        partial[((size_t)chunk * 2 + (unsigned)key) * (unsigned)p.HS + (unsigned)c] = total;
     }
 }
 
@@ -188,10 +193,12 @@ void qk_norm_rope_forward(void *out, float *rstd, const void *qkv, const void *q
                           int HS, float eps, struct stream *stream)
 {
     struct rope_shape p = {B * T, T, NH, NKV, HS, positions};
-    unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + 2 * NKV), HEAD_WARPS);
-    dispatch_scalar(stream, [&]<typename E>() {
-        LAUNCH(qk_norm_forward<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)out, rstd, (const E *)qkv,
-               (const E *)q_weight, (const E *)k_weight, cos_sin, p, eps);
+    if (!head_width_ok(HS, stream)) return;
+    dispatch(stream, HS / 2, {out, qkv, q_weight, k_weight, cos_sin}, [&]<typename E, int W>() {
+        int lanes = row_lanes((HS / 2 + W - 1) / W);
+        unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + 2 * NKV), (unsigned)(BLOCK / lanes));
+        LAUNCH((qk_norm_forward<E, W>), blocks, BLOCK, 0, stream, (E *)out, rstd, (const E *)qkv,
+               (const E *)q_weight, (const E *)k_weight, cos_sin, p, eps, lanes);
     });
 }
 
@@ -201,15 +208,13 @@ void qk_norm_rope_backward(void *dqkv, float *dq_weight, float *dk_weight, const
                            struct stream *stream)
 {
     struct rope_shape p = {B * T, T, NH, NKV, HS, positions};
-    float *partial = (float *)workspace;
-    int chunks = row_chunk_count(p.rows);
-    unsigned blocks = block_count((size_t)p.rows * (size_t)(NH + NKV), HEAD_WARPS);
-    dispatch_scalar(stream, [&]<typename E>() {
-        if (dq_weight != NULL || dk_weight != NULL)
-            LAUNCH(qk_norm_dweight<E>, dim3(2, (unsigned)chunks), WEIGHT_WARPS * 32, 0, stream, partial,
-                   (const E *)dqkv, (const E *)qkv, rstd, cos_sin, p, row_chunk_rows(p.rows));
-        LAUNCH(qk_norm_dx<E>, blocks, HEAD_WARPS * 32, 0, stream, (E *)dqkv, (const E *)qkv, rstd,
-               (const E *)q_weight, (const E *)k_weight, cos_sin, p);
+    float *partial = dq_weight != NULL || dk_weight != NULL ? (float *)workspace : NULL;
+    int chunks = norm_chunk_count(p.rows);
+    if (!head_width_ok(HS, stream)) return;
+    dispatch(stream, HS / 2, {dqkv, qkv, q_weight, k_weight, cos_sin}, [&]<typename E, int W>() {
+        LAUNCH((qk_norm_gradient<E, W>), dim3((unsigned)chunks, 2), BLOCK, 0, stream, (E *)dqkv, partial,
+               (const E *)qkv, rstd, (const E *)q_weight, (const E *)k_weight, cos_sin, p,
+               norm_chunk_rows(p.rows), row_lanes((HS / 2 + W - 1) / W));
     });
     if (dq_weight != NULL) column_total_launch(dq_weight, partial, chunks, HS, 2 * HS, stream);
     if (dk_weight != NULL) column_total_launch(dk_weight, partial + HS, chunks, HS, 2 * HS, stream);

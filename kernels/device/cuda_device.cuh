@@ -164,6 +164,16 @@ static inline void launch_check(struct stream *stream, const char *kernel)
  * least. */
 constexpr size_t SHARED_MOST = 99 << 10;
 
+/* The widest head that the kernels take. */
+constexpr int HEAD_MAX = 256;
+
+static inline bool head_width_ok(int HS, struct stream *stream)
+{
+    if (HS <= HEAD_MAX) return true;
+    stream_decline(stream, "attention", "the GPU's kernel takes model.head_dim up to 256", false);
+    return false;
+}
+
 /* Call before the launch of a kernel with more than 48 KiB of dynamic shared memory. */
 template <typename F> static inline void allow_shared(struct stream *stream, F *kernel, size_t bytes)
 {
@@ -184,6 +194,14 @@ static inline unsigned row_threads(int n, int each)
 {
     unsigned warp = 32u * (unsigned)(each < 4 ? 4 : each), threads = ((unsigned)n + warp - 1) / warp * 32;
     return threads < 32 ? 32 : threads > 256 ? 256 : threads;
+}
+
+/* Lanes that share a row of `pieces`, one piece each at a time: a power of two up to 32. */
+static inline int row_lanes(int pieces)
+{
+    int lanes = 1;
+    while (lanes < 32 && lanes < pieces) lanes *= 2;
+    return lanes;
 }
 
 static inline bool aligned16(const void *p)
@@ -217,6 +235,13 @@ template <int LANES, typename Op, typename T> __device__ static inline T lanes_r
 template <int LANES = 32, typename T> __device__ static inline T warp_sum(T x)
 {
     return lanes_reduce<LANES, add_up>(x);
+}
+
+/* The same for `lanes`, a power of two up to 32. */
+template <typename T> __device__ static inline T lanes_sum(T x, int lanes)
+{
+    for (lanes /= 2; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
 }
 
 template <int LANES = 32> __device__ static inline float warp_max(float x)

@@ -188,7 +188,7 @@ static void qk_norm_backward_case(const struct op_side *side, struct op_shape s,
     float *dq = desk_floats(&d, HS, 0, 1), *dk = desk_floats(&d, HS, 0, 1),
           *r = desk_floats(&d, (size_t)N * (size_t)(s.NH + s.NKV), 1.5f, 0.5f),
           *angles = desk_floats(&d, (size_t)s.T * HS, 0, 1);
-    void *workspace = desk_scratch(&d, row_chunk_workspace(N, 2 * s.HS));
+    void *workspace = desk_scratch(&d, rmsnorm_backward_workspace(N, 2 * s.HS));
     side->backend->qk_norm_rope_backward(dqkv, s.seed % 8 >= 6 ? NULL : dq, s.seed % 4 == 3 ? NULL : dk, x, r,
                                          q, k, angles, packed(&d, s), workspace, s.B, s.T, s.NH, s.NKV, s.HS,
                                          side->stream);
@@ -317,7 +317,8 @@ static void bias_case(const struct op_side *side, struct op_shape s, struct op_o
     struct desk d = desk_open(side, s, out);
     int stride = s.C + (s.seed % 2 ? 8 : 0); /* columns of a wider tensor */
     size_t N = (size_t)rows_of(s), C = (size_t)s.C, n = N * (size_t)stride;
-    void *x = desk_tensor(&d, n, 0, 1), *bias = desk_tensor(&d, C, 0, 1);
+    /* with a mean, so that no sum cancels to its rounding errors */
+    void *x = desk_tensor(&d, n, 0.5f, 1), *bias = desk_tensor(&d, C, 0, 1);
     float *dbias = desk_floats(&d, C, 0, 1);
     void *workspace = desk_scratch(&d, row_chunk_workspace((int)N, s.C));
     side->backend->bias_backward(dbias, x, workspace, (int)N, s.C, stride, side->stream);

@@ -270,7 +270,7 @@ static void qk_norm_body(const struct check_target *t)
             check_differences(dq64, c.q_weight, s.HS, qk_loss, &c);
             check_differences(dk64, c.k_weight, s.HS, qk_loss, &c);
             for (int j = 0; j < s.HS; j++) dq64[j] += (double)dq_weight[j], dk64[j] += (double)dk_weight[j];
-            void *workspace = check_workspace(row_chunk_workspace(s.B * s.T, 2 * s.HS));
+            void *workspace = check_workspace(rmsnorm_backward_workspace(s.B * s.T, 2 * s.HS));
             float *alone = check_copy(dqkv, n), *dq = check_copy(dq_weight, s.HS),
                   *dk = check_copy(dk_weight, s.HS), *last = check_copy(dqkv, n);
             t->backend->qk_norm_rope_backward(alone, dq, NULL, qkv, rstd, q_weight, k_weight, cos_sin, NULL,
