@@ -482,8 +482,8 @@ static void backward_query_tile(const struct problem *p, struct backward_scratch
     }
 }
 void attention_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-                        const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
-                        int window, struct stream *stream)
+                        const int32_t *positions, const float *cos_sin, void *workspace, int B, int T, int NH,
+                        int NKV, int HS, int window, struct stream *stream)
 {
     struct problem problem = problem_make(qkv, positions, T, NH, NKV, HS, window, stream);
     problem.dqkv = dqkv, problem.dout = dout, problem.out = out, problem.lse = lse;
@@ -525,4 +525,5 @@ void attention_backward(void *dqkv, const void *dout, const void *out, const flo
             }
         }
     }
+    if (cos_sin) rope(dqkv, cos_sin, positions, B, T, NH, NKV, HS, true, stream);
 }

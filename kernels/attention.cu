@@ -227,6 +227,23 @@ __device__ static inline void weights_store(shared_pointer<float> weights, const
         for (int j = 0; j < R; j++) weights[(y + SIDE * i) * (SIDE * R + 1) + x + SIDE * j] = s[i][j];
 }
 
+/* Rotates the sums of rows t0 + y + 16·i back. A head is 16·D wide, so a thread has both elements of a pair.
+ */
+template <int R, int D>
+__device__ static inline void sums_turn_back(float (&sum)[R][D], int b, int t0, int y, int x,
+                                             const struct attention_shape &p)
+{
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        int t = t0 + y + SIDE * i;
+        if (t >= p.T) continue;
+        const float *angles = p.angles(b, t) + 2 * x;
+#pragma unroll
+        for (int j = 0; j < D / 2; j++)
+            turn_back(sum[i][j], sum[i][j + D / 2], angles[2 * SIDE * j], angles[2 * SIDE * j + 1]);
+    }
+}
+
 /* to: row 0 of the tile; rows are `step` floats apart, and only `rows` of them exist */
 template <int R, int D>
 __device__ static inline void sums_store(float *to, size_t step, int rows, const float (&sum)[R][D], int HS,
@@ -280,6 +297,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
             tile_accumulate<R, D, true>(dk, tiles.weights, tiles.q, p.HS, stride, y, x);
             __syncthreads();
         }
+    if (p.cos_sin != NULL) sums_turn_back<R, D>(dk, b, u0, y, x, p);
     sums_store<R, D>(dqkv + p.qkv(b, u0, p.NH + kv), step, p.T - u0, dk, p.HS, y, x);
     sums_store<R, D>(dqkv + p.qkv(b, u0, p.NH + p.NKV + kv), step, p.T - u0, dv, p.HS, y, x);
 }
@@ -311,6 +329,7 @@ __global__ void __launch_bounds__(BLOCK, 1)
         tile_accumulate<R, D, false>(dq, tiles.weights, tiles.keys, p.HS, stride, y, x);
         __syncthreads();
     }
+    if (p.cos_sin != NULL) sums_turn_back<R, D>(dq, b, t0, y, x, p);
     sums_store<R, D>(dqkv + p.qkv(b, t0, h), step, p.T - t0, dq, p.HS, y, x);
 }
 
@@ -399,21 +418,27 @@ void attention_forward(void *out_, float *lse, const void *qkv_, const int32_t *
 }
 
 void attention_backward(void *dqkv_, const void *dout_, const void *out, const float *lse, const void *qkv_,
-                        const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
-                        int window, struct stream *stream)
+                        const int32_t *positions, const float *cos_sin, void *workspace, int B, int T, int NH,
+                        int NKV, int HS, int window, struct stream *stream)
 {
     float *dqkv = (float *)dqkv_, *products = (float *)workspace; /* (B,NH,T) */
     const float *dout = (const float *)dout_, *qkv = (const float *)qkv_;
     struct attention_shape p = attention_shape_of(positions, B, T, NH, NKV, HS, window);
     if (!head_width_ok(HS, stream)) return;
     attention_products(products, dout_, out, p, stream);
-    if (stream->precision == PRECISION_BF16)
-        attention_bf16_backward(dqkv_, dout_, out, lse, qkv_, positions, workspace, B, T, NH, NKV, HS, window,
-                                stream);
-    else if (HS <= 64)
+    if (stream->precision == PRECISION_BF16) {
+        if (attention_bf16_backward(dqkv_, dout_, out, lse, qkv_, positions, cos_sin, workspace, B, T, NH,
+                                    NKV, HS, window, stream))
+            return;
+    } else if (HS <= 64) {
+        if (HS == 64) p.cos_sin = cos_sin;
         backward_launch<4, 4>(dqkv, dout, lse, products, qkv, p, stream);
-    else if (HS <= 128)
+    } else if (HS <= 128) {
+        if (HS == 128) p.cos_sin = cos_sin;
         backward_launch<2, 8>(dqkv, dout, lse, products, qkv, p, stream);
-    else
+    } else {
+        if (HS == 256) p.cos_sin = cos_sin;
         backward_launch<1, 16>(dqkv, dout, lse, products, qkv, p, stream);
+    }
+    if (cos_sin != p.cos_sin) rope(dqkv_, cos_sin, positions, B, T, NH, NKV, HS, true, stream);
 }

@@ -9,6 +9,13 @@ struct attention_shape {
     int window;               /* keys that a query sees, itself included; T: all */
     const int32_t *positions; /* (B,T), or NULL */
     float scale;
+    const float *cos_sin; /* (longest,HS/2,2): the backward pass rotates dq and dk back; NULL: it does not */
+    /* the angles of a row's position */
+    __device__ const float *angles(int b, int t) const
+    {
+        int at = positions == NULL ? t : positions[(size_t)b * (unsigned)T + (unsigned)t];
+        return cos_sin + (size_t)at * (unsigned)HS;
+    }
     /* offset of row t of a head in qkv and in out, of a query head in lse */
     __device__ size_t qkv(int b, int t, int head) const
     {
@@ -62,9 +69,9 @@ struct attention_shape {
     }
 };
 
-/* The part of the forward pass that one block computes: a tile of queries of one head, which have the positions t0, t0 +
- * 1, …, and the keys and values of their sequence from position `from`, a multiple of the tile of keys, up to
- * `end`. Queries from `rows` on and keys from `known` on do not exist. */
+/* The part of the forward pass that one block computes: a tile of queries of one head, which have the
+ * positions t0, t0 + 1, …, and the keys and values of their sequence from position `from`, a multiple of the
+ * tile of keys, up to `end`. Queries from `rows` on and keys from `known` on do not exist. */
 template <typename T> struct attention_tile {
     const T *queries, *keys, *values; /* of the first query; of position 0 */
     size_t query_step, key_step;      /* from a row to the next */
@@ -95,47 +102,58 @@ __device__ static inline struct attention_tile<T> attention_tile_of(const T *qkv
 static inline struct attention_shape
 attention_shape_of(const int32_t *positions, int B, int T, int NH, int NKV, int HS, int window)
 {
-    return {B, T, NH, NKV, HS, attention_window(window, T), positions, (float)(1.0 / sqrt((double)HS))};
+    return {B, T, NH, NKV, HS, attention_window(window, T), positions, (float)(1.0 / sqrt((double)HS)), NULL};
 }
 
-enum { PRODUCT_WARPS = 4, PRODUCT_EACH = 8 };
+enum { PRODUCT_BLOCK = 128, PRODUCT_EACH = 8 };
 
-/* D (B,NH,T) = dout · out, a warp per row; the order of the sum does not depend on the alignment. */
+/* D (B,NH,T) = dout · out, `lanes` lanes per row; the order of the sum does not depend on the alignment. */
 template <typename T, int W>
 __global__ void attention_row_products(float *__restrict__ products, const T *__restrict__ dout,
-                                       const T *__restrict__ out, struct attention_shape p)
+                                       const T *__restrict__ out, struct attention_shape p, int lanes)
 {
-    size_t row = (size_t)blockIdx.x * PRODUCT_WARPS + threadIdx.x / 32;
-    if (row >= (size_t)p.B * (unsigned)p.T * (unsigned)p.NH) return;
-    int h = (int)(row % (unsigned)p.NH), lane = (int)threadIdx.x % 32;
+    int each = PRODUCT_BLOCK / lanes, lane = (int)threadIdx.x % lanes;
+    size_t row = (size_t)blockIdx.x * (unsigned)each + (unsigned)((int)threadIdx.x / lanes);
+    bool there = row < (size_t)p.B * (unsigned)p.T * (unsigned)p.NH;
+    int h = (int)(row % (unsigned)p.NH);
     size_t n = row / (unsigned)p.NH, at = row * (unsigned)p.HS;
     float sum = 0;
-    for (int i = lane * PRODUCT_EACH; i < p.HS; i += 32 * PRODUCT_EACH)
+    for (int i = lane * PRODUCT_EACH; i < (there ? p.HS : 0); i += lanes * PRODUCT_EACH)
         for (int j = i; j < i + PRODUCT_EACH && j < p.HS; j += W) {
             floats<W> x = load<W>(dout + at + (unsigned)j), y = load<W>(out + at + (unsigned)j);
             for (int k = 0; k < W; k++) sum += x.at[k] * y.at[k];
         }
-    sum = warp_sum(sum);
+    sum = lanes_sum(sum, lanes);
     int b = (int)(n / (unsigned)p.T), t = (int)(n % (unsigned)p.T);
-    if (lane == 0) products[p.lse(b, h) + (unsigned)t] = sum;
+    if (there && lane == 0) products[p.lse(b, h) + (unsigned)t] = sum;
 }
 
 static inline void attention_products(float *products, const void *dout, const void *out,
                                       struct attention_shape p, struct stream *stream)
 {
     size_t rows = (size_t)p.B * (size_t)p.T * (size_t)p.NH;
+    int lanes = row_lanes((p.HS + PRODUCT_EACH - 1) / PRODUCT_EACH);
     dispatch(stream, p.HS, {dout, out}, [&]<typename T, int W>() {
-        LAUNCH((attention_row_products<T, W>), block_count(rows, PRODUCT_WARPS), 32 * PRODUCT_WARPS, 0,
-               stream, products, (const T *)dout, (const T *)out, p);
+        LAUNCH((attention_row_products<T, W>), block_count(rows, (unsigned)(PRODUCT_BLOCK / lanes)),
+               PRODUCT_BLOCK, 0, stream, products, (const T *)dout, (const T *)out, p, lanes);
     });
 }
 
+/* Rotates (low, high) back by an angle. */
+__device__ static inline void turn_back(float &low, float &high, float cosine, float sine)
+{
+    float a = low, b = high;
+    low = a * cosine + b * sine;
+    high = b * cosine - a * sine;
+}
+
 /* bf16 on tensor cores: attention.cu calls these for a bf16 stream. HS is 1 to 256. Tensors may have any
- * alignment; HS a multiple of 8 with 16-byte alignment is fast. */
+ * alignment; HS a multiple of 8 with 16-byte alignment is fast. The backward pass returns whether it has
+ * rotated dq and dk back by cos_sin. */
 void attention_bf16_forward(void *out, float *lse, const void *qkv, const int32_t *positions, int B, int T,
                             int NH, int NKV, int HS, int window, struct stream *stream);
-void attention_bf16_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-                             const int32_t *positions, void *workspace, int B, int T, int NH, int NKV, int HS,
-                             int window, struct stream *stream);
+bool attention_bf16_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
+                             const int32_t *positions, const float *cos_sin, void *workspace, int B, int T,
+                             int NH, int NKV, int HS, int window, struct stream *stream);
 
 #endif

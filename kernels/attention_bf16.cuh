@@ -224,6 +224,21 @@ __device__ static inline void row_store(bf16 *to, const float (&sum)[DT][4], int
     }
 }
 
+/* Rotates the thread's row 8·half + 16·m back by the angles of its position. A head is 8·DT wide, so a thread
+ * has both elements of its pairs. */
+template <int DT>
+__device__ static inline void row_turn_back(float (&sum)[DT][4], int half, const float *angles)
+{
+    int column = (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int d = 0; d < DT / 2; d++) {
+        floats<4> two = load<4>(angles + 2 * (column + 8 * d)); /* cosine, sine, cosine, sine */
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+            turn_back(sum[d][2 * half + j], sum[d + DT / 2][2 * half + j], two.at[2 * j], two.at[2 * j + 1]);
+    }
+}
+
 /* Calls launch.operator()<D>() for the smallest instantiated width D >= HS. */
 template <typename Launch> static inline void by_width(int HS, Launch launch)
 {

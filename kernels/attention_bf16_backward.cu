@@ -114,6 +114,8 @@ __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < 2; i++) {
             int u = u0 + row + 16 * m + 8 * i + lane / 4;
             if (u >= p.T) continue;
+            if constexpr (SPLIT == 1)
+                if (p.cos_sin != NULL) row_turn_back<DT>(dk[m], i, p.angles(b, u));
             row_store<DT>(dqkv + p.qkv(b, u, p.NH + kv), dk[m], i, column, p.scale, p);
             row_store<DT>(dqkv + p.qkv(b, u, p.NH + p.NKV + kv), dv[m], i, column, 1.0f, p);
         }
@@ -190,7 +192,9 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             int t = row + 16 * m + 8 * i + lane / 4;
-            if (t < p.T) row_store<DT>(dqkv + p.qkv(b, t, h), dq[m], i, 0, p.scale, p);
+            if (t >= p.T) continue;
+            if (p.cos_sin != NULL) row_turn_back<DT>(dq[m], i, p.angles(b, t));
+            row_store<DT>(dqkv + p.qkv(b, t, h), dq[m], i, 0, p.scale, p);
         }
 }
 
@@ -213,18 +217,22 @@ static void backward_launch(bf16 *dqkv, const bf16 *dout, const float *lse, cons
            stream, dqkv, dout, lse, products, qkv, p);
 }
 
-void attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse,
-                             const void *qkv_, const int32_t *positions, void *workspace, int B, int T,
-                             int NH, int NKV, int HS, int window, struct stream *stream)
+bool attention_bf16_backward(void *dqkv_, const void *dout_, const void *out_, const float *lse,
+                             const void *qkv_, const int32_t *positions, const float *cos_sin,
+                             void *workspace, int B, int T, int NH, int NKV, int HS, int window,
+                             struct stream *stream)
 {
     bf16 *dqkv = (bf16 *)dqkv_;
     const bf16 *dout = (const bf16 *)dout_, *out = (const bf16 *)out_, *qkv = (const bf16 *)qkv_;
     struct attention_bf16_shape p =
         attention_bf16_shape_of(positions, B, T, NH, NKV, HS, window, {dqkv, dout, out, qkv});
     const float *products = (const float *)workspace; /* (B,NH,T) */
-    if (attention_hopper_backward(dqkv, dout, lse, products, qkv, p, stream)) return;
+    if ((HS == 32 || HS == 64 || HS == 96 || HS == 128) && aligned16(cos_sin)) p.cos_sin = cos_sin;
+    bool turns = p.cos_sin != NULL;
+    if (attention_hopper_backward(dqkv, dout, lse, products, qkv, p, stream)) return turns;
     by_width(HS, [&]<int D>() {
-        constexpr int MT = D <= 64 ? 2 : 1, ROWS = D <= 192 ? 32 : 16;
-        backward_launch<D, MT, ROWS, D <= 128 ? 1 : 2, MT, ROWS>(dqkv, dout, lse, products, qkv, p, stream);
+        constexpr int MT = D <= 64 ? 2 : 1, ROWS = D <= 192 ? 32 : 16, SPLIT = D <= 128 ? 1 : 2;
+        backward_launch<D, MT, ROWS, SPLIT, MT, ROWS>(dqkv, dout, lse, products, qkv, p, stream);
     });
+    return turns;
 }

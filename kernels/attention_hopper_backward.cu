@@ -144,6 +144,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
     for (int i = 0; i < 2; i++) {
         int u = row + 8 * i + lane / 4;
         if (u >= p.T) continue;
+        if (p.cos_sin != NULL) row_turn_back<D / 8>(dk[0], i, p.angles(b, u));
         row_store<D / 8>(dqkv + p.qkv(b, u, p.NH + kv), dk[0], i, 0, p.scale, p);
         row_store<D / 8>(dqkv + p.qkv(b, u, p.NH + p.NKV + kv), dv[0], i, 0, 1.0f, p);
     }
@@ -246,7 +247,9 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         int t = row + 8 * i + lane / 4;
-        if (t < p.T) row_store<D / 8>(dqkv + p.qkv(b, t, h), dq[0], i, 0, p.scale, p);
+        if (t >= p.T) continue;
+        if (p.cos_sin != NULL) row_turn_back<D / 8>(dq[0], i, p.angles(b, t));
+        row_store<D / 8>(dqkv + p.qkv(b, t, h), dq[0], i, 0, p.scale, p);
     }
 #endif
 }

@@ -305,13 +305,11 @@ static void backward_attention(const struct pass *p, int l)
     linear_backward_input(p->net, dattn, dbranch, p->N, &w->o);
     linear_backward_weights(p->net, dbranch, AT(ATTN, l), p->N, &w->o);
     if (!dattn) return;
-    CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), p->positions, scratch, HEADS,
-         w->window);
+    CALL(attention_backward, dqkv, dattn, AT(ATTN, l), AT(LSE, l), AT(QKV, l), p->positions,
+         p->c->qk_norm ? NULL : THE(ROPE), scratch, HEADS, w->window);
     if (p->c->qk_norm)
         CALL(qk_norm_rope_backward, dqkv, G(w->q_norm), G(w->k_norm), AT(QKV_RAW, l), AT(QK_RSTD, l),
              W(w->q_norm), W(w->k_norm), THE(ROPE), p->positions, scratch, HEADS);
-    else
-        CALL(rope, dqkv, THE(ROPE), p->positions, HEADS, true);
     if (w->qkv_bias) linear_bias_backward(p->net, dqkv, p->N, &w->qkv, w->qkv_bias, scratch);
     if (!needed(p->net, l, PLACE_QKV)) return;
     backward_normed(p, dqkv, AT(X, l), &w->qkv, w->attn_norm, AT(ATTN_RSTD, l),

@@ -159,7 +159,7 @@ static struct result run_cuda(struct problem p, const uint16_t *qkv, const uint1
     if (sequences) positions = there;
     s->backend->attention_forward(y, lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV, p.HS, p.window,
                                   s->stream);
-    s->backend->attention_backward(dx, g, y, lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV, p.HS,
+    s->backend->attention_backward(dx, g, y, lse, x, positions, NULL, workspace, p.B, p.T, p.NH, p.NKV, p.HS,
                                    p.window, s->stream);
     s->backend->mem_download(r.out, y, 2 * m, s->stream);
     s->backend->mem_download(r.dqkv, dx, 2 * n, s->stream);
@@ -193,8 +193,8 @@ static struct reference run_cpu(struct problem p, const uint16_t *qkv, const uin
     int32_t *positions = positions_of(p);
     s->backend->attention_forward(r.out, r.lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV, p.HS,
                                   p.window, s->stream);
-    s->backend->attention_backward(r.dqkv, g, y, other->lse, x, positions, workspace, p.B, p.T, p.NH, p.NKV,
-                                   p.HS, p.window, s->stream);
+    s->backend->attention_backward(r.dqkv, g, y, other->lse, x, positions, NULL, workspace, p.B, p.T, p.NH,
+                                   p.NKV, p.HS, p.window, s->stream);
     free(x), free(g), free(y), free(workspace), free(positions);
     return r;
 }

@@ -212,8 +212,10 @@ static void attention_case(const struct op_side *side, struct op_shape s, struct
                                      side->stream);
     desk_tensor_result(&d, out, "out", y, m, REDUCTION);
     desk_round(&d, y, m);
-    side->backend->attention_backward(dqkv, dout, y, lse, qkv, positions, workspace, s.B, s.T, s.NH, s.NKV,
-                                      s.HS, s.window, side->stream);
+    const float *angles = desk_floats(&d, (size_t)s.T * (size_t)s.HS, 0, 1);
+    if (s.HS % 2 || s.seed % 2) angles = NULL;
+    side->backend->attention_backward(dqkv, dout, y, lse, qkv, positions, angles, workspace, s.B, s.T, s.NH,
+                                      s.NKV, s.HS, s.window, side->stream);
     desk_result(&d, out, "lse", lse, rows, REDUCTION);
     /* ds is rounded to bf16 before its products, by up to 2^-9 of itself; chance averages that over many
      * terms, but the smallest shapes have few */

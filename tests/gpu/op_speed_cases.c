@@ -251,8 +251,8 @@ static struct op_work attend_backward(struct op_bench *b, int window)
 {
     const struct op_speed_sizes *s = &b->s;
     if (b->first) attend(b, window);
-    b->backend->attention_backward(b->b, b->y, b->a, b->lse, b->x, NULL, b->workspace, s->B, s->T, s->NH,
-                                   s->NKV, s->HS, window, b->stream);
+    b->backend->attention_backward(b->b, b->y, b->a, b->lse, b->x, NULL, b->cos_sin, b->workspace, s->B, s->T,
+                                   s->NH, s->NKV, s->HS, window, b->stream);
     return (struct op_work){.bytes = floats((double)b->N * s->NH) +
                                      elements(b, 2.0 * b->N * (b->Q + s->NH * s->HS)),
                             .flops = attention_flops(b, 5, window)};

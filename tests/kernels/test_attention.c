@@ -175,8 +175,8 @@ static void compare(const struct check_target *t, struct shape s, float scale)
     check_near("attention_forward lse", lse, lse64, rows, CHECK_REDUCTION);
     free(workspace);
     workspace = check_workspace(bytes);
-    t->backend->attention_backward(dqkv, dout, out, lse, qkv, positions, workspace, s.B, s.T, s.NH, s.NKV,
-                                   s.HS, s.window, t->stream);
+    t->backend->attention_backward(dqkv, dout, out, lse, qkv, positions, NULL, workspace, s.B, s.T, s.NH,
+                                   s.NKV, s.HS, s.window, t->stream);
     check_near("attention_backward", dqkv, dqkv64, n, CHECK_REDUCTION);
     free(qkv), free(dout), free(out), free(lse), free(dqkv), free(workspace), free(positions);
     free(qkv64), free(dout64), free(out64), free(lse64), free(dqkv64);
@@ -315,7 +315,7 @@ static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
         float *lse = check_poisoned(300), *out = results[i][0] = check_poisoned(m),
               *dqkv = results[i][1] = check_poisoned(n);
         t.backend->attention_forward(out, lse, qkv, NULL, workspace, 1, 150, 2, 1, 16, windows[i], t.stream);
-        t.backend->attention_backward(dqkv, dout, out, lse, qkv, NULL, workspace, 1, 150, 2, 1, 16,
+        t.backend->attention_backward(dqkv, dout, out, lse, qkv, NULL, NULL, workspace, 1, 150, 2, 1, 16,
                                       windows[i], t.stream);
         check_same_bits("out", results[0][0], out, m);
         check_same_bits("dqkv", results[0][1], dqkv, n);
@@ -342,7 +342,7 @@ static void positions_of_one_sequence_change_no_bit(void **state)
               *dqkv = results[i][1] = check_poisoned(N);
         const int32_t *given = i ? positions : NULL;
         t.backend->attention_forward(out, lse, qkv, given, workspace, 1, T, 2, 1, 16, 40, t.stream);
-        t.backend->attention_backward(dqkv, dout, out, lse, qkv, given, workspace, 1, T, 2, 1, 16, 40,
+        t.backend->attention_backward(dqkv, dout, out, lse, qkv, given, NULL, workspace, 1, T, 2, 1, 16, 40,
                                       t.stream);
         free(lse);
     }
@@ -351,6 +351,31 @@ static void positions_of_one_sequence_change_no_bit(void **state)
     for (int i = 0; i < 2; i++) free(results[i][0]), free(results[i][1]);
     free(qkv), free(dout), free(workspace);
     check_close(&t);
+}
+
+static void rotates_the_gradients_back_as_rope_does(void **state)
+{
+    (void)state;
+    struct shape s = {2, 70, 4, 2, 20, 0, 40};
+    size_t n = qkv_size(s), m = out_size(s), rows = (size_t)s.B * s.NH * s.T;
+    float *qkv = check_random(n, 7, 1), *dout = check_random(m, 8, 1), *angles = check_random(70 * 20, 9, 1);
+    float *out = check_poisoned(m), *lse = check_poisoned(rows), *plain = check_poisoned(n),
+          *turned = check_poisoned(n);
+    int32_t *positions = positions_of(s);
+    void *workspace = check_workspace(attention_workspace(s.B, s.T, s.NH, s.NKV, s.HS));
+    struct check_target t;
+    check_open(&t, "baseline", 2);
+    t.backend->attention_forward(out, lse, qkv, positions, workspace, s.B, s.T, s.NH, s.NKV, s.HS, 0,
+                                 t.stream);
+    t.backend->attention_backward(plain, dout, out, lse, qkv, positions, NULL, workspace, s.B, s.T, s.NH,
+                                  s.NKV, s.HS, 0, t.stream);
+    t.backend->attention_backward(turned, dout, out, lse, qkv, positions, angles, workspace, s.B, s.T, s.NH,
+                                  s.NKV, s.HS, 0, t.stream);
+    t.backend->rope(plain, angles, positions, s.B, s.T, s.NH, s.NKV, s.HS, true, t.stream);
+    check_same_bits("dqkv", turned, plain, n);
+    check_close(&t);
+    free(qkv), free(dout), free(angles), free(out), free(lse), free(plain), free(turned), free(positions),
+        free(workspace);
 }
 
 static void bits_do_not_depend_on_the_thread_count(void **state)
@@ -374,8 +399,8 @@ static void bits_do_not_depend_on_the_thread_count(void **state)
             float *out = check_poisoned(m), *lse = check_poisoned(rows), *dqkv = check_poisoned(n);
             t.backend->attention_forward(out, lse, qkv, positions, workspace, s.B, s.T, s.NH, s.NKV, s.HS,
                                          s.window, t.stream);
-            t.backend->attention_backward(dqkv, dout, out, lse, qkv, positions, workspace, s.B, s.T, s.NH,
-                                          s.NKV, s.HS, s.window, t.stream);
+            t.backend->attention_backward(dqkv, dout, out, lse, qkv, positions, NULL, workspace, s.B, s.T,
+                                          s.NH, s.NKV, s.HS, s.window, t.stream);
             results[run][0] = out, results[run][1] = lse, results[run][2] = dqkv;
             free(workspace);
             check_close(&t);
@@ -398,6 +423,7 @@ int main(void)
         cmocka_unit_test(every_shape_agrees_with_the_reference),
         cmocka_unit_test(large_scores_stay_finite),
         cmocka_unit_test(a_row_never_sees_its_future),
+        cmocka_unit_test(rotates_the_gradients_back_as_rope_does),
         cmocka_unit_test(a_row_never_sees_what_is_before_its_window),
         cmocka_unit_test(a_window_as_long_as_the_sequence_changes_no_bit),
         cmocka_unit_test(positions_of_one_sequence_change_no_bit),

@@ -291,7 +291,8 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     k->qk_norm_rope_backward(f[0], f[2], f[3], f[1], f[7], f[4], f[4], f[5], NULL, workspace, B, T, NH, NKV,
                              HS, t->stream);
     k->attention_forward(f[0], f[7], f[1], NULL, workspace, B, T, NH, NKV, HS, 0, t->stream);
-    k->attention_backward(f[2], f[3], f[0], f[7], f[1], NULL, workspace, B, T, NH, NKV, HS, 0, t->stream);
+    k->attention_backward(f[2], f[3], f[0], f[7], f[1], NULL, f[5], workspace, B, T, NH, NKV, HS, 0,
+                          t->stream);
     k->cache_store(f[2], f[3], f[1], slots, positions, ROWS, LENGTH, NH, NKV, HS, t->stream);
     k->attention_cached(f[0], f[1], f[2], f[3], slots, positions, workspace, ROWS, LENGTH, LENGTH, NH, NKV,
                         HS, 0, t->stream);

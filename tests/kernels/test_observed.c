@@ -80,8 +80,8 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is((60 + 36) * 4 + 6 * 3 * 4, 2 * (2 * 6 * 6 * 2)); /* two products of 12 pairs, 6 wide */
     k->attention_forward(AT(1), AT(2), AT(3), NULL, AT(4), B, T, NH, NKV, HS, 2, s);
     cost_is((60 + 36) * 4 + 6 * 3 * 4, 2 * (2 * 6 * 5 * 2)); /* the last row misses one pair */
-    k->attention_backward(AT(1), AT(2), AT(3), AT(4), AT(5), NULL, AT(6), B, T, NH, NKV, HS, 0, s);
-    cost_is((60 * 2 + 36 * 2) * 4 + 6 * 3 * 4, 4 * (2 * 6 * 6 * 2));
+    k->attention_backward(AT(1), AT(2), AT(3), AT(4), AT(5), NULL, AT(7), AT(6), B, T, NH, NKV, HS, 0, s);
+    cost_is((60 * 2 + 36 * 2) * 4 + 6 * 3 * 4 + 3 * 2 * 4, 4 * (2 * 6 * 6 * 2));
     k->cache_store(AT(1), AT(2), AT(3), AT(4), AT(5), N, 9, NH, NKV, HS, s);
     cost_is(4 * (6 * NKV * HS) * 4 + 2 * 6 * 4, 0); /* both read and written */
     k->attention_cached(AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7), N, 5, 9, NH, NKV, HS, 0, s);

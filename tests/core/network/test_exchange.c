@@ -62,12 +62,12 @@ static void spy_forward(void *out, float *lse, const void *qkv, const int32_t *p
 }
 
 static void spy_backward(void *dqkv, const void *dout, const void *out, const float *lse, const void *qkv,
-                         const int32_t *positions, void *workspace, int b, int t, int NH, int NKV, int HS,
-                         int window, struct stream *stream)
+                         const int32_t *positions, const float *cos_sin, void *workspace, int b, int t,
+                         int NH, int NKV, int HS, int window, struct stream *stream)
 {
     seen.sent_before[L - 1 - seen.backward++] = count(seen.sent);
-    cpu_backend()->attention_backward(dqkv, dout, out, lse, qkv, positions, workspace, b, t, NH, NKV, HS,
-                                      window, stream);
+    cpu_backend()->attention_backward(dqkv, dout, out, lse, qkv, positions, cos_sin, workspace, b, t, NH, NKV,
+                                      HS, window, stream);
 }
 
 static struct backend spy;

@@ -25,12 +25,13 @@ static void counting_gemm(struct matrix out, struct matrix a, struct matrix b, i
 }
 
 static void counting_attention(void *dqkv, const void *dout, const void *out, const float *lse,
-                               const void *qkv, const int32_t *positions, void *workspace, int b, int t,
-                               int NH, int NKV, int HS, int window, struct stream *stream)
+                               const void *qkv, const int32_t *positions, const float *cos_sin,
+                               void *workspace, int b, int t, int NH, int NKV, int HS, int window,
+                               struct stream *stream)
 {
     calls.attention++;
-    cpu_backend()->attention_backward(dqkv, dout, out, lse, qkv, positions, workspace, b, t, NH, NKV, HS,
-                                      window, stream);
+    cpu_backend()->attention_backward(dqkv, dout, out, lse, qkv, positions, cos_sin, workspace, b, t, NH, NKV,
+                                      HS, window, stream);
 }
 
 static void counting_norm(void *dx, float *dweight, void *norm, const void *dout, const void *x,
