@@ -22,8 +22,8 @@ void embedding_forward(void *out_, const int32_t *tokens, struct matrix weight, 
     }
 }
 
-void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, int N, int V, int C,
-                        struct stream *stream)
+void embedding_backward(float *dweight, const void *dout_, const int32_t *tokens, void *workspace, int N,
+                        int V, int C, struct stream *stream)
 {
     const real *dout = dout_;
     int lines = (C + 15) / 16;

@@ -49,6 +49,12 @@ static inline size_t rmsnorm_backward_workspace(int rows, int columns)
     return (size_t)norm_chunk_count(rows) * (size_t)columns * sizeof(float);
 }
 
+/* A GPU sorts the positions of tokens, from one half of this to the other. */
+static inline size_t embedding_backward_workspace(int rows)
+{
+    return 2 * (size_t)rows * sizeof(int32_t);
+}
+
 /* Flat reductions add up one fp64 partial sum per this many elements. */
 #define REDUCE_CHUNK ((size_t)65536)
 

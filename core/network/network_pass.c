@@ -349,7 +349,7 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     if (model->embed->frozen) return;
     network_enter(p->net, PHASE_BACKWARD, -1);
     drop(p, THE(DX), 0, SITE_EMBEDDING);
-    CALL(embedding_backward, G(model->embed), THE(DX), tokens, p->N, p->V, p->C);
+    CALL(embedding_backward, G(model->embed), THE(DX), tokens, THE(SCRATCH), p->N, p->V, p->C);
 }
 
 /* The arrays of a batch (B,T) at `slot`, one after the other. */

@@ -55,7 +55,8 @@ static void embedding_backward_case(const struct op_side *side, struct op_shape 
     float *dweight = desk_floats(&d, (size_t)s.V * C, 0, 1);
     void *dout = desk_tensor(&d, N * C, 0, 1);
     int32_t *t = desk_tokens(&d, N, s.V, false);
-    side->backend->embedding_backward(dweight, dout, t, (int)N, s.V, s.C, side->stream);
+    void *workspace = desk_scratch(&d, embedding_backward_workspace((int)N));
+    side->backend->embedding_backward(dweight, dout, t, workspace, (int)N, s.V, s.C, side->stream);
     desk_result(&d, out, "dweight", dweight, (size_t)s.V * C, 0); /* the same additions in the same order */
     desk_close(&d, out);
 }

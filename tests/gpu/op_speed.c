@@ -130,8 +130,8 @@ static enum status take_all(struct op_bench *b, struct err *err)
     /* what holds fp32 in every precision: optimizer states, dweight */
     size_t fp32 = larger(s->n, larger((size_t)s->V * (size_t)s->C, (size_t)(2 * s->F) * (size_t)s->C));
     b->bytes = larger(b->bytes, fp32 * sizeof(float));
-    work = rmsnorm_backward_workspace(b->N, s->C);
-    work = larger(work, row_chunk_workspace(b->N, 2 * s->HS));
+    work = larger(rmsnorm_backward_workspace(b->N, s->C), embedding_backward_workspace(b->N));
+    work = larger(work, rmsnorm_backward_workspace(b->N, 2 * s->HS));
     work = larger(work, attention_workspace(s->B, s->T, s->NH, s->NKV, s->HS));
     work = larger(work, attention_cached_workspace(s->B > s->T ? s->B : s->T, s->T, s->NH, s->NKV, s->HS));
     work = larger(work, larger(row_chunk_workspace(b->N, b->Q), reduce_workspace(s->n)));

@@ -178,7 +178,7 @@ static struct op_work embedding_forward(struct op_bench *b)
 /* Of V rows of dweight, each is named by one of N tokens with probability 1 − (1 − 1/V)^N. */
 static struct op_work embedding_backward(struct op_bench *b)
 {
-    b->backend->embedding_backward(b->a, b->x, b->tokens, b->N, b->s.V, b->s.C, b->stream);
+    b->backend->embedding_backward(b->a, b->x, b->tokens, b->workspace, b->N, b->s.V, b->s.C, b->stream);
     double rows = b->s.V * -expm1(b->N * log1p(-1.0 / b->s.V));
     return (struct op_work){.bytes = floats(b->N + 2 * rows * b->s.C) + elements(b, stream_size(b))};
 }

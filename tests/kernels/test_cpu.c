@@ -281,7 +281,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     double total;
     k->mem_zero(f[7], 4096, t->stream);
     k->embedding_forward(f[0], tokens, matrix_view(f[1], ELEMENT_FP32, C), N, V, C, t->stream);
-    k->embedding_backward(f[1], f[0], tokens, N, V, C, t->stream);
+    k->embedding_backward(f[1], f[0], tokens, workspace, N, V, C, t->stream);
     k->rmsnorm_forward(f[0], f[7], f[1], f[2], N, C, 1e-5f, t->stream);
     k->rmsnorm_residual_forward(f[0], f[3], f[7], f[1], f[4], f[2], N, C, 1e-5f, t->stream);
     k->rmsnorm_backward(f[0], f[2], f[5], f[3], f[1], f[4], f[7], workspace, N, C, t->stream);

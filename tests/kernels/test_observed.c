@@ -55,9 +55,9 @@ static void costs_are_those_counted_by_hand(void **state)
 
     k->embedding_forward(AT(1), AT(2), matrix_view(AT(3), ELEMENT_FP32, C), N, V, C, s);
     cost_is(36 * 4 + 36 * 4 + 6 * 4, 0);
-    k->embedding_backward(AT(1), AT(2), AT(3), N, V, C, s);
+    k->embedding_backward(AT(1), AT(2), AT(3), AT(4), N, V, C, s);
     cost_is(36 * 4 + 6 * 4 + 2 * 36 * 4, 36);
-    k->embedding_backward(AT(1), AT(2), AT(3), N, 4, C, s); /* a vocabulary of fewer than the tokens */
+    k->embedding_backward(AT(1), AT(2), AT(3), AT(4), N, 4, C, s); /* a vocabulary of fewer than the tokens */
     cost_is(36 * 4 + 6 * 4 + 2 * 24 * 4, 36);
     k->rmsnorm_forward(AT(1), AT(2), AT(3), AT(4), N, C, 1, s);
     cost_is(36 * 4 * 2 + 6 * 4 + 6 * 4, 4 * 36);

@@ -42,11 +42,11 @@ static void counting_norm(void *dx, float *dweight, void *norm, const void *dout
     cpu_backend()->rmsnorm_backward(dx, dweight, norm, dout, x, weight, rstd, workspace, rows, C, stream);
 }
 
-static void counting_embedding(float *dweight, const void *dout, const int32_t *tokens, int rows, int V,
-                               int C, struct stream *stream)
+static void counting_embedding(float *dweight, const void *dout, const int32_t *tokens, void *workspace,
+                               int rows, int V, int C, struct stream *stream)
 {
     calls.embeddings++;
-    cpu_backend()->embedding_backward(dweight, dout, tokens, rows, V, C, stream);
+    cpu_backend()->embedding_backward(dweight, dout, tokens, workspace, rows, V, C, stream);
 }
 
 static struct backend counting_backend(void)

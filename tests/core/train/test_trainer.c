@@ -473,12 +473,12 @@ static void watched_embedding_forward(void *out, const int32_t *tokens, struct m
     cpu_backend()->embedding_forward(out, tokens, weight, N, V, C, stream);
 }
 
-static void watched_embedding_backward(float *dweight, const void *dout, const int32_t *tokens, int N, int V,
-                                       int C, struct stream *stream)
+static void watched_embedding_backward(float *dweight, const void *dout, const int32_t *tokens,
+                                       void *workspace, int N, int V, int C, struct stream *stream)
 {
     for (int i = 0; i < N; i++) watched.validation_in_training |= tokens[i] == VALIDATION_TOKEN;
     watched.training_seen = true;
-    cpu_backend()->embedding_backward(dweight, dout, tokens, N, V, C, stream);
+    cpu_backend()->embedding_backward(dweight, dout, tokens, workspace, N, V, C, stream);
 }
 
 static void watched_cross_entropy(float *losses, void *logits, const int32_t *targets,
