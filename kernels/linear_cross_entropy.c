@@ -12,7 +12,7 @@ static struct matrix rows_from(const void *tensor, int start, int C, enum precis
 void linear_cross_entropy(const struct backend *backend, float *losses, void *dx, float *dweight,
                           const void *x, struct matrix weight, const int32_t *targets,
                           const float *class_weights, const struct step_control *control, int chunk_rows,
-                          void *workspace, int N, int C, int V, enum precision precision,
+                          bool adds, void *workspace, int N, int C, int V, enum precision precision,
                           struct stream *stream)
 {
     struct matrix logits = rows_from(workspace, 0, V, precision); /* (rows,V), then dlogits */
@@ -34,7 +34,7 @@ void linear_cross_entropy(const struct backend *backend, float *losses, void *dx
             backend->gemm(rows_from(dx, start, C, precision), logits, weight, rows, C, V, false, false, false,
                           1, stream);
         if (dweight)
-            backend->gemm(matrix_view(dweight, ELEMENT_FP32, C), logits, chunk, V, C, rows, true, false, true,
-                          1, stream);
+            backend->gemm(matrix_view(dweight, ELEMENT_FP32, C), logits, chunk, V, C, rows, true, false,
+                          adds || start > 0, 1, stream);
     }
 }

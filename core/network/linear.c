@@ -68,7 +68,7 @@ static void forward_parts(struct network *net, void *out, const void *x, int N, 
     }
 }
 
-/* The gradient of W += doutᵀ x. */
+/* The gradient of W = doutᵀ x, or +=. */
 static void weight_gradients(struct network *net, struct matrix dout, const void *x, int N,
                              const struct linear *w)
 {
@@ -78,7 +78,8 @@ static void weight_gradients(struct network *net, struct matrix dout, const void
         row += run.rows;
         if (run.parts->frozen) continue;
         net->table->gemm(matrix_view(gradient(net, run.parts), ELEMENT_FP32, w->cols), dy,
-                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, true, 1, net->calls);
+                         activation(net, x, w->cols), run.rows, w->cols, N, true, false, net->adds, 1,
+                         net->calls);
     }
 }
 
@@ -178,7 +179,7 @@ static void adapter_gradients(struct network *net, struct matrix dout, const voi
         if (b->frozen) continue;
         net->table->gemm(matrix_view(gradient(net, b), ELEMENT_FP32, r),
                          columns_from(dout, adapter->first_row[i]), columns_from(u, i * r), b->rows, r, N,
-                         true, false, true, adapter->scale, net->calls);
+                         true, false, net->adds, adapter->scale, net->calls);
     }
 }
 

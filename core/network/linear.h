@@ -3,7 +3,7 @@
  * ranges of columns. No gradient is computed for a frozen weight. Adapters (core/model/adapter.h) belong to
  * their projection: with u = x Aᵀ of all of them in one product,
  *
- *     out += scale · u Bᵀ        dB += scale · doutᵀ u, du = scale · dout B, dA += duᵀ x, dx += du A
+ *     out += scale · u Bᵀ        dB = scale · doutᵀ u, du = scale · dout B, dA = duᵀ x, dx += du A
  *
  * where B and u are of one part and `out` is its columns. With dropout x is replaced by a masked copy, which
  * is one for all parts of a projection. */
@@ -20,7 +20,7 @@ void linear_forward(struct network *network, void *out, const void *x, int N, co
 void linear_backward_input(struct network *network, void *dx, const void *dout, int N,
                            const struct linear *w);
 
-/* The gradients of W and its adapters, W's += doutᵀ x. */
+/* The gradients of W and its adapters, W's = doutᵀ x, or += if the network adds. */
 void linear_backward_weights(struct network *network, const void *dout, const void *x, int N,
                              const struct linear *w);
 

@@ -59,11 +59,12 @@ struct network {
     const struct model *model;              /* borrowed */
     const struct plan *plan;                /* borrowed */
     unsigned char *memory[PLAN_CATEGORIES]; /* of the device or the host; NULL for an empty category */
-    struct slice slice, owned;   /* this rank's: see plan_slice and plan_owned; all in a world of one */
-    float *weights;              /* (owned) fp32 masters, a pointer into memory */
-    float *gradients;            /* (elements) fp32, likewise */
-    void *compute_weights;       /* (elements) weights in the plan's precision; weights where fp32 */
-    void *frozen;                /* (frozen_bytes): each parameter in its own type */
+    struct slice slice, owned; /* this rank's: see plan_slice and plan_owned; all in a world of one */
+    float *weights;            /* (owned) fp32 masters, a pointer into memory */
+    float *gradients;          /* (elements) fp32, likewise */
+    bool adds;             /* the next micro-batch adds to the gradients of all weights, see network_clear */
+    void *compute_weights; /* (elements) weights in the plan's precision; weights where fp32 */
+    void *frozen;          /* (frozen_bytes): each parameter in its own type */
     const struct backend *table; /* the passes call this: the backend, or the observing table around it */
     struct stream *calls;        /* of `table` */
     struct pass_place where;     /* the part of a step that is running */
@@ -161,7 +162,8 @@ int32_t *network_batch(struct network *network, int slot);
 /* Sets what the step's operations read: seed, step and micro-batch of dropout, loss scale, learning rate. */
 void network_control(struct network *network, struct step_control control);
 
-/* Before the first micro-batch of a step: clears the gradients and the sum of losses. */
+/* Before the first micro-batch of a step: clears the sum of losses, and those gradients that this micro-batch
+ * adds to. Those that are matrix products it overwrites, which saves writing and reading zeros. */
 void network_clear(struct network *network);
 
 /* After the last micro-batch: queues the sums of gradients and losses over all ranks, and the sum of the

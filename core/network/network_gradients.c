@@ -2,12 +2,39 @@
  * the ranks, measured and clipped. */
 #include "core/network/exchange.h"
 
+/* Whether the first gradient of a parameter in a micro-batch is a matrix product. Rows are added to that of
+ * an embedding. */
+static bool is_product(const struct model *model, const struct param *p)
+{
+    return p->cols > 0 && (p != model->embed || p == model->head.parts);
+}
+
+/* Clears the gradients that are no products, in as few pieces as they lie. */
+static void clear_sums(struct network *net)
+{
+    const struct model *model = net->model;
+    size_t begin = 0, end = 0;
+    for (size_t i = 0; i <= model->param_count; i++) {
+        const struct param *p = i < model->param_count ? &model->params[i] : NULL;
+        if (p && p->frozen) continue;
+        if (p && !is_product(model, p)) {
+            if (begin == end) begin = p->offset;
+            end = p->offset + p->count;
+            continue;
+        }
+        if (begin < end)
+            net->table->mem_zero(net->gradients + begin, (end - begin) * sizeof *net->gradients, net->calls);
+        begin = end;
+    }
+}
+
 void network_clear(struct network *net)
 {
     struct step_result *result = network_at(net, BUFFER_RESULT, 0);
     exchange_begin(net);
     network_enter(net, PHASE_OPTIMIZER, -1);
-    net->table->mem_zero(net->gradients, net->model->elements * sizeof *net->gradients, net->calls);
+    net->adds = false;
+    clear_sums(net);
     net->table->mem_zero(&result->loss_sum, sizeof result->loss_sum, net->calls);
 }
 

@@ -225,7 +225,7 @@ static void loss(const struct pass *p, const int32_t *targets)
     pool(p, targets);
     p->net->where.weight = WEIGHT_HEAD;
     linear_cross_entropy(p->k, THE(LOSSES), NULL, NULL, THE(NORM), linear_view(p->net, head), targets,
-                         class_weights(p), NULL, p->net->plan->loss_chunk, THE(LOGITS), p->N, p->C,
+                         class_weights(p), NULL, p->net->plan->loss_chunk, false, THE(LOGITS), p->N, p->C,
                          head->rows, p->net->plan->input.precision, p->s);
     CALL(sum, THE(LOSS_SUM), THE(LOSSES), (size_t)p->N, false, THE(SCRATCH));
 }
@@ -329,8 +329,8 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     void *dnorm = needed(p->net, L, PLACE_FINAL_NORM) ? THE(BRANCH) : NULL;
     linear_cross_entropy(p->k, THE(LOSSES), dnorm, G(model->head.parts), THE(NORM),
                          linear_view(p->net, &model->head), targets, class_weights(p), THE(CONTROL),
-                         plan->loss_chunk, THE(LOGITS), p->N, p->C, model->head.rows, plan->input.precision,
-                         p->s);
+                         plan->loss_chunk, p->net->adds, THE(LOGITS), p->N, p->C, model->head.rows,
+                         plan->input.precision, p->s);
     CALL(sum, &result->loss_sum, THE(LOSSES), (size_t)p->N, true, THE(SCRATCH));
     if (!dnorm) return;
     if (p->c->num_labels && p->c->pooling == POOLING_MEAN)
@@ -367,6 +367,7 @@ static void micro_batch(struct network *net, struct batch_view batch, float drop
     forward(&pass, batch.inputs);
     backward(&pass, batch.inputs, batch.labels);
     net->where.trains = false;
+    net->adds = true;
 }
 
 void network_micro_batch(struct network *net, int slot, float dropout)

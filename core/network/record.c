@@ -37,6 +37,15 @@ static void note_product(struct recorder *r, struct gemm_shape shape)
         r->no_memory = true;
 }
 
+/* Notes a product of a call. Later micro-batches add to a weight's gradient, which the walk's overwrites. */
+static void note_products(struct recorder *r, struct gemm_shape shape)
+{
+    note_product(r, shape);
+    if (!shape.transpose_a || r->plan.input.micro_batches <= 1) return;
+    shape.accumulate = true;
+    note_product(r, shape);
+}
+
 /* Layers that share a buffer overwrite each other's content. Pieces are written in order, so the written part
  * is always one range. */
 static void check_written(struct recorder *r, const struct operation_call *call, const struct operand *o,
@@ -85,7 +94,7 @@ static void note(void *context, const struct operation_call *call)
 {
     struct recorder *r = context;
     enum phase phase = r->network.where.phase;
-    if (call->operation == OPERATION_gemm) note_product(r, operation_product(call));
+    if (call->operation == OPERATION_gemm) note_products(r, operation_product(call));
     for (int writes = 0; writes < 2; writes++) /* reads come first, as a call reads what was there before */
         for (int i = 0; i < call->operand_count && !r->no_memory; i++)
             if ((call->operands[i].access == ACCESS_WRITTEN) == writes)

@@ -2,6 +2,7 @@
 #include "core/train/replay.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 
@@ -44,9 +45,10 @@ enum status replay_open(struct replay *r, struct network *network, const struct 
 static void forget_graphs(struct replay *r)
 {
     const struct backend *be = r->network->backend;
-    for (int i = 0; i < 2; i++) be->graph_close(r->passes[i]);
+    for (int i = 0; i < 4; i++) be->graph_close(r->passes[i / 2][i % 2]);
     be->graph_close(r->update);
-    r->passes[0] = r->passes[1] = r->update = NULL;
+    memset(r->passes, 0, sizeof r->passes);
+    r->update = NULL;
 }
 
 void replay_close(struct replay *r)
@@ -68,8 +70,12 @@ static enum status record(struct replay *r, struct err *err)
     const struct backend *be = r->network->backend;
     struct stream *stream = r->network->stream;
     enum status status = STATUS_OK;
-    for (r->place = 0; !status && r->place < 2; r->place++)
-        status = be->graph_open(stream, pass, r, &r->passes[r->place], err);
+    int kinds = r->network->plan->input.micro_batches > 1 ? 2 : 1;
+    for (int i = 0; !status && i < 2 * kinds; i++) {
+        r->network->adds = i / 2;
+        r->place = i % 2;
+        status = be->graph_open(stream, pass, r, &r->passes[i / 2][r->place], err);
+    }
     if (!status) status = be->graph_open(stream, update, r, &r->update, err);
     if (!status) return STATUS_OK;
     forget_graphs(r);
@@ -90,7 +96,8 @@ void replay_micro_batch(struct replay *r, int place, bool graph)
     struct stream *stream = r->network->stream;
     r->place = place;
     if (graph) {
-        be->graph_run(r->passes[place], stream);
+        be->graph_run(r->passes[r->network->adds][place], stream);
+        r->network->adds = true;
         return;
     }
     if (!replay_measures(r) || r->measured == r->steps) {

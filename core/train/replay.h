@@ -1,6 +1,7 @@
 /* A step's work as graphs: forward and backward pass of a micro-batch, one graph for each of the network's
- * two slots for a batch, and the update. They are recorded once; everything that differs from step to step is
- * in device memory (struct step_control, struct step_result), so a replay is correct as it is.
+ * two slots for a batch (and as many again if a step has several micro-batches: the later ones add to the
+ * gradients of the first), and the update. They are recorded once; everything that differs from step to step
+ * is in device memory (struct step_control, struct step_result), so a replay is correct as it is.
  *
  * A graph pays off if the host needs long to queue a step, compared with the device's time for it; `auto`
  * measures that. Nothing is allocated after replay_prepare has recorded or rejected the graphs. */
@@ -19,7 +20,7 @@ struct replay {
     float dropout;
     enum replay_mode mode;
     int place;                           /* the slot whose pass is queued or recorded */
-    struct graph *passes[2], *update;    /* owned; all NULL until recorded */
+    struct graph *passes[2][2], *update; /* owned; all NULL until recorded; [network->adds][place] */
     struct event *begin, *end;           /* owned; around a measured micro-batch */
     double host_seconds, device_seconds; /* the least of the measured steps so far */
     int measured, steps;

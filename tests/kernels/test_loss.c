@@ -166,25 +166,31 @@ static void head_body(const struct check_target *t)
                 }
         struct matrix head = matrix_view(weight, ELEMENT_FP32, C);
         linear_cross_entropy(t->backend, losses, dx, dweight, x, head, targets, NULL,
-                             &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, workspace, N, C, V,
                              PRECISION_FP32, t->stream);
-        linear_cross_entropy(t->backend, forward, NULL, NULL, x, head, targets, NULL, NULL, chunk, workspace,
-                             N, C, V, PRECISION_FP32, t->stream);
+        linear_cross_entropy(t->backend, forward, NULL, NULL, x, head, targets, NULL, NULL, chunk, true,
+                             workspace, N, C, V, PRECISION_FP32, t->stream);
         float *alone = check_poisoned(n), *dweight_alone = check_copy(before, m);
         linear_cross_entropy(t->backend, losses, alone, NULL, x, head, targets, NULL,
-                             &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, workspace, N, C, V,
                              PRECISION_FP32, t->stream);
         linear_cross_entropy(t->backend, losses, NULL, dweight_alone, x, head, targets, NULL,
-                             &(struct step_control){.loss_scale = 0.125f}, chunk, workspace, N, C, V,
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, workspace, N, C, V,
                              PRECISION_FP32, t->stream);
         check_same_bits("linear_cross_entropy dx without dweight", alone, dx, n);
         check_same_bits("linear_cross_entropy dweight without dx", dweight_alone, dweight, m);
+        float *written = check_poisoned(m);
+        linear_cross_entropy(t->backend, losses, NULL, written, x, head, targets, NULL,
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, false, workspace, N, C, V,
+                             PRECISION_FP32, t->stream);
         check_near("linear_cross_entropy losses", losses, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy losses alone", forward, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy dx", dx, dx64, n, CHECK_REDUCTION);
         check_near("linear_cross_entropy dweight, added", dweight, dweight64, m, CHECK_REDUCTION);
+        for (size_t i = 0; i < (size_t)m; i++) dweight64[i] -= (double)before[i];
+        check_near("linear_cross_entropy dweight", written, dweight64, m, CHECK_REDUCTION);
         free(x), free(weight), free(dx), free(dweight), free(losses), free(forward), free(targets),
-            free(workspace), free(before), free(alone), free(dweight_alone);
+            free(workspace), free(before), free(alone), free(dweight_alone), free(written);
         free(logits64), free(dlogits64), free(losses64), free(dx64), free(dweight64);
     }
 }

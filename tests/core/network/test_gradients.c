@@ -237,6 +237,54 @@ TEST_CASE(two_micro_batches_add_up_to_the_large_one)
     rig_close(&rig);
 }
 
+static size_t cleared; /* bytes */
+
+static void counting_zero(void *memory, size_t bytes, struct stream *stream)
+{
+    cleared += bytes;
+    cpu_backend()->mem_zero(memory, bytes, stream);
+}
+
+/* Matrices are overwritten by the first micro-batch; only the rest is cleared. */
+static void expect_replaced(const struct model_config *config)
+{
+    struct backend backend = *cpu_backend();
+    struct rig rig;
+    rig_open(&rig, NULL, config, B, T, 2);
+    struct network *net = &rig.network;
+    const struct model *model = &rig.model;
+    struct batch batch = make_batch(config->vocab_size);
+    size_t n = model->elements, others = 0;
+    float *before = malloc(n * sizeof *before);
+    network_clear(net);
+    rig_train(net, batch.inputs, batch.targets, B, T, 1, none);
+    memcpy(before, net->gradients, n * sizeof *before);
+    for (size_t i = 0; i < n; i++) net->gradients[i] = NAN;
+    backend.mem_zero = counting_zero;
+    net->table = &backend;
+    cleared = 0;
+    network_clear(net);
+    net->table = net->backend;
+    rig_train(net, batch.inputs, batch.targets, B, T, 1, none);
+    for (size_t i = 0; i < model->param_count; i++) {
+        const struct param *p = &model->params[i];
+        assert_memory_equal(net->gradients + p->offset, before + p->offset, p->count * sizeof *before);
+        if (p->cols == 0 || (p == model->embed && !config->tie_weights)) others += p->count;
+    }
+    assert_in_range(cleared, others * sizeof *before, (others + 64 * model->param_count) * sizeof *before);
+    free(before);
+    rig_close(&rig);
+}
+
+TEST_CASE(a_step_replaces_the_gradients_of_the_last_one)
+{
+    struct model_config config = rig_config();
+    config.qk_norm = config.qkv_bias = true;
+    expect_replaced(&config);
+    config.tie_weights = true;
+    expect_replaced(&config);
+}
+
 TEST_CASE(logits_match_the_reference_at_every_position)
 {
     struct model_config config = rig_config();
@@ -300,6 +348,7 @@ int main(void)
         cmocka_unit_test(dropout_at_every_site),
         cmocka_unit_test(dropout_differs_between_steps_and_micro_batches),
         cmocka_unit_test(two_micro_batches_add_up_to_the_large_one),
+        cmocka_unit_test(a_step_replaces_the_gradients_of_the_last_one),
         cmocka_unit_test(logits_match_the_reference_at_every_position),
         cmocka_unit_test(a_short_sequence_after_a_long_one_is_as_if_alone),
     };
