@@ -243,17 +243,31 @@ static cublasStatus_t entry_for(struct device *device, const struct gemm_key *ke
     return status;
 }
 
-/* Handles a product that cuBLASLt rejected and did not run: only some errors mean that CUDA has failed. */
+/* The device's error, if it has failed. cuBLASLt has a CUDA runtime of its own, so cudaGetLastError does not
+ * see what failed there. A device that failed answers every later call with that error. */
+static cudaError_t device_error(struct stream *stream)
+{
+    size_t free_bytes, total;
+    cudaError_t error = cudaStreamSynchronize(stream->queue);
+    if (error == cudaErrorStreamCaptureUnsupported) return cudaSuccess; /* graph_open asks the device later */
+    return error == cudaSuccess ? cudaMemGetInfo(&free_bytes, &total) : error;
+}
+
+/* Handles a product that cuBLASLt did not run: the device is lost only if it says so itself. */
 static void product_failed(struct stream *stream, const char *why, cublasStatus_t status)
 {
     const char *at = "cublasLtMatmul";
     cudaError_t error = cudaGetLastError(); /* clears the error, so that no later launch reports it */
-    if (status == CUBLAS_STATUS_ALLOC_FAILED || error == cudaErrorMemoryAllocation)
-        stream_decline(stream, at, why, true);
-    else if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+    bool full = status == CUBLAS_STATUS_ALLOC_FAILED || error == cudaErrorMemoryAllocation;
+    if (full || status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
+        stream_decline(stream, at, why, full);
+        return;
+    }
+    error = device_error(stream);
+    if (error == cudaSuccess)
         stream_decline(stream, at, why, false);
     else
-        stream_fault(stream, at, why);
+        stream_fault(stream, at, cudaGetErrorString(error));
 }
 
 void gemm(struct matrix out, struct matrix a, struct matrix b, int M, int N, int K, bool transpose_a,

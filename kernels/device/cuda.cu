@@ -18,10 +18,18 @@ extern "C" {
 #include <stdlib.h>
 #include <string.h>
 
-/* The oldest supported compute capability, and the widest head that attention supports. */
-enum { OLDEST_MAJOR = 8, WIDEST_HEAD = 256 };
+/* The oldest supported compute capability, and the newest that nvcc.flags compile code for: the driver
+ * compiles that of later ones itself. */
+enum { OLDEST_MAJOR = 8, COMPILED_MAJOR = 9 };
 
 /* ---- finding devices ---- */
+
+/* The first NVIDIA driver for a major version of CUDA, from the table in CUDA's release notes; drivers
+ * support all minor versions of theirs. */
+static int first_driver(int runtime)
+{
+    return runtime >= 13000 ? 580 : 525;
+}
 
 static enum status inspect(struct cuda_driver_report *out, struct err *err)
 {
@@ -29,14 +37,15 @@ static enum status inspect(struct cuda_driver_report *out, struct err *err)
     cudaRuntimeGetVersion(&out->runtime);
     if (cudaDriverGetVersion(&out->driver) != cudaSuccess) out->driver = 0;
     if (out->driver == 0)
-        return err_set(err, STATUS_FAILED, "no NVIDIA driver is loaded (install one for CUDA %d.%d or newer)",
-                       out->runtime / 1000, out->runtime % 1000 / 10);
+        return err_set(err, STATUS_FAILED, "no NVIDIA driver is loaded (install version %d or newer)",
+                       first_driver(out->runtime));
     cudaError_t error = cudaGetDeviceCount(&out->devices);
     if (error == cudaErrorInsufficientDriver)
-        return err_set(err, STATUS_FAILED,
-                       "the NVIDIA driver supports CUDA up to %d.%d, this build needs %d.%d (update the driver)",
-                       out->driver / 1000, out->driver % 1000 / 10, out->runtime / 1000,
-                       out->runtime % 1000 / 10);
+        return err_set(
+            err, STATUS_FAILED,
+            "the NVIDIA driver supports CUDA up to %d.%d, this build needs %d.0 (install driver %d "
+            "or newer)",
+            out->driver / 1000, out->driver % 1000 / 10, out->runtime / 1000, first_driver(out->runtime));
     if (error == cudaErrorNoDevice || (error == cudaSuccess && out->devices == 0))
         return err_set(err, STATUS_FAILED,
                        "the NVIDIA driver shows no GPU (look at CUDA_VISIBLE_DEVICES and nvidia-smi)");
@@ -81,6 +90,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
     cudaDeviceProp properties;
     struct device_info *info = &out->info;
     int watched = 0; /* a device with a screen limits the run time of kernels */
+    int driver = 0, runtime = 0;
     memset(out, 0, sizeof *out);
     cudaError_t error = cudaGetDeviceProperties(&properties, index);
     if (error != cudaSuccess)
@@ -91,7 +101,7 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
     write_uuid(&properties, info->uuid, sizeof info->uuid);
     info->total_bytes = (int64_t)properties.totalGlobalMem;
     info->best = PRECISION_BF16; /* the tensor cores of every supported device have it */
-    info->max_head_dim = WIDEST_HEAD;
+    info->max_head_dim = HEAD_MAX;
     info->has_display =
         cudaDeviceGetAttribute(&watched, cudaDevAttrKernelExecTimeout, index) == cudaSuccess && watched;
     out->major = properties.major;
@@ -101,6 +111,16 @@ static enum status inspect_device(int index, struct cuda_device_report *out, str
         snprintf(out->why_not, sizeof out->why_not,
                  "%.100s has compute capability %d.%d, this build has code for %d.0 and newer",
                  properties.name, properties.major, properties.minor, OLDEST_MAJOR);
+        return STATUS_OK;
+    }
+    cudaRuntimeGetVersion(&runtime);
+    if (properties.major > COMPILED_MAJOR && cudaDriverGetVersion(&driver) == cudaSuccess &&
+        driver < runtime) {
+        snprintf(
+            out->why_not, sizeof out->why_not,
+            "the code for %.60s is compiled by the NVIDIA driver, which supports CUDA up to %d.%d and needs "
+            "%d.%d (update the driver)",
+            properties.name, driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
         return STATUS_OK;
     }
     error = free_memory(index, &info->available_bytes);
@@ -180,7 +200,8 @@ enum status device_open(int index, int, struct device **out, struct err *err)
 
 void device_describe(struct device *device, struct device_info *out)
 {
-    if (!device->lost) free_memory(device->index, &device->info.available_bytes); /* changes with other processes */
+    if (!device->lost)
+        free_memory(device->index, &device->info.available_bytes); /* changes with other processes */
     *out = device->info;
 }
 
@@ -297,7 +318,8 @@ enum status stream_open(struct device *device, enum precision precision, struct 
     return STATUS_OK;
 }
 
-enum status stream_beside(struct device *device, enum precision precision, struct stream **out, struct err *err)
+enum status stream_beside(struct device *device, enum precision precision, struct stream **out,
+                          struct err *err)
 {
     return stream_open(device, precision, out, err);
 }

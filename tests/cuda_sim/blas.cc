@@ -402,9 +402,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     algorithm algo = get<algorithm>(chosen);
     if (sim::product_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (sim::product_broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
     /* a fault is reported later, lack of memory at once */
     if (!sim::launch_taken("cublasLtMatmul")) return CUBLAS_STATUS_ALLOC_FAILED;
-    if (c != d || !sound(x, algo) || algo.workspace > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
+    if (c != d || !sound(x, algo) || make(x, (kind)algo.kind).workspace > workspace_bytes)
+        return CUBLAS_STATUS_INVALID_VALUE;
     if (algo.kind == RACING) sim::fail("cublasLtMatmul: an algorithm that adds up in no fixed order");
     if (algo.kind == BROKEN) return CUBLAS_STATUS_NOT_SUPPORTED;
     expect(a, x.a, algo.alignment, "matrix A");

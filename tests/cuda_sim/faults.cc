@@ -11,7 +11,7 @@
 
 namespace {
 
-enum kind { NOTHING, FAULT, LOST, OOM, NO_ROOM, REFUSED };
+enum kind { NOTHING, FAULT, LOST, OOM, NO_ROOM, REFUSED, BROKEN };
 
 struct script {
     enum kind kind;
@@ -40,12 +40,13 @@ void reset(enum sim_machine machine)
 
 bool parse(const char *words)
 {
-    static const char *const machines[] = {"good",       "no_driver", "old_driver",   "no_device",
-                                           "old_device", "full",      "launch_fault", "mixed"};
-    static const char *const kinds[] = {"", "fault_at", "lost_at", "oom_at", "no_room_at", "refused_at"};
+    static const char *const machines[] = {"good", "no_driver",    "old_driver", "no_device", "old_device",
+                                           "full", "launch_fault", "mixed",      "new_device"};
+    static const char *const kinds[] = {"",           "fault_at",   "lost_at",  "oom_at",
+                                        "no_room_at", "refused_at", "broken_at"};
     char word[32];
     reset(SIM_MACHINE_GOOD);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i <= SIM_MACHINE_NEW_DEVICE; i++)
         if (strcmp(machines[i], words) == 0) {
             now = (enum sim_machine)i;
             return true;
@@ -57,7 +58,7 @@ bool parse(const char *words)
     unsigned long at = 0;
     if (sscanf(words, "%31[a-z_]:%lu:%63s", word, &at, script.which) < 2 || at == 0) return false;
     script.at = at;
-    for (int i = FAULT; i <= REFUSED; i++)
+    for (int i = FAULT; i <= BROKEN; i++)
         if (strcmp(kinds[i], word) == 0) script.kind = (enum kind)i;
     return script.kind != NOTHING;
 }
@@ -137,6 +138,11 @@ bool launch_runs(const char *kernel)
 bool product_refused()
 {
     return due(REFUSED);
+}
+
+bool product_broken()
+{
+    return due(BROKEN);
 }
 
 cudaError_t last_error(const char *caller)

@@ -74,8 +74,9 @@ bool device_failed();
 bool launch_taken(const char *kernel);
 /* Whether one that was taken runs: not the one that fails, nor those after it. */
 bool launch_runs(const char *kernel);
-/* Whether cuBLASLt does not support the product that is asked for. */
+/* Whether cuBLASLt does not support the product that is asked for, or fails in it. */
 bool product_refused();
+bool product_broken();
 cudaError_t last_error(const char *caller = __builtin_FUNCTION());
 /* Before each copy from the device. */
 void download_begins(size_t bytes);

@@ -172,7 +172,7 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
-    *version = 13000;
+    *version = sim::machine() == SIM_MACHINE_NEW_DEVICE ? 13010 : 13000;
     return cudaSuccess;
 }
 
@@ -197,7 +197,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     out->totalGlobalMem = DEVICE_BYTES;
     enum sim_machine now = sim::machine();
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
-    out->major = old ? 7 : sim::capability() / 10;
+    bool newer = now == SIM_MACHINE_NEW_DEVICE;
+    out->major = old ? 7 : newer ? 12 : sim::capability() / 10;
     out->minor = old ? 0 : sim::capability() % 10;
     out->multiProcessorCount = 1; /* like one of an H100 */
     out->maxThreadsPerMultiProcessor = 2048;

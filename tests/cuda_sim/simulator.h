@@ -38,20 +38,23 @@ enum sim_machine {
     SIM_MACHINE_OLD_DEVICE,   /* a device of compute capability 7.0 */
     SIM_MACHINE_FULL,         /* no device memory is free */
     SIM_MACHINE_LAUNCH_FAULT, /* the first kernel that is launched faults */
-    SIM_MACHINE_MIXED         /* device 0 as the old one, device 1 as the good one */
+    SIM_MACHINE_MIXED,        /* device 0 as the old one, device 1 as the good one */
+    SIM_MACHINE_NEW_DEVICE    /* newer than the build, whose CUDA is newer than the driver's */
 };
 void sim_set_machine(enum sim_machine machine);
 
 /* A good machine that fails later; N counts from 1, starting now:
  *
  *     fault_at:N[:NAME]    the N-th launch (of a kernel with NAME in its name) faults, and so do all later
- * calls lost_at:N[:BYTES]    the N-th copy from the device (of at least so many) fails, and so do all later
+ *                          calls
+ *     lost_at:N[:BYTES]    the N-th copy from the device (of at least so many) fails, and so do all later
  * calls oom_at:N             the N-th allocation finds no memory no_room_at:N[:NAME]  the N-th launch (of a
  * kernel ...) finds no memory: only it fails refused_at:N         the N-th matrix product is not supported:
- * only it fails
+ * only it fails broken_at:N          the N-th matrix product fails within cuBLASLt, which the runtime's last
+ * error does not show: only it fails
  *
  * $ANNEAL_SIM_MACHINE sets one of these at the start, or a machine: good, no_driver, old_driver, no_device,
- * old_device, full, launch_fault, mixed, no_cupti. */
+ * old_device, new_device, full, launch_fault, mixed, no_cupti. */
 void sim_set_fault(const char *words);
 
 /* How many devices a good machine has. */

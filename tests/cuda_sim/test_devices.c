@@ -54,14 +54,24 @@ static void expect_sentence(const char *machine, const char *sentence)
 static void a_missing_driver_is_one_sentence(void **state)
 {
     (void)state;
-    expect_sentence("no_driver", "no NVIDIA driver is loaded (install one for CUDA 13.0 or newer)");
+    expect_sentence("no_driver", "no NVIDIA driver is loaded (install version 580 or newer)");
 }
 
 static void an_old_driver_is_one_sentence(void **state)
 {
     (void)state;
-    expect_sentence("old_driver",
-                    "the NVIDIA driver supports CUDA up to 11.8, this build needs 13.0 (update the driver)");
+    expect_sentence(
+        "old_driver",
+        "the NVIDIA driver supports CUDA up to 11.8, this build needs 13.0 (install driver 580 or "
+        "newer)");
+}
+
+static void a_device_newer_than_the_driver_compiles_for_is_one_sentence(void **state)
+{
+    (void)state;
+    expect_sentence("new_device",
+                    "the code for CUDA simulator is compiled by the NVIDIA driver, which supports "
+                    "CUDA up to 13.0 and needs 13.1 (update the driver)");
 }
 
 static void a_driver_without_a_device_is_one_sentence(void **state)
@@ -225,6 +235,8 @@ int main(void)
         STAGE_TEST_TEARDOWN(training_on_the_device_is_recorded_as_such, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_missing_driver_is_one_sentence, simulated_plugin_forget),
         cmocka_unit_test_teardown(an_old_driver_is_one_sentence, simulated_plugin_forget),
+        cmocka_unit_test_teardown(a_device_newer_than_the_driver_compiles_for_is_one_sentence,
+                                  simulated_plugin_forget),
         cmocka_unit_test_teardown(a_driver_without_a_device_is_one_sentence, simulated_plugin_forget),
         cmocka_unit_test_teardown(a_device_too_old_is_one_sentence, simulated_plugin_forget),
         STAGE_TEST_TEARDOWN(a_missing_plugin_is_named, simulated_plugin_forget),

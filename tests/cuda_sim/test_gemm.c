@@ -505,18 +505,15 @@ static void expect_declined(const char *machine, enum status status, const char 
     sim_set_machine(SIM_MACHINE_GOOD);
 }
 
-static void a_product_without_memory_leaves_the_device_in_use(void **state)
+static void a_product_that_fails_alone_leaves_the_device_in_use(void **state)
 {
     (void)state;
     expect_declined("no_room_at:1:cublasLtMatmul", STATUS_NO_MEMORY,
                     "cublasLtMatmul failed: (2,2) += (2,3)(3,2): an allocation failed");
-}
-
-static void a_product_that_is_not_supported_leaves_the_device_in_use(void **state)
-{
-    (void)state;
     expect_declined("refused_at:1", STATUS_DEVICE,
                     "cublasLtMatmul failed: (2,2) += (2,3)(3,2): not supported");
+    expect_declined("broken_at:1", STATUS_DEVICE,
+                    "cublasLtMatmul failed: (2,2) += (2,3)(3,2): the execution failed");
 }
 
 /* ---- training ---- */
@@ -591,8 +588,7 @@ int main(void)
         cmocka_unit_test(a_fault_while_warming_is_a_sentence),
         cmocka_unit_test(warming_that_is_stopped_or_has_no_room_leaves_nothing),
         cmocka_unit_test(a_lost_device_is_called_by_no_operation),
-        cmocka_unit_test(a_product_without_memory_leaves_the_device_in_use),
-        cmocka_unit_test(a_product_that_is_not_supported_leaves_the_device_in_use),
+        cmocka_unit_test(a_product_that_fails_alone_leaves_the_device_in_use),
         cmocka_unit_test(no_step_chooses_or_allocates_anything),
         cmocka_unit_test(samples_prepare_no_products),
     };
