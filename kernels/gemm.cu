@@ -32,7 +32,10 @@ extern "C" {
 #include <unistd.h>
 
 /* Warming may hold WARM_MAX of the entries; the others are for shapes that were not announced. */
-enum { GEMM_ENTRIES = 256, GEMM_WARM_MAX = 192, GEMM_CANDIDATES = 8 };
+enum { GEMM_ENTRIES = 256, GEMM_WARM_MAX = 192 };
+
+/* Algorithms to measure: those that the heuristics offer, and variants of the first few. */
+enum { GEMM_OFFERED = 16, GEMM_VARIED = 4, GEMM_CANDIDATES = 32 };
 
 /* The key of a product with its own algorithm; compared and stored as bytes. */
 struct gemm_key {
@@ -185,17 +188,37 @@ static cublasStatus_t heuristics(struct gemm_entry *e, cublasLtHandle_t blas,
                                  cublasLtMatmulAlgo_t out[GEMM_CANDIDATES], int *count)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
-    cublasLtMatmulHeuristicResult_t results[GEMM_CANDIDATES] = {};
+    cublasLtMatmulHeuristicResult_t results[GEMM_OFFERED] = {};
     int found = 0;
     *count = 0;
     cublasStatus_t status = prefer(&preference, &e->key);
     if (!status)
         status = cublasLtMatmulAlgoGetHeuristic(blas, &e->product, &e->a, &e->b, &e->out, &e->out,
-                                                &preference, GEMM_CANDIDATES, results, &found);
+                                                &preference, GEMM_OFFERED, results, &found);
     if (status) return status;
     for (int i = 0; i < found; i++)
         if (allowed(e, &results[i], &results[i].algo)) out[(*count)++] = results[i].algo;
     return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+/* Adds variants of the first algorithms that divide the sum among more blocks, each of which writes its part
+ * to the workspace, from where the parts are added in a fixed order: the gradient of a weight is a small
+ * matrix, and its sum over all tokens a long one. */
+static void add_variants(struct gemm_entry *e, cublasLtHandle_t blas,
+                         cublasLtMatmulAlgo_t out[GEMM_CANDIDATES], int *count)
+{
+    static const int32_t parts[] = {2, 3, 4, 8};
+    const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    int varied = *count < GEMM_VARIED ? *count : GEMM_VARIED;
+    for (int i = 0; i < varied * 4 && *count < GEMM_CANDIDATES; i++) {
+        cublasLtMatmulAlgo_t algorithm = out[i / 4];
+        if (!cublasLtMatmulAlgoConfigSetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts[i % 4],
+                                                  sizeof *parts) &&
+            !cublasLtMatmulAlgoConfigSetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+                                                  sizeof scheme) &&
+            accepted(e, blas, &algorithm))
+            out[(*count)++] = algorithm;
+    }
 }
 
 static cublasStatus_t entry_run(struct gemm_entry *e, struct stream *stream, void *out, const void *a,
@@ -308,7 +331,7 @@ static enum status choices_open(const struct cudaDeviceProp *p, const struct war
         if (!isalnum((unsigned char)*c)) *c = '-';
     enum status status = file_make_folders(watch->folder, err);
     if (!status)
-        status = file_format_path(path, sizeof path, err, "%s/gemm3-%s-%d.%d-%d-%zu", watch->folder, name,
+        status = file_format_path(path, sizeof path, err, "%s/gemm4-%s-%d.%d-%d-%zu", watch->folder, name,
                                   p->major, p->minor, p->multiProcessorCount, cublasLtGetVersion());
     if (status) return status;
     *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -330,17 +353,15 @@ static bool choice_find(int file, const struct gemm_key *key, struct choice *out
 
 /* ---- warming up ----
  *
- * Scratch is as large as the largest product's operands plus the workspace, which the memory plan needs
- * anyway: a device without room for it is too small for the training. */
-
-/* Time per product: the least of RUNS, each of as many products as take ENOUGH together, at most REPEATS. */
-enum { RUNS = 5, REPEATS = 20, ALIGN = 256 };
-static constexpr double ENOUGH = 200; /* microseconds */
+ * The candidates run in turn, ROUNDS times, so that a change of the clock hits all of them, and each with a
+ * cold second-level cache, as in a step, where other work comes between two products; the least time counts.
+ * Scratch is as large as the largest product's operands, the workspace, and what the cache holds. */
+enum { ROUNDS = 5, ALIGN = 256 };
 
 struct warming {
     struct stream *stream;
     const struct warm_watch *watch;
-    unsigned char *scratch; /* borrowed: operands, then the workspace */
+    unsigned char *scratch; /* borrowed: operands, then the workspace, then what empties the cache */
     size_t operands;        /* bytes */
     cudaEvent_t from, to;
     void *at[3];      /* the operands of the product: out, a, b */
@@ -371,13 +392,14 @@ static enum status cuda_fail(struct stream *stream, const char *at, cudaError_t 
 static enum status scratch_open(struct warming *w, const struct gemm_shape *shapes, int count,
                                 struct err *err)
 {
-    size_t workspace = gemm_workspace(w->stream->device), bytes[3];
+    struct device *device = w->stream->device;
+    size_t beside = gemm_workspace(device) + (size_t)device->properties.l2CacheSize, bytes[3];
     for (int i = 0; i < count; i++) {
         operand_bytes(&shapes[i], bytes);
         if (bytes[0] + bytes[1] + bytes[2] > w->operands) w->operands = bytes[0] + bytes[1] + bytes[2];
     }
     enum status status =
-        w->watch->scratch(w->watch->context, w->operands + workspace, (void **)&w->scratch, err);
+        w->watch->scratch(w->watch->context, w->operands + beside, (void **)&w->scratch, err);
     if (status) return status;
     cudaError_t error = cudaMemsetAsync(w->scratch, 0x3c, w->operands, w->stream->queue);
     if (error == cudaSuccess) error = cudaEventCreate(&w->from);
@@ -385,55 +407,44 @@ static enum status scratch_open(struct warming *w, const struct gemm_shape *shap
     return error == cudaSuccess ? STATUS_OK : cuda_fail(w->stream, "preparing matrix products", error, err);
 }
 
-/* Runs the entry `times` times and waits. *microseconds: per product; negative if cuBLASLt rejects it. An
- * error of the device is sticky: it ends the warming. */
-static enum status run(struct warming *w, struct gemm_entry *e, int times, double *microseconds,
-                       struct err *err)
+/* Runs the entry and waits. *microseconds: negative if cuBLASLt rejects it. An error of the device is sticky:
+ * it ends the warming. */
+static enum status run(struct warming *w, struct gemm_entry *e, double *microseconds, struct err *err)
 {
+    const struct device *device = w->stream->device;
+    unsigned char *workspace = w->scratch + w->operands;
     float milliseconds = 0;
     cublasStatus_t blas = CUBLAS_STATUS_SUCCESS;
-    cudaError_t error = cudaEventRecord(w->from, w->stream->queue);
-    for (int i = 0; i < times && blas == CUBLAS_STATUS_SUCCESS; i++)
-        blas = entry_run(e, w->stream, w->at[0], w->at[1], w->at[2], w->scratch + w->operands, 1);
+    cudaError_t error = cudaMemsetAsync(workspace + e->key.workspace, 0x3c,
+                                        (size_t)device->properties.l2CacheSize, w->stream->queue);
+    if (error == cudaSuccess) error = cudaEventRecord(w->from, w->stream->queue);
+    if (error == cudaSuccess) blas = entry_run(e, w->stream, w->at[0], w->at[1], w->at[2], workspace, 1);
     if (error == cudaSuccess) error = cudaEventRecord(w->to, w->stream->queue);
     if (error == cudaSuccess) error = cudaEventSynchronize(w->to);
     if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, w->from, w->to);
     if (error != cudaSuccess) return cuda_fail(w->stream, "trying a matrix product", error, err);
     cudaGetLastError(); /* clears the error of a rejected launch */
-    *microseconds = blas == CUBLAS_STATUS_SUCCESS ? 1e3 * (double)milliseconds / times : -1;
+    *microseconds = blas == CUBLAS_STATUS_SUCCESS ? 1e3 * (double)milliseconds : -1;
     return STATUS_OK;
 }
 
-/* The time of one product with the entry's algorithm; negative if it does not run. */
-static enum status measure(struct warming *w, struct gemm_entry *e, double *least, struct err *err)
-{
-    double once = -1;
-    enum status status = run(w, e, 1, least, err); /* loads code, fills caches */
-    if (!status && *least >= 0) status = run(w, e, 1, &once, err);
-    int repeats = once * (double)REPEATS <= ENOUGH ? (int)REPEATS : once < ENOUGH ? (int)(ENOUGH / once) : 1;
-    *least = once;
-    for (int i = 0; i < RUNS && !status && *least >= 0; i++) {
-        status = run(w, e, repeats, &once, err);
-        if (i == 0 || once < *least) *least = once;
-    }
-    return status;
-}
-
-/* Chooses the fastest of the candidates as the entry's algorithm; false: none of them runs. A single
- * candidate only has its code loaded. */
+/* Chooses the fastest of the candidates as the entry's algorithm; false: none of them runs. The round before
+ * the measured ones loads their code; a single candidate needs no other. */
 static enum status fastest(struct warming *w, struct gemm_entry *e, const cublasLtMatmulAlgo_t *candidates,
                            int count, bool *found, struct err *err)
 {
+    double least[GEMM_CANDIDATES] = {}, once = 0;
     int best = -1;
-    double least = 0, microseconds;
-    for (int i = 0; i < count; i++) {
-        e->algorithm = candidates[i];
-        enum status status = count > 1 ? measure(w, e, &microseconds, err) : run(w, e, 1, &microseconds, err);
+    for (int i = 0; i < count * (count > 1 ? ROUNDS + 1 : 1); i++) {
+        int round = i / count, c = i % count;
+        if (least[c] < 0) continue;
+        e->algorithm = candidates[c];
+        enum status status = run(w, e, &once, err);
         if (status) return status;
-        if (microseconds < 0 || (best >= 0 && microseconds >= least)) continue;
-        best = i;
-        least = microseconds;
+        if (round <= 1 || once < least[c]) least[c] = once;
     }
+    for (int i = 0; i < count; i++)
+        if (least[i] >= 0 && (best < 0 || least[i] < least[best])) best = i;
     *found = best >= 0;
     if (*found) e->algorithm = candidates[best];
     return STATUS_OK;
@@ -456,6 +467,7 @@ static enum status decide(struct warming *w, struct gemm_entry *e, const struct 
         status = fastest(w, e, &choice.algorithm, 1, &found, err);
     if (status || found) return status;
     if (!described) described = heuristics(e, blas, candidates, &count);
+    if (!described && key->transpose_a) add_variants(e, blas, candidates, &count);
     status = fastest(w, e, candidates, count, &found, err);
     if (!status && !found)
         status =

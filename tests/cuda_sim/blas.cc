@@ -116,8 +116,7 @@ algorithm make(const call &x, kind k)
     return out;
 }
 
-/* For a long K, SPLIT is faster in spite of its second pass. The start is slow, so that a measurement soon
- * has enough time. */
+/* For a long K, SPLIT is faster in spite of its second pass. */
 double microseconds(const call &x, uint32_t k)
 {
     double work = (double)(x.M * x.N * x.K) * 1e-3;
@@ -129,6 +128,7 @@ bool sound(const call &x, const algorithm &algo)
 {
     if (algo.magic != MAGIC || algo.kind >= KINDS) return false;
     algorithm same = make(x, (kind)algo.kind);
+    if (algo.kind == SPLIT) same.workspace = 0; /* only the check of a variant computes it */
     return memcmp(&same, &algo, sizeof algo) == 0;
 }
 
@@ -329,6 +329,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     for (unsigned alignment : p.alignment) least = alignment < least ? alignment : least;
     for (int k = 0; k < KINDS && *found < wanted; k++) {
         algorithm algo = make(x, (kind)k);
+        if (k == SPLIT) continue; /* a variant of PLAIN, which has to be asked for */
         if (algo.alignment > least || algo.workspace > p.workspace || (algo.scheme & ~p.schemes) != 0)
             continue;
         cublasLtMatmulHeuristicResult_t *result = &results[(*found)++];
@@ -349,7 +350,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t de
     cublasStatus_t status = describe(desc, a, b, c, d, &x);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     if (!sound(x, get<algorithm>(algo))) return CUBLAS_STATUS_INVALID_VALUE;
-    result->workspaceSize = get<algorithm>(algo).workspace;
+    result->workspaceSize = make(x, (kind)get<algorithm>(algo).kind).workspace;
     result->state = CUBLAS_STATUS_SUCCESS;
     result->wavesCount = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -362,6 +363,23 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     if (size != sizeof(uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
     *(uint32_t *)value = (uint32_t)get<algorithm>(algo).scheme;
     *written = size;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* In two parts only, and of PLAIN only. */
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t what,
+                                                    const void *value, size_t size)
+{
+    algorithm a = get<algorithm>(algo);
+    if (size != sizeof(uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (what == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME)
+        a.scheme = *(const uint32_t *)value;
+    else if (a.kind == PLAIN && *(const int32_t *)value == 2)
+        a.kind = SPLIT;
+    else
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    set(algo, a);
     return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -206,6 +206,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     out->regsPerMultiprocessor = 65536;
     out->sharedMemPerMultiprocessor = 228 << 10;
     out->reservedSharedMemPerBlock = 1 << 10;
+    out->l2CacheSize = 1 << 12; /* small, as it is emptied often */
     out->pageableMemoryAccess = reads_host_memory;
     return cudaSuccess;
 }

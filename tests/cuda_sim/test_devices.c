@@ -219,8 +219,8 @@ static void the_chosen_algorithms_are_kept_between_runs(void **state)
     simulated_plugin_use("good");
     char *folder = kept_format("%s/cuda", getenv("ANNEAL_HOME"));
     process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL);
-    assert_int_equal(count_files(folder, "gemm3-CUDA-simulator-9.0-1-130100"), 1);
-    snprintf(path, sizeof path, "%s/gemm3-CUDA-simulator-9.0-1-130100", folder);
+    assert_int_equal(count_files(folder, "gemm4-CUDA-simulator-9.0-1-130100"), 1);
+    snprintf(path, sizeof path, "%s/gemm4-CUDA-simulator-9.0-1-130100", folder);
     assert_int_equal(stat(path, &before), 0);
     assert_int_equal(truncate(path, 300), 0);
     struct process *p = process_run(0, TRAIN, "--device", "cuda", "--progress=plain", NULL);

@@ -86,7 +86,7 @@ static const char *live(const char *folder, struct watcher *w)
     return algorithm;
 }
 
-#define FILE_NAME "gemm3-CUDA-simulator-9.0-1-130100"
+#define FILE_NAME "gemm4-CUDA-simulator-9.0-1-130100"
 
 /* A record of the file: the product, with M, N and K first, and its algorithm. */
 enum { KEY_BYTES = 40, RECORD_BYTES = KEY_BYTES + 64 };

@@ -291,6 +291,7 @@ struct cudaDeviceProp {
     int major, minor, multiProcessorCount;
     int maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor, regsPerMultiprocessor;
     size_t sharedMemPerMultiprocessor, reservedSharedMemPerBlock;
+    int l2CacheSize;
     int pageableMemoryAccess; /* the device reads pageable host memory directly */
 };
 enum cudaDriverEntryPointQueryResult {
