@@ -173,8 +173,8 @@ static inline int worker_count(long tasks)
     return tasks < ATTENTION_WORKERS_MAX ? (int)tasks : ATTENTION_WORKERS_MAX;
 }
 
-/* Scores, multiplied with p->scale and LOG2_E, are powers of two. LOG2_E · LN_2 = 1. */
-static const float LOG2_E = 1.44269504088896341f, LN_2 = 0.693147180559945309f;
+/* Scores, multiplied with p->scale and LOG2_E, are powers of two. */
+static const float LOG2_E = 1.44269504088896341f;
 
 /* ---- forward ---- */
 
@@ -257,7 +257,7 @@ static void forward_tile(const struct problem *p, real *out, float *lse, float *
 #pragma omp simd
         for (int c = 0; c < p->HS; c++) o[c] = rounded(sum[c] * inverse);
         lse[((ptrdiff_t)b * p->NH + h) * p->T + i * TILE + r] =
-            q.softmax.max[r] * LN_2 + logf(q.softmax.total[r]);
+            q.softmax.max[r] * p->scale + logf(q.softmax.total[r]);
     }
 }
 

@@ -156,13 +156,13 @@ static void softmax_of_few(struct tiles *t, float unit, int columns, int count)
         simd_vector most = (simd_vector){0} - INFINITY, total = {0};
         for (int k = count; k % SIMD_LANES; k++) row[k] = -INFINITY;
         for (int k = 0; k < count; k += SIMD_LANES) most = simd_greater(simd_load(row + k), most);
-        float top = simd_greatest(most) * unit, max = top > before ? top : before;
+        float top = simd_greatest(most), max = top > before ? top : before;
         for (int k = 0; k < count; k += SIMD_LANES) {
-            simd_vector e = real_exp2(simd_load(row + k) * unit - max);
+            simd_vector e = real_exp2((simd_load(row + k) - max) * unit);
             simd_store(row + k, e);
             total += e;
         }
-        float keep = real_exp2((simd_vector){0} + (before - max))[0];
+        float keep = real_exp2((simd_vector){0} + (before - max) * unit)[0];
         t->softmax.keep[c] = keep, t->softmax.max[c] = max;
         t->softmax.total[c] = t->softmax.total[c] * keep + simd_total(total);
     }
@@ -225,7 +225,7 @@ static void write_results(const struct problem *p, const struct tiles *t, const 
         float *to = partial_at(p, n, head, range);
 #pragma omp simd
         for (int i = 0; i < p->HS; i++) to[i] = seen ? sum[i] : 0.0f;
-        to[p->HS] = seen ? t->softmax.max[c] : -INFINITY;
+        to[p->HS] = seen ? t->softmax.max[c] * p->unit : -INFINITY;
         to[p->HS + 1] = seen ? t->softmax.total[c] : 0.0f;
     }
 }

@@ -190,7 +190,7 @@ struct tile_queries {
 };
 
 /* One step of it over scores (to, TILE), keys in rows, for the lanes from `lane` on: rows from `from` on
- * become 2^(unit · score − max). */
+ * become 2^(unit · (score − max)): 1 for the largest, also where unit · score is too large to be exact. */
 static inline void tile_softmax(float *scores, float unit, struct tile_queries *q, int lane, int from, int to)
 {
     const simd_vector least = (simd_vector){0} - INFINITY;
@@ -203,11 +203,11 @@ static inline void tile_softmax(float *scores, float unit, struct tile_queries *
             top[v] = simd_greater(simd_load(column + (ptrdiff_t)(c + v) * TILE), top[v]);
     for (; c < to; c++) top[0] = simd_greater(simd_load(column + (ptrdiff_t)c * TILE), top[0]);
     top[0] = simd_greater(simd_greater(top[0], top[1]), simd_greater(top[2], top[3]));
-    simd_vector max = simd_greater(top[0] * unit, before), keep = real_exp2(before - max),
+    simd_vector max = simd_greater(top[0], before), keep = real_exp2((before - max) * unit),
                 total = simd_load(q->total + lane) * keep;
 #pragma GCC unroll 4
     for (c = from; c < to; c++) {
-        simd_vector e = real_exp2(simd_load(column + (ptrdiff_t)c * TILE) * unit - max);
+        simd_vector e = real_exp2((simd_load(column + (ptrdiff_t)c * TILE) - max) * unit);
         simd_store(column + (ptrdiff_t)c * TILE, e);
         total += e;
     }

@@ -176,7 +176,7 @@ static void a_gpu_or_connection_that_fails_ends_all_ranks(void **state)
     setenv("ANNEAL_SIM_GPUS", "3:2", 1);
     setenv("ANNEAL_SIM_MACHINE", "fault_at:1000", 1);
     lose(s, ": cuda:2: ");
-    setenv("ANNEAL_SIM_MACHINE", "no_room_at:1002", 1); /* the device is not lost, the step is */
+    setenv("ANNEAL_SIM_MACHINE", "no_room_at:100:rmsnorm", 1); /* the device is not lost, the step is */
     lose(s, "out of memory");
 }
 
