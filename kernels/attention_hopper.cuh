@@ -30,11 +30,16 @@ struct ring {
             barrier_init(free + i, GROUP_WARPS * GROUPS);
         }
     }
-    /* For the thread that copies: waits until the place of tile n is free, and expects its bytes. */
-    __device__ void expect(int n, unsigned bytes) const
+    /* For the thread that copies: waits until the place of tile n is free, and fills it with ROWS rows of a
+     * head, from `row` on. */
+    template <int D, int ROWS>
+    __device__ void load(int n, shared_pointer<bf16> tiles, const CUtensorMap *from, int row, int head,
+                         int b) const
     {
-        barrier_wait(free + n % STAGES, (unsigned)((n / STAGES & 1) ^ 1));
-        barrier_expect(filled + n % STAGES, bytes);
+        int place = n % STAGES;
+        barrier_wait(free + place, (unsigned)((n / STAGES & 1) ^ 1));
+        barrier_expect(filled + place, 2 * ROWS * D);
+        tile_load<D, ROWS>(tiles + place * ROWS * D, from, filled + place, row, head, b);
     }
     /* For the warps that compute. */
     __device__ void wait(int n) const
@@ -46,6 +51,28 @@ struct ring {
         if (threadIdx.x % 32 == 0) barrier_arrive(free + n % STAGES);
     }
 };
+
+/* By one thread, before the block's first barrier: both rings, and the barrier of the tiles that stay. */
+__device__ static inline void barriers_start(const struct ring &one, const struct ring &other,
+                                             shared_pointer<uint64_t> stay)
+{
+    one.init();
+    other.init();
+    barrier_init(stay, 1);
+    barriers_ready();
+}
+
+/* Copies the keys and values of `tiles` tiles of ROWS positions, from position `from` on. */
+template <int D, int ROWS>
+__device__ static inline void keys_copy(const struct ring &of_keys, const struct ring &of_values,
+                                        shared_pointer<bf16> keys, shared_pointer<bf16> values,
+                                        const CUtensorMap *qkv, int from, int tiles, int head, int NKV, int b)
+{
+    for (int n = 0; n < tiles; n++) {
+        of_keys.load<D, ROWS>(n, keys, qkv, from + n * ROWS, head, b);
+        of_values.load<D, ROWS>(n, values, qkv, from + n * ROWS, head + NKV, b);
+    }
+}
 
 /* s = 64 rows of a tile of A_ROWS rows, from row_a on, times the 8·NT rows of b, row by row. */
 template <int D, int A_ROWS, int NT>

@@ -6,7 +6,7 @@
  * The pass over keys: a block is 128 keys of one key/value head, a warpgroup 64 of them. It computes scores
  * transposed, keys in rows, over query tiles of STEP rows from the diagonal to the last that sees the keys,
  * for each query head of the group. Registers: dk and dv D / 2 each, scores and their gradients 32 each,
- * rounded 16 each: with STEP 64, 224 at D 128, where the compiler spills 64 bytes a thread.
+ * rounded 16 each: with STEP 64, 224 at D 128, where the compiler spills 8 bytes a thread.
  *
  * The pass over queries: a block is 128 queries of one head, a warpgroup 64 of them, over key tiles of STEP
  * rows.
@@ -66,12 +66,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
     int u0 = (int)blockIdx.x * BLOCK_ROWS, kv = (int)blockIdx.y, b = (int)blockIdx.z, group = p.NH / p.NKV;
     int end = p.queries_end(b, u0 + BLOCK_ROWS), heads_end = (kv + 1) * group;
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    if (threadIdx.x == 0) {
-        of_queries.init();
-        of_gradients.init();
-        barrier_init(keys_filled, 1);
-        barriers_ready();
-    }
+    if (threadIdx.x == 0) barriers_start(of_queries, of_gradients, keys_filled);
     __syncthreads();
 
     if (warp >= GROUPS * GROUP_WARPS) { /* copies */
@@ -81,11 +76,8 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         tile_load<D, BLOCK_ROWS>(keys, &qkv, keys_filled, u0, p.NH + kv, b);
         tile_load<D, BLOCK_ROWS>(values, &qkv, keys_filled, u0, p.NH + p.NKV + kv, b);
         for (struct queries_place q = {0, kv * group, u0}; q.h < heads_end; q.advance(u0, end)) {
-            int stage = q.n % STAGES, at = stage * STEP * D;
-            of_queries.expect(q.n, 2 * STEP * D);
-            tile_load<D, STEP>(queries + at, &qkv, of_queries.filled + stage, q.t0, q.h, b);
-            of_gradients.expect(q.n, 2 * STEP * D);
-            tile_load<D, STEP>(gradients + at, &dout, of_gradients.filled + stage, q.t0, q.h, b);
+            of_queries.load<D, STEP>(q.n, queries, &qkv, q.t0, q.h, b);
+            of_gradients.load<D, STEP>(q.n, gradients, &dout, q.t0, q.h, b);
         }
         return;
     }
@@ -170,12 +162,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
     int t0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK_ROWS; /* longest tiles first */
     int from = p.first_key<STEP>(b, t0), end = t0 + BLOCK_ROWS < p.T ? t0 + BLOCK_ROWS : p.T;
     int tiles = (end - from + STEP - 1) / STEP, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    if (threadIdx.x == 0) {
-        of_keys.init();
-        of_values.init();
-        barrier_init(queries_filled, 1);
-        barriers_ready();
-    }
+    if (threadIdx.x == 0) barriers_start(of_keys, of_values, queries_filled);
     __syncthreads();
 
     if (warp >= GROUPS * GROUP_WARPS) { /* copies */
@@ -184,13 +171,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         barrier_expect(queries_filled, 4 * BLOCK_ROWS * D);
         tile_load<D, BLOCK_ROWS>(queries, &qkv, queries_filled, t0, h, b);
         tile_load<D, BLOCK_ROWS>(gradients, &dout, queries_filled, t0, h, b);
-        for (int n = 0; n < tiles; n++) {
-            int u0 = from + n * STEP, at = n % STAGES * STEP * D;
-            of_keys.expect(n, 2 * STEP * D);
-            tile_load<D, STEP>(keys + at, &qkv, of_keys.filled + n % STAGES, u0, kv, b);
-            of_values.expect(n, 2 * STEP * D);
-            tile_load<D, STEP>(values + at, &qkv, of_values.filled + n % STAGES, u0, kv + p.NKV, b);
-        }
+        keys_copy<D, STEP>(of_keys, of_values, keys, values, &qkv, from, tiles, kv, p.NKV, b);
         return;
     }
 

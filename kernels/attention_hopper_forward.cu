@@ -68,12 +68,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
     int t0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK_ROWS; /* longest tiles first */
     int from = p.first_key<KEYS>(b, t0), end = t0 + BLOCK_ROWS < p.T ? t0 + BLOCK_ROWS : p.T;
     int tiles = (end - from + KEYS - 1) / KEYS, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    if (threadIdx.x == 0) {
-        of_keys.init();
-        of_values.init();
-        barrier_init(queries_filled, 1);
-        barriers_ready();
-    }
+    if (threadIdx.x == 0) barriers_start(of_keys, of_values, queries_filled);
     __syncthreads();
 
     if (warp >= GROUPS * GROUP_WARPS) { /* copies */
@@ -81,13 +76,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
         if (threadIdx.x != COMPUTING) return;
         barrier_expect(queries_filled, 2 * BLOCK_ROWS * D);
         tile_load<D, BLOCK_ROWS>(queries, &qkv, queries_filled, t0, h, b);
-        for (int n = 0; n < tiles; n++) {
-            int u0 = from + n * KEYS, at = n % STAGES * KEYS * D;
-            of_keys.expect(n, 2 * KEYS * D);
-            tile_load<D, KEYS>(keys + at, &qkv, of_keys.filled + n % STAGES, u0, kv, b);
-            of_values.expect(n, 2 * KEYS * D);
-            tile_load<D, KEYS>(values + at, &qkv, of_values.filled + n % STAGES, u0, kv + p.NKV, b);
-        }
+        keys_copy<D, KEYS>(of_keys, of_values, keys, values, &qkv, from, tiles, kv, p.NKV, b);
         return;
     }
 

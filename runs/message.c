@@ -163,7 +163,8 @@ static bool next_value(const unsigned char **at, size_t *left, struct value *out
     return true;
 }
 
-/* What is absent is as in a row that lacks the column (columns.def). False: a value of another type. */
+/* Sets the column's field of the message. A value that is absent sets it as a row without that column does
+ * (columns.def). False: the value is of another type. */
 static bool set_field(const struct column_info *column, const struct value *value, void *message)
 {
     void *field = (char *)message + column->offset;

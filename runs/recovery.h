@@ -27,7 +27,7 @@ enum status recovery_read(struct store *store, const char *run_id, int64_t *stor
 
 /* ---- for users ---- */
 
-/* What was repaired of a run. */
+/* The result of a repair of one run. */
 struct repair {
     char id[RUN_ID_MAX];
     bool made;      /* the database did not know the run */

@@ -68,7 +68,7 @@ enum status spill_add(struct spill *spill, int segment, int kind, const void *me
     for (size_t done = 0; done < n;) {
         ssize_t some = pwrite(spill->fd, spill->bytes + done, n - done, spill->end + (int64_t)done);
         if (some < 0 && errno == EINTR) continue;
-        if (some <= 0) { /* what is written of it would be a cut entry, which the next one replaces */
+        if (some <= 0) { /* the next entry overwrites this part of one */
             if (!some) errno = ENOSPC;
             return io_error(spill, "write", err);
         }

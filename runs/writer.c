@@ -40,7 +40,7 @@ struct ring_message {
     int64_t message[];
 };
 
-/* What has been reported since storage fails. */
+/* Troubles with storage that have been reported; none again after the next success. */
 enum trouble { TROUBLE_NONE, TROUBLE_DATABASE, TROUBLE_FILE /* records may be lost */ };
 
 struct writer {
@@ -422,7 +422,7 @@ static enum status start(struct writer *writer, struct err *err)
         return err_no_memory(err, "recording run %s", run_id);
     enum status status = store_open(writer->options.home, false, &writer->store, err);
     if (!status) status = recovery_read(writer->store, run_id, &writer->recovered, err);
-    if (status == STATUS_CORRUPT && err) { /* what can be read is stored, and the file set aside */
+    if (status == STATUS_CORRUPT && err) { /* recovery_read stored all entries before the damage */
         report(writer, err->text);
         status = STATUS_OK;
     }
