@@ -122,6 +122,9 @@ SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 CXXFLAGS ?= $(CFLAGS)
 SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CPPFLAGS) $(CXXFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
                $(OPENBLAS_INCLUDE) -fPIC -fvisibility=hidden -pthread -MMD -MP
+# Kernels call tests/cuda_sim/races.cc at every load and store. Their file's host code has one thread.
+SIM_RACES = $(if $(SAN),,-fsanitize=thread -fno-threadsafe-statics \
+              $(if $(findstring clang,$(CC)),,--param tsan-instrument-func-entry-exit=0))
 SIM_SRC := $(wildcard tests/cuda_sim/*.cc)
 SIM_PLUGIN := $(BUILD)/tests/cuda_sim/simulated_cuda.so
 SIM_TESTS := $(filter $(BUILD)/tests/cuda_sim/%,$(TESTS))
@@ -280,8 +283,9 @@ $(PLUGIN): $(PLUGIN_OBJ)
 $(BUILD)/sim/%.o: %.cu
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CXX  $< (simulator)")
-	$(Q)$(SIM_CXX) -x c++ $(SIM_CXXFLAGS) -c $< -o $@
+	$(Q)$(SIM_CXX) -x c++ $(SIM_CXXFLAGS) $(if $(shell grep -l __global__ $<),$(SIM_RACES)) -c $< -o $@
 
+$(BUILD)/tests/cuda_sim/planted.o: CXXFLAGS += $(SIM_RACES)
 $(BUILD)/%.o: %.cc
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CXX  $<")

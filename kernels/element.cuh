@@ -15,6 +15,7 @@
 #include <initializer_list>
 
 #include "kernels/device/cuda_device.cuh"
+#include "kernels/ptx.cuh"
 
 using bf16 = __nv_bfloat16;
 
@@ -83,24 +84,20 @@ template <int W, typename T> __device__ static inline floats<W> load(const T *p)
 
 /* *to = piece in one instruction: for a struct that may alias what was read, the compiler would emit a store
  * per element. */
-template <typename T, int P> __device__ static inline void piece_store(T *to, const element_pack<T, P> &piece)
+template <typename T, int P>
+__device__ static inline void piece_store(T *to, const element_pack<T, P> &piece, PTX_CALLER)
 {
-#ifndef ANNEAL_CUDA_SIM
     if constexpr (sizeof piece >= 8) {
         unsigned word[sizeof piece / 4];
         memcpy(word, &piece, sizeof piece);
-        size_t global = __cvta_generic_to_global(to);
         if constexpr (sizeof piece == 16)
-            asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(word[0]), "r"(word[1]),
-                         "r"(word[2]), "r"(word[3])
-                         : "memory");
+            PTX("st.global.v4.b32 [%0], {%1, %2, %3, %4};", OUT(),
+                IN(GLOBAL_AT(to), WORD(word[0]), WORD(word[1]), WORD(word[2]), WORD(word[3])));
         else
-            asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(global), "r"(word[0]), "r"(word[1])
-                         : "memory");
-        return;
+            PTX("st.global.v2.b32 [%0], {%1, %2};", OUT(), IN(GLOBAL_AT(to), WORD(word[0]), WORD(word[1])));
+    } else {
+        *reinterpret_cast<element_pack<T, P> *>(to) = piece;
     }
-#endif
-    *reinterpret_cast<element_pack<T, P> *>(to) = piece;
 }
 
 template <int W, typename T> __device__ static inline void store(T *p, const floats<W> &x)

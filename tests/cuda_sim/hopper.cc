@@ -195,7 +195,9 @@ void box_load(uint32_t to, const CUtensorMap *map, const span &at, const int (&f
                             there = there && c >= 0 && c < (int64_t)t.sizes[k];
                             element += c * (int64_t)(k == 0 ? 2 : t.strides[k - 1]);
                         }
-                        if (there) memcpy(bytes + 2 * e, element, 2);
+                        if (!there) continue;
+                        memory_touched(element, 2, false);
+                        memcpy(bytes + 2 * e, element, 2);
                     }
                     uint32_t address = t.permutes ? permuted(place) : place;
                     chunk *c = chunk_at(address, "a box");

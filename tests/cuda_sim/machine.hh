@@ -16,6 +16,9 @@ void memory_open(bool open);
 void memory_check(const char *who);
 /* Ends one allocation; false: there is none at this address. */
 bool memory_free(void *memory);
+/* All device memory lies in this range of addresses, so that a place in it has one in a shadow. */
+constexpr size_t RANGE = (size_t)256 << 30;
+extern unsigned char *range_begin;
 /* Bytes that the pool holds and nobody uses. */
 size_t pool_idle();
 /* Takes all of it back from whoever has it. */
@@ -41,6 +44,18 @@ void work_done(work kind, const char *name, size_t bytes, double microseconds,
 double clock_now();
 void cupti_record(work kind, const char *name, size_t bytes, double from, double to,
                   const launch_shape &shape);
+
+/* ---- races on device memory; see races.cc ---- */
+
+void races_open();
+/* While a kernel runs. */
+void races_watch(bool kernel);
+/* For memory that ends. */
+void races_forget(const void *memory, size_t bytes);
+/* For accesses to global memory that are not loads and stores of compiled kernels. */
+void memory_touched(const void *at, size_t bytes, bool writes);
+/* Fails for byte `at` of the range. */
+[[noreturn]] void memory_race(ptrdiff_t at, const char *what, const char *who);
 
 /* ---- streams; see streams.cc ---- */
 
@@ -87,6 +102,11 @@ void catch_faults();
 /* ---- for instructions of a whole warp and asynchronous copies: tensor_core.cc ---- */
 
 enum { WARP = 32, THREADS_MAX = 1024 };
+
+/* The moment: the running thread (-1: none), the number of barriers and blocks so far with its value at the
+ * beginning of launch and block, and the number of barriers of each warp. */
+extern int running;
+extern uint32_t block_epoch, launch_begin, block_begin, warp_epoch[THREADS_MAX / WARP];
 
 /* Waits for the warp's other lanes at the same place, then `work` runs once over what each lane posted,
  * before any goes on; thread: that of lane 0. */

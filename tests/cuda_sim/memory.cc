@@ -1,9 +1,10 @@
 /* The simulator's device memory and runtime API.
  *
- * Every allocation is a mapping of its own. A mebibyte before and after it is never accessible, and the bytes
- * between its end and that guard have a pattern (and are poisoned under AddressSanitizer). Fresh memory is
- * all NaN (a big allocation only at its ends). Outside launches, copies and matrix products no page is
- * accessible: host code that reads through a device pointer stops, as on a GPU.
+ * Every allocation is a mapping of its own in a reserved range of addresses. A mebibyte before and after it
+ * is never accessible, and the bytes between its end and that guard have a pattern (and are poisoned under
+ * AddressSanitizer). Fresh memory is all NaN (a big allocation only at its ends). Outside launches, copies
+ * and matrix products no page is accessible: host code that reads through a device pointer stops, as on a
+ * GPU.
  *
  * */
 #include <signal.h>
@@ -36,10 +37,29 @@ struct allocation {
     size_t bytes, mapped; /* mapped: in whole pages, without the guard pages */
 };
 
-std::vector<allocation> allocations;
+std::vector<allocation> allocations; /* in the order of their addresses */
 bool open_now, free_waits = true, reads_host_memory;
 uint64_t mallocs, closings;
-const size_t DEVICE_BYTES = (size_t)1 << 30;
+size_t device_bytes = (size_t)1 << 30;
+
+/* Reserves the addresses of all device memory, once. */
+bool reserve()
+{
+    if (sim::range_begin != NULL) return true;
+    void *range = mmap(NULL, sim::RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) return false;
+    sim::range_begin = (unsigned char *)range;
+    if (!ASAN) sim::races_open();
+    return true;
+}
+
+/* Gives the pages of an allocation back; its addresses stay reserved. */
+void unmap(const allocation &a)
+{
+    UNPOISON(a.at, a.mapped);
+    if (!ASAN) sim::races_forget(a.at, a.mapped);
+    mmap(a.at, a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
 
 void protect(const allocation &a, bool open)
 {
@@ -84,6 +104,8 @@ cudaError_t fault_or(cudaError_t error, const char *caller = __builtin_FUNCTION(
 
 } // namespace
 
+unsigned char *sim::range_begin;
+
 namespace sim {
 
 /* Called before every use, as a test's framework may have installed its own handler. */
@@ -120,10 +142,7 @@ void memory_check(const char *who)
 
 void memory_release()
 {
-    for (const allocation &a : allocations) {
-        UNPOISON(a.at, a.mapped);
-        munmap(a.at - GUARD, a.mapped + 2 * GUARD);
-    }
+    for (const allocation &a : allocations) unmap(a);
     allocations.clear();
 }
 
@@ -136,7 +155,23 @@ void memory_expect(const void *memory, size_t bytes, const char *what)
          memory);
 }
 
+void memory_race(ptrdiff_t at, const char *what, const char *who)
+{
+    const unsigned char *place = range_begin + at;
+    for (const allocation &a : allocations)
+        if (place >= a.at && place < a.at + a.mapped)
+            fail("race on device memory: byte %td of an allocation of %zu bytes: %s %s without a barrier "
+                 "between",
+                 place - a.at, a.bytes, what, who);
+    fail("race on device memory outside of all allocations");
+}
+
 } // namespace sim
+
+extern "C" void sim_set_device_memory(uint64_t bytes)
+{
+    device_bytes = bytes;
+}
 
 extern "C" uint64_t sim_device_bytes(void)
 {
@@ -194,7 +229,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
     *out = cudaDeviceProp();
     snprintf(out->name, sizeof out->name, "CUDA simulator");
     for (int i = 0; i < 16; i++) out->uuid.bytes[i] = (char)(16 * i + device);
-    out->totalGlobalMem = DEVICE_BYTES;
+    out->totalGlobalMem = device_bytes;
     enum sim_machine now = sim::machine();
     bool old = now == SIM_MACHINE_OLD_DEVICE || (now == SIM_MACHINE_MIXED && device == 0);
     bool newer = now == SIM_MACHINE_NEW_DEVICE;
@@ -227,7 +262,7 @@ cudaError_t cudaSetDevice(int device)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
-    *total = DEVICE_BYTES;
+    *total = device_bytes;
     *free_bytes = sim::machine() == SIM_MACHINE_FULL ? 0 : *total;
     return fault_or(cudaSuccess);
 }
@@ -238,14 +273,17 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     mallocs++;
     if (sim::faulted()) return sim::sticky_error();
     if (sim::spoils_capture()) return cudaErrorStreamCaptureUnsupported;
-    if (sim::allocation_fails() || bytes > DEVICE_BYTES) return cudaErrorMemoryAllocation;
-    if (sim_device_bytes() + sim::pool_idle() > DEVICE_BYTES - bytes) return cudaErrorMemoryAllocation;
+    if (sim::allocation_fails() || bytes > device_bytes) return cudaErrorMemoryAllocation;
+    if (sim_device_bytes() + sim::pool_idle() > device_bytes - bytes) return cudaErrorMemoryAllocation;
     if (bytes == 0) return cudaSuccess;
     sim::catch_faults();
-    size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
-    void *memory = mmap(NULL, mapped + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return cudaErrorMemoryAllocation;
-    allocation a = {(unsigned char *)memory + GUARD, bytes, mapped};
+    if (!reserve()) return cudaErrorMemoryAllocation;
+    size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE, place = 0;
+    unsigned char *at = sim::range_begin + GUARD; /* the first gap that is wide enough */
+    for (; place < allocations.size() && allocations[place].at < at + mapped + 2 * GUARD; place++)
+        at = allocations[place].at + allocations[place].mapped + 2 * GUARD;
+    if (at + mapped + GUARD > sim::range_begin + sim::RANGE) return cudaErrorMemoryAllocation;
+    allocation a = {at, bytes, mapped};
     protect(a, true);
     UNPOISON(a.at, a.mapped);
     /* only the ends of a big one: untouched pages between them cost nothing */
@@ -253,7 +291,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     if (mapped > FILL) memset(a.at, PATTERN, PAGE), memset(a.at + mapped - PAGE, PATTERN, PAGE);
     POISON(a.at + a.bytes, a.mapped - a.bytes);
     protect(a, open_now);
-    allocations.push_back(a);
+    allocations.insert(allocations.begin() + (ptrdiff_t)place, a);
     *out = a.at;
     return cudaSuccess;
 }
@@ -265,8 +303,7 @@ bool sim::memory_free(void *memory)
         if (a.at != memory) continue;
         protect(a, true);
         check_pattern(a, "its life");
-        UNPOISON(a.at, a.mapped);
-        munmap(a.at - GUARD, a.mapped + 2 * GUARD);
+        unmap(a);
         allocations.erase(allocations.begin() + (ptrdiff_t)i);
         return true;
     }

@@ -25,7 +25,7 @@ static void reverse(float *x, enum planted bug)
         value = tile[i ^ 1];
     }
     x[i] = value;
-    if (bug == PLANTED_WRITE_OFF_BY_ONE) x[i + 1] = value;
+    if (bug == PLANTED_WRITE_OFF_BY_ONE && i == N - 1) x[i + 1] = value;
     if (bug == PLANTED_WRITE_BELOW && i == 0) x[-1] = value;
     if (bug == PLANTED_WRITE_FAR && i == 7) x[N + 5000] = value;
 }
@@ -33,6 +33,32 @@ static void reverse(float *x, enum planted bug)
 void planted_run(enum planted bug, float *x, struct stream *stream)
 {
     LAUNCH(reverse, dim3(1, 1), dim3(N), 0, stream, x, bug);
+}
+
+static void reverse_halves(float *x, enum planted_grid bug)
+{
+    int i = (int)threadIdx.x, half = (int)blockIdx.x * N, lane = i % 32;
+    float all = x[2 * N], value = x[half + i];
+    if (bug != GRID_MISSING_BARRIER) __syncthreads();
+    if (bug == GRID_LANES) {
+        x[half + i] = value;
+        value = x[half + i - lane + (lane ^ 1)];
+        __syncthreads();
+    }
+    if (bug == GRID_READ_ELSEWHERE && half > 0) value = x[i];
+    x[half + N - 1 - i] = value + 0 * all;
+    if (bug == GRID_WRITTEN_TWICE && i == N - 1) x[0] = 1;
+    if (bug == GRID_READ_BY_ALL && half + i == 0) x[2 * N] = value;
+    if (bug == GRID_HALVES) {
+        __syncthreads();
+        if (i < 2) reinterpret_cast<uint16_t *>(x + half)[i] = 1;
+    }
+    if (bug == GRID_ORDER && i == 0) x[2 * N + 1 + (int)atomicAdd(x + 2 * N, 1.0f)] = (float)blockIdx.x;
+}
+
+void planted_grid_run(enum planted_grid bug, float *x, struct stream *stream)
+{
+    LAUNCH(reverse_halves, dim3(2), dim3(N), 0, stream, x, bug);
 }
 
 static void naive_attention(float *out, const float *qkv, int T, int NH, int NKV, int HS, bool swapped)

@@ -26,6 +26,20 @@ enum planted {
 /* Runs the kernel on x (64) in device memory. */
 void planted_run(enum planted bug, float *x, struct stream *stream);
 
+enum planted_grid {
+    GRID_NOTHING, /* two blocks, each reverses its half of x (128) in place, after all have read x[128] */
+    GRID_HALVES,  /* no bug: two threads write the two halves of a word */
+    GRID_MISSING_BARRIER,
+    GRID_LANES,          /* lanes exchange through device memory without a __syncwarp() */
+    GRID_WRITTEN_TWICE,  /* both blocks write x[0] */
+    GRID_READ_ELSEWHERE, /* block 1 reads what block 0 writes */
+    GRID_READ_BY_ALL,    /* one thread writes x[128] */
+    GRID_ORDER,          /* no race: an atomic counter says where a block writes its number */
+};
+
+/* Runs the kernel on x (131) in device memory. */
+void planted_grid_run(enum planted_grid bug, float *x, struct stream *stream);
+
 /* A simple attention_forward for the backend's table; swapped takes the key/value heads in reverse order. */
 void planted_attention(float *out, const float *qkv, int B, int T, int NH, int NKV, int HS, bool swapped,
                        struct stream *stream);

@@ -1,6 +1,7 @@
-/* The simulator's multiprocessor: runs a launch block by block, each thread of a block as a fiber. A fiber
- * runs until it waits. A warp continues when all lanes of the mask wait at the same line, a block when all
- * its threads wait at the same __syncthreads(). If neither is possible, a barrier is divergent.
+/* The simulator's multiprocessor: runs a launch block by block, in any order, each thread of a block as a
+ * fiber. A fiber runs until it waits. A warp continues when all lanes of the mask wait at the same line, a
+ * block when all its threads wait at the same __syncthreads(). If neither is possible, a barrier is
+ * divergent.
  *
  * Shared memory has a mark for every two bytes (its writer, its readers, the interval between barriers). If
  * two threads access them in one interval and one writes, that is a race, whichever ran first. A launch may
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <numeric>
 
 #include "tests/cuda_sim/machine.hh"
 
@@ -30,10 +32,13 @@ namespace context = boost::context::detail;
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
+int sim::running = -1;
+uint32_t sim::block_epoch = 1, sim::launch_begin, sim::block_begin, sim::warp_epoch[THREADS_MAX / WARP];
+
 namespace {
 
 enum state { READY, AT_WARP, AT_BLOCK, AT_CONDITION, DONE };
-using sim::THREADS_MAX, sim::WARP;
+using sim::THREADS_MAX, sim::WARP, sim::running, sim::block_epoch, sim::warp_epoch;
 enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_FREE = 48 << 10, SHARED_MAX = 227 << 10 };
 
 struct fiber {
@@ -54,7 +59,7 @@ struct fiber {
 };
 
 fiber fibers[THREADS_MAX];
-int thread_count, running = -1;
+int thread_count;
 context::fcontext_t scheduler;
 #if ASAN
 void *scheduler_fake_stack;
@@ -65,7 +70,7 @@ const std::function<void()> *body;
 const char *kernel_name;
 uint64_t launches;
 
-uint32_t block_serial, block_epoch, warp_epoch[THREADS_MAX / WARP];
+uint32_t block_serial;
 uint64_t snapshot[THREADS_MAX];
 
 unsigned char dynamic_bytes[SHARED_MAX] __attribute__((aligned(1024)));
@@ -89,6 +94,7 @@ int site_count, skipped = -1;
 
 enum sim_order order = SIM_FORWARD;
 uint32_t order_seed, order_state;
+uint64_t last; /* of a launch only so many blocks run; 0: all */
 
 /* `turn` of `count` in the chosen order: a rotation in a random direction is enough to run any two threads in
  * both orders within a few blocks. */
@@ -265,6 +271,7 @@ void run_block(dim3 block)
 {
     int warps = (thread_count + WARP - 1) / WARP;
     block_serial++;
+    sim::block_begin = ++block_epoch;
     prepare_fibers(block);
     for (;;) {
         uint32_t random = order == SIM_SHUFFLED ? draw() : 0;
@@ -284,6 +291,26 @@ void run_block(dim3 block)
         block_epoch++;
         sim::hopper_barrier();
         for (int t = 0; t < thread_count; t++) fibers[t].now = READY;
+    }
+}
+
+/* All blocks or the last ones, in the chosen order; a shuffled one goes through them in steps of a number
+ * that has no divisor in common with theirs. */
+void run_blocks(dim3 grid, dim3 block)
+{
+    uint64_t all = (uint64_t)grid.x * grid.y * grid.z, count = last > 0 && last < all ? last : all;
+    uint64_t step = 1, at = 0;
+    if (order == SIM_REVERSE) step = at = count - 1;
+    if (order == SIM_SHUFFLED) {
+        at = draw() % count;
+        step = count * 5 / 8 | 1;
+        while (std::gcd(step, count) != 1) step++;
+    }
+    for (uint64_t turn = 0; turn < count; turn++, at = (at + step) % count) {
+        uint64_t place = all - count + at;
+        blockIdx = {(unsigned)(place % grid.x), (unsigned)(place / grid.x % grid.y),
+                    (unsigned)(place / grid.x / grid.y)};
+        run_block(block);
     }
 }
 
@@ -396,19 +423,17 @@ static void run_grid(const char *kernel, const void *at, dim3 grid, dim3 block, 
     order_state = order_seed;
     body = &run;
     memory_open(true);
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = {x, y, z};
-                run_block(block);
-            }
+    launch_begin = block_epoch + 1;
+    races_watch(true);
+    run_blocks(grid, block);
+    races_watch(false);
+    running = -1;
     work_done(KERNEL, kernel, 0,
               (double)(((size_t)grid.x * grid.y * grid.z * block.x * block.y * block.z + 1023) / 1024),
               {grid, block, array_bytes, dynamic_size});
     memory_check(kernel);
     memory_open(false);
     kernel_name = NULL;
-    running = -1;
 }
 
 void launch(const char *kernel, const void *at, cudaStream_t stream, dim3 grid, dim3 block,
@@ -578,6 +603,11 @@ extern "C" void sim_set_order(enum sim_order to, uint32_t seed)
 {
     order = to;
     order_seed = seed;
+}
+
+extern "C" void sim_set_last_blocks(uint64_t count)
+{
+    last = count;
 }
 
 extern "C" uint64_t sim_launches(void)

@@ -1,10 +1,11 @@
-/* The CUDA simulator's switches, for tests: the order in which the threads of a block run, and the faults of
- * the simulated machine.
+/* The CUDA simulator's switches, for tests: the order in which blocks and their threads run, and the faults
+ * of the simulated machine.
  *
  * The simulator compiles the product's .cu files as C++ and runs every kernel on the CPU: blocks one after
  * the other, each thread a fiber that runs until it waits at a barrier. When it finds an error (a divergent
- * barrier, an access out of range, a race on shared memory, shared memory read before it is written, device
- * memory accessed by the host), it prints one line with kernel, block and thread, and ends the process. */
+ * barrier, an access out of range, a race on shared or device memory, shared memory read before it is
+ * written, device memory accessed by the host), it prints one line with kernel, block and thread, and ends
+ * the process. */
 #ifndef ANNEAL_TESTS_CUDA_SIM_SIMULATOR_H
 #define ANNEAL_TESTS_CUDA_SIM_SIMULATOR_H
 
@@ -20,8 +21,18 @@ enum { SIM_FAILURE_STATUS = 99 }; /* exit status after a finding (under a saniti
 
 enum sim_order { SIM_FORWARD, SIM_REVERSE, SIM_SHUFFLED };
 
-/* Between barriers the threads of a block run in this order. Results must not depend on it. */
+/* The blocks of a launch run in this order, and between barriers the threads of a block. Results must not
+ * depend on it. */
 void sim_set_order(enum sim_order order, uint32_t seed);
+
+/* Sets whether races on device memory are found from now on; at first they are not, as it makes kernels two
+ * to three times as slow. */
+void sim_set_races(bool found);
+
+/* Only the last `count` blocks of each launch run from now on; 0: all. With more device memory than the usual
+ * gibibyte, of which only what is touched takes any, tests reach offsets beyond 32 bits. */
+void sim_set_last_blocks(uint64_t count);
+void sim_set_device_memory(uint64_t bytes);
 
 /* The number of different __syncthreads() and waits for asynchronous copies that kernels have reached since
  * sim_skip_barrier(-1), and a switch that disables one of them by its number, in order of appearance.

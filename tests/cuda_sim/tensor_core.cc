@@ -27,9 +27,9 @@ float bf16(uint32_t word, int high)
 /* ---- mma.m16n8k16 ---- */
 
 struct product {
-    float *d;
-    const uint32_t *a;
-    uint32_t b[2];
+    float *const *d;
+    const uint32_t *a, *b;
+    const float *c;
 };
 
 void multiply(void *const operands[WARP], int)
@@ -48,12 +48,12 @@ void multiply(void *const operands[WARP], int)
         }
     }
     for (int lane = 0; lane < WARP; lane++) {
-        float *d = ((const product *)operands[lane])->d;
+        const product *p = (const product *)operands[lane];
         for (int i = 0; i < 4; i++) {
             int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-            double sum = d[i];
+            double sum = p->c[i];
             for (int k = 0; k < 16; k++) sum += (double)a[row][k] * (double)b[k][column];
-            d[i] = (float)sum;
+            *p->d[i] = (float)sum;
         }
     }
 }
@@ -61,7 +61,7 @@ void multiply(void *const operands[WARP], int)
 /* ---- ldmatrix.x4 ---- */
 
 struct matrices {
-    uint32_t *f;
+    uint32_t *const *f;
     sim::span row;
     bool transposed;
 };
@@ -80,7 +80,7 @@ void gather(void *const operands[WARP], int thread)
                 sim::check_read(from.marks + column, from.name, from.index + column);
                 memcpy(&element[j], from.at + 2 * column, 2);
             }
-            own->f[i] = (uint32_t)element[0] | (uint32_t)element[1] << 16;
+            *own->f[i] = (uint32_t)element[0] | (uint32_t)element[1] << 16;
         }
     }
 }
@@ -102,13 +102,14 @@ struct copies {
 
 namespace sim {
 
-void mma_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, const char *file, int line)
+void mma_bf16(float *const d[4], const uint32_t a[4], const uint32_t b[2], const float c[4], const char *file,
+              int line)
 {
-    product p = {d, a, {b0, b1}};
+    product p = {d, a, b, c};
     collective(&p, multiply, file, line);
 }
 
-void matrices_load(uint32_t *f, const span &row, bool transposed, const char *file, int line)
+void matrices_load(uint32_t *const f[4], const span &row, bool transposed, const char *file, int line)
 {
     matrices m = {f, row, transposed};
     collective(&m, gather, file, line);
@@ -120,6 +121,7 @@ void copy_async(const span &to, const void *from, bool there)
     copy c = {to, {}, mine->groups};
     if (there && (uintptr_t)from % to.bytes != 0)
         fail("an asynchronous copy from %p, which is not on a boundary of %zu bytes", from, to.bytes);
+    if (there) memory_touched(from, to.bytes, false);
     if (there && to.bytes == 16) memcpy(c.bytes, from, 16);
     if (there && to.bytes == 4) memcpy(c.bytes, from, 4);
     for (size_t i = 0; i < to.bytes / MARKED; i++)

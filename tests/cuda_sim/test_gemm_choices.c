@@ -134,6 +134,41 @@ static void a_choice_is_the_same_in_the_next_process(void **state)
     free(before), free(after), free(path), free(folder);
 }
 
+static void measuring_waits_for_streams_that_run_late(void **state)
+{
+    (void)state;
+    sim_set_late(true);
+    assert_string_equal(live(NULL, NULL), "vector");
+    sim_set_late(false);
+}
+
+static enum status no_scratch(void *context, size_t bytes, void **out, struct err *err)
+{
+    (void)context, (void)bytes, (void)out;
+    return err_set(err, STATUS_NO_MEMORY, "no scratch");
+}
+
+static void without_scratch_nothing_is_measured(void **state)
+{
+    const struct backend *k = cuda_plugin.table;
+    struct watcher w = {0};
+    struct warm_watch watch = {NULL, &w, on_progress, on_warning, no_scratch};
+    struct gemm_shape shape = product_shape(products[0], PRECISION_FP32, 0);
+    struct device *device = NULL;
+    struct stream *stream = NULL;
+    struct err err;
+    (void)state;
+    if (k->device_open(DEVICE_FIRST, 1, &device, &err) ||
+        k->stream_open(device, PRECISION_FP32, &stream, &err))
+        fail_msg("%s", err.text);
+    uint64_t before = sim_products();
+    assert_int_equal(k->gemm_warm(stream, &shape, 1, &watch, &err), STATUS_NO_MEMORY);
+    assert_string_equal(err.text, "no scratch");
+    assert_int_equal(sim_products(), before);
+    assert_int_equal(k->stream_wait(stream, &err), STATUS_OK);
+    k->stream_close(stream), k->device_close(device);
+}
+
 static void write_file(const char *path, const void *bytes, size_t size)
 {
     struct err err;
@@ -247,6 +282,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_choice_is_the_same_in_the_next_process),
+        cmocka_unit_test(measuring_waits_for_streams_that_run_late),
+        cmocka_unit_test(without_scratch_nothing_is_measured),
         cmocka_unit_test(a_damaged_file_is_measured_anew),
         cmocka_unit_test(an_algorithm_that_cannot_run_is_replaced),
         cmocka_unit_test(a_folder_that_cannot_be_written_costs_a_warning),

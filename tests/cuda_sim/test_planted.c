@@ -170,6 +170,73 @@ static void device_memory_out_of_range_is_found(void **state)
                  "device memory out of range: byte 20256 of an allocation of 256 bytes");
 }
 
+enum { GRID = 131 };
+
+static void run_grid(enum planted_grid bug, float back[GRID])
+{
+    struct err err;
+    float host[GRID] = {0};
+    void *x;
+    for (int i = 0; i < 128; i++) host[i] = (float)i;
+    if (side.backend->mem_alloc(side.device, sizeof host, &x, &err)) _exit(1);
+    side.backend->mem_upload(x, host, sizeof host, side.stream);
+    planted_grid_run(bug, x, side.stream);
+    side.backend->mem_download(back, x, sizeof host, side.stream);
+    side.backend->mem_free(side.device, x);
+}
+
+static void run_grid_alone(int bug)
+{
+    float back[GRID];
+    run_grid((enum planted_grid)bug, back);
+}
+
+static void races_on_device_memory_are_found(void **state)
+{
+    static const struct {
+        enum planted_grid bug;
+        const char *what, *who; /* NULL: no finding */
+    } bugs[] = {
+        {GRID_NOTHING, NULL, NULL},
+        {GRID_HALVES, NULL, NULL},
+        {GRID_ORDER, NULL, NULL},
+        {GRID_MISSING_BARRIER, "byte", "by thread ("},
+        {GRID_LANES, "byte", "by thread ("},
+        {GRID_WRITTEN_TWICE, "byte 0 of an allocation of 524 bytes", "of another block"},
+        {GRID_READ_ELSEWHERE, "byte", "block"},
+        {GRID_READ_BY_ALL, "byte 512 of an allocation of 524 bytes", "block"},
+    };
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__)
+    skip(); /* kernels are compiled with one sanitizer, not both */
+#endif
+    sim_set_races(true);
+    for (int order = SIM_FORWARD; order <= SIM_SHUFFLED; order++)
+        for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
+            sim_set_order((enum sim_order)order, 3);
+            int status = child_run(run_grid_alone, (int)bugs[i].bug, said, sizeof said);
+            if (bugs[i].what == NULL
+                    ? status != 0 || *said
+                    : status != SIM_FAILURE_STATUS || !strstr(said, "race on device memory: ") ||
+                          !strstr(said, bugs[i].what) || !strstr(said, bugs[i].who))
+                fail_msg("bug %d in order %d: exit status %d: %s", (int)bugs[i].bug, order, status, said);
+        }
+    sim_set_order(SIM_FORWARD, 0);
+    sim_set_races(false);
+}
+
+static void blocks_run_in_the_chosen_order(void **state)
+{
+    float back[GRID];
+    (void)state;
+    run_grid(GRID_ORDER, back);
+    assert_true(back[129] == 0 && back[130] == 1);
+    sim_set_order(SIM_REVERSE, 0);
+    run_grid(GRID_ORDER, back);
+    assert_true(back[129] == 1 && back[130] == 0);
+    sim_set_order(SIM_FORWARD, 0);
+}
+
 static void divergent_barriers_are_found(void **state)
 {
     (void)state;
@@ -342,6 +409,8 @@ int main(void)
         cmocka_unit_test(more_shared_memory_than_every_gpu_has_is_refused),
         cmocka_unit_test(shared_memory_that_nobody_wrote_is_found),
         cmocka_unit_test(device_memory_out_of_range_is_found),
+        cmocka_unit_test(races_on_device_memory_are_found),
+        cmocka_unit_test(blocks_run_in_the_chosen_order),
         cmocka_unit_test(divergent_barriers_are_found),
         cmocka_unit_test(the_host_may_not_touch_device_memory),
         cmocka_unit_test(misuse_of_tensor_cores_and_copies_is_found),

@@ -157,6 +157,20 @@ static void ordinary_memory_is_read_before_the_call_returns(void **state)
     fixture_close(&f);
 }
 
+/* Only a copy to ordinary memory waits by itself. */
+static void a_download_to_page_locked_memory_is_there_when_the_call_returns(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float host[N] = {0};
+    fixture_open(&f, true);
+    host[3] = 5;
+    f.backend->mem_upload(f.sum, host, sizeof host, f.compute);
+    f.backend->mem_download(f.result, f.sum, sizeof host, f.compute);
+    assert_true(f.result[3] == 5);
+    fixture_close(&f);
+}
+
 /* Nothing is staged for a device that reads such memory directly. */
 static void ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself(void **state)
 {
@@ -347,6 +361,7 @@ int main(void)
         cmocka_unit_test(each_wait_left_out_is_a_wrong_sum),
         cmocka_unit_test(an_event_has_not_happened_before_somebody_waits),
         cmocka_unit_test(ordinary_memory_is_read_before_the_call_returns),
+        cmocka_unit_test(a_download_to_page_locked_memory_is_there_when_the_call_returns),
         cmocka_unit_test(ordinary_memory_may_be_reused_also_where_the_device_reads_it_itself),
         cmocka_unit_test(a_mark_before_a_refused_launch_is_good),
         cmocka_unit_test(a_fault_is_reported_with_its_reason_by_whoever_finds_it),

@@ -261,7 +261,8 @@ static void swiglu_case(const struct op_side *side, struct op_shape s, struct op
 {
     struct desk d = desk_open(side, s, out);
     size_t N = (size_t)rows_of(s), F = (size_t)s.F;
-    void *gate_up = desk_tensor(&d, N * 2 * F, 0, 4), *dout = desk_tensor(&d, N * F, 0, 1),
+    float spread = s.seed % 5 == 4 ? 120 : 4; /* beyond 89, e^x is infinite */
+    void *gate_up = desk_tensor(&d, N * 2 * F, 0, spread), *dout = desk_tensor(&d, N * F, 0, 1),
          *y = desk_blank_tensor(&d, N * F), *dgate_up = desk_blank_tensor(&d, N * 2 * F);
     if (s.seed % 2) dgate_up = gate_up; /* may alias */
     side->backend->swiglu_forward(y, gate_up, (int)N, s.F, side->stream);
