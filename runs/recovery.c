@@ -245,14 +245,16 @@ static enum status restore(struct store *store, const char *run_id, const struct
     return status;
 }
 
-static void set_aside(struct spill *spill)
+static void set_aside(struct spill *spill, struct repair *out)
 {
     char aside[PATH_MAX + 16];
     snprintf(aside, sizeof aside, "%s.damaged", spill->path);
     (void)rename(spill->path, aside);
+    out->aside = true;
+    out->cut = spill->first > 0;
 }
 
-static enum status read_file(struct store *store, const char *run_id, struct repair *out, struct err *err)
+enum status recovery_read(struct store *store, const char *run_id, struct repair *out, struct err *err)
 {
     struct reading r = {.first = -1};
     struct run_note note;
@@ -264,33 +266,27 @@ static enum status read_file(struct store *store, const char *run_id, struct rep
     status = spill_open(&r.spill, path, &note, &why);
     bool damaged = status == STATUS_CORRUPT;
     if (status && !(damaged && r.spill.first)) {
-        if (damaged) set_aside(&r.spill);
+        if (damaged) set_aside(&r.spill, out);
         spill_close(&r.spill);
         if (status == STATUS_NOT_FOUND) return STATUS_OK;
         return err_set(err, status, "%s", why.text);
     }
     r.created_at = note.created_at;
-    status = restore(store, run_id, &note, &out->made, err);
+    status = store_sync_commits(store, true, err); /* the file goes: the disk must have all that it holds */
+    if (!status) status = restore(store, run_id, &note, &out->made, err);
     if (!status) status = newest_stored(store, run_id, &newest, err);
     r.journal = (struct journal){.store = store, .late = true, .status = RUN_RUNNING};
     snprintf(r.journal.run_id, sizeof r.journal.run_id, "%s", run_id);
     while (!status && spill_waits(&r.spill)) status = take_some(&r, newest, err);
-    if (!status && r.stored) status = finish(&r, err);
+    if (!status && r.spill.end > r.spill.first) status = finish(&r, err); /* also if all was stored before */
+    (void)store_sync_commits(store, false, NULL);
     if (!status && !damaged) spill_clear(&r.spill);
     if (!status && damaged) {
-        set_aside(&r.spill);
-        status = err_set(err, STATUS_CORRUPT, "%s", why.text);
+        set_aside(&r.spill, out);
+        status = err_set(err, STATUS_CORRUPT, "%s (what comes before it is stored)", why.text);
     }
     spill_close(&r.spill);
     out->stored = r.stored;
-    return status;
-}
-
-enum status recovery_read(struct store *store, const char *run_id, int64_t *stored, struct err *err)
-{
-    struct repair done = {.made = false};
-    enum status status = read_file(store, run_id, &done, err);
-    *stored = done.stored;
     return status;
 }
 
@@ -303,9 +299,11 @@ enum status recovery_repair(struct store *store, const char *run_id, struct repa
     snprintf(out->id, sizeof out->id, "%s", run_id);
     enum status status = run_lock_acquire(store, run_id, &lock, err);
     if (status) return status;
-    status = read_file(store, run_id, out, err);
+    status = recovery_read(store, run_id, out, err);
     run_lock_release(&lock);
-    return status;
+    if (status != STATUS_CORRUPT || !out->cut) return status;
+    out->err = *err;
+    return out->err.status = STATUS_OK;
 }
 
 static int is_visible(const struct dirent *entry)
@@ -330,7 +328,7 @@ enum status recovery_repair_all(struct store *store, struct arena *arena, struct
             file_exists(path) && !run_is_alive(store, id)) {
             *repair = (struct repair){.made = false};
             recovery_repair(store, id, repair, &repair->err);
-            *count += repair->made || repair->stored || repair->err.status;
+            *count += repair->made || repair->stored || repair->cut || repair->err.status;
         }
         free(folders[i]);
     }

@@ -20,10 +20,11 @@ enum status recovery_begin(struct store *store, const char *run_id, struct spill
 enum status recovery_save(struct store *store, const char *run_id, struct spill *spill, struct err *err);
 
 /* Stores what the database lacks of a run that no process trains, and the run itself if the database does not
- * know it: its row, from the beginning of the file. *stored: how many entries; no file is no error. An entry
- * that is damaged ends the file: those before it are stored, the file is renamed to records.damaged, and the
- * result is STATUS_CORRUPT. */
-enum status recovery_read(struct store *store, const char *run_id, int64_t *stored, struct err *err);
+ * know it: its row, from the beginning of the file. No file is no error. An entry that is damaged ends the
+ * file: those before it are stored, the file is renamed to records.damaged, and the result is STATUS_CORRUPT
+ * with out->aside. */
+struct repair;
+enum status recovery_read(struct store *store, const char *run_id, struct repair *out, struct err *err);
 
 /* ---- for users ---- */
 
@@ -31,11 +32,15 @@ enum status recovery_read(struct store *store, const char *run_id, int64_t *stor
 struct repair {
     char id[RUN_ID_MAX];
     bool made;      /* the database did not know the run */
+    bool aside;     /* its file is damaged, and renamed */
+    bool cut;       /* from an entry on, as a power cut leaves it; all before that is stored */
     int64_t stored; /* entries of its file that the database lacked */
-    struct err err; /* why it could not be repaired; status 0: it was, or nothing was missing */
+    struct err err; /* why it could not be repaired; status 0: it was, or nothing was missing. Its text also
+                       says where the file was cut */
 };
 
-/* Does recovery_read for one run; a run that trains is left alone: STATUS_BUSY. */
+/* Does recovery_read for one run, but a file that is cut is no error; a run that trains is left alone:
+ * STATUS_BUSY. `err` may be &out->err, and is not NULL. */
 enum status recovery_repair(struct store *store, const char *run_id, struct repair *out, struct err *err);
 /* Does the same for the folders of all runs that have such a file and do not train. Lists those of which
  * something was missing or could not be read, as an array in `arena`. */

@@ -170,8 +170,10 @@ static enum status open_file(struct spill *spill, const char *path, struct err *
     if (spill->fd < 0 && errno == ENOENT)
         return err_set(err, STATUS_NOT_FOUND, "%s: there is no such file", path);
     if (spill->fd < 0) return io_error(spill, "open", err);
-    if (fstat(spill->fd, &info) != 0 || !S_ISREG(info.st_mode) ||
-        pread(spill->fd, start, sizeof start, 0) != sizeof start || memcmp(start, magic, sizeof magic) != 0)
+    if (fstat(spill->fd, &info) != 0) return io_error(spill, "read", err);
+    ssize_t n = S_ISREG(info.st_mode) ? TEMP_FAILURE_RETRY(pread(spill->fd, start, sizeof start, 0)) : 0;
+    if (n < 0) return io_error(spill, "read", err);
+    if (n != sizeof start || memcmp(start, magic, sizeof magic) != 0)
         return err_set(err, STATUS_CORRUPT, "%s: is not a file of a run's records, or one of a newer anneal",
                        path);
     spill->next = spill->end = sizeof magic;

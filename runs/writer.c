@@ -226,7 +226,8 @@ static enum status commit(struct writer *writer, bool safe, struct err *err)
     uint64_t count = 0;
     bool from_file = spill_waits(&writer->spill);
     enum status status = check_place(writer, err);
-    if (!status) status = store_sync_commits(writer->store, safe, err);
+    if (!status)
+        status = store_sync_commits(writer->store, safe || from_file, err); /* then the file is cleared */
     if (!status) status = store_begin(writer->store, err);
     if (status) return status;
     status = from_file ? take_from_file(writer, err) : take_from_ring(writer, &position, &count, err);
@@ -418,11 +419,13 @@ static void release(struct writer *writer)
 static enum status start(struct writer *writer, struct err *err)
 {
     const char *run_id = writer->options.run_id;
+    struct repair read = {.stored = 0};
     if (!ring_init(&writer->records, RING_BYTES) || !ring_init(&writer->orders, ORDERS_BYTES))
         return err_no_memory(err, "recording run %s", run_id);
     enum status status = store_open(writer->options.home, false, &writer->store, err);
-    if (!status) status = recovery_read(writer->store, run_id, &writer->recovered, err);
-    if (status == STATUS_CORRUPT && err) { /* recovery_read stored all entries before the damage */
+    if (!status) status = recovery_read(writer->store, run_id, &read, err);
+    writer->recovered = read.stored;
+    if (read.aside && err) { /* what comes before the damage is stored */
         report(writer, err->text);
         status = STATUS_OK;
     }
@@ -495,7 +498,8 @@ static enum status store_end_of_run(struct writer *writer, enum run_status final
 {
     struct end_note end = {final, clock_wall(), message};
     struct err why = writer->database, unused;
-    if (!why.status && !check_place(writer, &why)) journal_end(&writer->journal, final, message, &why);
+    if (!why.status && !check_place(writer, &why) && !store_sync_commits(writer->store, true, &why))
+        journal_end(&writer->journal, final, message, &why);
     if (!why.status) return STATUS_OK;
     if (spill_add(&writer->spill, writer->file_segment, MESSAGE_END, &end, &unused) ||
         spill_sync(&writer->spill, &unused))

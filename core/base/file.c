@@ -165,7 +165,10 @@ enum status file_make_folders(const char *path, struct err *err)
         char saved = *c;
         if (saved != '/' && saved != '\0') continue;
         *c = '\0';
-        if (mkdir(partial, 0777) != 0 && errno != EEXIST) return io_error(err, partial, "create the folder");
+        if (mkdir(partial, 0777) == 0)
+            file_sync_folder_of(partial);
+        else if (errno != EEXIST)
+            return io_error(err, partial, "create the folder");
         *c = saved;
         if (!saved) break;
     }

@@ -52,7 +52,7 @@ void file_sync_folder_of(const char *path);
 /* Writes all of `data` to a descriptor, through EINTR and short writes. `path` is for the message. */
 enum status file_write_all(int fd, const void *data, size_t size, const char *path, struct err *err);
 
-/* mkdir -p with mode 0777 less the umask. */
+/* mkdir -p with mode 0777 less the umask. A new folder survives a power cut. */
 enum status file_make_folders(const char *path, struct err *err);
 
 /* Removes a folder and what is in it; a missing one is no error. Does not follow links. */

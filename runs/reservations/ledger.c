@@ -204,7 +204,7 @@ static enum status open_file(struct ledger *l, const char *folder, struct err *e
     sqlite3_db_config(sql->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (sqlite3_create_function(sql->db, "lives", 3, SQLITE_UTF8, l, lives, NULL, NULL) != SQLITE_OK)
         return explain(sql, err);
-    return store_exec(sql, "pragma trusted_schema = off; pragma synchronous = off", err);
+    return store_exec(sql, "pragma trusted_schema = off", err);
 }
 
 enum status ledger_open(const char *folder, int busy_ms, struct ledger **out, struct err *err)

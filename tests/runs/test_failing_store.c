@@ -87,6 +87,22 @@ static void a_checkpoint_goes_on_with_records_that_are_in_the_file(void **state)
     assert_true(store_fixture_number(c.home, "select count(*) from steps") == 1);
 }
 
+static void a_database_that_cannot_be_opened_is_an_error(void **state)
+{
+    (void)state;
+    struct complaints c = {0};
+    struct err err = {0};
+    struct writer *writer;
+    char path[PATH_MAX + 16];
+    store_fixture_home("no-database", c.home, sizeof c.home);
+    snprintf(path, sizeof path, "%s/anneal.db", c.home);
+    assert_int_equal(file_write_atomic(path, "this is not a database", 22, &err), STATUS_OK);
+    struct writer_options options = {c.home, "some-run", complain, &c};
+    assert_int_equal(writer_open(&options, &writer, &err), STATUS_CORRUPT);
+    assert_non_null(strstr(err.text, "anneal.db: is not a run database"));
+    assert_int_equal(c.count, 0);
+}
+
 /* The process ends as soon as its records are safe, while another one holds the database. */
 static int record_and_die(void *argument)
 {
@@ -315,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_disk_has_what_a_checkpoint_has_waited_for),
         cmocka_unit_test(a_checkpoint_goes_on_with_records_that_are_in_the_file),
+        cmocka_unit_test(a_database_that_cannot_be_opened_is_an_error),
         cmocka_unit_test(what_was_recorded_under_a_lock_survives_a_kill),
         cmocka_unit_test(a_run_whose_database_is_removed_is_made_again_from_its_folder),
         cmocka_unit_test(a_checkpoint_waits_once_for_a_store_that_stalls),

@@ -110,7 +110,7 @@ static enum status repair(struct store *store, struct err *err)
         if (r->made || r->stored)
             output_say("run %s: %s%" PRId64 " record%s stored from its folder", r->id,
                        r->made ? "was not in the database; " : "", r->stored, text_plural(r->stored));
-        if (r->err.status) output_say("run %s: %s", r->id, r->err.text);
+        if (*r->err.text) output_say("run %s: %s", r->id, r->err.text);
         failed += r->err.status != STATUS_OK;
     }
     if (!status && !count) output_say("nothing was missing");

@@ -55,6 +55,8 @@ static enum status adopt_folder(const char **word, char id[RUN_ID_MAX], struct e
     status = store_open(NULL, false, &store, err);
     if (!status && (status = recovery_repair(store, id, &done, err)) == STATUS_BUSY)
         status = STATUS_OK; /* a run that trains: the caller says so */
+    else if (!status && done.cut)
+        fprintf(stderr, "anneal: warning: run %s: %s\n", CLEAN_LINE(id), done.err.text);
     store_close(store);
     return status;
 }

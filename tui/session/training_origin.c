@@ -13,13 +13,14 @@
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
 
-/* Called when the trainer has loaded a checkpoint of `run`: fails if no steps are left. */
-static enum status check_rest(const struct training_session *s, const char *run, struct err *err)
+/* Called when the trainer has loaded a checkpoint of `run`: fails if no steps are left. A run that was killed
+ * between its last checkpoint and its end (not `ended`) has its end left. */
+static enum status check_rest(const struct training_session *s, const char *run, bool ended, struct err *err)
 {
     int64_t step = trainer_state(s->trainer)->step, total = s->config.train.total_steps;
     const struct early_stopping *e = &trainer_state(s->trainer)->stopping;
     const char *program = TEXT_PROGRAM, *again = s->options->fork ? "fork" : "resume";
-    if (step >= total)
+    if (step > total || (step == total && ended))
         return err_set(err, STATUS_USAGE,
                        "run %s: its checkpoint has done %" PRId64 " of train.total_steps = %" PRId64
                        " steps (to train longer: %s %s %s --train.total_steps=%" PRId64
@@ -113,7 +114,7 @@ enum status training_open_resumed(struct training_session *s, struct err *err)
         recorded_run_release(&own);
         recorded_run_release(&parent);
     }
-    return status ? status : check_rest(s, s->id, err);
+    return status ? status : check_rest(s, s->id, run.status == RUN_FINISHED, err);
 }
 
 void training_report_passed_over(struct training_session *s, bool resumed)
@@ -197,7 +198,7 @@ enum status training_open_forked(struct training_session *s, struct err *err)
     char *config = config_text(&s->config);
     if (!status) begin_stopping_of_fork(s, config, fork->config);
     free(config);
-    return status ? status : check_rest(s, fork->run, err);
+    return status ? status : check_rest(s, fork->run, true, err);
 }
 
 void training_report_fork(struct training_session *s)

@@ -29,6 +29,12 @@ struct stage {
 #define STAGE_TEST_SETUP(test, setup)                                                                        \
     cmocka_unit_test_prestate_setup_teardown(test, setup, process_close_all, (void *)(uintptr_t) #test)
 int stage_setup(void **state);
+/* On a stage in memory (/dev/shm, where there is one), for a test whose many syncs would wait for a disk. */
+#define STAGE_TEST_IN_MEMORY(test)                                                                           \
+    cmocka_unit_test_prestate_setup_teardown(test, stage_setup_in_memory, stage_remove,                      \
+                                             (void *)(uintptr_t) #test)
+int stage_setup_in_memory(void **state);
+int stage_remove(void **state);
 
 /* Empty and fresh; sets ANNEAL_HOME, and ANNEAL_LEDGER to the same. For a test with several stages. */
 void stage_open(struct stage *stage, const char *name);
