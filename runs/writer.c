@@ -434,7 +434,9 @@ static enum status start(struct writer *writer, struct err *err)
     writer->file_segment = writer->journal.segment;
     if (!status)
         status = store_number(writer->store, &writer->newest_order, 0, err,
-                              "select max(id) from orders where run_id = ?1", "s", run_id);
+                              "select max(id) from orders where run_id = ?1 and"
+                              " (result is not null or applied_step is not null)",
+                              "s", run_id); /* journal_begin has answered all that there were */
     if (status) return status;
     int code = thread_start(&writer->thread, run, writer);
     return code ? err_set(err, STATUS_FAILED, "recording run %s: cannot start a thread: %s", run_id,

@@ -67,6 +67,27 @@ TEST_CASE(orders_are_delivered_once_and_acknowledged)
     arena_release(&arena);
 }
 
+TEST_CASE(an_order_that_comes_while_a_trainer_begins_is_delivered)
+{
+    char home[PATH_MAX], id[RUN_ID_MAX];
+    struct err err = {0};
+    struct order order;
+    store_fixture_home("between", home, sizeof home);
+    store_fixture_run(home, "between", id);
+    /* right after the trainer has answered the old orders, another one comes */
+    store_fixture_sql(
+        home, "create trigger another after update of result on orders when new.verb = 'stop' begin"
+              " insert into orders(run_id, issued_at, verb, issuer) values(new.run_id, 2, 'eval', 't');"
+              " end; insert into orders(run_id, issued_at, verb, issuer)"
+              " select id, 1, 'stop', 't' from runs");
+    struct writer *writer = store_fixture_writer(home, id);
+    double deadline = clock_monotonic() + 30;
+    bool got = false;
+    while (!got && clock_monotonic() < deadline) got = writer_next_order(writer, &order);
+    assert_true(got && order.verb == ORDER_EVAL);
+    assert_int_equal(writer_close(writer, RUN_STOPPED, NULL, &err), STATUS_OK);
+}
+
 /* Returns when the writer's thread has looked for orders after whatever was committed before the call. */
 static void let_it_look(struct writer *writer)
 {
@@ -205,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orders_are_delivered_once_and_acknowledged),
+        cmocka_unit_test(an_order_that_comes_while_a_trainer_begins_is_delivered),
         cmocka_unit_test(more_orders_than_the_ring_holds_arrive_once_and_in_order),
         cmocka_unit_test(an_unknown_verb_is_passed_over),
         cmocka_unit_test(a_factor_is_a_finite_number_from_zero_up_and_other_verbs_have_none),
