@@ -34,6 +34,7 @@ static const struct {
     {SQLITE_PERM, STATUS_IO, true, "cannot write", " (set ANNEAL_HOME to a folder you may write to)"},
     {SQLITE_CANTOPEN, STATUS_IO, true, "cannot open", " (set ANNEAL_HOME to a folder you may write to)"},
     {SQLITE_IOERR, STATUS_IO, true, "cannot read or write", ""},
+    {SQLITE_INTERRUPT, STATUS_INTERRUPTED, false, "interrupted", ""},
     {SQLITE_NOMEM, STATUS_NO_MEMORY, false, "not enough memory", ""},
     {SQLITE_OK, STATUS_FAILED, true, "SQLite failed", ""}, /* any other */
 };

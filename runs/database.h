@@ -54,6 +54,7 @@ struct store {
         char *sql;
         sqlite3_stmt *handle;
     } statements[STORE_STATEMENTS_MAX];
+    bool (*stop)(void);                 /* see store_stop_when */
     sqlite3_stmt *inserts[TABLE_COUNT]; /* the statements of table_add; NULL: not yet prepared */
     size_t statement_count;
 };

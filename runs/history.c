@@ -119,6 +119,60 @@ enum status run_ranks(struct store *store, const char *run_id, struct run_ranks 
     return status ? status : store_number(store, &out->hosts, 1, err, sql, "s", run_id);
 }
 
+enum status run_missing_steps(struct store *store, const struct run_info *run, int64_t done,
+                              struct arena *arena, struct step_range **out, size_t *count, struct err *err)
+{
+    /* a step before the first one and one after the last are edges of what must be there */
+    static const char sql[] =
+        "with seen(step) as (select ?2 - 1 union select step from steps where run_id = ?1 and step >= ?2"
+        "  union select ?3 where ?3 > (select ifnull(max(step), ?2 - 1) from steps where run_id = ?1)),"
+        " pairs as (select step, lead(step) over (order by step) as next from seen)"
+        " select step + 1, next - 1 from pairs where next > step + 1 and exists"
+        "  (select 1 from segments where run_id = ?1 and host is not null)";
+    int64_t begin = *run->parent_id && run->parent_step > 0 ? run->parent_step : 0;
+    sqlite3_stmt *select;
+    void *list = NULL;
+    bool row;
+    *count = 0;
+    enum status status = store_query(store, &select, err, sql, "sii", run->id, begin, done);
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+        struct step_range *range = arena_grow(arena, &list, *count, sizeof *range);
+        if (!range) {
+            sqlite3_reset(select);
+            return err_no_memory(err, "run %s", run->id);
+        }
+        *range = (struct step_range){sqlite3_column_int64(select, 0), sqlite3_column_int64(select, 1)};
+        ++*count;
+    }
+    *out = list;
+    return status;
+}
+
+enum status run_references(struct store *store, struct arena *arena, const char ***out, size_t *count,
+                           struct err *err)
+{
+    sqlite3_stmt *select;
+    void *list = NULL;
+    bool row;
+    *count = 0;
+    enum status status = store_query(
+        store, &select, err,
+        "select value from params where value like '%/checkpoints/step-%' union"
+        " select parent_id || '/checkpoints/step-' || parent_step from runs where parent_id is not null",
+        "");
+    while (!status && !(status = store_step(store, select, &row, err)) && row) {
+        const char **slot = arena_grow(arena, &list, *count, sizeof *slot);
+        if (slot) *slot = arena_strdup(arena, (const char *)sqlite3_column_text(select, 0));
+        if (!slot || !*slot) {
+            sqlite3_reset(select);
+            return err_no_memory(err, "the checkpoints that runs refer to");
+        }
+        ++*count;
+    }
+    *out = list;
+    return status;
+}
+
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err)
 {
     struct arena arena = {0};

@@ -3,6 +3,7 @@
 #define ANNEAL_RUNS_HISTORY_H
 
 #include "runs/order.h"
+#include "runs/run.h"
 
 struct stopping_row {
     struct stopping_record record;
@@ -52,6 +53,17 @@ struct run_ranks {
     int64_t count, hosts;
 };
 enum status run_ranks(struct store *store, const char *run_id, struct run_ranks *out, struct err *err);
+/* Steps that no segment has recorded, although the run has done later ones, or (`done`) this many of them; in
+ * order. Of a run that was not trained here (an import) none is missing. The array is in `arena`. */
+struct step_range {
+    int64_t first, last;
+};
+enum status run_missing_steps(struct store *store, const struct run_info *run, int64_t done,
+                              struct arena *arena, struct step_range **out, size_t *count, struct err *err);
+/* How runs refer to checkpoints of any run: texts that contain "ID/checkpoints/step-N", of configurations and
+ * of forks; array and texts in `arena`. */
+enum status run_references(struct store *store, struct arena *arena, const char ***out, size_t *count,
+                           struct err *err);
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);
 
 #endif

@@ -292,6 +292,27 @@ enum status recovery_read(struct store *store, const char *run_id, struct repair
 
 /* ---- for users ---- */
 
+enum status recovery_look(struct store *store, const char *run_id, bool *found, int64_t *waiting,
+                          struct err *err)
+{
+    struct spill spill;
+    struct spill_entry entry;
+    struct run_note note;
+    char path[PATH_MAX];
+    int64_t newest = 0;
+    *found = false;
+    *waiting = 0;
+    enum status status = recovery_path(store, run_id, path, err);
+    if (!status) status = newest_stored(store, run_id, &newest, err);
+    if (status) return status;
+    status = spill_open(&spill, path, &note, err);
+    *found = status != STATUS_NOT_FOUND;
+    while (spill.first && spill_waits(&spill) && !spill_next(&spill, &entry, NULL))
+        *waiting += (int64_t)entry.number > newest;
+    spill_close(&spill);
+    return *found ? status : STATUS_OK;
+}
+
 enum status recovery_repair(struct store *store, const char *run_id, struct repair *out, struct err *err)
 {
     struct run_lock lock;

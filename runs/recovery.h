@@ -39,6 +39,11 @@ struct repair {
                        says where the file was cut */
 };
 
+/* Counts the entries of a run's file that the database lacks, and changes nothing. *found: there is a file.
+ * STATUS_CORRUPT: an entry is damaged; those before it are counted. */
+enum status recovery_look(struct store *store, const char *run_id, bool *found, int64_t *waiting,
+                          struct err *err);
+
 /* Does recovery_read for one run, but a file that is cut is no error; a run that trains is left alone:
  * STATUS_BUSY. `err` may be &out->err, and is not NULL. */
 enum status recovery_repair(struct store *store, const char *run_id, struct repair *out, struct err *err);

@@ -17,6 +17,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/mount.h"
 #include "core/base/text.h"
 #include "runs/annotation.h"
 #include "runs/table.h"
@@ -115,6 +116,21 @@ bool run_is_alive(struct store *store, const char *id)
     bool alive = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     close(fd);
     return alive;
+}
+
+bool run_may_train(struct store *store, const char *id)
+{
+    char path[PATH_MAX], text[HOLDER_SIZE] = "", holder[65] = "", host[65] = "";
+    struct mount mount;
+    if (run_is_alive(store, id)) return true;
+    if (lock_path(store, id, path, NULL)) return false;
+    mount_of(path, &mount);
+    int fd = mount.locks ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return false;
+    if (pread(fd, text, sizeof text - 1, 0) > 0) sscanf(text, "%*d %64[A-Za-z0-9._-]", holder);
+    close(fd);
+    gethostname(host, sizeof host - 1);
+    return *holder && strcmp(holder, host) != 0;
 }
 
 /* ---- creating ---- */
@@ -413,19 +429,25 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     return status;
 }
 
-enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err)
+enum status run_remove(struct store *store, const char *id, const char *name, struct err *err)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 64], aside[PATH_MAX + 80];
+    char folder[PATH_MAX], path[PATH_MAX];
     struct run_lock lock;
-    if (run_lock_acquire(store, id, &lock, err)) return err->status;
     run_folder(store, id, folder, sizeof folder);
-    snprintf(path, sizeof path, "%s/checkpoints/step-%" PRId64, folder, step);
-    snprintf(aside, sizeof aside, "%s.deleted", path); /* such a folder is never used, should this end here */
-    enum status status = STATUS_OK;
-    if (rename(path, aside))
-        status = err_set(err, STATUS_IO, "%s: cannot delete: %s", path, strerror(errno));
-    else
-        status = file_remove_tree(aside, err);
+    enum status status = file_format_path(path, sizeof path, err, "%s/%s", folder, name);
+    if (!status && run_may_train(store, id) && !run_is_alive(store, id))
+        return err_set(err, STATUS_BUSY,
+                       "run %s: another host may train it, whose locks this one does not see", id);
+    if (!status) status = run_lock_acquire(store, id, &lock, err);
+    if (status) return status;
+    status = file_remove_whole(path, err);
     run_lock_release(&lock);
     return status;
+}
+
+enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "checkpoints/step-%" PRId64, step);
+    return run_remove(store, id, name, err);
 }

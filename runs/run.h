@@ -161,6 +161,10 @@ int64_t run_process(void);
  */
 enum status run_delete(struct store *store, const char *id, struct err *err);
 
+/* Removes a file or folder in the run's folder, "checkpoints/step-40", as file_remove_whole does. STATUS_BUSY
+ * where run_may_train. */
+enum status run_remove(struct store *store, const char *id, const char *name, struct err *err);
+
 /* Deletes the folder of the run's checkpoint at `step`; the rows stay, as those of checkpoints that the
  * trainer has removed. STATUS_BUSY while a trainer holds the run. */
 enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err);
@@ -177,5 +181,8 @@ enum status run_lock_acquire(struct store *store, const char *id, struct run_loc
 enum status run_lock_check(struct store *store, const char *id, const struct run_lock *lock, struct err *err);
 void run_lock_release(struct run_lock *lock);
 bool run_is_alive(struct store *store, const char *id);
+/* Whether a trainer holds the run, or may do so: where other hosts do not see the locks of this one, also if
+ * its lock's file names another host. */
+bool run_may_train(struct store *store, const char *id);
 
 #endif

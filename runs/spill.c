@@ -167,6 +167,8 @@ static enum status open_file(struct spill *spill, const char *path, struct err *
     enum status status = file_format_path(spill->path, sizeof spill->path, err, "%s", path);
     if (status) return status;
     spill->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (spill->fd < 0 && (errno == EACCES || errno == EROFS)) /* it can be read all the same */
+        spill->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (spill->fd < 0 && errno == ENOENT)
         return err_set(err, STATUS_NOT_FOUND, "%s: there is no such file", path);
     if (spill->fd < 0) return io_error(spill, "open", err);

@@ -303,6 +303,9 @@ static enum status set_up_to_read(struct store *store, enum access access, struc
     }
     if (!status && alone) status = store_exec(store, "pragma locking_mode = exclusive", err);
     if (!status) status = check_version(store, &version, err);
+    if (!status && version < STORE_VERSION && access == UNTOUCHED)
+        return err_set(err, STATUS_FAILED, "%s: was written by an older anneal (`%s runs` updates it)",
+                       store->path, TEXT_PROGRAM);
     if (!status && version < STORE_VERSION && access != FOREIGN)
         return err_set(err, STATUS_FAILED,
                        "%s: was written by an older anneal and must be updated, but is read-only (open it, "
@@ -390,6 +393,36 @@ enum status store_open_apart(const char *home, bool untouched, struct store **ou
 enum status store_schema_version(struct store *store, int64_t *version, struct err *err)
 {
     return store_number(store, version, 0, err, "pragma user_version", "");
+}
+
+static int asks(void *context)
+{
+    return ((const struct store *)context)->stop();
+}
+
+void store_stop_when(struct store *store, bool (*stop)(void))
+{
+    store->stop = stop;
+    sqlite3_progress_handler(store->db, 100000, asks, store);
+}
+
+enum status store_check(struct store *store, struct err *err)
+{
+    char text[300];
+    sqlite3_stmt *check;
+    bool row;
+    enum status status = store_query(store, &check, err, "pragma integrity_check(1)", "");
+    if (!status) status = store_step(store, check, &row, err);
+    if (status || !row) return status;
+    store_column_text(check, 0, text, sizeof text);
+    sqlite3_reset(check);
+    if (strcmp(text, "ok") == 0) return STATUS_OK;
+    for (char *c = text; *c; c++)
+        if (*c == '\n') *c = ' ';
+    return err_set(err, STATUS_CORRUPT,
+                   "%s: the database is damaged: %s (restore a copy, or save what is left with `sqlite3 "
+                   "anneal.db .recover`)",
+                   store->path, text);
 }
 
 void store_close(struct store *store)

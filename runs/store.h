@@ -46,6 +46,12 @@ const char *store_shared(const struct store *store);
  * STATUS_BUSY; writes leave checkpoints to other processes. A screen is in a hurry. */
 void store_hurry(struct store *store, bool hurry);
 
+/* From now on a call on this handle that takes long ends with STATUS_INTERRUPTED when stop() is true. */
+void store_stop_when(struct store *store, bool (*stop)(void));
+
+/* Reads the whole database and checks that it is consistent. STATUS_CORRUPT names the first fault. */
+enum status store_check(struct store *store, struct err *err);
+
 void store_close(struct store *store); /* NULL is harmless */
 
 const char *store_home(const struct store *store);

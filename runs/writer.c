@@ -509,7 +509,7 @@ static enum status store_end_of_run(struct writer *writer, enum run_status final
                        writer->journal.run_id, why.text);
     return err_set(err, why.status,
                    "run %s: its last records are not in the database yet: %.280s (they are in its folder: "
-                   "`%s runs --repair` stores them)",
+                   "`%s doctor --repair` stores them)",
                    writer->journal.run_id, why.text, TEXT_PROGRAM);
 }
 

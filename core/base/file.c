@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <ftw.h>
 #include <libgen.h>
 #include <limits.h>
@@ -187,6 +188,40 @@ enum status file_remove_tree(const char *path, struct err *err)
     return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT
                ? STATUS_OK
                : io_error(err, path, "remove");
+}
+
+enum status file_remove_whole(const char *path, struct err *err)
+{
+    char going[PATH_MAX];
+    size_t n = strlen(path), m = strlen(FILE_GOING);
+    if (n > m && strcmp(path + n - m, FILE_GOING) == 0) return file_remove_tree(path, err);
+    enum status status = file_format_path(going, sizeof going, err, "%s" FILE_GOING, path);
+    if (!status) status = file_remove_tree(going, err); /* left from an earlier time */
+    if (!status && rename(path, going) != 0) status = io_error(err, path, "remove");
+    return status ? status : file_remove_tree(going, err);
+}
+
+int64_t file_tree_bytes(const char *path, int64_t *alone)
+{
+    char *roots[] = {(char *)path, NULL};
+    int64_t bytes = 0, freed = 0;
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (FTSENT *entry; tree && (entry = fts_read(tree));) {
+        if (entry->fts_info == FTS_DP || entry->fts_info == FTS_NS || entry->fts_info == FTS_ERR) continue;
+        int64_t blocks = (int64_t)entry->fts_statp->st_blocks * 512;
+        bytes += blocks;
+        if (entry->fts_info == FTS_D || entry->fts_statp->st_nlink == 1) freed += blocks;
+    }
+    if (tree) fts_close(tree);
+    if (alone) *alone = freed;
+    return bytes;
+}
+
+bool file_is_temporary(const char *name)
+{
+    const char *found = NULL;
+    for (const char *at = name; (at = strstr(at, ".tmp-")); at++) found = at + 5;
+    return found && *found && strspn(found, "0123456789") == strlen(found);
 }
 
 enum status file_format_path(char *buf, size_t size, struct err *err, const char *format, ...)

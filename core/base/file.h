@@ -58,9 +58,22 @@ enum status file_make_folders(const char *path, struct err *err);
 /* Removes a folder and what is in it; a missing one is no error. Does not follow links. */
 enum status file_remove_tree(const char *path, struct err *err);
 
+/* Renames a file or folder to "NAME.deleted", then removes it: whoever is killed here leaves nothing by the
+ * name that is incomplete. STATUS_NOT_FOUND: there is none. A name that ends so already is removed as it is.
+ */
+#define FILE_GOING ".deleted"
+enum status file_remove_whole(const char *path, struct err *err);
+
 /* snprintf for paths; STATUS_USAGE if the path does not fit. */
 enum status file_format_path(char *buf, size_t size, struct err *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* The bytes that a file, or a folder with all in it, takes on the disk; does not follow links. *alone (may be
+ * NULL): those of them that removing it frees, as no other hard link holds them. 0: there is none. */
+int64_t file_tree_bytes(const char *path, int64_t *alone);
+
+/* Whether this is the name of a temporary file or folder of anneal's, "NAME.tmp-PID". */
+bool file_is_temporary(const char *name);
 
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);

@@ -18,6 +18,8 @@
 #include "core/checkpoint/tokenizer_config.h"
 #include "core/model/adapter_file.h"
 
+#define DAMAGED ".damaged" /* at the end of the name of a folder that is set aside */
+
 enum { PIECE = 1 << 16, COPIED = 1 << 20, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
 /* All files except `checksums`. */
@@ -48,21 +50,27 @@ static char *join_step(char path[CHECKPOINT_PATH], const char *parent, const cha
 
 /* ---- checksums ---- */
 
-/* XXH64 and size of a whole file, read in pieces. */
-static enum status hash_file(const char *path, uint64_t *hash, int64_t *bytes, struct err *err)
+/* XXH64 and size of a whole file, read in pieces that `meter` (may be NULL) counts. */
+static enum status hash_file(const char *path, uint64_t *hash, int64_t *bytes, struct progress_meter *meter,
+                             struct err *err)
 {
     unsigned char piece[PIECE];
     XXH64_state_t state;
     struct stat st = {0};
     ssize_t n = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode), goes_on = true;
     XXH64_reset(&state, 0);
-    for (*bytes = 0; regular && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof piece))) > 0; *bytes += n)
+    for (*bytes = 0; goes_on && regular && (n = TEMP_FAILURE_RETRY(read(fd, piece, sizeof piece))) > 0;
+         *bytes += n) {
         XXH64_update(&state, piece, (size_t)n);
+        goes_on = !meter || progress_advance(meter, (uint64_t)n);
+    }
     *hash = XXH64_digest(&state);
     enum status status = STATUS_OK;
-    if (st.st_mode && !regular)
+    if (!goes_on)
+        status = err_set(err, STATUS_INTERRUPTED, "interrupted while reading checkpoints");
+    else if (st.st_mode && !regular)
         status = err_set(err, STATUS_CORRUPT, "%s: not a file", path);
     else if (n < 0)
         status = err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: cannot read: %s", path,
@@ -80,7 +88,7 @@ enum status checkpoint_seal(const char *folder, int64_t *bytes, struct err *err)
     *bytes = 0;
     for (int i = 0; i < FILES; i++) {
         if (!file_exists(checkpoint_join(path, folder, files[i]))) continue;
-        enum status status = hash_file(path, &hash, &size, err);
+        enum status status = hash_file(path, &hash, &size, NULL, err);
         if (status) return status;
         length +=
             (size_t)snprintf(text + length, sizeof text - length, "%016" PRIx64 "  %s\n", hash, files[i]);
@@ -95,7 +103,8 @@ static enum status damaged(const char *folder, const char *what, struct err *err
 }
 
 /* A quick check of a large file reads its header and compares the length with it. */
-static enum status check_file(const char *folder, int which, uint64_t expected, bool quick, struct err *err)
+static enum status check_file(const char *folder, int which, uint64_t expected, bool quick,
+                              struct progress_meter *meter, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     struct safetensors numbers;
@@ -108,13 +117,13 @@ static enum status check_file(const char *folder, int which, uint64_t expected, 
         if (!status) safetensors_close(&numbers);
         return status;
     }
-    enum status status = hash_file(path, &hash, &bytes, err);
+    enum status status = hash_file(path, &hash, &bytes, meter, err);
     return status || hash == expected ? status : damaged(folder, files[which], err);
 }
 
 /* Checks that every file a model needs is listed and that the checksum of every listed file is right;
  * `quick`: of files that are not large. */
-static enum status verify(const char *folder, bool quick, struct err *err)
+static enum status verify(const char *folder, bool quick, struct progress_meter *meter, struct err *err)
 {
     bool adapter = adapter_file_exists(folder);
     const bool needed[FILES] = {[MODEL] = !adapter,
@@ -137,7 +146,7 @@ static enum status verify(const char *folder, bool quick, struct err *err)
         int which = 0;
         while (which < FILES && strcmp(files[which], name) != 0) which++;
         if (which == FILES) return damaged(folder, "an unknown file is listed", err);
-        if ((status = check_file(folder, which, expected, quick, err))) return status;
+        if ((status = check_file(folder, which, expected, quick, meter, err))) return status;
         seen[which] = true;
     }
     /* a file that is present but not listed: the list was cut off */
@@ -153,9 +162,14 @@ bool checkpoint_is_full(const char *folder)
     return file_exists(checkpoint_join(path, folder, files[OPTIMIZER]));
 }
 
+enum status checkpoint_verify(const char *folder, struct progress_meter *meter, struct err *err)
+{
+    return verify(folder, false, meter, err);
+}
+
 bool checkpoint_looks_damaged(const char *folder)
 {
-    enum status status = verify(folder, true, NULL);
+    enum status status = verify(folder, true, NULL, NULL);
     bool wrong = status == STATUS_CORRUPT || status == STATUS_NOT_FOUND;
     return wrong && file_is_folder(folder); /* it may have been removed meanwhile */
 }
@@ -189,8 +203,7 @@ static int newest_first(const struct dirent **a, const struct dirent **b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The steps of all step-N folders, newest first, which the caller frees; NULL if there are none. */
-static int64_t *list_steps(const char *parent, size_t *count)
+int64_t *checkpoint_steps(const char *parent, size_t *count)
 {
     struct dirent **entries = NULL;
     int n = scandir(parent, &entries, is_step, newest_first);
@@ -208,13 +221,13 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
 {
     struct err why, newest = {0};
     size_t count;
-    int64_t *steps = list_steps(parent, &count);
+    int64_t *steps = checkpoint_steps(parent, &count);
     enum status status = STATUS_NOT_FOUND;
     for (size_t i = 0; status && i < count; i++) {
         if (step >= 0 && steps[i] != step) continue;
         if (snprintf(path, size, "%s/step-%" PRId64, parent, steps[i]) >= (int)size) continue;
         if (step == CHECKPOINT_NEWEST_FULL && !checkpoint_is_full(path)) continue;
-        status = verify(path, false, &why);
+        status = verify(path, false, NULL, &why);
         if (status && !newest.status) newest = why;
     }
     free(steps);
@@ -228,24 +241,43 @@ int64_t checkpoint_passed_over(const char *parent, const char *found)
 {
     char path[CHECKPOINT_PATH];
     size_t count;
-    int64_t *steps = list_steps(parent, &count), newest = count ? steps[0] : -1;
+    int64_t *steps = checkpoint_steps(parent, &count), newest = count ? steps[0] : -1;
     free(steps);
     if (newest <= checkpoint_step(found)) return -1;
     /* a running trainer may have just added one, which is not damaged */
-    return verify(join_step(path, parent, "", newest), false, NULL) ? newest : -1;
+    return verify(join_step(path, parent, "", newest), false, NULL, NULL) ? newest : -1;
+}
+
+bool checkpoint_set_aside(const char *folder)
+{
+    char aside[CHECKPOINT_PATH + 16];
+    snprintf(aside, sizeof aside, "%s" DAMAGED, folder);
+    file_remove_tree(aside, NULL); /* left from an earlier time */
+    return rename(folder, aside) == 0;
+}
+
+bool checkpoint_is_leftover(const char *name)
+{
+    static const char *const ends[] = {DAMAGED, FILE_GOING};
+    char step[64];
+    if (strncmp(name, ".step-", 6) == 0) return true;
+    for (int i = 0; i < 2; i++)
+        if (text_ends_with(name, ends[i]) && strlen(name) < sizeof step) {
+            snprintf(step, sizeof step, "%.*s", (int)(strlen(name) - strlen(ends[i])), name);
+            if (step_of(step) >= 0) return true;
+        }
+    return false;
 }
 
 int checkpoint_set_damaged_aside(const char *parent, const char *found)
 {
-    char path[CHECKPOINT_PATH], aside[CHECKPOINT_PATH + 16];
+    char path[CHECKPOINT_PATH];
     size_t count;
     int moved = 0;
-    int64_t *steps = list_steps(parent, &count), good = checkpoint_step(found);
+    int64_t *steps = checkpoint_steps(parent, &count), good = checkpoint_step(found);
     for (size_t i = 0; i < count && steps[i] > good; i++) {
-        if (!verify(join_step(path, parent, "", steps[i]), false, NULL)) continue;
-        snprintf(aside, sizeof aside, "%s.damaged", path);
-        file_remove_tree(aside, NULL); /* left from an earlier time */
-        moved += rename(path, aside) == 0;
+        if (verify(join_step(path, parent, "", steps[i]), false, NULL, NULL))
+            moved += checkpoint_set_aside(path);
     }
     free(steps);
     return moved;
@@ -254,7 +286,7 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found)
 void checkpoint_list(const char *parent, char *buf, size_t size)
 {
     size_t count, used = 0;
-    int64_t *steps = list_steps(parent, &count);
+    int64_t *steps = checkpoint_steps(parent, &count);
     snprintf(buf, size, "none");
     for (size_t i = count; i-- > 0 && used < size;)
         used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, used ? ", " : "", steps[i]);
@@ -265,7 +297,7 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
 {
     char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
     size_t count;
-    int64_t *steps = list_steps(parent, &count), kept = 0;
+    int64_t *steps = checkpoint_steps(parent, &count), kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (steps[i] > written) continue;
         if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
@@ -285,7 +317,7 @@ int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step)
 {
     char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
     size_t count;
-    int64_t *steps = list_steps(parent, &count), oldest = -1;
+    int64_t *steps = checkpoint_steps(parent, &count), oldest = -1;
     for (size_t i = 1; i < count; i++) /* the newest first */
         if (steps[i] != best_step) oldest = steps[i];
     free(steps);
@@ -338,7 +370,7 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
         status = hand_over(folder, temporary, files[i], true, bytes, err);
     if (!status) status = hand_over(folder, temporary, "checksums", true, bytes, err);
     if (!status) status = checkpoint_publish(temporary, final, err);
-    if (!status) return verify(final, false, err);
+    if (!status) return verify(final, false, NULL, err);
     file_remove_tree(temporary, NULL);
     return status;
 }

@@ -90,6 +90,18 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
  * moments above 64 MiB it reads only header and length. */
 bool checkpoint_looks_damaged(const char *folder);
 
+/* Reads a checkpoint whole and compares it with its checksums; `meter` (may be NULL) counts the bytes.
+ * STATUS_CORRUPT and STATUS_NOT_FOUND: it is damaged, and the error names the file. STATUS_INTERRUPTED. */
+enum status checkpoint_verify(const char *folder, struct progress_meter *meter, struct err *err);
+
+/* The steps of all step-N folders below `parent`, newest first, which the caller frees; NULL: there are none.
+ */
+int64_t *checkpoint_steps(const char *parent, size_t *count);
+
+/* Whether this is the name of a folder beside the checkpoints of a run that is none itself: unfinished, half
+ * removed, or damaged and set aside. */
+bool checkpoint_is_leftover(const char *name);
+
 /* The newest step-N folder below `parent` if it is damaged and newer than `found`, the newest that
  * checkpoint_find finds; else -1. */
 int64_t checkpoint_passed_over(const char *parent, const char *found);
@@ -168,6 +180,9 @@ int64_t checkpoint_step(const char *folder);
 /* Renames every damaged step-N folder newer than `found`, from which a run continues, to step-N.damaged; such
  * folders are ignored, and only the user removes them. Returns how many. Only with the run's lock held. */
 int checkpoint_set_damaged_aside(const char *parent, const char *found);
+
+/* Renames a damaged step-N folder in the same way. */
+bool checkpoint_set_aside(const char *folder);
 
 /* Removes step-N folders below `parent` up to `written`, the newest, except the `keep` newest of them and the
  * one of `best_step` (-1: none); also unfinished folders of a killed trainer. `written` always stays; folders

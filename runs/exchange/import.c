@@ -55,7 +55,7 @@ static enum status read_file(struct import *import, const char *path)
     if (!status && spill_is_file(records.map.data, records.map.size))
         status =
             err_set(err, STATUS_USAGE,
-                    "%s: holds records of a run (copy its folder into %.200s/runs, then: %s runs --repair)",
+                    "%s: holds records of a run (copy its folder into %.200s/runs, then: %s doctor --repair)",
                     path, store_home(import->store), TEXT_PROGRAM);
     if (!status && records.form != RECORDS_NONE) status = read_records(import, &records);
     bool done = status || records.form != RECORDS_NONE;

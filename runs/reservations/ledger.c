@@ -269,19 +269,20 @@ static void read_row(sqlite3_stmt *row, struct reservation *r)
     if (seen > r->used) r->used = seen;
 }
 
-enum status ledger_list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
-                        struct err *err)
+/* The rows of processes that live, or of those that do not. */
+static enum status list(struct ledger *l, bool live, const char *device, struct reservation **out,
+                        size_t *count, struct err *err)
 {
     static const char sql[] =
         "select count(*) over (), waits, id, pid, bytes, used, since, device, holder, home from"
         " (select 0 as waits, * from reservations union all select 1, * from waiting)"
-        " where lives(boot, pid, started) and (?1 is null or device = ?1) order by waits, id";
+        " where lives(boot, pid, started) = ?2 and (?1 is null or device = ?1) order by waits, id";
     sqlite3_stmt *select;
     bool row;
     *out = NULL;
     *count = 0;
     if (!l) return STATUS_OK;
-    enum status status = store_query(l->sql, &select, err, sql, "s", device);
+    enum status status = store_query(l->sql, &select, err, sql, "sn", device, (int)live);
     while (!status && !(status = store_step(l->sql, select, &row, err)) && row) {
         if (!*out) *out = calloc((size_t)sqlite3_column_int64(select, 0), sizeof **out);
         if (*out)
@@ -294,6 +295,30 @@ enum status ledger_list(struct ledger *l, const char *device, struct reservation
     free(*out);
     *out = NULL;
     return status;
+}
+
+enum status ledger_list(struct ledger *l, const char *device, struct reservation **out, size_t *count,
+                        struct err *err)
+{
+    return list(l, true, device, out, count, err);
+}
+
+enum status ledger_list_ended(struct ledger *l, struct reservation **out, size_t *count, struct err *err)
+{
+    return list(l, false, NULL, out, count, err);
+}
+
+static const char remove_ended[] = "delete from reservations where not lives(boot, pid, started);"
+                                   "delete from waiting where not lives(boot, pid, started)";
+
+enum status ledger_remove_ended(struct ledger *l, struct err *err)
+{
+    return store_exec(l->sql, remove_ended, err);
+}
+
+const char *ledger_path(const struct ledger *l)
+{
+    return l->sql->path;
 }
 
 /* ---- reserving ---- */
@@ -412,10 +437,7 @@ static enum status enter(struct ledger *l, const struct ledger_room *room, const
     size_t count = 0;
     enum status status = store_exec(l->sql, "begin immediate", err);
     if (status) return status;
-    status = store_exec(l->sql,
-                        "delete from reservations where not lives(boot, pid, started);"
-                        "delete from waiting where not lives(boot, pid, started)",
-                        err);
+    status = store_exec(l->sql, remove_ended, err);
     if (!status) status = ledger_list(l, room->device, &rows, &count, err);
     size_t first = first_waiting(rows, count);
     if (!status && queues) status = check_standing(room, rows, count, err);

@@ -98,4 +98,12 @@ enum status ledger_release(struct ledger *ledger, int64_t id, struct err *err);
 enum status ledger_list(struct ledger *ledger, const char *device, struct reservation **out, size_t *count,
                         struct err *err);
 
+/* Lists in the same way the rows of processes that have ended: they do not count, and the next reservation
+ * removes them. */
+enum status ledger_list_ended(struct ledger *ledger, struct reservation **out, size_t *count,
+                              struct err *err);
+enum status ledger_remove_ended(struct ledger *ledger, struct err *err);
+
+const char *ledger_path(const struct ledger *ledger);
+
 #endif

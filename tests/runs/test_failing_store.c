@@ -228,7 +228,7 @@ static void a_run_whose_database_is_removed_is_made_again_from_its_folder(void *
         writer_step(writer, &record);
     }
     assert_int_not_equal(writer_close(writer, RUN_FINISHED, "done", &err), STATUS_OK);
-    assert_non_null(strstr(err.text, "runs --repair` stores them"));
+    assert_non_null(strstr(err.text, "doctor --repair` stores them"));
     assert_int_equal(c.count, 1);
     assert_non_null(strstr(c.newest, "anneal.db: the database was removed while it was in use; records are"));
 

@@ -1,5 +1,4 @@
 /* `anneal runs`: the list of runs, filtered, sorted, as a table or as JSON. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,6 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/listing.h"
-#include "runs/recovery.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 
@@ -95,31 +93,8 @@ static enum status print_json(const struct listing *listing, struct err *err)
 
 struct options {
     const char *filter, *sort, *columns;
-    bool json, repair;
+    bool json;
 };
-
-/* Tells what was missing of each run. */
-static enum status repair(struct store *store, struct err *err)
-{
-    struct arena arena = {0};
-    struct repair *repairs = NULL;
-    size_t count = 0, failed = 0;
-    enum status status = recovery_repair_all(store, &arena, &repairs, &count, err);
-    for (size_t i = 0; !status && i < count; i++) {
-        const struct repair *r = &repairs[i];
-        if (r->made || r->stored)
-            output_say("run %s: %s%" PRId64 " record%s stored from its folder", r->id,
-                       r->made ? "was not in the database; " : "", r->stored, text_plural(r->stored));
-        if (*r->err.text) output_say("run %s: %s", r->id, r->err.text);
-        failed += r->err.status != STATUS_OK;
-    }
-    if (!status && !count) output_say("nothing was missing");
-    if (failed)
-        status = err_set(err, STATUS_FAILED, "%zu run%s could not be repaired", failed,
-                         text_plural((int64_t)failed));
-    arena_release(&arena);
-    return status;
-}
 
 /* Reads the runs and sets what was asked for; `store` NULL: there is no database. */
 static enum status read_listing(struct listing *listing, struct store *store, const struct options *o,
@@ -155,13 +130,8 @@ static enum status run(const void *options, const struct words *words, struct er
     (void)words;
     enum status status = file_anneal_home(home, sizeof home, err);
     if (!status) status = store_path(NULL, database, err);
-    if (!status && (o->repair || file_exists(database))) /* a list need not create one */
-        status = store_open(NULL, !o->repair, &store, err);
-    if (!status && o->repair) {
-        status = repair(store, err);
-        store_close(store);
-        return status;
-    }
+    if (!status && file_exists(database)) /* a list need not create one */
+        status = store_open(NULL, true, &store, err);
     if (!status) status = read_listing(&listing, store, o, err);
     if (!status && o->json)
         status = print_json(&listing, err);
@@ -189,9 +159,6 @@ static const struct option_spec options[] = {
         "come last"),
     OPTION("columns", OPTION_TEXT, AT(columns), "FIELDS", "show these fields, with commas between"),
     JSON_OPTION,
-    OPTION("repair", OPTION_FLAG, AT(repair), NULL,
-           "stores what the database lacks and the runs' folders have: records that could not be stored in "
-           "time, and runs that the database has lost. Nothing is listed"),
     {0},
 };
 

@@ -59,7 +59,7 @@ static void an_option_is_offered_once_and_then_its_values(void **state)
     assert_string_equal(CANDIDATES("estimate", "--fit", "--js"),
                         "--json"); /* --fit takes no word that follows */
     assert_string_equal(CANDIDATES("runs", ""),
-                        "--filter --sort --columns --json --repair --help"); /* there is nothing else */
+                        "--filter --sort --columns --json --help"); /* there is nothing else */
     assert_string_equal(CANDIDATES("train", "--", "--js"), ":files");
 }
 

@@ -94,7 +94,7 @@ static void a_run_whose_records_cannot_be_stored_fails(void **state)
     const char *sentence = strstr(process_stderr(p), "its last records are not in the database yet");
     if (!sentence) fail_msg("%s", process_stderr(p));
     stage_query(s, "alter table elsewhere rename to steps");
-    process_run(0, "runs", "--repair", NULL);
+    process_run(0, "doctor", "--repair", NULL);
     stage_expect(s, "select count(*) = max(step) + 1 and min(step) = 0 from steps", "1");
 }
 

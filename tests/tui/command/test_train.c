@@ -445,7 +445,7 @@ static void a_run_that_the_database_has_lost_goes_on_from_its_folder(void **stat
     for (int i = 0; i < 3; i++) unlink(kept_format("%s/anneal.db%s", s->home, files[i]));
     process_expect_sentence(process_run(1, "resume", "half", "--progress=none", NULL),
                             "there are no runs yet");
-    process_expect_sentence(process_run(2, "import", records, NULL), "anneal runs --repair");
+    process_expect_sentence(process_run(2, "import", records, NULL), "anneal doctor --repair");
     process_expect_sentence(process_run(2, "resume", s->home, NULL), "is not the folder of a run below ");
     process_run(0, "resume", folder, "--progress=none", NULL);
     struct history half = history_of("half");

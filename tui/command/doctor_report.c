@@ -1,0 +1,46 @@
+/* See doctor.h: how findings are printed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/checkpoint/checkpoint.h"
+#include "tui/command/doctor.h"
+
+static const char *const levels[] = {"problem", "repaired", "note"};
+
+void doctor_report(struct doctor *d, enum finding_level level, const char *run, const char *path,
+                   const char *remedy, const char *format, ...)
+{
+    char text[600];
+    TEXT_FORMAT(text, format);
+    d->found[level]++;
+    progress_bar_clear(&d->bar);
+    if (d->json) {
+        output_item(&d->out);
+        OUTPUT_MEMBERS(&d->out, "level", levels[level], "run", *run ? run : NULL, "path", path, "text", text,
+                       "remedy", *remedy ? remedy : NULL);
+        return;
+    }
+    printf("%-8s  %s: %s%s%s%s\n", levels[level], CLEAN_LINE(path), CLEAN_LINE(text), *remedy ? " (" : "",
+           CLEAN_LINE(remedy), *remedy ? ")" : "");
+    fflush(stdout);
+}
+
+void doctor_report_error(struct doctor *d, enum finding_level level, const char *run, const char *prefix,
+                         const char *remedy, const struct err *why)
+{
+    char path[sizeof why->text];
+    size_t n = strlen(prefix);
+    const char *colon = strncmp(why->text, prefix, n) == 0 ? strstr(why->text + n, ": ") : NULL;
+    snprintf(path, sizeof path, "%.*s", colon ? (int)(colon - why->text) : 0, why->text);
+    doctor_report(d, level, run, colon ? path : prefix, remedy, "%s", colon ? colon + 2 : why->text);
+}
+
+void doctor_report_leftover(struct doctor *d, const struct cleaning_item *item)
+{
+    char path[PATH_MAX + 500], remedy[100];
+    snprintf(path, sizeof path, "%s%s%s/%s", d->home, *item->run ? "/runs/" : "", item->run, item->name);
+    snprintf(remedy, sizeof remedy, "%s; remove it", TEXT_BYTES(item->bytes));
+    if (!checkpoint_is_leftover(path) && checkpoint_step(item->name) >= 0) return; /* reported by its sums */
+    doctor_report(d, NOTE, item->run, path, remedy, "is left over: %s", item->why);
+}
