@@ -30,47 +30,47 @@ struct sim::span shared(const sim::ptx_operand &o, size_t bytes)
     return place->span(place->pointer, bytes);
 }
 
-void mma(operands o, const std::source_location &at)
+void mma(operands o, const sim::call_site &at)
 {
     float *d[4], c[4];
     uint32_t a[4], b[2];
     for (int i = 0; i < 4; i++) d[i] = (float *)o[i].at, a[i] = o[4 + i].word, c[i] = number(o[10 + i]);
     for (int i = 0; i < 2; i++) b[i] = o[8 + i].word;
-    sim::mma_bf16(d, a, b, c, at.file_name(), (int)at.line());
+    sim::mma_bf16(d, a, b, c, at.file, at.line);
 }
 
-template <bool TRANSPOSED> void ldmatrix(operands o, const std::source_location &at)
+template <bool TRANSPOSED> void ldmatrix(operands o, const sim::call_site &at)
 {
     uint32_t *f[4];
     for (int i = 0; i < 4; i++) f[i] = (uint32_t *)o[i].at;
-    sim::matrices_load(f, shared(o[4], 16), TRANSPOSED, at.file_name(), (int)at.line());
+    sim::matrices_load(f, shared(o[4], 16), TRANSPOSED, at.file, at.line);
 }
 
 /* The bytes of the last operand are copied, zeros up to the number before it. */
-void cp_async(operands o, const std::source_location &)
+void cp_async(operands o, const sim::call_site &)
 {
     size_t bytes = o[2].word, there = o[3].word;
     if (there != 0 && there != bytes) sim::fail("an asynchronous copy of %zu of %zu bytes", there, bytes);
     sim::copy_async(shared(o[0], bytes), o[1].at, there == bytes);
 }
 
-void cp_async_commit(operands, const std::source_location &)
+void cp_async_commit(operands, const sim::call_site &)
 {
     sim::copy_commit();
 }
 
-void cp_async_wait(operands o, const std::source_location &at)
+void cp_async_wait(operands o, const sim::call_site &at)
 {
-    sim::copy_wait((int)o[0].word, at.file_name(), (int)at.line());
+    sim::copy_wait((int)o[0].word, at.file, at.line);
 }
 
-void ex2(operands o, const std::source_location &)
+void ex2(operands o, const sim::call_site &)
 {
     float y = exp2f(number(o[1]));
     *(float *)o[0].at = std::fpclassify(y) == FP_SUBNORMAL ? 0.0f : y;
 }
 
-template <int WORDS> void st_global(operands o, const std::source_location &)
+template <int WORDS> void st_global(operands o, const sim::call_site &)
 {
     uint32_t *to = (uint32_t *)o[0].at;
     if ((uintptr_t)to % (4 * WORDS) != 0) sim::fail("misaligned access: %p, %d bytes", (void *)to, 4 * WORDS);
@@ -80,7 +80,7 @@ template <int WORDS> void st_global(operands o, const std::source_location &)
 
 const struct definition {
     const char *name, *signature;
-    void (*run)(operands, const std::source_location &);
+    void (*run)(operands, const sim::call_site &);
 } definitions[] = {
     {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "{F,F,F,F},{r,r,r,r},{r,r},{f,f,f,f}", mma},
     {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", "{R,R,R,R},[S]", ldmatrix<false>},
@@ -147,7 +147,7 @@ const instruction *instruction_read(const char *text)
 }
 
 void instruction_run(const instruction *what, std::initializer_list<ptx_operand> out,
-                     std::initializer_list<ptx_operand> in, const std::source_location &caller)
+                     std::initializer_list<ptx_operand> in, const sim::call_site &caller)
 {
     ptx_operand list[OPERANDS_MAX];
     size_t count = 0;

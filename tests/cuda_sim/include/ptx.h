@@ -7,7 +7,6 @@
 #include <cuda_runtime.h>
 
 #include <initializer_list>
-#include <source_location>
 
 namespace sim {
 
@@ -28,10 +27,20 @@ template <typename T> shared_place shared_place_of(const pointer<T> &p)
     return {[](const void *at, size_t bytes) { return ((const pointer<T> *)at)->span(bytes); }, &p};
 }
 
+/* The line of a call. clang 14 does not know std::source_location. */
+struct call_site {
+    const char *file;
+    int line;
+    static call_site here(const char *file = __builtin_FILE(), int line = __builtin_LINE())
+    {
+        return {file, line};
+    }
+};
+
 struct instruction;
 const instruction *instruction_read(const char *text);
 void instruction_run(const instruction *what, std::initializer_list<ptx_operand> out,
-                     std::initializer_list<ptx_operand> in, const std::source_location &caller);
+                     std::initializer_list<ptx_operand> in, const call_site &caller);
 
 static inline uint32_t bits_of(float x)
 {
@@ -42,7 +51,7 @@ static inline uint32_t bits_of(float x)
 
 } // namespace sim
 
-#define PTX_CALLER std::source_location caller = std::source_location::current()
+#define PTX_CALLER sim::call_site caller = sim::call_site::here()
 #define PTX(text, out, in)                                                                                   \
     do {                                                                                                     \
         static const sim::instruction *const instruction = sim::instruction_read(text);                      \
