@@ -137,7 +137,7 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 GENERATE := $(BUILD)/docs/generate
 MAN := $(BUILD)/man/anneal.1
 
-.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests check bench gpu-check bundle install uninstall clean coverage release FORCE
+.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests check bench static gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -153,6 +153,7 @@ help:
 	@echo "make check          layout, include arrows, warnings of clang"
 	@echo "make coverage       which lines the test suite runs: a table by folder, and build-coverage/html/"
 	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
+	@echo "make static         registers, spills and instructions of the CUDA kernels, as nvcc made them, against a table"
 	@echo "make gpu-check      every CUDA operation and training against the CPU, and judged speeds, on this machine's GPU"
 	@echo "make bundle         one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
 	@echo "make release        source archive, bundle and checksums, in $(BUILD)/release (docs/releasing.md)"
@@ -337,6 +338,10 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(TEST_HELP_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka -lvterm -lutil $(LIBS)
 
+# Needs nvcc and cuobjdump, and no GPU.
+static: $(if $(NVCC),$(PLUGIN))
+	@tests/kernels/test_machine_code.sh $(PLUGIN)
+
 # Built by the script that also builds it where there is no make, around the plugin of this Makefile.
 gpu-check: $(if $(NVCC),$(PLUGIN))
 	@export ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} && CC=$(CC) tests/gpu/build.sh build/gpu && build/gpu/report.sh build/gpu-report.txt
@@ -356,7 +361,7 @@ THREADED := core/base/test_base core/checkpoint/test_saves core/train/test_step_
             core/train/test_trainer core/train/test_resume datasets/test_prefetch kernels/test_gauge runs/test_crash \
             runs/test_failing_store runs/reservations/test_ledger runs/test_writer tui/command/test_memory_share \
             tui/command/test_steering tui/command/test_train
-tests: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
+tests: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN))) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
 run-tests: tests
 	@tests/run.sh $(BUILD)
 
