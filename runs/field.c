@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "runs/table.h"
 
@@ -26,6 +27,7 @@ static const struct {
     {"age", NULL, MADE_AGE, UNIT_SECONDS},
     {"time", NULL, MADE_AGE, UNIT_SECONDS},
     {"curve", NULL, MADE_CURVE, UNIT_TEXT}, /* only to be drawn: it has no value */
+    {"disk", NULL, MADE_DISK, UNIT_BYTES},  /* that the run's folder takes */
     {"elapsed", NULL, MADE_ELAPSED, UNIT_SECONDS},
     {"progress", NULL, MADE_PROGRESS, UNIT_FRACTION},
     {"tags", NULL, MADE_TAGS, UNIT_WORDS},
@@ -155,6 +157,13 @@ static struct field_value value_made(const struct field *field, const struct run
     return value_of_number(fmin(fmax(done, 0), 1), !isnan(done));
 }
 
+static struct field_value value_of_disk(struct store *store, const struct run_info *run)
+{
+    char folder[PATH_MAX];
+    run_folder(store, run->id, folder, sizeof folder);
+    return value_of_number((double)file_tree_bytes(folder, NULL), true);
+}
+
 /* Steps once through the statement; its first column is a value, its second whether a NULL stands for NaN. */
 static enum status read_number(struct store *store, sqlite3_stmt *select, struct field_value *out,
                                struct err *err)
@@ -219,6 +228,8 @@ enum status field_read(struct store *store, const struct field *field, const str
     for (size_t i = 0; !status && i < count; i++) {
         if (field->column)
             values[i] = value_of_column(field->column, &runs[i]);
+        else if (field->made == MADE_DISK)
+            values[i] = value_of_disk(store, &runs[i]);
         else if (field->made)
             values[i] = value_made(field, &runs[i], now);
         else if (field->metric != METRIC_COUNT)
@@ -248,6 +259,8 @@ char *field_show(const struct field *field, const struct field_value *value, cha
         text_format_loss(number, buf, size);
     else if (field->unit == UNIT_COUNT)
         text_format_count(number, buf, size);
+    else if (field->unit == UNIT_BYTES)
+        text_format_bytes((uint64_t)fmax(number, 0), buf, size);
     else if (field->unit == UNIT_SECONDS)
         clock_format_duration(number, buf, size);
     else if (field->unit == UNIT_FRACTION)

@@ -19,6 +19,7 @@ enum field_unit {
     UNIT_TIME,     /* Unix seconds */
     UNIT_SECONDS,  /* a duration */
     UNIT_FRACTION, /* 0 to 1, shown in percent */
+    UNIT_BYTES,    /* 1.2 GiB */
     UNIT_WORDS,    /* the tags: several words, each of which equals */
 };
 
@@ -29,7 +30,7 @@ struct field {
     enum field_unit unit;
     const struct column_info *column; /* of `runs`; NULL: none */
     enum metric metric;               /* METRIC_COUNT: none */
-    enum { MADE_NOT, MADE_AGE, MADE_ELAPSED, MADE_PROGRESS, MADE_TAGS, MADE_CURVE } made;
+    enum { MADE_NOT, MADE_AGE, MADE_ELAPSED, MADE_PROGRESS, MADE_TAGS, MADE_CURVE, MADE_DISK } made;
 };
 
 /* A field of one run. A number without a text has text NULL; a text that is a number has both. */

@@ -217,7 +217,10 @@ void listing_sort_next(const struct listing *listing, char *sort, size_t size)
     while (++c < listing->column_count && listing->fields[c].field.made == MADE_CURVE) continue;
     *sort = '\0';
     if (c < listing->column_count)
-        snprintf(sort, size, "%s%s", listing->fields[c].field.unit == UNIT_COUNT ? "-" : "",
+        snprintf(sort, size, "%s%s",
+                 listing->fields[c].field.unit == UNIT_COUNT || listing->fields[c].field.unit == UNIT_BYTES
+                     ? "-"
+                     : "",
                  listing->fields[c].field.name);
 }
 

@@ -6,12 +6,13 @@
 
 /* In the order of the help. */
 static const struct command *const commands[] = {
-    &command_watch,     &command_demo,  &command_train,    &command_resume,   &command_fork,
-    &command_sweep,     &command_order, &command_runs,     &command_show,     &command_compare,
-    &command_export,    &command_tag,   &command_delete,   &command_doctor,   &command_import,
-    &command_generate,  &command_chat,  &command_evaluate, &command_classify, &command_data,
-    &command_tokenizer, &command_model, &command_estimate, &command_plan,     &command_devices,
-    &command_bench,     NULL,
+    &command_watch,    &command_demo,      &command_train,    &command_resume,
+    &command_fork,     &command_sweep,     &command_order,    &command_runs,
+    &command_show,     &command_compare,   &command_export,   &command_tag,
+    &command_delete,   &command_doctor,    &command_clean,    &command_import,
+    &command_generate, &command_chat,      &command_evaluate, &command_classify,
+    &command_data,     &command_tokenizer, &command_model,    &command_estimate,
+    &command_plan,     &command_devices,   &command_bench,    NULL,
 };
 
 static const struct command_hint hints[] = {
@@ -28,6 +29,9 @@ static const struct command_hint hints[] = {
     {"pause", "order RUN pause"},
     {"continue", "order RUN continue"},
     {"save", "order RUN checkpoint"},
+    {"gc", "clean"},
+    {"prune", "clean"},
+    {"du", "doctor"},
     {"check", "doctor"},
     {"fsck", "doctor"},
     {"log", "show RUN"},

@@ -24,15 +24,13 @@ static enum status check_ended(struct store *store, const struct run_info *runs,
     return STATUS_OK;
 }
 
-/* Whether the user confirms it. The end of the input is a no. */
+/* Whether the user confirms it. */
 static bool ask(const struct run_info *runs, size_t count)
 {
-    char line[16] = "";
     for (size_t i = 0; i < count; i++)
         fprintf(stderr, "%s  %s, %s steps\n", CLEAN_LINE(runs[i].id), status_words[runs[i].status],
                 TEXT_NUMBER(runs[i].steps < 0 ? 0 : runs[i].steps));
-    fprintf(stderr, "Delete %s with history and checkpoints? [y/N] ", count == 1 ? "this run" : "these runs");
-    return fgets(line, sizeof line, stdin) && (strcmp(line, "y\n") == 0 || strcmp(line, "yes\n") == 0);
+    return output_ask("Delete %s with history and checkpoints?", count == 1 ? "this run" : "these runs");
 }
 
 static enum status run_deletion(const void *options, const struct words *words, struct err *err)

@@ -255,7 +255,7 @@ const struct command command_doctor = COMMAND(
         "It changes nothing without --repair. The exit status is 0 if all is sound, and 1 after a problem.",
     .notes = "  problem   something is damaged, missing or in the wrong place\n"
              "  repaired  it was, and no longer is (--repair)\n"
-             "  note      nothing is wrong, but something is left over and can be removed\n"
+             "  note      nothing is wrong, but something is left over: `anneal clean` removes it\n"
              "\n"
              "Checkpoints are read whole, which may take as long as copying them. Ctrl-C ends it at once.\n"
              "\n"

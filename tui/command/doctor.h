@@ -43,7 +43,7 @@ void doctor_report(struct doctor *d, enum finding_level level, const char *run, 
 /* The same of a sentence "PATH: what", where the path begins with `prefix`. */
 void doctor_report_error(struct doctor *d, enum finding_level level, const char *run, const char *prefix,
                          const char *remedy, const struct err *why);
-/* The same of an item that is left over. */
+/* The same of an item of cleaning that is left over. */
 void doctor_report_leftover(struct doctor *d, const struct cleaning_item *item);
 
 /* Each reports what it finds; the status is only that of the check: STATUS_INTERRUPTED, no memory. */

@@ -38,9 +38,9 @@ void doctor_report_error(struct doctor *d, enum finding_level level, const char 
 
 void doctor_report_leftover(struct doctor *d, const struct cleaning_item *item)
 {
-    char path[PATH_MAX + 500], remedy[100];
+    char path[PATH_MAX + 500], remedy[600];
+    if (checkpoint_step(item->name) >= 0) return; /* a checkpoint, which is read whole */
     snprintf(path, sizeof path, "%s%s%s/%s", d->home, *item->run ? "/runs/" : "", item->run, item->name);
-    snprintf(remedy, sizeof remedy, "%s; remove it", TEXT_BYTES(item->bytes));
-    if (!checkpoint_is_leftover(path) && checkpoint_step(item->name) >= 0) return; /* reported by its sums */
+    snprintf(remedy, sizeof remedy, "%s; `%s clean` removes it", TEXT_BYTES(item->bytes), TEXT_PROGRAM);
     doctor_report(d, NOTE, item->run, path, remedy, "is left over: %s", item->why);
 }

@@ -11,6 +11,7 @@
 #include "core/model/param_group.h"
 #include "core/train/early.h"
 #include "core/train/schedule.h"
+#include "tui/session/disk_need.h"
 #include "tui/session/memory_share.h"
 #include "tui/widget/chart.h"
 
@@ -125,24 +126,17 @@ static void print_arithmetic(struct output *out, const struct training_session *
 {
     const struct config *c = &s->config;
     const struct plan *plan = trainer_plan(s->trainer);
-    int64_t steps = c->train.total_steps, every = c->eval.every, most = c->eval.batches * c->train.batch_size;
+    int64_t steps = c->train.total_steps, most = c->eval.batches * c->train.batch_size;
     int64_t batch = c->train.batch_size * c->train.accumulation_steps, tokens = batch * c->train.seq_len;
     int64_t sequences = (int64_t)trainer_sequences(s->trainer, TASK_TRAINING),
             validation = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
     int64_t evaluated = most && most < validation ? most : validation;
     double epoch = (double)sequences / (double)batch;
-    /* evaluations each `every` steps, early, and once at the end; checkpoints without those of the
-     * best evaluations */
-    int64_t evaluations = validation ? every ? (steps + every - 1) / every : 1 : 0;
-    if (validation) evaluations += early_count(c->eval.early, every, steps);
-    int64_t checkpoints = 1 + (c->checkpoint.every ? (steps - 1) / c->checkpoint.every : 0);
+    struct disk_need need = disk_need_of(s);
+    int64_t evaluations = need.evaluations, checkpoints = need.checkpoints;
     const struct model *model = plan->input.model;
     int64_t trained = model->parameters - model->frozen_parameters,
             trained_bytes = (int64_t)(model->elements * sizeof(float));
-    int64_t checkpoint_bytes = trained_bytes * (1 + plan->input.moments);
-    if (model->adapter.rank && model->head.parts == model->embed && !model->embed->frozen)
-        checkpoint_bytes += (int64_t)param_bytes(model->embed); /* once more as head */
-    if (!model->adapter.rank) checkpoint_bytes += (int64_t)plan->category_bytes[PLAN_FROZEN];
     bool writes = s->corpus.tokenizer && format_traits(c->data.format)->writes_text;
     int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;
     if (writes) samples += early_count(c->sample.early, c->sample.every, steps);
@@ -162,7 +156,8 @@ static void print_arithmetic(struct output *out, const struct training_session *
         OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens", tokens * steps,
                        "steps_per_epoch", epoch, "epochs", (double)steps / epoch);
         OUTPUT_MEMBERS(out, "evaluations", evaluations, "sequences_per_evaluation", evaluated, "checkpoints",
-                       checkpoints, "checkpoint_bytes", checkpoint_bytes, "samples", samples);
+                       checkpoints, "checkpoint_bytes", need.checkpoint_bytes, "samples", samples);
+        OUTPUT_MEMBERS(out, "checkpoints_most_bytes", need.bytes, "disk_free_bytes", need.free);
         return;
     }
     char vocabulary[CONFIG_NOTE_SIZE];
@@ -189,20 +184,23 @@ static void print_arithmetic(struct output *out, const struct training_session *
     output_line(out, "evaluations", evaluations ? "%d, each on %d sequences" : "none", (int)evaluations,
                 (int)evaluated);
     output_line(out, "checkpoints", "%d, of %s each; the newest %d and the best are kept", (int)checkpoints,
-                TEXT_BYTES(checkpoint_bytes), (int)c->checkpoint.keep);
+                TEXT_BYTES(need.checkpoint_bytes), (int)c->checkpoint.keep);
+    output_line(out, "disk", "up to %s for them; %s are free", TEXT_BYTES(fmin(need.bytes, 1e18)),
+                isnan(need.free) ? "?" : TEXT_BYTES(need.free));
     output_line(out, "samples", "%d", (int)samples);
 }
 
 /* Prints the warnings at the start. */
 static void print_warnings(struct output *out, const struct training_session *s)
 {
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], on_cpu[600], unlearned[160];
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], on_cpu[600], unlearned[160], full[900];
     const char *name = out->json ? NULL : "warning";
     int count = config_warnings(&s->config, idle);
     snprintf(on_cpu, sizeof on_cpu, "on the CPU: %s", s->choice.why);
     if (out->json) json_out_open(&out->out, "warnings", '[', JSON_OUT_LINES);
     if (*s->choice.why) output_text(out, name, on_cpu);
     if (training_session_unlearned(s, unlearned, sizeof unlearned)) output_text(out, name, unlearned);
+    if (disk_need_warning(s, full, sizeof full)) output_text(out, name, full);
     for (int i = 0; i < count; i++) output_text(out, name, idle[i]);
     output_close(out);
 }

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 #include "tui/widget/grid.h"
@@ -19,6 +21,15 @@ void output_say(const char *format, ...)
     char text[4096]; /* room for file names and recorded text */
     TEXT_FORMAT(text, format);
     fprintf(stderr, "anneal: %s\n", CLEAN_LINE(text));
+}
+
+bool output_ask(const char *format, ...)
+{
+    char question[400], line[16] = "";
+    TEXT_FORMAT(question, format);
+    fprintf(stderr, "%s [y/N] ", CLEAN_LINE(question));
+    if (poll(&(struct pollfd){STDIN_FILENO, POLLIN, 0}, 1, -1) < 0) return false; /* a signal */
+    return fgets(line, sizeof line, stdin) && (strcmp(line, "y\n") == 0 || strcmp(line, "yes\n") == 0);
 }
 
 int output_columns(FILE *out)

@@ -21,6 +21,10 @@
 void output_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define output_warn(...) output_say("warning: " __VA_ARGS__)
 
+/* Asks a question on standard error and reads the answer; anything but y or yes, the end of the input and a
+ * signal are a no. */
+bool output_ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* The width of a page: COLUMNS, or that of the terminal `out` is; 0: not known. */
 int output_columns(FILE *out);
 

@@ -172,6 +172,7 @@ const struct command command_runs = COMMAND(
         "           final_loss best_val_loss best_step tokens_per_sec total_steps heartbeat pid message\n"
         "           parent_id parent_step (of a fork) frozen_parameters trained_parameters note tags\n"
         "           age elapsed (seconds) progress (0 to 1) loss best tok/s (as in the workbench)\n"
+        "           disk: what the run's folder takes\n"
         "           lr grad_norm clip_scale step_ms mfu val_loss, and measures: the newest value\n"
         "           keys of the configuration, such as train.learning_rate\n"
         "  Status:  created running paused finished early_stopped stopped failed crashed\n"
@@ -185,4 +186,5 @@ const struct command command_runs = COMMAND(
         "  anneal runs --filter status=running\n"
         "  anneal runs --filter 'name~kjv best<3.2' --sort best,-tokens_per_sec\n"
         "  anneal runs --filter 'train.learning_rate<1e-3 and (tag=baseline or age<2d)'\n"
-        "  anneal runs --columns name,best,train.learning_rate,tags");
+        "  anneal runs --columns name,best,train.learning_rate,tags\n"
+        "  anneal runs --columns name,status,disk --sort -disk");

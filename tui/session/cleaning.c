@@ -24,6 +24,7 @@ static enum status add(struct cleaning *c, enum cleaning_kind kind, const char *
                        const char *why, struct err *err)
 {
     char path[PATH_MAX];
+    struct stat found;
     void *items = c->items;
     struct cleaning_item *item = arena_grow(&c->arena, &items, c->count, sizeof *item);
     enum status status = file_format_path(path, sizeof path, err, "%s%s%s/%s", store_home(c->store),
@@ -34,6 +35,7 @@ static enum status add(struct cleaning *c, enum cleaning_kind kind, const char *
     if (item) item->name = arena_strdup(&c->arena, name);
     if (!item || !item->run || !item->name) return err_no_memory(err, "what can be removed");
     if (kind != CLEANING_KEPT) file_tree_bytes(path, &item->bytes);
+    if (lstat(path, &found) == 0) item->inode = found.st_ino;
     c->items = items;
     c->count++;
     return STATUS_OK;
@@ -223,6 +225,7 @@ enum status cleaning_add_run(struct cleaning *c, const struct run_info *run, str
     static const char *const folders[] = {"", "checkpoints/", "traces/"};
     char folder[PATH_MAX];
     enum status status = STATUS_OK;
+    if (strchr(run->id, '/') || *run->id == '.') return STATUS_OK; /* no trainer makes such a folder */
     if (run_is_alive(c->store, run->id)) return add(c, CLEANING_KEPT, run->id, "", "it trains", err);
     if (run_may_train(c->store, run->id))
         return add(c, CLEANING_KEPT, run->id, "", "another host trained it, and may still do so", err);
@@ -280,17 +283,20 @@ enum status cleaning_add_rest(struct cleaning *c, bool trains, struct err *err)
 enum status cleaning_remove(struct cleaning *c, const struct cleaning_item *item, struct err *err)
 {
     char path[PATH_MAX];
+    struct stat found;
     int64_t step = checkpoint_step(item->name);
-    enum status status = STATUS_OK;
-    if (*item->run && step >= 0) { /* others may have begun meanwhile */
+    bool of_run = *item->run != '\0';
+    enum status status = file_format_path(path, sizeof path, err, "%s%s%s/%s", store_home(c->store),
+                                          of_run ? "/runs/" : "", item->run, item->name);
+    if (!status && (lstat(path, &found) != 0 || found.st_ino != item->inode))
+        return err_set(err, STATUS_NOT_FOUND, "%s: is gone by now", path);
+    if (!status && of_run && step >= 0) { /* others may have begun meanwhile */
         status = run_references(c->store, &c->arena, &c->references, &c->reference_count, err);
         if (!status && is_referred_to(c, item->run, step))
             status =
                 err_set(err, STATUS_BUSY, "run %s: another run refers to %s by now", item->run, item->name);
     }
     if (status) return status;
-    if (*item->run) return run_remove(c->store, item->run, item->name, err);
-    status = file_format_path(path, sizeof path, err, "%s/%s", store_home(c->store), item->name);
-    if (status) return status;
+    if (of_run) return run_remove(c->store, item->run, item->name, err);
     return item->kind == CLEANING_CACHE ? corpus_cache_remove(path, err) : file_remove_tree(path, err);
 }

@@ -7,6 +7,8 @@
 #ifndef ANNEAL_TUI_SESSION_CLEANING_H
 #define ANNEAL_TUI_SESSION_CLEANING_H
 
+#include <sys/types.h>
+
 #include "core/base/arena.h"
 #include "datasets/progress.h"
 #include "runs/run.h"
@@ -25,6 +27,7 @@ struct cleaning_item {
     const char *name; /* in the run's folder, or in $ANNEAL_HOME; "": the run as a whole */
     const char *why;  /* "not the best one and not the newest" */
     int64_t bytes;    /* that removing it frees */
+    ino_t inode;      /* of the file or folder; what has its name later is not meant */
 };
 
 struct cleaning {
@@ -50,7 +53,8 @@ enum status cleaning_add_run(struct cleaning *cleaning, const struct run_info *r
  * trains, so that all encoded texts stay. */
 enum status cleaning_add_rest(struct cleaning *cleaning, bool trains, struct err *err);
 
-/* Removes an item. STATUS_BUSY: its run trains by now, or the checkpoint is referred to by now. */
+/* Removes an item. STATUS_BUSY: its run trains by now, or the checkpoint is referred to by now.
+ * STATUS_NOT_FOUND: it is gone, or another one has its name. */
 enum status cleaning_remove(struct cleaning *cleaning, const struct cleaning_item *item, struct err *err);
 
 #endif

@@ -16,6 +16,7 @@
 #include "kernels/device/cpu.h"
 #include "kernels/device/cpu_threads.h"
 #include "tui/session/configured_corpus.h"
+#include "tui/session/disk_need.h"
 #include "tui/session/process.h"
 #include "tui/session/recorded_run.h"
 #include "tui/session/training_session.h"
@@ -269,9 +270,10 @@ static void introduce(struct training_session *s)
         training_session_event(s, -1, "warning",
                                "the token files name no tokenizer, so there will be no samples, and the "
                                "model cannot write text");
-    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160], note[TASK_NOTE_SIZE];
+    char idle[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE], unlearned[160], note[TASK_NOTE_SIZE], full[900];
     if (training_session_unlearned(s, unlearned, sizeof unlearned))
         training_session_event(s, -1, "warning", "%s", unlearned);
+    if (disk_need_warning(s, full, sizeof full)) training_session_event(s, -1, "warning", "%s", full);
     trainer_note(s->trainer, note, sizeof note);
     if (*note) training_session_event(s, -1, "info", "%s", note);
     int idle_count = config_warnings(c, idle);

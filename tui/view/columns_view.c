@@ -19,7 +19,7 @@ static const char *unit_words(const struct field *field)
     static const char *const words[] = {
         [UNIT_TEXT] = "text",   [UNIT_NUMBER] = "number",    [UNIT_COUNT] = "count",
         [UNIT_TIME] = "time",   [UNIT_SECONDS] = "duration", [UNIT_FRACTION] = "percent",
-        [UNIT_WORDS] = "words",
+        [UNIT_WORDS] = "words", [UNIT_BYTES] = "bytes",
     };
     if (field->made == MADE_CURVE) return "the loss as a small curve";
     if (field->column || field->made) return words[field->unit];

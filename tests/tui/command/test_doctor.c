@@ -236,7 +236,7 @@ static void leftovers_are_noted(void **state)
     make_file(text);
     make_file(kept_format("%s/notes.tmp", folder)); /* not anneal's */
     const char *out = doctor(s, 0);
-    expect_line(out, "note", half, "is left over: unfinished");
+    expect_line(out, "note", half, "is left over: unfinished", "anneal clean` removes it");
     expect_line(out, "note", going, "half removed");
     expect_line(out, "note", text, "unfinished");
     assert_null(strstr(out, "notes.tmp"));

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/kept.h"
+#include "tests/runs/store_fixture.h"
 #include "tests/tui/command/process.h"
 #include "tests/tui/command/stage.h"
 
@@ -28,6 +30,7 @@ static int remove_preload(void **state)
     unsetenv("LD_PRELOAD");
     unsetenv("TEST_MOUNT");
     unsetenv("TEST_OPENED");
+    unsetenv("ANNEAL_STORE");
     return process_close_all(state);
 }
 
@@ -60,6 +63,27 @@ static void a_store_without_locks_is_refused_with_the_remedy(void **state)
                             "set ANNEAL_STORE to a folder on a local disk");
 }
 
+/* Of the trainer of another host only the name in the lock's file is seen. */
+static void without_locks_runs_of_other_hosts_are_not_cleaned(void **state)
+{
+    struct stage *s = *state;
+    char *store = kept_format("/dev/shm/anneal-test-%d", (int)getpid());
+    setenv("ANNEAL_STORE", store, 1);
+    process_run(0, "train", s->config, "--checkpoint.keep=10", "--name=far", "--progress=none", NULL);
+    char *id = kept(store_fixture_text(store, "select id from runs"), free),
+         *oldest = kept_format("%s/runs/%s/checkpoints/step-10", s->home, id);
+    stage_write(kept_format("%s/runs/%s/lock", s->home, id), "1 elsewhere\n", 12);
+    preload("beegfs");
+    struct process *p = process_run(0, "clean", "--yes", NULL);
+    assert_non_null(strstr(process_stdout(p), "another host trained it"));
+    assert_int_equal(access(oldest, F_OK), 0);
+    unsetenv("LD_PRELOAD"); /* where locks hold for all hosts, it has ended */
+    process_run(0, "clean", "--yes", NULL);
+    assert_int_not_equal(access(oldest, F_OK), 0);
+    unsetenv("ANNEAL_STORE");
+    assert_int_equal(file_remove_tree(store, NULL), STATUS_OK);
+}
+
 static void a_local_home_is_not_mentioned(void **state)
 {
     struct stage *s = *state;
@@ -89,6 +113,7 @@ int main(void)
         STAGE_TEST_TEARDOWN(a_run_says_once_that_its_store_is_shared_and_takes_orders, remove_preload),
         STAGE_TEST_TEARDOWN(a_store_without_locks_is_refused_with_the_remedy, remove_preload),
         STAGE_TEST_TEARDOWN(of_several_ranks_the_first_alone_opens_the_database, remove_preload),
+        STAGE_TEST_TEARDOWN(without_locks_runs_of_other_hosts_are_not_cleaned, remove_preload),
         STAGE_TEST_TEARDOWN(a_local_home_is_not_mentioned, remove_preload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,9 +10,10 @@
 static void words_that_mean_nothing_are_one_line_that_points_to_the_help(void **state)
 {
     (void)state;
-    static const char *const commands[] = {"watch", "train",     "resume", "fork",     "order",    "runs",
-                                           "show",  "compare",   "export", "import",   "generate", "evaluate",
-                                           "data",  "tokenizer", "model",  "estimate", "devices",  "bench"};
+    static const char *const commands[] = {"watch",    "train",    "resume",  "fork",      "order",
+                                           "runs",     "show",     "compare", "export",    "import",
+                                           "generate", "evaluate", "data",    "tokenizer", "model",
+                                           "estimate", "devices",  "bench",   "doctor",    "clean"};
     static const char *const words[][3] = {{"-o"}, {"\x1b[2J", "--frobnicate"}};
     char pointer[64];
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {

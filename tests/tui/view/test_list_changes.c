@@ -3,6 +3,7 @@
 #include <locale.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "tests/cmocka.h"
 #include "tests/runs/store_fixture.h"
 #include "tests/tui/view/fill.h"
@@ -162,6 +163,24 @@ TEST_CASE(columns_order_and_filter_are_remembered)
     assert_non_null(strstr(text, "runs.filter = run-0\n"));
 }
 
+TEST_CASE(a_column_shows_what_runs_take_on_disk)
+{
+    static char zeros[1 << 20];
+    char home[1024], path[1200];
+    struct err err;
+    fill_thirty("taken", home, sizeof home);
+    snprintf(path, sizeof path, "%s/runs/id-03/checkpoints/step-1", home);
+    assert_int_equal(file_make_folders(path, &err), STATUS_OK);
+    snprintf(path, sizeof path, "%s/runs/id-03/checkpoints/step-1/model.safetensors", home);
+    assert_int_equal(file_write_atomic(path, zeros, sizeof zeros, &err), STATUS_OK);
+    struct workbench *workbench = headless_open(home, NULL);
+    headless_type(workbench, "v/disk\r");
+    headless_expect(workbench, 80, 24, 80, "disk bytes");
+    headless_type(workbench, " hhhhhhhhhq"); /* shown, and moved before all others but one */
+    headless_expect_row(workbench, 120, 24, "run-03", " 1.0 MiB ");
+    workbench_close(workbench);
+}
+
 TEST_CASE(hostile_names_stay_in_their_cells)
 {
     static const int widths[] = {40, 80, 120, 200};
@@ -229,6 +248,7 @@ int main(void)
         cmocka_unit_test(names_and_notes_are_changed_in_place),
         cmocka_unit_test(a_filter_that_is_not_understood_is_underlined_and_told),
         cmocka_unit_test(columns_order_and_filter_are_remembered),
+        cmocka_unit_test(a_column_shows_what_runs_take_on_disk),
         cmocka_unit_test(hostile_names_stay_in_their_cells),
         cmocka_unit_test(many_runs_are_read_once_a_second_and_no_commit_is_missed),
     };

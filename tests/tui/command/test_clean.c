@@ -1,0 +1,311 @@
+/* `anneal clean` as a user runs it: what it removes, and what it never does. And what is said of the disk
+ * before it is full. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/kept.h"
+#include "tests/runs/store_fixture.h"
+#include "tests/tui/command/process.h"
+#include "tests/tui/command/stage.h"
+#include "tests/tui/view/pty.h"
+
+/* A run with the checkpoints 10, 20, 30 and 40, of which 20 is the best. Returns its folder. */
+static char *train(const struct stage *s, const char *name)
+{
+    process_run(0, "train", s->config, kept_format("--name=%s", name), "--checkpoint.keep=10",
+                "--progress=none", NULL);
+    char *id = stage_query(s, kept_format("select id from runs where name = '%s'", name));
+    store_fixture_sql(
+        s->home, kept_format("delete from checkpoints where run_id = '%s' and kind = 'best';"
+                             "update checkpoints set kind = 'best' where run_id = '%s' and step = 20;"
+                             "insert or ignore into checkpoints(run_id, segment, step, kind, wall_time, path)"
+                             " values('%s', 1, 20, 'best', 1, 'checkpoints/step-20');"
+                             "update runs set best_step = 20 where id = '%s'",
+                             id, id, id, id));
+    return kept_format("%s/runs/%s", s->home, id);
+}
+
+static int by_version(const struct dirent **a, const struct dirent **b)
+{
+    return versionsort(a, b);
+}
+
+/* The names in the folder of checkpoints: "step-10 step-20". */
+static const char *checkpoints(const char *folder)
+{
+    struct dirent **entries;
+    char *text = kept_format("%s", "");
+    int n = scandir(kept_format("%s/checkpoints", folder), &entries, NULL, by_version);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(entries[i]->d_name, ".") != 0 && strcmp(entries[i]->d_name, "..") != 0)
+            text = kept_format("%s%s%s", text, *text ? " " : "", entries[i]->d_name);
+        free(entries[i]);
+    }
+    if (n >= 0) free(entries);
+    return text;
+}
+
+static void damage(const char *folder, int step)
+{
+    assert_int_equal(unlink(kept_format("%s/checkpoints/step-%d/trainer.json", folder, step)), 0);
+}
+
+static void clean(const char *option)
+{
+    process_run(0, "clean", "--yes", "--progress=none", option, NULL);
+}
+
+static void the_best_and_the_newest_checkpoint_stay(void **state)
+{
+    struct stage *s = *state;
+    char *folder = train(s, "base");
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-30 step-40");
+    struct process *p = process_run(0, "clean", "--progress=none", NULL); /* shows, as no terminal can ask */
+    assert_non_null(strstr(process_stdout(p), "checkpoints/step-10"));
+    assert_null(strstr(process_stdout(p), "checkpoints/step-20"));
+    assert_non_null(strstr(process_stderr(p), "nothing was removed"));
+    process_run(0, "clean", "--dry-run", "--yes", NULL);
+    json_t *shown = stage_json(process_output("clean", "--json", "--only=checkpoints", NULL));
+    assert_int_equal(json_array_size(json_object_get(shown, "items")), 2);
+    assert_true(json_is_false(json_object_get(shown, "removed")));
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-30 step-40");
+    json_t *done = stage_json(process_output("clean", "--json", "--only=checkpoints", "--yes", NULL));
+    assert_true(json_is_true(json_object_get(done, "removed")));
+    assert_int_equal(stage_int(done, "bytes"), stage_int(shown, "bytes"));
+    assert_string_equal(checkpoints(folder), "step-20 step-40");
+    clean(NULL);
+    assert_string_equal(checkpoints(folder), "step-20 step-40");
+    process_run(0, "doctor", "--progress=none", NULL);
+    process_run(0, "resume", "base", "--train.total_steps=45", "--progress=none", NULL);
+    assert_int_equal(history_of("base").count, 45);
+}
+
+static void all_but_the_best_are_removed_on_request(void **state)
+{
+    struct stage *s = *state;
+    char *folder = train(s, "base"), *other = train(s, "other");
+    process_run(0, "clean", "--filter", "name=base", "--all-but-best", "--yes", NULL);
+    assert_string_equal(checkpoints(folder), "step-20");
+    assert_string_equal(checkpoints(other), "step-10 step-20 step-30 step-40");
+    process_run(0, "generate", "base", "--best", "--prompt=the", "--max-tokens=4", NULL);
+    process_run(0, "resume", "base", "--train.total_steps=45", "--progress=none", NULL);
+    assert_int_equal(history_of("base").count, 45);
+    /* without a best one the newest stays */
+    store_fixture_sql(s->home,
+                      "delete from checkpoints where kind = 'best'; update runs set best_step = null");
+    process_run(0, "clean", "other", "--all-but-best", "--yes", NULL);
+    assert_string_equal(checkpoints(other), "step-40");
+    process_expect_sentence(process_run(2, "clean", "base", "--filter", "name=x", NULL), "not both");
+}
+
+static void what_is_damaged_never_stays_in_place_of_what_is_whole(void **state)
+{
+    struct stage *s = *state;
+    char *folder = train(s, "base");
+    damage(folder, 40);
+    process_run(0, "clean", "--yes", "--only=damaged", NULL);
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-30");
+    damage(folder, 20);
+    clean(NULL);
+    assert_string_equal(checkpoints(folder), "step-30");
+    /* the last one may be all that is left of a model */
+    char *lost = train(s, "lost");
+    for (int step = 10; step <= 40; step += 10) damage(lost, step);
+    clean(NULL);
+    assert_string_equal(checkpoints(lost), "step-10 step-20 step-30 step-40");
+}
+
+static void what_others_refer_to_stays(void **state)
+{
+    struct stage *s = *state;
+    char *folder = train(s, "base");
+    process_run(0, "fork", "base", "--step=30", "--train.total_steps=45", "--name=fork", "--progress=none",
+                NULL);
+    process_run(0, "train", s->config, kept_format("--model.from=%s/checkpoints/step-10", folder),
+                "--name=tuned", "--progress=none", NULL);
+    struct process *p = process_run(0, "clean", "base", "--all-but-best", "--yes", NULL);
+    assert_non_null(strstr(process_stdout(p), "refers to it"));
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-30");
+    process_run(0, "resume", "tuned", "--train.total_steps=42", "--progress=none", NULL);
+}
+
+static void leftovers_go_and_what_is_not_anneals_stays(void **state)
+{
+    struct stage *s = *state;
+    char *folder = train(s, "base");
+    static const char *const ours[] = {"checkpoints/.step-50.tmp-99", "checkpoints/step-15.deleted",
+                                       "checkpoints/step-5.damaged"},
+                             *const theirs[] = {"checkpoints/mine", "thesis", "step-15.deleted"};
+    for (int i = 0; i < 3; i++) {
+        const char *folders[] = {ours[i], theirs[i]};
+        for (int k = 0; k < 2; k++) {
+            char *path = kept_format("%s/%s", folder, folders[k]);
+            assert_int_equal(mkdir(path, 0777), 0);
+            stage_write(kept_format("%s/file", path), "x", 1);
+        }
+    }
+    stage_write(kept_format("%s/log.txt.tmp-77", folder), "x", 1);
+    stage_write(kept_format("%s/records.damaged", folder), "x", 1);
+    stage_write(kept_format("%s/notes.tmp", folder), "x", 1);
+    char *orphan = kept_format("%s/runs/foreign/checkpoints/step-1", s->home),
+         *half = kept_format("%s/models/half.tmp-9", s->home),
+         *young = kept_format("%s/models/new.tmp-9", s->home);
+    assert_true(!file_make_folders(orphan, NULL) && !file_make_folders(half, NULL) &&
+                !file_make_folders(young, NULL));
+    const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, half, old, 0), 0);
+    clean(NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_false(file_exists(kept_format("%s/%s", folder, ours[i])));
+        assert_true(file_exists(kept_format("%s/%s/file", folder, theirs[i])));
+    }
+    assert_false(file_exists(kept_format("%s/log.txt.tmp-77", folder)));
+    assert_false(file_exists(kept_format("%s/records.damaged", folder)));
+    assert_true(file_exists(kept_format("%s/notes.tmp", folder)));
+    assert_true(file_exists(orphan) && file_exists(young) && !file_exists(half));
+    assert_true(file_exists(kept_format("%s/records", folder)) &&
+                file_exists(kept_format("%s/log.txt", folder)));
+}
+
+static int count_caches(const struct stage *s)
+{
+    int count = 0;
+    DIR *folder = opendir(kept_format("%s/data", s->home));
+    for (struct dirent *entry; folder && (entry = readdir(folder));) count += strlen(entry->d_name) == 32;
+    if (folder) closedir(folder);
+    return count;
+}
+
+static void a_run_that_trains_is_left_as_it_is(void **state)
+{
+    struct stage *s = *state;
+    struct process *p = process_start("train", s->config, "--name=live", "--train.total_steps=100000000",
+                                      "--checkpoint.every=1", "--checkpoint.keep=4", "--eval.every=0",
+                                      "--sample.every=0", "--progress=json", NULL);
+    process_wait_lines(p, 40);
+    struct process *cleaned = process_run(0, "clean", "--yes", NULL);
+    assert_non_null(strstr(process_stdout(cleaned), "it trains"));
+    assert_null(strstr(process_stdout(cleaned), "Can be removed"));
+    assert_int_equal(count_caches(s), 1);
+    process_signal(p, SIGTERM);
+    process_expect(0, p);
+    char *folder = kept_format("%s/runs/%s", s->home, stage_query(s, "select id from runs"));
+    assert_int_equal(strlen(checkpoints(folder)) > 0, 1);
+    clean(NULL);
+    assert_null(strchr(checkpoints(folder), ' ')); /* one is left */
+    assert_int_equal(count_caches(s), 0);
+    process_run(0, "resume", "live", "--until=1", "--train.total_steps=200000000", "--progress=none", NULL);
+}
+
+static bool ended_or_fewer(struct process *p, void *context)
+{
+    const char *const *was = context;
+    return strcmp(checkpoints(was[0]), was[1]) != 0 || process_poll(p);
+}
+
+/* Whatever was being removed when it was killed is no checkpoint any more, and the next call goes on. */
+static void killed_at_any_moment_it_leaves_no_half_checkpoint(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=many", "--checkpoint.every=1", "--checkpoint.keep=1000",
+                "--progress=none", NULL);
+    char *folder = kept_format("%s/runs/%s", s->home, stage_query(s, "select id from runs"));
+    for (int kills = 0; kills < 12; kills++) {
+        const char *was[] = {folder, checkpoints(folder)};
+        struct process *p = process_start("clean", "--yes", "--progress=none", NULL);
+        process_wait(p, ended_or_fewer, was);
+        process_signal(p, SIGKILL);
+        process_wait_exit(p);
+        process_run(0, "doctor", "--progress=none", NULL);
+    }
+    clean(NULL);
+    assert_true(strlen(checkpoints(folder)) <= strlen("step-39 step-40"));
+    process_run(0, "doctor", "--progress=none", NULL);
+}
+
+static void on_a_terminal_it_asks(void **state)
+{
+    struct stage *s = *state;
+    char *folder = train(s, "base");
+    static const char *const words[] = {"clean", "--only=checkpoints", NULL};
+    static const char *const answers[] = {"\r", "n\r", "y\r"};
+    for (int i = 0; i < 3; i++) {
+        struct pty *pty = pty_open(&(struct pty_options){.rows = 30, .columns = 120, .arguments = words});
+        pty_wait_text(pty, "Remove 2 items (");
+        pty_send(pty, answers[i]);
+        assert_int_equal(pty_wait_exit(pty), 0);
+        pty_close(pty);
+        assert_string_equal(checkpoints(folder),
+                            i < 2 ? "step-10 step-20 step-30 step-40" : "step-20 step-40");
+    }
+}
+
+static void a_disk_without_room_for_the_checkpoints_is_foreseen(void **state)
+{
+    struct stage *s = *state;
+    static const char warning[] = "the disk has no room for all checkpoints";
+    json_t *plan = stage_json(process_output("train", s->config, "--dry-run", "--json", NULL));
+    assert_int_equal(json_array_size(json_object_get(plan, "warnings")), 0);
+    int64_t one = stage_int(plan, "checkpoint_bytes");
+    assert_true(stage_real(plan, "checkpoints_most_bytes") ==
+                4.0 * (double)one); /* keep = 2, the best, a new one */
+    assert_true(stage_real(plan, "disk_free_bytes") > 0);
+    json_t *weights = stage_json(
+        process_output("train", s->config, "--dry-run", "--json", "--checkpoint.contents=weights", NULL));
+    assert_true(stage_int(weights, "checkpoint_bytes") == one / 3);
+#define HUGE_RUN                                                                                             \
+    "--train.total_steps=1000000000", "--checkpoint.every=1", "--checkpoint.keep=1000000", "--eval.every=0", \
+        "--sample.every=0", "--model.hidden_dim=512"
+    plan = stage_json(process_output("train", s->config, "--dry-run", "--json", HUGE_RUN, NULL));
+    if (stage_real(plan, "disk_free_bytes") > stage_real(plan, "checkpoints_most_bytes")) skip();
+    const char *said = json_string_value(json_array_get(json_object_get(plan, "warnings"), 0));
+    if (!said || !strstr(said, warning) || !strstr(said, "clean`"))
+        fail_msg("%s", said ? said : "no warning");
+    process_run(0, "train", s->config, HUGE_RUN, "--until=2", "--progress=none", "--name=huge", NULL);
+    stage_expect(
+        s, "select count(*) from events where level = 'warning' and text like 'the disk has no room%'", "1");
+    process_run(0, "train", s->config, "--until=2", "--progress=none", "--name=small", NULL);
+    stage_expect(
+        s, "select count(*) from events where level = 'warning' and text like 'the disk has no room%'", "1");
+}
+
+static void the_list_of_runs_shows_what_each_holds(void **state)
+{
+    struct stage *s = *state;
+    char *large = train(s, "large");
+    process_run(0, "train", s->config, "--name=small", "--checkpoint.keep=1", "--progress=none", NULL);
+    json_t *list = stage_json(process_output("runs", "--columns=name,disk", "--sort=-disk", "--json", NULL));
+    json_t *first = json_array_get(list, 0), *second = json_array_get(list, 1);
+    assert_string_equal(stage_text(first, "name"), "large");
+    assert_true(stage_real(first, "disk") == (double)file_tree_bytes(large, NULL));
+    assert_true(stage_real(first, "disk") > stage_real(second, "disk"));
+    assert_non_null(strstr(process_output("runs", "--columns=disk", NULL), "KiB"));
+    list = stage_json(process_output("runs", "--filter=disk>1G", "--json", NULL));
+    assert_int_equal(json_array_size(list), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(the_best_and_the_newest_checkpoint_stay),
+        STAGE_TEST(all_but_the_best_are_removed_on_request),
+        STAGE_TEST(what_is_damaged_never_stays_in_place_of_what_is_whole),
+        STAGE_TEST(what_others_refer_to_stays),
+        STAGE_TEST(leftovers_go_and_what_is_not_anneals_stays),
+        STAGE_TEST(a_run_that_trains_is_left_as_it_is),
+        STAGE_TEST(killed_at_any_moment_it_leaves_no_half_checkpoint),
+        STAGE_TEST(on_a_terminal_it_asks),
+        STAGE_TEST(a_disk_without_room_for_the_checkpoints_is_foreseen),
+        STAGE_TEST(the_list_of_runs_shows_what_each_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
