@@ -150,9 +150,9 @@ static void print_space(struct doctor *d, bool all)
 
 /* ---- the command ---- */
 
+/* Without a database that can be read there are none; a named one is then an error. */
 static enum status list_runs(struct doctor *d, const char *word, struct err *err)
 {
-    char path[PATH_MAX];
     enum status status = STATUS_OK;
     if (!d->store && word)
         return err_set(err, STATUS_NOT_FOUND, "%s: there is no run database that can be read, so no run %s",
@@ -161,20 +161,33 @@ static enum status list_runs(struct doctor *d, const char *word, struct err *err
     if (word) {
         d->runs = arena_alloc(&d->arena, sizeof *d->runs);
         status = d->runs ? run_find(d->store, word, d->runs, err) : err_no_memory(err, "a run");
-        d->run_count = 1;
+        d->run_count = !status;
     } else {
         status = run_list(d->store, &d->arena, &d->runs, &d->run_count, err);
+    }
+    d->cleaning = (struct cleaning){.store = d->store, .quick = true};
+    if (!status) status = cleaning_begin(&d->cleaning, err);
+    if (status == STATUS_CORRUPT && !word) { /* check_database has reported it; folders can be read */
+        store_close(d->store);
+        d->store = NULL;
+        d->run_count = 0;
+        return STATUS_OK;
     }
     d->held = arena_alloc_array(&d->arena, d->run_count + 1, sizeof *d->held);
     if (!status && !d->held) status = err_no_memory(err, "a list of runs");
     for (size_t i = 0; !status && i < d->run_count; i++) d->held[i].run = &d->runs[i];
-    if (!status) d->cleaning = (struct cleaning){.store = d->store, .quick = true};
-    if (!status) status = cleaning_begin(&d->cleaning, err);
-    if (!status && word)
-        status = file_format_path(path, sizeof path, err, "%s/runs/%s/checkpoints", d->home, d->runs[0].id);
-    if (!status && !word) status = file_format_path(path, sizeof path, err, "%s/runs", d->home);
-    d->meter = (struct progress_meter){&d->progress, "reading checkpoints",
-                                       status ? 0 : (uint64_t)file_tree_bytes(path, NULL), 0, 0};
+    return status;
+}
+
+/* Prepares the progress of reading checkpoints. */
+static enum status begin_reading(struct doctor *d, const char *word, struct err *err)
+{
+    char path[PATH_MAX];
+    enum status status = file_format_path(path, sizeof path, err, "%s/runs%s%s", d->home, word ? "/" : "",
+                                          word ? d->runs[0].id : "");
+    if (!status)
+        d->meter = (struct progress_meter){&d->progress, "reading checkpoints",
+                                           (uint64_t)file_tree_bytes(path, NULL), 0, 0};
     return status;
 }
 
@@ -198,7 +211,11 @@ static enum status examine(struct doctor *d, const char *word, struct err *err)
     if (!status) open_store(d);
     if (!status && !word) status = check_database(d, err);
     if (!status) status = list_runs(d, word, err);
-    for (size_t i = 0; !status && i < d->run_count; i++) status = doctor_check_run(d, &d->held[i], err);
+    if (!status) status = begin_reading(d, word, err);
+    for (size_t i = 0; !status && i < d->run_count; i++) {
+        status = doctor_check_run(d, &d->held[i], err);
+        if (status == STATUS_CORRUPT && !word) status = STATUS_OK; /* of the database: reported */
+    }
     return status || word ? status : check_rest(d, err);
 }
 

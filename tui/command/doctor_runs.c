@@ -15,25 +15,26 @@
 #include "runs/history.h"
 #include "runs/recovery.h"
 
-enum { RANGES_SHOWN = 3 };
+enum { RANGES_SHOWN = 3, REMEDY_MAX = 1400 /* the program's path twice */ };
 
 /* ---- checkpoints ---- */
 
 /* What to do about a damaged checkpoint; `whole`: the newest step that is whole, -1: none. */
-static void advise(const char *run, int64_t whole, bool aside, char remedy[400])
+static void advise(const char *run, int64_t whole, bool aside, char remedy[REMEDY_MAX])
 {
     const char *program = TEXT_PROGRAM;
-    int n = whole < 0
-                ? snprintf(remedy, 400, "no checkpoint of the run is whole: train it again")
-                : snprintf(remedy, 400, "`%s resume %s` continues from step-%" PRId64, program, run, whole);
-    if (!aside) snprintf(remedy + n, 400 - (size_t)n, "; `%s doctor --repair` sets this one aside", program);
+    int n = whole < 0 ? snprintf(remedy, REMEDY_MAX, "no checkpoint of the run is whole: train it again")
+                      : snprintf(remedy, REMEDY_MAX, "`%s resume %s` continues from step-%" PRId64, program,
+                                 run, whole);
+    if (!aside)
+        snprintf(remedy + n, REMEDY_MAX - (size_t)n, "; `%s doctor --repair` sets this one aside", program);
 }
 
 /* Reports a checkpoint that could not be read as it was written, and with --repair renames it. */
 static void report_damage(struct doctor *d, const char *run, const char *folder, int64_t whole,
                           const struct err *why)
 {
-    char remedy[400], target[PATH_MAX] = "";
+    char remedy[REMEDY_MAX], target[PATH_MAX] = "";
     struct run_lock lock = {-1};
     struct stat found;
     if (lstat(folder, &found) != 0) return; /* its trainer has removed it meanwhile */
@@ -48,7 +49,9 @@ static void report_damage(struct doctor *d, const char *run, const char *folder,
         return;
     }
     bool aside = d->repair && d->store && S_ISDIR(found.st_mode) && !run_may_train(d->store, run) &&
-                 !run_lock_acquire(d->store, run, &lock, NULL) && checkpoint_set_aside(folder);
+                 !run_lock_acquire(d->store, run, &lock, NULL) &&
+                 checkpoint_verify(folder, NULL, NULL) && /* still: a trainer may have come between */
+                 checkpoint_set_aside(folder);
     run_lock_release(&lock);
     advise(run, whole, aside, remedy);
     doctor_report_error(d, aside ? REPAIRED : PROBLEM, run, folder, remedy, why);
@@ -209,7 +212,8 @@ static enum status check_orphan(struct doctor *d, const char *name, struct err *
                  lives ? "it still trains; when it has ended, " : "", TEXT_PROGRAM);
     else
         snprintf(remedy, sizeof remedy, "it has no file of records to make the run again: move it away");
-    doctor_report(d, PROBLEM, name, folder, remedy, "is a folder of no run in the database");
+    if (d->store || !file_exists(d->database)) /* else nobody knows */
+        doctor_report(d, PROBLEM, name, folder, remedy, "is a folder of no run in the database");
     return check_checkpoints(d, name, &newest, &count, err);
 }
 
