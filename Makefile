@@ -147,7 +147,7 @@ help:
 	@echo "make demo           install what is missing, prepare the King James Bible, train on it and watch it live"
 	@echo "make demo-classify  train a model on its verses, and from it classifiers, and compare them with a bag of words"
 	@echo "make test           install what is missing, build, run the whole test suite"
-	@echo "make test-long      the same with the soak and crash tests at full length, before a release"
+	@echo "make test-long      the same with soak, crash, power and fault tests at full length, before a release"
 	@echo "make run-tests      the test suite without installing anything; make tests only builds its programs"
 	@echo "make docs           write docs/reference anew, from the tables of the program; make check compares it"
 	@echo "make check          layout, include arrows, warnings of clang"
@@ -322,11 +322,12 @@ $(PLUGIN_STAND_IN): tests/kernels/stand_in/plugin.c kernels/device/cuda_plugin.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $<
 $(BUILD)/tests/kernels/test_cuda_plugin $(BUILD)/tests/tui/command/test_first_use: | $(PLUGIN_STAND_IN)
-MOUNTS_STAND_IN := $(BUILD)/tests/runs/stand_in/mounts.so
-$(MOUNTS_STAND_IN): tests/runs/stand_in/mounts.c
+STAND_INS := $(BUILD)/tests/runs/stand_in
+$(STAND_INS)/%.so: tests/runs/stand_in/%.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $< -ldl
-$(BUILD)/tests/tui/command/test_shared_home: | $(MOUNTS_STAND_IN)
+	$(Q)$(CC) $(filter-out $(SAN_FLAGS) -fopenmp -MMD -MP,$(BASE_CFLAGS)) -fPIC -shared -o $@ $< -ldl
+$(BUILD)/tests/tui/command/test_shared_home: | $(STAND_INS)/mounts.so
+$(BUILD)/tests/tui/command/test_faults: | $(if $(SAN),,$(STAND_INS)/memory.so)
 # NVIDIA's headers, where the toolkit has them, are only compared with.
 $(BUILD)/tests/kernels/test_nccl.o $(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 
@@ -349,7 +350,7 @@ gpu-check: $(if $(NVCC),$(PLUGIN))
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
 
-# Before a release: the soak and crash tests run longer.
+# Before a release: the tests of endurance, crashes, power cuts and faults run longer.
 test-long: test-deps
 	@LONG=1 $(MAKE) --no-print-directory run-tests
 

@@ -421,7 +421,7 @@ bool inputs_make_absolute(char *value, size_t size)
         fprintf(out, "%s%s%s%s", begun ? "," : "", relative ? here : "", relative && here[1] ? "/" : "",
                 name);
     }
-    bool fits = out && fclose(out) == 0 && here && list && n < size;
+    bool fits = text_stream_end(out, &whole) && here && list && n < size;
     if (fits) memcpy(value, whole, n + 1);
     free(whole);
     free(list);

@@ -88,7 +88,7 @@ static char *content_of(const json_t *content)
         const char *text = json_string_value(json_object_get(part, "text"));
         good = good && text && fputs(text, out) >= 0;
     }
-    if (out && fclose(out) == 0 && good) return joined;
+    if (text_stream_end(out, &joined) && good) return joined;
     free(joined);
     return NULL;
 }

@@ -32,8 +32,7 @@ json_t *message_text_new(const struct tokenizer *tokenizer, const char *text, si
             fputs("\uFFFD", out), length = utf8_malformed_bytes(text + at, n - at);
         if (tokenizer && message_special_at(tokenizer, text + at, n - at)) fputs("\u200B", out);
     }
-    bool whole = out && fclose(out) == 0;
-    json_t *value = whole ? json_stringn(copy, size) : NULL;
+    json_t *value = text_stream_end(out, &copy) ? json_stringn(copy, size) : NULL;
     free(copy);
     return value;
 }

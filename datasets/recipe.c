@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 
 /* ---- kjv ---- */
 
@@ -66,7 +67,7 @@ enum status recipe_kjv_layout(FILE *raw, const struct progress *progress, char *
             "kjv: \"bible\" does not print the whole King James Bible: %d verses in %d chapters of %d books "
             "instead of %d, %d, %d (apt install --reinstall bible-kjv bible-kjv-text)",
             verses, chapters, number, KJV_VERSES, KJV_CHAPTERS, KJV_BOOKS);
-    if (fclose(out) != 0 && !status) status = err_no_memory(err, "the text of kjv");
+    if (!text_stream_end(out, text) && !status) status = err_no_memory(err, "the text of kjv");
     if (!status) {
         progress_report(progress, "reading kjv", "verses", KJV_VERSES, KJV_VERSES);
         return STATUS_OK;

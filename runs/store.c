@@ -100,7 +100,7 @@ static enum status apply_migrations(struct store *store, int64_t version, struct
     FILE *out = open_memstream(&sql, &size);
     while (out && version < STORE_VERSION) write_migration(out, (int)++version);
     enum status status = STATUS_NO_MEMORY;
-    if (out && fclose(out) == 0)
+    if (text_stream_end(out, &sql))
         status = store_exec(store, sql, err);
     else
         err_set(err, status, "%s: not enough memory", store->path);

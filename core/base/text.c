@@ -514,3 +514,11 @@ bool text_last_line(const char *text, size_t n, char *buf, size_t size)
     clean_line(buf, size, said ? line + sizeof prefix - 1 : line);
     return said;
 }
+
+bool text_stream_end(FILE *stream, char **text)
+{
+    if (stream && fclose(stream) == 0 && *text) return true;
+    if (stream) free(*text);
+    *text = NULL;
+    return false;
+}

@@ -142,4 +142,9 @@ const char *clean_line_new(struct arena *arena, const char *text);
  * the first one, dots stay; all other bytes become _. Cut to `size`. Returns buf. */
 char *text_plain_name(const char *text, size_t n, char *buf, size_t size);
 
+/* Closes a stream of open_memstream, of which `text` is the text: false if `stream` is NULL or memory ran
+ * out, and then *text is freed and NULL. fclose alone does not say so when it cannot make room for the last
+ * bytes. */
+bool text_stream_end(FILE *stream, char **text);
+
 #endif

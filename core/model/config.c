@@ -565,9 +565,8 @@ char *config_text(const struct config *config)
         fprintf(out, "\n[param_group.%s]\n", config->groups.at[i].name);
         for (size_t k = 0; k < GROUP_KEYS; k++) print_value(out, &config->groups.at[i], &group_keys[k]);
     }
-    if (fclose(out) == 0) return text;
-    free(text);
-    return NULL;
+    text_stream_end(out, &text);
+    return text;
 }
 
 static void print_key_help(FILE *out, const struct key *k)

@@ -10,6 +10,7 @@
 #include "core/base/arena.h"
 #include "core/base/file.h"
 #include "core/base/half.h"
+#include "core/base/text.h"
 #include "core/model/gguf_metadata.h"
 #include "core/model/gguf_tokenizer.h"
 
@@ -308,7 +309,7 @@ static enum status make_head(const struct writing *w, char **head, size_t *size)
     enum status status = gguf_put_tokenizer(&m, w->folder, w->model.config.vocab_size, w->err);
     put_entries(m.stream, w);
     bool failed = ferror(m.stream);
-    if (fclose(m.stream) != 0 || failed) status = err_no_memory(w->err, "the head of the file");
+    if (!text_stream_end(m.stream, &text) || failed) status = err_no_memory(w->err, "the head of the file");
     FILE *stream = status ? NULL : open_memstream(head, size);
     if (!status && !stream) status = err_no_memory(w->err, "the head of the file");
     if (!status) {
@@ -319,7 +320,7 @@ static enum status make_head(const struct writing *w, char **head, size_t *size)
         fwrite(text, 1, length, stream);
         for (size_t at = 24 + length; at % ALIGNMENT; at++) putc(0, stream);
         failed = ferror(stream);
-        if (fclose(stream) != 0 || failed) status = err_no_memory(w->err, "the head of the file");
+        if (!text_stream_end(stream, head) || failed) status = err_no_memory(w->err, "the head of the file");
     }
     free(text);
     return status;

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json_out.h"
+#include "core/base/text.h"
 
 enum process { PROCESS_STEP = 1, PROCESS_DEVICE = 2 }; /* of rank 0; each next rank has the next two */
 
@@ -229,7 +230,7 @@ enum status trace_close(struct trace *t, const char *path, struct err *err)
     json_out_close(&t->json);
     json_out_close(&t->json);
     int error = json_out_finish(&t->json);
-    if (fclose(t->out) != 0 || error) status = err_no_memory(err, "the text of the trace");
+    if (!text_stream_end(t->out, &t->text) || error) status = err_no_memory(err, "the text of the trace");
     if (path && !status) status = file_write_atomic(path, t->text, t->size, err);
     free(t->text);
     free(t);

@@ -202,7 +202,7 @@ static enum status restore_config(struct import *import, const char *id)
         fprintf(out, "%s = %s\n", name + n + 1, params[i].value);
         last = n;
     }
-    if (!status && (!out || fclose(out) != 0)) status = err_no_memory(import->err, "a configuration");
+    if (!status && !text_stream_end(out, &text)) status = err_no_memory(import->err, "a configuration");
     if (!status)
         status =
             store_do(import->store, import->err, "update runs set config = ?2 where id = ?1", "ss", id, text);

@@ -161,7 +161,7 @@ static char *text_of(const struct row *r, const struct place *places, int from, 
         const char *bytes = tokenizer_token_bytes(r->corpus.tokenizer, places[i].id, &length);
         fwrite(bytes, 1, length, out);
     }
-    if (out) fclose(out);
+    text_stream_end(out, &text);
     return text;
 }
 

@@ -105,9 +105,9 @@ static enum status read_input(char **bytes, size_t *n, struct err *err)
         fwrite(piece, 1, (size_t)got, all);
     }
     int code = errno;
-    bool failed = !all || ferror(all);
-    if (all && fclose(all) != 0) failed = true;
-    if (failed) return err_set(err, STATUS_NO_MEMORY, "standard input: not enough memory to hold it");
+    bool failed = all && ferror(all);
+    if (!text_stream_end(all, bytes) || failed)
+        return err_set(err, STATUS_NO_MEMORY, "standard input: not enough memory to hold it");
     if (interrupt_requested()) return err_set(err, STATUS_INTERRUPTED, "interrupted");
     return got < 0 ? err_set(err, STATUS_IO, "standard input: %s", strerror(code)) : STATUS_OK;
 }

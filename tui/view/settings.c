@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 
 enum { FILE_MAX = 64 << 10, LINE_MAX_BYTES = 4096 };
 
@@ -107,7 +108,7 @@ static enum status write_file(const struct settings *settings, struct err *err)
         const struct setting *line = &settings->lines[i];
         fprintf(out, "%s%s%s\n", line->key ? line->key : "", line->key ? " = " : "", line->value);
     }
-    if (!status && (!out || fclose(out) != 0))
+    if (!status && !text_stream_end(out, &text))
         status = err_set(err, STATUS_NO_MEMORY, "%s: not enough memory", path);
     if (!status) status = file_write_atomic(path, text, size, err);
     free(text);
