@@ -53,7 +53,8 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 # A loop that clang leaves as it is in spite of `omp simd` is no mistake.
 WARN += $(if $(findstring clang,$(CC)),-Wno-pass-failed,-Wno-format-truncation)
 comma := ,
-SANITIZERS := $(if $(TSAN),-fsanitize=thread,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined)
+SANITIZERS := $(if $(TSAN),-fsanitize=thread,-fsanitize=address$(comma)undefined$(if $(FUZZ),$(comma)fuzzer-no-link) \
+              -fno-sanitize-recover=undefined)
 COUNTERS := $(if $(COVERAGE),--coverage -fprofile-abs-path -fprofile-update=atomic)
 SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer) $(COUNTERS)
 CFLAGS ?= $(if $(DEBUG),-O0 -g3,-O2 -g)
@@ -137,7 +138,7 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 GENERATE := $(BUILD)/docs/generate
 MAN := $(BUILD)/man/anneal.1
 
-.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests check bench static gpu-check bundle install uninstall clean coverage release FORCE
+.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests fuzz check bench static gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -147,7 +148,8 @@ help:
 	@echo "make demo           install what is missing, prepare the King James Bible, train on it and watch it live"
 	@echo "make demo-classify  train a model on its verses, and from it classifiers, and compare them with a bag of words"
 	@echo "make test           install what is missing, build, run the whole test suite"
-	@echo "make test-long      the same with soak, crash, power and fault tests at full length, before a release"
+	@echo "make test-long      the same with soak, crash, power and fault tests at full length, and fuzzing, before a release"
+	@echo "make fuzz           every parser of foreign data with libFuzzer, in build-fuzz/, for FUZZ_SECONDS (600) in total"
 	@echo "make run-tests      the test suite without installing anything; make tests only builds its programs"
 	@echo "make docs           write docs/reference anew, from the tables of the program; make check compares it"
 	@echo "make check          layout, include arrows, warnings of clang"
@@ -350,9 +352,10 @@ gpu-check: $(if $(NVCC),$(PLUGIN))
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests
 
-# Before a release: the tests of endurance, crashes, power cuts and faults run longer.
+# Before a release: the tests of endurance, crashes, power cuts and faults run longer, and then the parsers are fuzzed.
 test-long: test-deps
 	@LONG=1 $(MAKE) --no-print-directory run-tests
+	@$(MAKE) --no-print-directory fuzz
 
 # Under ThreadSanitizer the programs whose threads are ours: ring, recorder and its ledger, batches cut ahead,
 # checkpoints written during training, metrics, and whole commands. Left out are the simulator of CUDA, one thread whose
@@ -365,6 +368,21 @@ THREADED := core/base/test_base core/checkpoint/test_saves core/train/test_step_
 tests: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN))) $(if $(TSAN),$(THREADED:%=$(BUILD)/tests/%),$(TESTS))
 run-tests: tests
 	@tests/run.sh $(BUILD)
+
+# Every parser of foreign data, for FUZZ_SECONDS in total, with libFuzzer, which comes with clang.
+# `tests/fuzz/run.sh build-fuzz/fuzz/fuzz 60 NAME` then tries one alone. No parser needs the kernels.
+FUZZ_SECONDS ?= 600
+fuzz: test-deps
+	$(call install_packages,clang libclang-rt-dev libomp-dev)
+	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang SAN=1 FUZZ=1 CUDA=0 MPI=0 build-fuzz/fuzz/fuzz
+	@tests/fuzz/run.sh build-fuzz/fuzz/fuzz $(FUZZ_SECONDS)
+
+$(BUILD)/fuzz/parsers.a: $(filter $(BUILD)/core/% $(BUILD)/datasets/% $(BUILD)/runs/%,$(OBJ))
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/fuzz/fuzz: $(BUILD)/tests/fuzz/fuzz.o $(BUILD)/tests/fuzz/parsers.o $(BUILD)/fuzz/parsers.a
+	$(if $(V),,@echo "  LD   $@")
+	$(Q)$(CC) $(BASE_CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Also where a test fails: it is the tests that are measured.
 coverage: test-deps

@@ -1,0 +1,36 @@
+/* The entry points of libFuzzer. PARSER in the environment names the parser (parsers.h); without it the names
+ * of all are printed. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/fuzz/parsers.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n);
+
+static const struct parser *parser;
+static struct parser_place place;
+
+static void leave(void)
+{
+    parser_close(&place);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    parser = parser_find(getenv("PARSER"));
+    if (!parser) {
+        for (size_t i = 0; i < parser_count; i++) puts(parsers[i].name);
+        exit(getenv("PARSER") ? 2 : 0);
+    }
+    parser_open(parser, &place);
+    atexit(leave);
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t n)
+{
+    parser_run(parser, &place, bytes, n);
+    return 0;
+}
