@@ -109,6 +109,7 @@ enum status file_out_open(struct file_out *out, const char *path, struct err *er
     if (out->stream) return STATUS_OK;
     status = io_error(err, path, "create");
     if (fd >= 0) close(fd);
+    if (fd >= 0 && !special) unlink(out->temporary);
     return status;
 }
 

@@ -2,6 +2,7 @@
  * system call is reported and leaves older checkpoints; a file too large for a quick check must at least have
  * its full length. The program replaces libc's write, fsync, rename and renameat2 to record the calls and let
  * them fail. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -102,6 +103,16 @@ int renameat2(int from_folder, const char *from, int to_folder, const char *to, 
         return -1;
     }
     return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+
+static bool no_stream;
+
+FILE *fdopen(int fd, const char *mode)
+{
+    FILE *(*next)(int, const char *);
+    *(void **)&next = dlsym(RTLD_NEXT, "fdopen");
+    errno = ENOMEM;
+    return no_stream ? NULL : next(fd, mode);
 }
 
 /* ---- the recorded calls ---- */
@@ -227,6 +238,20 @@ TEST_CASE(writes_that_take_less_than_they_were_given_continue)
     free(path), free(parent);
 }
 
+TEST_CASE(a_file_without_memory_for_its_stream_leaves_nothing_behind)
+{
+    struct err err = {0};
+    char *path = rig_path("unmade.txt"), temporary[4200];
+    snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
+    no_stream = true;
+    enum status status = file_write_atomic(path, "x", 1, &err);
+    no_stream = false;
+    assert_int_equal(status, STATUS_IO);
+    assert_non_null(strstr(err.text, "unmade.txt: cannot create: Cannot allocate memory"));
+    assert_false(file_exists(path) || file_exists(temporary));
+    free(path);
+}
+
 /* ---- large files ---- */
 
 /* Writes header and size of a model with `count` fp32 zeros, which take no room on the disk. */
@@ -337,6 +362,7 @@ int main(void)
         cmocka_unit_test(everything_is_on_disk_before_the_checkpoint_has_its_name),
         cmocka_unit_test(each_call_that_fails_fails_the_save),
         cmocka_unit_test(writes_that_take_less_than_they_were_given_continue),
+        cmocka_unit_test(a_file_without_memory_for_its_stream_leaves_nothing_behind),
         cmocka_unit_test(a_large_file_is_whole_at_its_whole_length_and_with_its_checksum),
         cmocka_unit_test(a_small_file_is_read_at_a_glance),
         cmocka_unit_test(a_tensor_of_several_pieces_comes_back),
