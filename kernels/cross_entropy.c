@@ -14,6 +14,11 @@
 
 enum { BLOCKS_MAX = 512, TWO = 2 * SIMD_LANES };
 
+static inline real *row_of(struct matrix logits, int n)
+{
+    return (real *)logits.at + (size_t)n * (size_t)logits.stride;
+}
+
 static inline int block_length(int V)
 {
     int length = (V + BLOCKS_MAX - 1) / BLOCKS_MAX;
@@ -94,14 +99,13 @@ __attribute__((always_inline)) static inline double row_lse(real *row, int V, fl
     return log(total) + max;
 }
 
-void cross_entropy_forward(float *losses, const void *logits_, const int32_t *targets, int N, int V,
+void cross_entropy_forward(float *losses, struct matrix logits, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
-    const real *logits = logits_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
-        const real *row = logits + (size_t)n * V;
-        losses[n] = targets[n] < 0 ? 0 : (float)(row_lse((real *)row, V, NULL) - widened(row[targets[n]]));
+        real *row = row_of(logits, n);
+        losses[n] = targets[n] < 0 ? 0 : (float)(row_lse(row, V, NULL) - widened(row[targets[n]]));
     }
 }
 
@@ -124,15 +128,14 @@ static void gradient_block(real *x, int count, float base, double lse, float los
     });
 }
 
-void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *targets,
+void cross_entropy_fused(float *losses, struct matrix logits_dlogits, const int32_t *targets,
                          const struct step_control *control, int N, int V, struct stream *stream)
 {
-    real *logits_dlogits = logits_dlogits_;
     float loss_scale = control->loss_scale;
     int length = block_length(V);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
-        real *row = logits_dlogits + (size_t)n * V;
+        real *row = row_of(logits_dlogits, n);
         losses[n] = 0;
         if (targets[n] < 0) {
             memset(row, 0, (size_t)V * sizeof(real));
@@ -149,15 +152,14 @@ void cross_entropy_fused(float *losses, void *logits_dlogits_, const int32_t *ta
     }
 }
 
-void weigh_classes(float *losses, void *dlogits_, const int32_t *targets, const float *weights, int N, int V,
-                   struct stream *stream)
+void weigh_classes(float *losses, struct matrix dlogits, const int32_t *targets, const float *weights, int N,
+                   int V, struct stream *stream)
 {
-    real *dlogits = dlogits_;
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
         if (targets[n] < 0) continue;
         float weight = weights[targets[n]];
-        real *row = dlogits ? dlogits + (size_t)n * V : NULL;
+        real *row = dlogits.at ? row_of(dlogits, n) : NULL;
         losses[n] *= weight;
         if (row) EACH_VECTOR(V, i, count, real_put(row + i, real_at(row + i, count) * weight, count););
     }

@@ -1,15 +1,38 @@
 /* CUDA twin of cross-entropy. Memory-bound: one block per row, which it reads once with an online softmax;
- * the fused form reads it again, from the second-level cache, and writes it; 16 bytes per thread if V and the
- * addresses allow. Each thread sums at most V / 256 exponentials in fp32; the threads' sums are added in
- * fp64. */
+ * the fused form reads it again, from the second-level cache, and writes it; 16 bytes per thread if the
+ * stride and the address allow, whatever V is. Each thread sums at most V / 256 exponentials in fp32; the
+ * threads' sums are added in fp64. */
 #include "kernels/element.cuh"
+
+/* Elements [i, i + W) of a row (V); −infinity behind its end, which adds nothing to a sum of exponentials. */
+template <int W, typename T> __device__ static inline floats<W> row_load(const T *row, int i, int V)
+{
+    if constexpr (W > 1)
+        if (i + W > V) {
+            floats<W> x;
+            for (int k = 0; k < W; k++) x.at[k] = i + k < V ? element_load(row + i + k) : -INFINITY;
+            return x;
+        }
+    return load<W>(row + i);
+}
+
+template <int W, typename T> __device__ static inline void row_store(T *row, int i, int V, const floats<W> &x)
+{
+    if constexpr (W > 1)
+        if (i + W > V) {
+            for (int k = 0; k < W; k++)
+                if (i + k < V) element_store(row + i + k, x.at[k]);
+            return;
+        }
+    store<W>(row + i, x);
+}
 
 /* The log-sum-exp of row (V), for every thread. */
 template <int W, typename T> __device__ static inline double row_lse(const T *row, int V)
 {
     float max = -INFINITY, total = 0;
     for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) {
-        floats<W> x = load<W>(row + i);
+        floats<W> x = row_load<W>(row, i, V);
         float top = x.at[0];
         for (int k = 1; k < W; k++) top = fmaxf(top, x.at[k]);
         if (top > max) {
@@ -30,14 +53,14 @@ template <int W, typename T> __device__ static inline double row_lse(const T *ro
 /* The losses; if GRADIENT, also the gradient, which overwrites the logits. */
 template <bool GRADIENT, typename T, int W>
 __global__ void cross_entropy_rows(float *losses, T *logits, const int32_t *__restrict__ targets,
-                                   const struct step_control *control, int V)
+                                   const struct step_control *control, int V, int stride)
 {
     int n = (int)blockIdx.x, target = targets[n];
-    T *row = logits + (size_t)n * (unsigned)V;
+    T *row = logits + (size_t)n * (unsigned)stride;
     if (target < 0) {
         if (threadIdx.x == 0) losses[n] = 0;
         for (int i = (int)threadIdx.x * W; GRADIENT && i < V; i += (int)blockDim.x * W)
-            store<W>(row + i, floats<W>{});
+            row_store<W>(row, i, V, floats<W>{});
         return;
     }
     float aimed = element_load(row + target);
@@ -49,50 +72,51 @@ __global__ void cross_entropy_rows(float *losses, T *logits, const int32_t *__re
     float loss_scale = control->loss_scale, base = (float)lse,
           factor = loss_scale * expf((float)(base - lse));
     for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) {
-        floats<W> x = load<W>(row + i);
+        floats<W> x = row_load<W>(row, i, V);
         for (int k = 0; k < W; k++)
             x.at[k] = factor * expf(x.at[k] - base) - (i + k == target ? loss_scale : 0.0f);
-        store<W>(row + i, x);
+        row_store<W>(row, i, V, x);
     }
 }
 
-void cross_entropy_forward(float *losses, const void *logits, const int32_t *targets, int N, int V,
+void cross_entropy_forward(float *losses, struct matrix logits, const int32_t *targets, int N, int V,
                            struct stream *stream)
 {
-    dispatch(stream, V, {logits}, [&]<typename T, int W>() {
+    dispatch(stream, logits.stride, {logits.at}, [&]<typename T, int W>() {
         LAUNCH((cross_entropy_rows<false, T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
-               (T *)logits, targets, (const struct step_control *)NULL, V);
+               (T *)logits.at, targets, (const struct step_control *)NULL, V, logits.stride);
     });
 }
 
-void cross_entropy_fused(float *losses, void *logits_dlogits, const int32_t *targets,
+void cross_entropy_fused(float *losses, struct matrix logits_dlogits, const int32_t *targets,
                          const struct step_control *control, int N, int V, struct stream *stream)
 {
-    dispatch(stream, V, {logits_dlogits}, [&]<typename T, int W>() {
+    dispatch(stream, logits_dlogits.stride, {logits_dlogits.at}, [&]<typename T, int W>() {
         LAUNCH((cross_entropy_rows<true, T, W>), (unsigned)N, row_threads(V, W), 0, stream, losses,
-               (T *)logits_dlogits, targets, control, V);
+               (T *)logits_dlogits.at, targets, control, V, logits_dlogits.stride);
     });
 }
 
 /* A block per row; a model has few classes. */
 template <typename T>
 __global__ void weigh_rows(float *losses, T *dlogits, const int32_t *__restrict__ targets,
-                           const float *__restrict__ weights, int V)
+                           const float *__restrict__ weights, int V, int stride)
 {
     int n = (int)blockIdx.x, target = targets[n];
     if (target < 0) return;
     float weight = weights[target];
     if (threadIdx.x == 0) losses[n] *= weight;
     if (!dlogits) return;
-    T *row = dlogits + (size_t)n * (unsigned)V;
+    T *row = dlogits + (size_t)n * (unsigned)stride;
     for (int i = (int)threadIdx.x; i < V; i += (int)blockDim.x)
         element_store(row + i, element_load(row + i) * weight);
 }
 
-void weigh_classes(float *losses, void *dlogits, const int32_t *targets, const float *weights, int N, int V,
-                   struct stream *stream)
+void weigh_classes(float *losses, struct matrix dlogits, const int32_t *targets, const float *weights, int N,
+                   int V, struct stream *stream)
 {
     dispatch_scalar(stream, [&]<typename T>() {
-        LAUNCH((weigh_rows<T>), (unsigned)N, 32, 0, stream, losses, (T *)dlogits, targets, weights, V);
+        LAUNCH((weigh_rows<T>), (unsigned)N, 32, 0, stream, losses, (T *)dlogits.at, targets, weights, V,
+               dlogits.stride);
     });
 }

@@ -11,15 +11,14 @@
 
 #include "kernels/device/backend.h"
 
-/* losses (N) =, dx (N,C) =, dweight (V,C) =, or += with `adds`, in a stream of this precision. Both gradients
+/* losses (N) =, dx (N,C) =, dweight (V,C) =, or += with `adds`. Both gradients
  * are of loss_scale · Σ losses, with loss_scale of `control` in device memory. dx NULL or dweight NULL: that
  * gradient is not computed. class_weights (V): each row counts as much as its target's weight; NULL: all the
- * same. control NULL: only the losses are. workspace: chunk_rows rows of V logits on the device. Nothing
- * aliases. */
+ * same. control NULL: only the losses are. logits: scratch for (chunk_rows,V), in the stream's elements, as
+ * x and dx are. Nothing aliases. */
 void linear_cross_entropy(const struct backend *backend, float *losses, void *dx, float *dweight,
                           const void *x, struct matrix weight, const int32_t *targets,
                           const float *class_weights, const struct step_control *control, int chunk_rows,
-                          bool adds, void *workspace, int N, int C, int V, enum precision precision,
-                          struct stream *stream);
+                          bool adds, struct matrix logits, int N, int C, int V, struct stream *stream);
 
 #endif

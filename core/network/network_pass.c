@@ -217,6 +217,13 @@ static const float *class_weights(const struct pass *p)
     return p->c->num_labels ? THE(CLASS_WEIGHTS) : NULL;
 }
 
+/* Room for the logits of a chunk of rows. */
+static struct matrix logits_view(const struct pass *p)
+{
+    const struct plan *plan = p->net->plan;
+    return matrix_view(THE(LOGITS), precision_element(plan->input.precision), plan->logits_stride);
+}
+
 /* The sum of the losses at targets (B,T) in device memory, to BUFFER_LOSS_SUM. */
 static void loss(const struct pass *p, const int32_t *targets)
 {
@@ -225,8 +232,8 @@ static void loss(const struct pass *p, const int32_t *targets)
     pool(p, targets);
     p->net->where.weight = WEIGHT_HEAD;
     linear_cross_entropy(p->k, THE(LOSSES), NULL, NULL, THE(NORM), linear_view(p->net, head), targets,
-                         class_weights(p), NULL, p->net->plan->loss_chunk, false, THE(LOGITS), p->N, p->C,
-                         head->rows, p->net->plan->input.precision, p->s);
+                         class_weights(p), NULL, p->net->plan->loss_chunk, false, logits_view(p), p->N, p->C,
+                         head->rows, p->s);
     CALL(sum, THE(LOSS_SUM), THE(LOSSES), (size_t)p->N, false, THE(SCRATCH));
 }
 
@@ -329,8 +336,7 @@ static void backward(const struct pass *p, const int32_t *tokens, const int32_t 
     void *dnorm = needed(p->net, L, PLACE_FINAL_NORM) ? THE(BRANCH) : NULL;
     linear_cross_entropy(p->k, THE(LOSSES), dnorm, G(model->head.parts), THE(NORM),
                          linear_view(p->net, &model->head), targets, class_weights(p), THE(CONTROL),
-                         plan->loss_chunk, p->net->adds, THE(LOGITS), p->N, p->C, model->head.rows,
-                         plan->input.precision, p->s);
+                         plan->loss_chunk, p->net->adds, logits_view(p), p->N, p->C, model->head.rows, p->s);
     CALL(sum, &result->loss_sum, THE(LOSSES), (size_t)p->N, true, THE(SCRATCH));
     if (!dnorm) return;
     if (p->c->num_labels && p->c->pooling == POOLING_MEAN)

@@ -23,6 +23,14 @@ static size_t pad(size_t bytes)
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
+/* A GPU's fast products and loads need rows that begin on boundaries of 16 bytes, and a vocabulary may be
+ * odd. So a row of logits takes whole lines of 128 bytes there, also in bf16. */
+static int logits_stride(const struct plan_input *in)
+{
+    int V = in->model->head.rows;
+    return in->host_counts || V > INT_MAX - 63 ? V : (V + 63) / 64 * 64;
+}
+
 /* Each chunk reads and writes the (V, C) gradient once, so few large chunks move less memory. On a CPU only
  * the logits grow beyond 512 rows: at most 64 MiB of logits, measured with tests/bench/bench_kernels. A GPU
  * multiplies 100 times as fast, but moves memory only 50 times as fast: 4,096 rows, at most 512 MiB. At least
@@ -356,6 +364,7 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     const struct model *model = input->model;
     int L = model->config.num_layers, each = input->micro_batches > 0 ? input->micro_batches : 1;
     *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)(L + 2) * BUFFERS};
+    plan->logits_stride = logits_stride(input);
     plan->host_batch_count =
         each < PLAN_HOST_BATCHES_MAX / PLAN_FLIGHTS ? PLAN_FLIGHTS * each : PLAN_HOST_BATCHES_MAX;
     if ((double)input->B * input->T > INT_MAX || measure(plan, input->B * input->T, 1) > BYTES_MAX)

@@ -155,6 +155,7 @@ struct plan {
     uint64_t conflicts[BUFFERS]; /* a bit for each buffer that is live at the same time */
 
     int loss_chunk;              /* rows the fused linear cross-entropy works on at a time */
+    int logits_stride;           /* elements from one of these rows to the next */
     int host_batch_count;        /* even: room in BUFFER_HOST_BATCHES */
     struct gemm_shape *products; /* every matrix product of a training step, a full evaluation batch, and
                                   * prompts and next tokens of a cache, each once, for warming up */

@@ -191,7 +191,9 @@ static void prompt(struct bench *b)
                   V = b->s.V, QKV = 3 * C, LONG_B = B / 4, LONG_T = 4 * T;                                   \
         const size_t PARAMETERS = (size_t)b->s.parameters, E = precision_bytes(b->precision);                \
         const bool narrow = b->precision == PRECISION_BF16;                                                  \
-        const struct matrix weight = matrix_view(b->w, precision_element(b->precision), C);                  \
+        const enum element element = precision_element(b->precision);                                        \
+        const struct matrix weight = matrix_view(b->w, element, C),                                          \
+                            logits = matrix_view(b->big, element, V);                                        \
         __VA_ARGS__;                                                                                         \
     }
 #include "kernel_cases.def"

@@ -71,7 +71,8 @@ static void qwen_with_lion_and_everything_learns_as_on_the_cpu(void **state)
     (void)state;
     expect_same_curve(WORDS("train.total_steps=10", "train.optimizer=lion", "train.learning_rate=0.003",
                             "model.qk_norm=true", "model.qkv_bias=true", "model.tie_weights=true",
-                            "train.dropout=0.2", "train.accumulation_steps=2", "train.seq_len=17"));
+                            "train.dropout=0.2", "train.accumulation_steps=2", "train.seq_len=17",
+                            "model.vocab_size=269"));
 }
 
 /* Elements have 8 bits of mantissa, sums and master weights are fp32. The error of a loss is far below the
@@ -273,13 +274,13 @@ static struct {
     int calls, from, until; /* of cross_entropy_fused, one a step here */
 } poison;
 
-static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets,
+static void poisoned_cross_entropy(float *losses, struct matrix logits, const int32_t *targets,
                                    const struct step_control *control, int N, int V, struct stream *stream)
 {
     static const float bad = NAN;
     cuda_plugin.table->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
     if (poison.calls >= poison.from && poison.calls < poison.until)
-        cuda_plugin.table->mem_upload(logits, &bad, sizeof bad, stream);
+        cuda_plugin.table->mem_upload(logits.at, &bad, sizeof bad, stream);
     poison.calls++;
 }
 

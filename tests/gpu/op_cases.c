@@ -420,8 +420,8 @@ static void dropout_case(const struct op_side *side, struct op_shape s, struct o
 static void cross_entropy_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
-    size_t N = (size_t)rows_of(s), V = (size_t)s.V;
-    void *logits = desk_tensor(&d, N * V, 0, s.seed % 3 ? 5 : 80);
+    size_t N = (size_t)rows_of(s);
+    struct matrix logits = desk_logits(&d, s.seed % 3 ? 5 : 80);
     float *losses = desk_blank(&d, N), *fused = desk_blank(&d, N);
     int32_t *t = desk_tokens(&d, N, s.V, true);
     const struct step_control *control = control_of(&d, (struct step_control){.loss_scale = 0.125f});
@@ -429,7 +429,7 @@ static void cross_entropy_case(const struct op_side *side, struct op_shape s, st
     side->backend->cross_entropy_fused(fused, logits, t, control, (int)N, s.V, side->stream);
     desk_result(&d, out, "losses", losses, N, REDUCTION);
     desk_result(&d, out, "fused losses", fused, N, REDUCTION);
-    desk_tensor_result(&d, out, "dlogits", logits, N * V, REDUCTION);
+    desk_tensor_result(&d, out, "dlogits and gaps", logits.at, N * (size_t)logits.stride, REDUCTION);
     desk_close(&d, out);
 }
 

@@ -9,15 +9,15 @@ void op_case_class_weights(const struct op_side *side, struct op_shape s, struct
 {
     struct desk d = desk_open(side, s, out);
     size_t N = (size_t)s.B * (size_t)s.T, V = (size_t)s.V;
-    void *dlogits = desk_tensor(&d, N * V, 0, 1);
+    struct matrix dlogits = desk_logits(&d, 1), none = {NULL, dlogits.element, dlogits.stride};
     float *losses = desk_floats(&d, N, 3, 2), *alone = desk_floats(&d, N, 3, 2),
           *weights = desk_floats(&d, V, 2, 2);
     int32_t *t = desk_tokens(&d, N, s.V, true);
     side->backend->weigh_classes(losses, dlogits, t, weights, (int)N, s.V, side->stream);
-    side->backend->weigh_classes(alone, NULL, t, weights, (int)N, s.V, side->stream);
+    side->backend->weigh_classes(alone, none, t, weights, (int)N, s.V, side->stream);
     desk_result(&d, out, "losses", losses, N, 0);
     desk_result(&d, out, "losses alone", alone, N, 0);
-    desk_tensor_result(&d, out, "dlogits", dlogits, N * V, 0);
+    desk_tensor_result(&d, out, "dlogits and gaps", dlogits.at, N * (size_t)dlogits.stride, 0);
     desk_close(&d, out);
 }
 

@@ -65,6 +65,14 @@ float *desk_floats(struct desk *desk, size_t n, float middle, float spread)
     return out;
 }
 
+struct matrix desk_logits(struct desk *desk, float spread)
+{
+    struct op_shape s = desk->shape;
+    int stride = s.seed % 2 ? s.V : (s.V + 63) / 64 * 64;
+    void *at = desk_tensor(desk, (size_t)s.B * (size_t)s.T * (size_t)stride, 0, spread);
+    return matrix_view(at, precision_element(desk->side->precision), stride);
+}
+
 void *desk_elements(struct desk *desk, size_t n, const float *values)
 {
     uint16_t *narrow = malloc((n + 1) * sizeof *narrow);

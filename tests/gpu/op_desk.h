@@ -27,6 +27,9 @@ void *desk_put(struct desk *desk, const void *host, size_t bytes, size_t element
 float *desk_floats(struct desk *desk, size_t n, float middle, float spread);
 /* The same as elements of the side's precision, of values rounded to the shape's. */
 void *desk_tensor(struct desk *desk, size_t n, float middle, float spread);
+/* Logits (B·T,V) as such a tensor, of whose rows half the shapes have a gap after each, up to a multiple
+ * of 64. */
+struct matrix desk_logits(struct desk *desk, float spread);
 /* n given values as such a tensor. */
 void *desk_elements(struct desk *desk, size_t n, const float *values);
 /* n weights in NF4 (kernels/nf4.h), 16-aligned: the same on every side, quantised on the host. */

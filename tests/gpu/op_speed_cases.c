@@ -328,16 +328,22 @@ static struct op_work nf4_dequantise(struct op_bench *b)
     return (struct op_work){.bytes = (double)nf4_bytes(b->s.n, false) + elements(b, (double)b->s.n)};
 }
 
+static struct matrix logits_of(const struct op_bench *b, const void *at)
+{
+    return matrix_view(at, precision_element(b->precision), b->s.V);
+}
+
 static struct op_work cross_entropy_forward(struct op_bench *b)
 {
-    b->backend->cross_entropy_forward(b->losses, b->x, b->tokens, b->s.rows, b->s.V, b->stream);
+    b->backend->cross_entropy_forward(b->losses, logits_of(b, b->x), b->tokens, b->s.rows, b->s.V, b->stream);
     return (struct op_work){.bytes = elements(b, (double)b->s.rows * b->s.V)};
 }
 
 static struct op_work cross_entropy_fused(struct op_bench *b)
 {
     if (b->first) b->backend->control_set(b->control, (struct step_control){.loss_scale = 1}, b->stream);
-    b->backend->cross_entropy_fused(b->losses, b->a, b->tokens, b->control, b->s.rows, b->s.V, b->stream);
+    b->backend->cross_entropy_fused(b->losses, logits_of(b, b->a), b->tokens, b->control, b->s.rows, b->s.V,
+                                    b->stream);
     return (struct op_work){.bytes = elements(b, 2.0 * b->s.rows * b->s.V)};
 }
 

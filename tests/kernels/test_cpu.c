@@ -310,9 +310,9 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
     product_dense(k, f[0], f[1], f[2], 1, F, C, false, false, true, t->stream);
     product_dense(k, f[0], f[1], f[2], C, F, N, true, false, true, t->stream);
     linear_cross_entropy(k, f[0], f[1], f[2], f[3], matrix_view(f[4], ELEMENT_FP32, C), tokens, NULL,
-                         &control, 32, true, f[5], N, C, V, PRECISION_FP32, t->stream);
+                         &control, 32, true, matrix_view(f[5], ELEMENT_FP32, V), N, C, V, t->stream);
     linear_cross_entropy(k, f[0], NULL, NULL, f[3], matrix_view(f[4], ELEMENT_FP32, C), tokens, NULL, NULL,
-                         32, true, f[5], N, C, V, PRECISION_FP32, t->stream);
+                         32, true, matrix_view(f[5], ELEMENT_FP32, V), N, C, V, t->stream);
     k->sum(&total, f[0], N * C, false, workspace, t->stream);
     k->sum_of_squares(&total, f[0], N * C, workspace, t->stream);
     k->clip_norm(&clip, &total, 1.0f, t->stream);

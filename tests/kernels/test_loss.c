@@ -28,6 +28,11 @@ static void reference_loss(double *losses, double *dlogits, const double *logits
     }
 }
 
+static struct matrix rows_of(float *logits, int stride)
+{
+    return matrix_view(logits, ELEMENT_FP32, stride);
+}
+
 static int32_t *make_targets(int N, int V)
 {
     int32_t *targets = check_tokens((size_t)N, V, 20);
@@ -49,9 +54,9 @@ static void cross_entropy_body(const struct check_target *t)
             double *logits64 = check_doubles(logits, n), *losses64 = check_doubles(NULL, N);
             double *dlogits64 = check_doubles(NULL, n);
             reference_loss(losses64, dlogits64, logits64, targets, 0.25, N, V);
-            t->backend->cross_entropy_forward(losses, logits, targets, N, V, t->stream);
+            t->backend->cross_entropy_forward(losses, rows_of(logits, V), targets, N, V, t->stream);
             check_near("cross_entropy_forward", losses, losses64, N, CHECK_REDUCTION);
-            t->backend->cross_entropy_fused(fused, logits, targets,
+            t->backend->cross_entropy_fused(fused, rows_of(logits, V), targets,
                                             &(struct step_control){.loss_scale = 0.25f}, N, V, t->stream);
             check_near("cross_entropy_fused losses", fused, losses64, N, CHECK_REDUCTION);
             check_near("cross_entropy_fused dlogits", logits, dlogits64, n, CHECK_REDUCTION);
@@ -88,8 +93,8 @@ static void gradient_body(const struct check_target *t)
     struct loss_context c = {check_doubles(logits, N * V), check_doubles(NULL, N), make_targets(N, V), N, V};
     double *differences = check_doubles(NULL, N * V);
     check_differences(differences, c.logits, N * V, mean_loss, &c);
-    t->backend->cross_entropy_fused(losses, logits, c.targets, &(struct step_control){.loss_scale = 0.5f}, N,
-                                    V, t->stream);
+    t->backend->cross_entropy_fused(losses, rows_of(logits, V), c.targets,
+                                    &(struct step_control){.loss_scale = 0.5f}, N, V, t->stream);
     check_near("dlogits against central differences", logits, differences, N * V, CHECK_ELEMENTWISE);
     for (int v = 0; v < V; v++) assert_true(logits[2 * V + v] == 0); /* the ignored row */
     free(logits), free(losses), free(c.logits), free(c.losses), free(c.targets), free(differences);
@@ -113,9 +118,9 @@ static void extremes_body(const struct check_target *t)
     x[3 * V + 1400] = INFINITY;
     x[4 * V + 3] = -INFINITY; /* the target itself impossible */
     float *forward = malloc(5 * sizeof *forward);
-    t->backend->cross_entropy_forward(forward, x, targets, 5, V, t->stream);
-    t->backend->cross_entropy_fused(losses, x, targets, &(struct step_control){.loss_scale = 1}, 5, V,
-                                    t->stream);
+    t->backend->cross_entropy_forward(forward, rows_of(x, V), targets, 5, V, t->stream);
+    t->backend->cross_entropy_fused(losses, rows_of(x, V), targets, &(struct step_control){.loss_scale = 1},
+                                    5, V, t->stream);
     const float *both[2] = {forward, losses};
     for (int i = 0; i < 2; i++) {
         assert_true(both[i][0] == 0);
@@ -146,7 +151,9 @@ static void head_body(const struct check_target *t)
         float *dweight = check_random(m, 25, 1), *losses = check_poisoned(N), *forward = check_poisoned(N);
         float *before = check_copy(dweight, m);
         int32_t *targets = make_targets(N, V);
-        void *workspace = check_workspace((size_t)chunk * (size_t)V * sizeof(float));
+        int stride = V + (int)s; /* rows with gaps, but for the first shape */
+        float *workspace = check_workspace((size_t)chunk * (size_t)stride * sizeof(float));
+        struct matrix logits = rows_of(workspace, stride);
         double *logits64 = check_doubles(NULL, (size_t)N * V),
                *dlogits64 = check_doubles(NULL, (size_t)N * V);
         double *losses64 = check_doubles(NULL, N), *dx64 = check_doubles(NULL, n),
@@ -166,23 +173,23 @@ static void head_body(const struct check_target *t)
                 }
         struct matrix head = matrix_view(weight, ELEMENT_FP32, C);
         linear_cross_entropy(t->backend, losses, dx, dweight, x, head, targets, NULL,
-                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, workspace, N, C, V,
-                             PRECISION_FP32, t->stream);
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, logits, N, C, V,
+                             t->stream);
         linear_cross_entropy(t->backend, forward, NULL, NULL, x, head, targets, NULL, NULL, chunk, true,
-                             workspace, N, C, V, PRECISION_FP32, t->stream);
+                             logits, N, C, V, t->stream);
         float *alone = check_poisoned(n), *dweight_alone = check_copy(before, m);
         linear_cross_entropy(t->backend, losses, alone, NULL, x, head, targets, NULL,
-                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, workspace, N, C, V,
-                             PRECISION_FP32, t->stream);
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, logits, N, C, V,
+                             t->stream);
         linear_cross_entropy(t->backend, losses, NULL, dweight_alone, x, head, targets, NULL,
-                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, workspace, N, C, V,
-                             PRECISION_FP32, t->stream);
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, true, logits, N, C, V,
+                             t->stream);
         check_same_bits("linear_cross_entropy dx without dweight", alone, dx, n);
         check_same_bits("linear_cross_entropy dweight without dx", dweight_alone, dweight, m);
         float *written = check_poisoned(m);
         linear_cross_entropy(t->backend, losses, NULL, written, x, head, targets, NULL,
-                             &(struct step_control){.loss_scale = 0.125f}, chunk, false, workspace, N, C, V,
-                             PRECISION_FP32, t->stream);
+                             &(struct step_control){.loss_scale = 0.125f}, chunk, false, logits, N, C, V,
+                             t->stream);
         check_near("linear_cross_entropy losses", losses, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy losses alone", forward, losses64, N, CHECK_REDUCTION);
         check_near("linear_cross_entropy dx", dx, dx64, n, CHECK_REDUCTION);

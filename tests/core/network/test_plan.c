@@ -251,6 +251,36 @@ TEST_CASE(a_gpu_takes_more_rows_of_logits_at_a_time)
     }
 }
 
+/* Whatever the vocabulary, and in the loss's products, too. On a CPU there are no gaps. */
+TEST_CASE(rows_of_logits_begin_on_lines_of_128_bytes_on_a_gpu)
+{
+    struct model_config config = model_preset(PRESET_TINY);
+    struct model model;
+    config.vocab_size = 50257;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    for (int host = 0; host < 2; host++) {
+        int products = 0, stride = host ? 50257 : 50304;
+        struct plan plan;
+        struct plan_input input = {.model = &model,
+                                   .B = 16,
+                                   .T = 256,
+                                   .moments = 2,
+                                   .precision = PRECISION_BF16,
+                                   .loss = PLAN_LOSS_FUSED,
+                                   .host_counts = host};
+        assert_int_equal(plan_init(&plan, &input, NULL), STATUS_OK);
+        assert_int_equal(plan.bytes[BUFFER_LOGITS], (size_t)plan.loss_chunk * (size_t)stride * 2);
+        for (int i = 0; i < plan.product_count; i++) {
+            const struct gemm_shape *p = &plan.products[i];
+            if (p->N == 50257) products++, assert_int_equal(p->out.stride, stride);
+            if (p->K == 50257 || p->M == 50257) products++, assert_int_equal(p->a.stride, stride);
+        }
+        assert_true(products >= 3);
+        plan_release(&plan);
+    }
+    model_release(&model);
+}
+
 /* Fewer rows, fewer bytes; and never more rows than a micro-batch has. */
 TEST_CASE(the_plan_follows_the_rows_of_a_chunk)
 {
@@ -533,6 +563,7 @@ int main(void)
         cmocka_unit_test(the_hosts_memory_counts_only_where_the_device_computes_in_it),
         cmocka_unit_test(all_logits_at_once_where_they_are_asked_for_or_free),
         cmocka_unit_test(a_gpu_takes_more_rows_of_logits_at_a_time),
+        cmocka_unit_test(rows_of_logits_begin_on_lines_of_128_bytes_on_a_gpu),
         cmocka_unit_test(the_plan_follows_the_rows_of_a_chunk),
         cmocka_unit_test(lion_plans_one_moment_less_than_adamw),
         cmocka_unit_test(every_buffer_has_a_name_and_a_category_that_has_one),

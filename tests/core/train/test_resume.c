@@ -315,12 +315,12 @@ TEST_CASE(resuming_on_other_threads_says_that_digits_may_differ)
 
 static int64_t bad_step; /* the one whose gradient is not finite */
 
-static void cross_entropy_with_a_bad_step(float *losses, void *logits, const int32_t *targets,
+static void cross_entropy_with_a_bad_step(float *losses, struct matrix logits, const int32_t *targets,
                                           const struct step_control *control, int N, int V,
                                           struct stream *stream)
 {
     cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
-    if (control->step == bad_step) *(float *)logits = NAN;
+    if (control->step == bad_step) *(float *)logits.at = NAN;
 }
 
 /* Its updates are one fewer than its steps, and AdamW's bias correction goes by them. */

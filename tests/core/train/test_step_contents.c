@@ -46,14 +46,14 @@ static int64_t count_ones(float *losses, const int32_t *targets, int N)
     return count;
 }
 
-static void counting_fused(float *losses, void *logits, const int32_t *targets,
+static void counting_fused(float *losses, struct matrix logits, const int32_t *targets,
                            const struct step_control *control, int N, int V, struct stream *stream)
 {
     cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
     counted.shares[control->step] += (double)count_ones(losses, targets, N) * (double)control->loss_scale;
 }
 
-static void counting_forward(float *losses, const void *logits, const int32_t *targets, int N, int V,
+static void counting_forward(float *losses, struct matrix logits, const int32_t *targets, int N, int V,
                              struct stream *stream)
 {
     cpu_backend()->cross_entropy_forward(losses, logits, targets, N, V, stream);
@@ -86,7 +86,7 @@ TEST_CASE(losses_are_means_over_the_labels_that_count)
 static int forward_passes;
 static int32_t first_label; /* of the newest */
 
-static void counted_forward(float *losses, const void *logits, const int32_t *targets, int N, int V,
+static void counted_forward(float *losses, struct matrix logits, const int32_t *targets, int N, int V,
                             struct stream *stream)
 {
     cpu_backend()->cross_entropy_forward(losses, logits, targets, N, V, stream);

@@ -481,7 +481,7 @@ static void watched_embedding_backward(float *dweight, const void *dout, const i
     cpu_backend()->embedding_backward(dweight, dout, tokens, workspace, N, V, C, stream);
 }
 
-static void watched_cross_entropy(float *losses, void *logits, const int32_t *targets,
+static void watched_cross_entropy(float *losses, struct matrix logits, const int32_t *targets,
                                   const struct step_control *control, int N, int V, struct stream *stream)
 {
     for (int i = 0; i < N; i++) watched.validation_in_training |= targets[i] == VALIDATION_TOKEN;
