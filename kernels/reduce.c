@@ -34,12 +34,13 @@ void sum_of_squares(double *out, const float *x, size_t n, void *workspace, stru
     *out = total_of(x, n, true, workspace, stream->threads);
 }
 
-void clip_norm(struct clip_state *out, const double *squares, float max_norm, struct stream *stream)
+void clip_norm(struct clip_state *out, const double *squares, const double *loss,
+               const struct step_control *control, float max_norm, struct stream *stream)
 {
     double norm = sqrt(*squares);
     out->norm = (float)norm;
     out->scale = 1.0f;
-    if (!isfinite(out->norm))
+    if (!isfinite(out->norm) || (control->loss_limit > 0 && *loss > control->loss_limit))
         out->scale = 0.0f;
     else if (max_norm > 0 && max_norm < norm + 1e-6)
         out->scale = (float)(max_norm / (norm + 1e-6));

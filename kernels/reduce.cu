@@ -31,12 +31,13 @@ __global__ static void chunks_total(double *out, const double *partial, size_t c
     if (threadIdx.x == 0) *out = total + (accumulate ? *out : 0.0);
 }
 
-__global__ static void squares_clip(struct clip_state *out, const double *squares, float max_norm)
+__global__ static void squares_clip(struct clip_state *out, const double *squares, const double *loss,
+                                    const struct step_control *control, float max_norm)
 {
     if (threadIdx.x != 0) return;
     double norm = sqrt(*squares);
     float scale = 1.0f;
-    if (!isfinite((float)norm))
+    if (!isfinite((float)norm) || (control->loss_limit > 0 && *loss > control->loss_limit))
         scale = 0.0f;
     else if (max_norm > 0 && max_norm < norm + 1e-6)
         scale = (float)(max_norm / (norm + 1e-6));
@@ -68,7 +69,8 @@ void sum_of_squares(double *out, const float *x, size_t n, void *workspace, stru
     sum_launch<true>(out, x, n, false, workspace, stream);
 }
 
-void clip_norm(struct clip_state *out, const double *squares, float max_norm, struct stream *stream)
+void clip_norm(struct clip_state *out, const double *squares, const double *loss,
+               const struct step_control *control, float max_norm, struct stream *stream)
 {
-    LAUNCH(squares_clip, 1, 32, 0, stream, out, squares, max_norm);
+    LAUNCH(squares_clip, 1, 32, 0, stream, out, squares, loss, control, max_norm);
 }

@@ -18,7 +18,9 @@
 #include "core/checkpoint/tokenizer_config.h"
 #include "core/model/adapter_file.h"
 
-#define DAMAGED ".damaged" /* at the end of the name of a folder that is set aside */
+/* At the end of the name of a folder that is set aside. */
+#define DAMAGED ".damaged"
+#define SUSPECT ".suspect"
 
 enum { PIECE = 1 << 16, COPIED = 1 << 20, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
@@ -217,14 +219,16 @@ int64_t *checkpoint_steps(const char *parent, size_t *count)
     return steps;
 }
 
-enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err)
+/* checkpoint_find, among those of at most `most` steps. */
+static enum status find(const char *parent, int64_t step, int64_t most, char *path, size_t size,
+                        struct err *err)
 {
     struct err why, newest = {0};
     size_t count;
     int64_t *steps = checkpoint_steps(parent, &count);
     enum status status = STATUS_NOT_FOUND;
     for (size_t i = 0; status && i < count; i++) {
-        if (step >= 0 && steps[i] != step) continue;
+        if ((step >= 0 && steps[i] != step) || steps[i] > most) continue;
         if (snprintf(path, size, "%s/step-%" PRId64, parent, steps[i]) >= (int)size) continue;
         if (step == CHECKPOINT_NEWEST_FULL && !checkpoint_is_full(path)) continue;
         status = verify(path, false, NULL, &why);
@@ -235,6 +239,16 @@ enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t
     if (newest.status) return err_set(err, newest.status, "%s", newest.text);
     if (step >= 0) return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint of step %" PRId64, parent, step);
     return err_set(err, STATUS_NOT_FOUND, "%s: no checkpoint", parent);
+}
+
+enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err)
+{
+    return find(parent, step, INT64_MAX, path, size, err);
+}
+
+enum status checkpoint_find_up_to(const char *parent, int64_t step, char *path, size_t size, struct err *err)
+{
+    return find(parent, CHECKPOINT_NEWEST, step, path, size, err);
 }
 
 int64_t checkpoint_passed_over(const char *parent, const char *found)
@@ -248,20 +262,26 @@ int64_t checkpoint_passed_over(const char *parent, const char *found)
     return verify(join_step(path, parent, "", newest), false, NULL, NULL) ? newest : -1;
 }
 
-bool checkpoint_set_aside(const char *folder)
+static bool set_aside(const char *folder, const char *ending)
 {
     char aside[CHECKPOINT_PATH + 16];
-    snprintf(aside, sizeof aside, "%s" DAMAGED, folder);
+    snprintf(aside, sizeof aside, "%s%s", folder, ending);
+    if (!file_exists(folder)) return false;
     file_remove_tree(aside, NULL); /* left from an earlier time */
     return rename(folder, aside) == 0;
 }
 
+bool checkpoint_set_aside(const char *folder)
+{
+    return set_aside(folder, DAMAGED);
+}
+
 bool checkpoint_is_leftover(const char *name)
 {
-    static const char *const ends[] = {DAMAGED, FILE_GOING};
+    static const char *const ends[] = {DAMAGED, SUSPECT, FILE_GOING};
     char step[64];
     if (strncmp(name, ".step-", 6) == 0) return true;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         if (text_ends_with(name, ends[i]) && strlen(name) < sizeof step) {
             snprintf(step, sizeof step, "%.*s", (int)(strlen(name) - strlen(ends[i])), name);
             if (step_of(step) >= 0) return true;
@@ -281,6 +301,12 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found)
     }
     free(steps);
     return moved;
+}
+
+void checkpoint_set_suspect_aside(const char *parent, int64_t step)
+{
+    char path[CHECKPOINT_PATH];
+    set_aside(join_step(path, parent, "", step), SUSPECT);
 }
 
 void checkpoint_list(const char *parent, char *buf, size_t size)

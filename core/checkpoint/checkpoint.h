@@ -17,6 +17,7 @@
 #include "core/model/safetensors.h"
 #include "core/network/network.h"
 #include "core/train/early_stopping.h"
+#include "core/train/health.h"
 #include "datasets/corpus.h"
 #include "datasets/tokenizer.h"
 
@@ -32,7 +33,11 @@ struct train_state {
     uint64_t cursor;          /* training sequences consumed */
     int64_t tokens;           /* tokens trained on */
     double lr_factor;         /* set by an order; normally 1 */
-    int64_t skipped_in_a_row; /* updates skipped because of a non-finite norm */
+    double lr_cut;            /* by rollbacks; 1: there was none, or health.rollback_lr was 1 */
+    int64_t skipped_in_a_row; /* updates skipped, because of a non-finite norm or a loss above its limit */
+    int64_t rollbacks;        /* in a row */
+    int64_t trouble;          /* the step that caused the last one */
+    struct loss_level level;
     struct early_stopping stopping;
     int64_t best_saved; /* last best step with a written checkpoint; -1: none */
     struct corpus_mark corpus;
@@ -86,6 +91,9 @@ enum { CHECKPOINT_NEWEST = -1, CHECKPOINT_NEWEST_FULL = -2 };
  * STATUS_NOT_FOUND if there is none; if all are damaged, the error describes the newest. */
 enum status checkpoint_find(const char *parent, int64_t step, char *path, size_t size, struct err *err);
 
+/* The newest one of at most `step` steps, likewise. */
+enum status checkpoint_find_up_to(const char *parent, int64_t step, char *path, size_t size, struct err *err);
+
 /* Whether a folder exists and is not a whole checkpoint, from a check that takes no time: of model and
  * moments above 64 MiB it reads only header and length. */
 bool checkpoint_looks_damaged(const char *folder);
@@ -99,7 +107,7 @@ enum status checkpoint_verify(const char *folder, struct progress_meter *meter, 
 int64_t *checkpoint_steps(const char *parent, size_t *count);
 
 /* Whether this is the name of a folder beside the checkpoints of a run that is none itself: unfinished, half
- * removed, or damaged and set aside. */
+ * removed, or set aside because it is damaged or suspect. */
 bool checkpoint_is_leftover(const char *name);
 
 /* The newest step-N folder below `parent` if it is damaged and newer than `found`, the newest that
@@ -183,6 +191,9 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found);
 
 /* Renames a damaged step-N folder in the same way. */
 bool checkpoint_set_aside(const char *folder);
+
+/* Renames the folder of this step, if there is one, to step-N.suspect, which is ignored from then on. */
+void checkpoint_set_suspect_aside(const char *parent, int64_t step);
 
 /* Removes step-N folders below `parent` up to `written`, the newest, except the `keep` newest of them and the
  * one of `best_step` (-1: none); also unfinished folders of a killed trainer. `written` always stays; folders

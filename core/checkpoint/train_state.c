@@ -34,7 +34,38 @@ static const struct member {
     {"best_saved", WHOLE, true, AT(best_saved)},
     {"best_val_loss", REAL, true, AT(stopping.best)},
     {"patience_loss", REAL, true, AT(stopping.reference)},
+    {"lr_cut", REAL, true, AT(lr_cut)},
+    {"rollbacks", COUNT, true, AT(rollbacks)},
+    {"trouble", COUNT, true, AT(trouble)},
+    {"spike_steps", COUNT, true, AT(level.spike_steps)},
+    {"calm_steps", COUNT, true, AT(level.calm_steps)},
+    {"loss_limit", REAL, true, AT(level.limit)},
+    {"previous_loss_limit", REAL, true, AT(level.previous_limit)},
 };
+
+/* The usual losses, oldest first. */
+static int write_losses(const struct loss_level *level, json_t *json)
+{
+    int64_t n = level->count < HEALTH_WINDOW ? level->count : HEALTH_WINDOW;
+    json_t *losses = json_array();
+    int failed = 0;
+    for (int64_t i = level->count - n; i < level->count; i++)
+        failed |= json_array_append_new(losses, json_real(level->losses[i % HEALTH_WINDOW]));
+    return failed | json_object_set_new(json, "losses", losses);
+}
+
+static bool read_losses(const json_t *json, struct loss_level *level)
+{
+    const json_t *losses = json_object_get(json, "losses");
+    size_t n = json_array_size(losses);
+    if (n > HEALTH_WINDOW || (losses && !json_is_array(losses))) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!json_is_real(json_array_get(losses, i))) return false;
+        level->losses[i] = json_real_value(json_array_get(losses, i));
+    }
+    level->count = (int64_t)n;
+    return level->spike_steps <= HEALTH_WINDOW && level->calm_steps <= HEALTH_WINDOW;
+}
 
 enum status checkpoint_write_state(const struct train_state *s, const char *path, struct err *err)
 {
@@ -47,6 +78,7 @@ enum status checkpoint_write_state(const struct train_state *s, const char *path
         else if (isfinite(*(const double *)field))
             failed |= json_object_set_new(json, members[i].name, json_real(*(const double *)field));
     }
+    failed |= write_losses(&s->level, json);
     if (*s->machine) failed |= json_object_set_new(json, "computed_with", json_string(s->machine));
     if (!failed) return json_file_write(path, json, JSON_INDENT(2), err);
     json_decref(json);
@@ -68,7 +100,8 @@ static bool read_member(const json_t *json, const struct member *m, struct train
 
 enum status checkpoint_load_state(const char *folder, struct train_state *out, struct err *err)
 {
-    struct train_state s = {.best_saved = INT64_MIN, .stopping = {.best = INFINITY, .reference = NAN}};
+    struct train_state s = {
+        .best_saved = INT64_MIN, .lr_cut = 1, .stopping = {.best = INFINITY, .reference = NAN}};
     char path[CHECKPOINT_PATH];
     const char *bad = NULL;
     json_t *json;
@@ -78,6 +111,8 @@ enum status checkpoint_load_state(const char *folder, struct train_state *out, s
     for (size_t i = 0; !bad && i < sizeof members / sizeof *members; i++)
         if (!read_member(json, &members[i], &s)) bad = members[i].name;
     if (s.lr_factor < 0) bad = "lr_factor";
+    if (s.lr_cut < 0 || s.lr_cut > 1) bad = "lr_cut";
+    if (!bad && !read_losses(json, &s.level)) bad = "losses";
     const char *machine = json_string_value(json_object_get(json, "computed_with"));
     snprintf(s.machine, sizeof s.machine, "%s", machine ? machine : "");
     json_decref(json);

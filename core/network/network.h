@@ -159,7 +159,8 @@ void network_weights_written(struct network *network);
  * inputs, labels and, if it is packed, positions. */
 int32_t *network_batch(struct network *network, int slot);
 
-/* Sets what the step's operations read: seed, step and micro-batch of dropout, loss scale, learning rate. */
+/* Sets what the step's operations read: seed, step and micro-batch of dropout, loss scale, learning rate,
+ * limit of the losses. */
 void network_control(struct network *network, struct step_control control);
 
 /* Before the first micro-batch of a step: clears the sum of losses, and those gradients that this micro-batch
@@ -170,7 +171,8 @@ void network_clear(struct network *network);
  * squares of those gradients, of which each rank squares its slice. */
 void network_gradient_squares(struct network *network);
 
-/* After network_gradient_squares: queues norm and clipping scale; returns where in the step's result they
+/* After network_gradient_squares: queues norm and clipping scale, which is 0 where the sum of losses is above
+ * the control's loss_limit; returns where in the step's result they
  * will be. */
 struct clip_state *network_clip(struct network *network, float max_norm);
 

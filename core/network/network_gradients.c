@@ -60,6 +60,7 @@ struct clip_state *network_clip(struct network *net, float max_norm)
 {
     struct step_result *result = network_at(net, BUFFER_RESULT, 0);
     network_enter(net, PHASE_OPTIMIZER, -1);
-    net->table->clip_norm(&result->clip, &result->squares, max_norm, net->calls);
+    net->table->clip_norm(&result->clip, &result->squares, &result->loss_sum,
+                          network_at(net, BUFFER_CONTROL, 0), max_norm, net->calls);
     return &result->clip;
 }

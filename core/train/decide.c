@@ -41,6 +41,7 @@ struct decision decide(const struct facts *f)
         bool device = f->failure == STATUS_DEVICE || f->failure == STATUS_NO_MEMORY;
         return end(f, device && f->another_device ? TRAIN_FALLS_BACK : TRAIN_FAILED);
     }
+    if (f->trouble) return act(ACTION_ROLL_BACK);
     bool all = f->step >= f->total;
     if (f->in_flight && (f->due || f->ordered || f->leave || all)) return act(ACTION_SETTLE);
     if (f->skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) return end(f, TRAIN_DIVERGED);

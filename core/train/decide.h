@@ -3,7 +3,8 @@
  * one at a time, until the next step or the end. So all ranks do the same.
  *
  * Two decisions are made elsewhere, from numbers that are equal on all ranks: the device skips the update of
- * a step whose gradient norm is not finite (clip_norm), and early_stopping.h chooses the best loss. */
+ * a step whose gradient norm is not finite or whose loss is above its limit (clip_norm), and early_stopping.h
+ * chooses the best loss. */
 #ifndef ANNEAL_CORE_TRAIN_DECIDE_H
 #define ANNEAL_CORE_TRAIN_DECIDE_H
 
@@ -35,6 +36,7 @@ struct facts {
     unsigned due;
     int64_t skipped_in_a_row;
     bool not_finite;       /* a number was not finite, and health.on_nan = stop */
+    bool trouble;          /* training has to go back to a good checkpoint */
     bool doubtful;         /* the weights may be ruined, see trainer_save.c */
     bool saved;            /* a checkpoint of this step exists or is being written */
     bool evaluated;        /* the weights are evaluated, or there is no validation data */
@@ -49,9 +51,10 @@ struct facts {
 };
 
 enum action {
-    ACTION_SETTLE,   /* wait for the queued steps */
-    ACTION_EVALUATE, /* an evaluation is due */
-    ACTION_KEEP,     /* save the weights as the best */
+    ACTION_ROLL_BACK, /* give up the queued steps, and go back to a good checkpoint */
+    ACTION_SETTLE,    /* wait for the queued steps */
+    ACTION_EVALUATE,  /* an evaluation is due */
+    ACTION_KEEP,      /* save the weights as the best */
     ACTION_SAMPLE,
     ACTION_SAVE, /* a checkpoint is due */
     ACTION_ASK,  /* ask the observer for an order or a request */

@@ -98,37 +98,57 @@ void health_judge_evaluation(struct health *h, int64_t step, double val_loss)
 
 /* ---- the loss ---- */
 
+/* Computes the usual loss and a deviation from it. Returns the number of losses that they come from; 0: too
+ * few are known. */
+static int find_level(const struct loss_level *l, double *middle, double *deviation)
+{
+    int n = l->count < HEALTH_WINDOW ? (int)l->count : HEALTH_WINDOW;
+    double away[HEALTH_WINDOW];
+    if (n < SPIKE_KNOWN) return 0;
+    *middle = median(l->losses, n);
+    for (int i = 0; i < n; i++) away[i] = fabs(l->losses[i] - *middle);
+    *deviation = fmax(DEVIATION * median(away, n), LEAST_DEVIATION * fabs(*middle));
+    return n;
+}
+
+/* During a spike the window is frozen, so that a spike does not count as normal. */
 static void judge_spike(struct health *h, const struct step_record *s)
 {
-    int n = h->loss_count < HEALTH_WINDOW ? (int)h->loss_count : HEALTH_WINDOW;
-    double away[HEALTH_WINDOW];
+    struct loss_level *l = &h->level;
+    bool skips = h->limits.on_spike == ON_SPIKE_SKIP, skipped = s->clip_scale == 0 && isfinite(s->grad_norm);
+    double middle, deviation;
     if (h->limits.loss_spike <= 0 || !isfinite(s->loss)) return;
-    if (n >= SPIKE_KNOWN) {
-        double middle = median(h->losses, n);
-        for (int i = 0; i < n; i++) away[i] = fabs(h->losses[i] - middle);
-        double deviation = fmax(DEVIATION * median(away, n), LEAST_DEVIATION * fabs(middle));
-        double deviations = (s->loss - middle) / deviation;
-        bool high = deviations > h->limits.loss_spike;
-        if (high && !h->spiking) {
-            report(h, s->step, "warning",
-                   "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
-                   "%d steps before (look at the data of this step; if it stays high, lower "
-                   "train.learning_rate and continue from an earlier checkpoint)",
-                   s->step, s->loss, deviations, middle, n);
-            h->spiking = true;
-            h->spike_steps = h->calm_steps = 0;
-        }
-        if (h->spiking) { /* the window is frozen, so that a spike does not count as normal */
-            h->calm_steps = deviations < h->limits.loss_spike / 2 ? h->calm_steps + 1 : 0;
-            if (h->calm_steps >= CALM_STEPS) h->spiking = false;
-            if (h->spiking && ++h->spike_steps >= NEW_LEVEL) {
-                h->spiking = false;
-                h->loss_count = 0;
-            }
-            return;
-        }
+    int n = find_level(l, &middle, &deviation);
+    double deviations = n ? (s->loss - middle) / deviation : 0;
+    bool high = skips ? n && skipped : deviations > h->limits.loss_spike, begins = high && !l->spike_steps;
+    if (begins) {
+        report(h, s->step, "warning",
+               "step %" PRId64 ": the loss rose to %.4g, %.1f deviations above %.4g, the median of the "
+               "%d steps before%s (look at the data of this step; if it stays high, lower "
+               "train.learning_rate and continue from an earlier checkpoint)",
+               s->step, s->loss, deviations, middle, n, skipped ? ", the update was skipped" : "");
+        l->calm_steps = 0;
     }
-    h->losses[h->loss_count++ % HEALTH_WINDOW] = s->loss;
+    if (!begins && !l->spike_steps) {
+        l->losses[l->count++ % HEALTH_WINDOW] = s->loss;
+        return;
+    }
+    l->calm_steps = deviations < h->limits.loss_spike / 2 ? l->calm_steps + 1 : 0;
+    if (l->calm_steps >= CALM_STEPS) {
+        l->spike_steps = 0;
+    } else if (++l->spike_steps >= NEW_LEVEL) {
+        l->spike_steps = 0;
+        l->count = 0;
+    }
+}
+
+static void limit_loss(struct health *h)
+{
+    double middle, deviation;
+    h->level.previous_limit = h->level.limit;
+    h->level.limit = 0;
+    if (h->limits.on_spike == ON_SPIKE_SKIP && find_level(&h->level, &middle, &deviation))
+        h->level.limit = middle + h->limits.loss_spike * deviation;
 }
 
 static void judge_divergence(struct health *h, const struct step_record *s)
@@ -141,7 +161,7 @@ static void judge_divergence(struct health *h, const struct step_record *s)
         return;
     }
     h->sound_steps = 0;
-    if (h->diverged || h->spiking) return;
+    if (h->diverged || h->level.spike_steps) return;
     h->diverged = true;
     report(h, s->step, "warning",
            "step %" PRId64 ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "
@@ -278,6 +298,7 @@ void health_judge(struct health *h, const struct step_record *s, double waited)
     h->seen++;
     judge_finite(h, s);
     judge_spike(h, s);
+    limit_loss(h);
     judge_divergence(h, s);
     judge_plateau(h, s);
     judge_throughput(h, s);

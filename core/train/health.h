@@ -7,7 +7,9 @@
  * Loss spike: the loss is more than `loss_spike` deviations above the median of the last 64 steps; a
  * deviation is 1.4826 times their median absolute deviation (a Gaussian's standard deviation), at least 1 %
  * of the median. Judged once 32 steps are known. Over after 8 steps in a row with less than half that
- * distance, or after 64 steps: then later losses are compared with the new level.
+ * distance, or after 64 steps: then later losses are compared with the new level. With on_spike = skip the
+ * device skips the update of a step whose loss is above the limit; it compares with the median of the losses
+ * up to the second step before, because the step before may still be computing when this one is queued.
  *
  * Divergence, from the first step on, except during a spike: the loss is more than twice the first one and
  * more than 1.5 times the loss of guessing. Over after 8 steps in a row below. loss_spike = 0 turns it off,
@@ -26,7 +28,7 @@
  *
  * The first 8 steps do not count for throughput and starvation: they touch memory for the first time. An
  * incident is reported once, when it is recognised, with the step it began at. Pure: the same steps give the
- * same events; nothing is allocated, and training is not influenced. */
+ * same events, and the same limits of the loss; nothing is allocated. */
 #ifndef ANNEAL_CORE_TRAIN_HEALTH_H
 #define ANNEAL_CORE_TRAIN_HEALTH_H
 
@@ -51,18 +53,28 @@ struct health_event {
     bool diverged;     /* it says that training diverges */
 };
 
-/* Set `limits` and `guess` of a zeroed struct; everything else except the events is private. */
+/* The usual losses and the present spike. Checkpoints hold them, so that a resumed run judges its losses as
+ * one in a single piece does. */
+struct loss_level {
+    double losses[HEALTH_WINDOW]; /* a ring of `count` */
+    int64_t count, spike_steps;   /* spike_steps: since a spike began; 0: there is none */
+    int64_t calm_steps;           /* of them, in a row */
+    double limit, previous_limit; /* with on_spike = skip: of the loss, for the second step after the last
+                                   * one judged, and for the one before that; 0: none is known */
+};
+
+/* Set `limits` and `guess` of a zeroed struct, and `level` to go on from a checkpoint; everything else except
+ * the events is private. */
 struct health {
     struct health_event events[HEALTH_EVENTS_MAX]; /* of the last step or evaluation judged */
     int event_count;
     struct config_health limits;
-    double guess;                                   /* the loss of guessing; 0: unknown */
-    bool not_finite, spiking, flat, slow, starving; /* reported incidents that are not over */
-    bool not_finite_evaluation;                     /* likewise */
-    int finite_steps;                               /* in a row */
-    double losses[HEALTH_WINDOW];                   /* a ring of `loss_count` */
-    int64_t loss_count, spike_steps, calm_steps;
-    double groups[HEALTH_GROUPS]; /* a ring of mean losses */
+    double guess; /* the loss of guessing; 0: unknown */
+    struct loss_level level;
+    bool not_finite, flat, slow, starving; /* reported incidents that are not over */
+    bool not_finite_evaluation;            /* likewise */
+    int finite_steps;                      /* in a row */
+    double groups[HEALTH_GROUPS];          /* a ring of mean losses */
     int64_t group_count, group_steps, first_step;
     int falling; /* groups in a row */
     double group_sum;

@@ -1,4 +1,4 @@
-/* See trainer.h. Opening, resuming and closing; the loop is in trainer_run.c. */
+/* See trainer.h. Opening and closing; the loop is in trainer_run.c. */
 #include "core/train/trainer_parts.h"
 
 #include <inttypes.h>
@@ -10,10 +10,8 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/memory/fit.h"
-#include "core/model/generation_config.h"
 #include "core/model/trainable.h"
 #include "core/network/exchange.h"
-#include "datasets/examples.h"
 
 /* ---- opening ---- */
 
@@ -82,29 +80,6 @@ static enum status warm_up(struct trainer *t, struct err *err)
     return status;
 }
 
-/* Adds the files that a chat with the trained model needs: the chat template, and the token that ends its
- * answers, which a model that was trained on text alone does not name. */
-static enum status add_chat_companions(struct trainer *t, struct err *err)
-{
-    struct chat_format format = {0};
-    enum status status = chat_format_of_config(t->setup.config, &format, err);
-    if (!status)
-        status = companions_put(&t->companions, COMPANION_CHAT_TEMPLATE, format.source, format.n, err);
-    if (!status) status = companions_add_end(&t->companions, examples_end(t->setup.corpus), err);
-    chat_format_release(&format);
-    return status;
-}
-
-/* The companions of the model in `folder`, if it is not NULL, and what the task adds to them, go into every
- * checkpoint from now on. */
-static enum status take_companions(struct trainer *t, const char *folder, struct err *err)
-{
-    enum status status = STATUS_OK;
-    companions_release(&t->companions);
-    if (folder) status = companions_read(folder, t->setup.corpus->tokenizer, &t->companions, err);
-    return status || !trainer_format(t)->answers ? status : add_chat_companions(t, err);
-}
-
 /* Checks eval.tasks, and raises the length of the cache to what it needs. */
 static enum status open_tasks(struct trainer *t, int *cache_length, struct err *err)
 {
@@ -122,22 +97,12 @@ static enum status open_tasks(struct trainer *t, int *cache_length, struct err *
     return STATUS_OK;
 }
 
-/* Describes the machine, as far as the last digits of the results depend on it. */
 /* CPU ranks of one host would copy with the cores that compute. */
 static bool overlaps(const struct trainer *t)
 {
     enum world_overlap wish = t->setup.config->world.overlap;
     bool apart = t->setup.backend->queues || t->world->local_size < t->world->size;
     return wish == OVERLAP_AUTO ? apart : wish == OVERLAP_ON;
-}
-
-static void name_machine(struct trainer *t)
-{
-    int ranks = t->world->size;
-    if (ranks > 1)
-        snprintf(t->state.machine, sizeof t->state.machine, "%d ranks, %.60s", ranks, t->device.computes);
-    else
-        snprintf(t->state.machine, sizeof t->state.machine, "%s", t->device.computes);
 }
 
 enum status trainer_open(const struct train_setup *setup, struct trainer **out, struct err *err)
@@ -148,20 +113,18 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->setup = *setup;
     t->task = c->data.format == FORMAT_LABELS ? classification() : language_modelling();
     t->world = setup->world ? setup->world : world_of_one();
-    const char *weights = c->lora.rank ? c->model.from : setup->weights;
-    if (t->world->rank > 0) weights = NULL; /* it takes those of rank 0 */
     t->optimizer = (struct optimizer){.kind = c->train.optimizer,
                                       .beta1 = c->train.beta1,
                                       .beta2 = c->train.beta2,
                                       .eps = c->train.adam_eps,
                                       .max_grad_norm = c->train.max_grad_norm};
-    t->state.lr_factor = 1;
-    t->evaluated_step = t->saved_step = -1;
+    t->state.lr_factor = t->state.lr_cut = 1;
+    t->evaluated_step = t->saved_step = t->trouble = -1;
     t->evaluated_loss = NAN;
     trainer_begin_stopping(t);
 
     setup->backend->device_describe(setup->device, &t->device);
-    name_machine(t);
+    trainer_name_machine(t);
     enum element computed = precision_element(plan_precision(c->train.precision, t->device.best));
     enum status status = STATUS_OK;
     if (t->world->size > 1) {
@@ -174,6 +137,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
                          "lora.rank = %" PRId64
                          ": adapters are trained beside the weights of a model (set model.from)",
                          c->lora.rank);
+    if (!status) status = trainer_check_rollback(c, err);
     if (!status) status = t->task->open(c, setup->corpus, setup->progress, &t->data, err);
     if (!status) t->state.corpus = t->task->mark(t->data);
     if (!status) t->span = t->data->sources[TASK_TRAINING].span;
@@ -200,12 +164,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = network_open(&t->network, setup->backend, setup->device, &t->model, &t->plan, err);
     if (!status) status = exchange_open(&t->network, t->world, overlaps(t), err);
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
-    if (!status) status = take_companions(t, weights, err);
-    if (!status && (!weights || c->lora.rank || t->model.config.num_labels)) /* which a base may lack */
-        status = network_initialise(&t->network, (uint64_t)c->train.seed, err);
-    if (!status && weights) status = checkpoint_load_weights(weights, &t->network, err);
-    if (!status && setup->weights && *c->lora.from)
-        status = checkpoint_load_weights(c->lora.from, &t->network, err);
+    if (!status) status = trainer_load_first_weights(t, err);
     if (!status) status = t->task->start(t->data, &t->network, err);
     if (!status)
         status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
@@ -235,67 +194,6 @@ void trainer_close(struct trainer *t)
     free(t->told);
     paces_close(&t->paces);
     free(t);
-}
-
-/* After a checkpoint's numbers are loaded: applies the configuration, finds the place in the corpus. */
-static enum status take_position(struct trainer *t, const struct train_state *saved, struct err *err)
-{
-    struct early_stopping wanted = t->state.stopping;
-    enum status status = corpus_mark_check(&saved->corpus, &t->state.corpus, err);
-    if (status) return status;
-    snprintf(t->computed_with, sizeof t->computed_with, "%s", saved->machine);
-    t->state = *saved;
-    name_machine(t);
-    optimizer_resume(&t->network, t->state.updates);
-    if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
-    early_stopping_adopt(&t->state.stopping, &wanted);
-    t->saved_step = t->state.step;
-    return STATUS_OK;
-}
-
-enum status trainer_resume(struct trainer *t, const char *folder, struct err *err)
-{
-    struct train_state saved;
-    if (!checkpoint_is_full(folder))
-        return err_set(
-            err, STATUS_USAGE,
-            "%s: holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
-            "that; `%s fork` starts a new run from it, with a fresh optimizer",
-            folder, TEXT_PROGRAM);
-    const struct param *thawed;
-    enum status status = checkpoint_load(folder, &t->network, &saved, &thawed, err);
-    if (!status) status = take_companions(t, folder, err);
-    if (!status) status = take_position(t, &saved, err);
-    if (!status) snprintf(t->moments_from, sizeof t->moments_from, "%s", folder);
-    if (!status && thawed)
-        trainer_event(
-            t, "warning",
-            "%s, which was frozen when the checkpoint was saved, and all that were frozen with it begin "
-            "with moments of zero",
-            thawed->name);
-    return status;
-}
-
-/* A new network's moments are zero. */
-enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, struct err *err)
-{
-    struct train_state saved;
-    *fresh = !checkpoint_is_full(folder);
-    if (!*fresh) return trainer_resume(t, folder, err);
-    enum status status = checkpoint_load_weights(folder, &t->network, err);
-    if (!status) status = take_companions(t, folder, err);
-    if (!status) status = checkpoint_load_state(folder, &saved, err);
-    if (status) return status;
-    saved.updates = 0; /* the bias correction of moments that begin at zero */
-    return take_position(t, &saved, err);
-}
-
-void trainer_begin_stopping(struct trainer *t)
-{
-    const struct config *c = t->setup.config;
-    early_stopping_init(&t->state.stopping, c->eval.early_stopping_patience, c->eval.early_stopping_min_delta,
-                        strncmp(trainer_metric(t), "val_", 4) != 0);
-    t->state.best_saved = -1;
 }
 
 const struct plan *trainer_plan(const struct trainer *t)

@@ -38,6 +38,8 @@ struct train_observer {
      * called after `saving`, by the thread that writes, which may not be the training thread. */
     void (*saving)(void *context);
     void (*safe)(void *context);
+    /* Training goes back to an earlier step: what is reported from now on replaces what was. */
+    void (*rolled_back)(void *context);
     /* A checkpoint is written; with a background checkpoint this comes between two later steps. */
     void (*checkpoint)(void *context, const struct checkpoint_record *record);
     void (*memory)(void *context, const struct memory_record *record); /* for each category, then `used` */

@@ -4,6 +4,7 @@
  *     report    all reports but step records: events, memory, health, evaluations, samples
  *     step      one optimizer step, its profile and its trace
  *     save      checkpoints
+ *     state     weights, moments and position to go on from: first ones, a checkpoint's, rank 0's; rollback
  *     run       the loop: gathers facts, calls decide, carries out the decision
  *     trainer   opening and closing */
 #ifndef ANNEAL_CORE_TRAIN_TRAINER_PARTS_H
@@ -27,13 +28,15 @@
 #include "kernels/device/world.h"
 
 enum { SAMPLE_BYTES_MAX = 16384 };
+enum { ROLLBACK_OVERCOME = 64 }; /* steps past the trouble after which rollbacks are no longer "in a row" */
 
 /* A step that is queued and not yet reported. */
 struct flight {
     int64_t step;
     uint64_t cursor; /* the position after it */
     double lr, start;
-    double labels; /* that its loss averages over, or their weights; above 0 */
+    double labels;     /* that its loss averages over, or their weights; above 0 */
+    double loss_limit; /* of the sum of its losses, above which its update is skipped; 0: none */
 };
 
 /* A rank sends this to all others before each decision. */
@@ -56,6 +59,7 @@ struct trainer {
     struct schedule schedule;
     struct optimizer optimizer;
     struct train_state state;               /* after the last step that was reported */
+    struct train_state origin;              /* before the first one */
     char moments_from[CHECKPOINT_PATH];     /* the checkpoint that it continues from; "": none */
     char computed_with[CHECKPOINT_MACHINE]; /* the machine of the checkpoint it continues from; "": unknown */
 
@@ -64,6 +68,7 @@ struct trainer {
     struct health health;
     double waited;   /* seconds waited for batches, at the last reported step */
     bool not_finite; /* a number was not finite, and health.on_nan = stop */
+    int64_t trouble; /* the step for which training goes back to an earlier one; -1: none */
     struct generator generator;
     struct eval_tasks tasks;
     bool samples;                    /* the corpus has a tokenizer, and the generator is open */
@@ -200,5 +205,19 @@ void trainer_collect_save(struct trainer *trainer, bool wait);
 void trainer_decide_save(struct trainer *trainer);
 /* Call when no other checkpoint will be written: reports failures that were not reported yet. */
 void trainer_report_unsaved(struct trainer *trainer);
+
+/* ---- trainer_state.c ---- */
+
+/* Names the machine in the state, as far as the last digits of the results depend on it. */
+void trainer_name_machine(struct trainer *trainer);
+/* Initialises the weights or loads those that the configuration names. */
+enum status trainer_load_first_weights(struct trainer *trainer, struct err *err);
+/* Of several ranks, which all call it: gives weights, moments and position of rank 0 to the others. */
+enum status trainer_share_state(struct trainer *trainer, struct err *err);
+/* STATUS_USAGE: the configuration wants a rollback, or a limit of the loss, that it does not allow. */
+enum status trainer_check_rollback(const struct config *config, struct err *err);
+/* Goes back to the last good state, for the trouble at step `trouble`; all ranks call it. STATUS_FAILED:
+ * there were too many rollbacks in a row. */
+enum status trainer_roll_back(struct trainer *trainer, struct err *err);
 
 #endif

@@ -78,20 +78,26 @@ void trainer_report_memory(struct trainer *t)
 
 /* ---- health ---- */
 
-static void report_health(struct trainer *t, bool not_finite)
+static void report_health(struct trainer *t, int64_t step, bool not_finite, bool spike)
 {
     const struct health *h = &t->health;
     for (int i = 0; i < h->event_count; i++)
         report_event(t, h->events[i].step, h->events[i].level, h->events[i].text, h->events[i].diverged);
     if (not_finite && h->limits.on_nan == ON_NAN_STOP) t->not_finite = true;
+    if ((not_finite && h->limits.on_nan == ON_NAN_ROLLBACK) ||
+        (spike && h->limits.on_spike == ON_SPIKE_ROLLBACK))
+        t->trouble = step;
 }
 
 void trainer_judge_step(struct trainer *t, const struct step_record *record)
 {
     double waited = task_waited(t->data);
+    bool spiked = t->health.level.spike_steps;
     health_judge(&t->health, record, waited - t->waited);
     t->waited = waited;
-    report_health(t, t->health.not_finite);
+    t->state.level = t->health.level;
+    bool finite = isfinite(record->loss) && isfinite(record->grad_norm);
+    report_health(t, record->step, !finite, !spiked && t->health.level.spike_steps);
 }
 
 bool trainer_weights_are_in_doubt(const struct trainer *t)
@@ -240,7 +246,7 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     judged.metric = t->setup.config->eval.metric;
     o->stopping(o->context, &judged);
     health_judge_evaluation(&t->health, record.step, record.val_loss);
-    report_health(t, t->health.not_finite_evaluation);
+    report_health(t, t->state.step, t->health.not_finite_evaluation, false);
     trainer_report_memory(t);
     return judged.improved;
 }

@@ -110,6 +110,7 @@ static const struct facts *gather(struct trainer *t, enum status failure)
     f->in_flight = t->in_flight;
     f->skipped_in_a_row = t->state.skipped_in_a_row;
     f->not_finite = t->not_finite;
+    f->trouble = t->trouble >= 0;
     f->doubtful = trainer_weights_are_in_doubt(t);
     f->saved = t->saved_step == t->state.step;
     f->evaluated = evaluated || !task_examples(t->data, TASK_VALIDATION);
@@ -237,6 +238,7 @@ static enum status step(struct trainer *t, struct err *err)
     if (status) return status;
     t->facts.asked = false;
     if (trainer_queued(t) == before) return STATUS_OK; /* given up: what was due is done */
+    if (t->trouble >= 0) return STATUS_OK;             /* nothing of this step is kept */
     t->facts.due = decide_due(t->setup.config, trainer_queued(t), trainer_ends_epoch(t));
     trainer_collect_save(t, false);
     if (t->state.step - t->last_memory_step >= STEPS_BETWEEN_REPORTS) trainer_report_memory(t);
@@ -254,6 +256,8 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
     bool early = t->facts.due & DUE_EARLY;
     t->facts.due &= ~due[action];
     switch (action) {
+    case ACTION_ROLL_BACK:
+        return trainer_roll_back(t, err);
     case ACTION_SETTLE:
         return trainer_settle(t, 0, err);
     case ACTION_EVALUATE:
@@ -282,110 +286,6 @@ static enum status carry_out(struct trainer *t, enum action action, struct err *
         return STATUS_OK;
     }
     return trainer_device_status(t, err);
-}
-
-/* ---- the beginning, with several ranks ---- */
-
-/* What must be the same on all ranks. */
-struct likeness {
-    struct corpus_mark corpus;
-    char kernels[32]; /* the instruction set */
-};
-
-/* "2 threads, AVX-512, OpenBLAS SkylakeX": the second of them. The update of the weights rounds as it does.
- */
-static void name_kernels(const struct trainer *t, char *buf, size_t size)
-{
-    const char *from = strchr(t->device.computes, ','), *end = from ? strchr(from + 1, ',') : NULL;
-    snprintf(buf, size, "%.*s", end ? (int)(end - from - 2) : 0, from ? from + 2 : "");
-}
-
-static enum status check_likeness(struct trainer *t, struct err *err)
-{
-    const struct world *world = t->world;
-    struct likeness all[WORLD_RANKS_MAX] = {0}, *mine = &all[world->rank];
-    struct err why;
-    enum status status = STATUS_OK;
-    mine->corpus = t->state.corpus;
-    name_kernels(t, mine->kernels, sizeof mine->kernels);
-    world_gather(world, all, sizeof *all);
-    for (int r = 1; !status && r < world->size; r++) {
-        if (corpus_mark_check(&all[0].corpus, &all[r].corpus, &why))
-            status = err_set(err, STATUS_USAGE, "rank %d on %s reads other data than rank 0: %.300s", r,
-                             world->hosts[r], why.text);
-        else if (strcmp(all[0].kernels, all[r].kernels) != 0)
-            status = err_set(
-                err, STATUS_USAGE,
-                "rank %d on %s computes with %s, rank 0 with %s (set ANNEAL_CPU_ISA=v3, or baseline, for "
-                "all of them)",
-                r, world->hosts[r], all[r].kernels, all[0].kernels);
-    }
-    return status;
-}
-
-/* Device memory of rank 0 goes to all ranks, through the staging memory. */
-static void share_memory(struct trainer *t, void *shared, size_t bytes)
-{
-    struct network *net = &t->network;
-    char *staging = network_at(net, BUFFER_STAGING, 0), *memory = shared;
-    size_t most = t->plan.bytes[BUFFER_STAGING];
-    for (size_t at = 0, n; at < bytes; at += n) {
-        n = bytes - at < most ? bytes - at : most;
-        net->backend->mem_download(staging, memory + at, n, net->stream);
-        world_share(t->world, staging, n);
-        net->backend->mem_upload(memory + at, staging, n, net->stream);
-    }
-}
-
-/* A rank's moments go from rank 0 to that rank. */
-static void hand_over(struct trainer *t, int rank)
-{
-    struct network *net = &t->network;
-    char *staging = network_at(net, BUFFER_STAGING, 0);
-    size_t most = t->plan.bytes[BUFFER_STAGING], bytes = t->plan.bytes[BUFFER_MOMENT1];
-    for (int i = 0; i < t->plan.input.moments; i++)
-        for (size_t at = 0, n; at < bytes; at += n) {
-            char *memory = (char *)network_moment(net, i) + at;
-            n = bytes - at < most ? bytes - at : most;
-            if (t->world->rank == 0) net->backend->mem_download(staging, memory, n, net->stream);
-            world_send(t->world, 0, rank, staging, n);
-            if (t->world->rank == rank) net->backend->mem_upload(memory, staging, n, net->stream);
-        }
-}
-
-/* Rank 0 loads the moments of one slice after the other from the checkpoint, last its own. */
-static enum status take_slices(struct trainer *t, struct err *err)
-{
-    const struct param *thawed = NULL;
-    enum status status = STATUS_OK;
-    world_share(t->world, t->moments_from, sizeof t->moments_from);
-    for (int r = t->world->size - 1; r >= 0 && *t->moments_from; r--) {
-        if (t->world->rank == 0 && !status)
-            status = checkpoint_load_moments(t->moments_from, &t->network, plan_slice(&t->plan.input, r),
-                                             &thawed, err);
-        if (r > 0) hand_over(t, r);
-    }
-    return world_agree(t->world, status, err);
-}
-
-/* Every rank begins with the weights, moments and position of rank 0, which has loaded or initialised them.
- */
-static enum status take_state_of_rank_0(struct trainer *t, struct err *err)
-{
-    static const enum buffer buffers[] = {BUFFER_FROZEN, BUFFER_MOMENT1, BUFFER_MOMENT2};
-    struct network *net = &t->network;
-    bool slices = t->plan.input.shard;
-    enum status status = check_likeness(t, err);
-    if (!status && slices) status = take_slices(t, err);
-    if (status) return status;
-    share_memory(t, network_all_weights(net), t->model.elements * sizeof(float));
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (!slices || buffers[i] == BUFFER_FROZEN)
-            share_memory(t, network_at(net, buffers[i], 0), t->plan.bytes[buffers[i]]);
-    world_share(t->world, &t->state, sizeof t->state);
-    network_weights_written(net);
-    optimizer_resume(net, t->state.updates);
-    return t->setup.backend->stream_wait(net->stream, err);
 }
 
 /* ---- the end ---- */
@@ -461,7 +361,8 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
     snprintf(t->pace.device, sizeof t->pace.device, "%.15s", t->device.short_name);
     if (t->state.step == 0) t->facts.due = decide_due(t->setup.config, 0, false);
     trainer_report_memory(t);
-    if (t->world->size > 1) status = take_state_of_rank_0(t, err);
+    status = trainer_share_state(t, err);
+    t->origin = t->state;
     while (decision.action != ACTION_END) {
         decision = decide(gather(t, status));
         status = decision.action == ACTION_END ? status : carry_out(t, decision.action, err);

@@ -292,7 +292,8 @@ static void queue_micro_batch(struct trainer *t, const struct flight *f, struct 
                                                        .row = (uint32_t)(first % of),
                                                        .rows = t->world->size > 1 ? (uint32_t)of : 0,
                                                        .loss_scale = (float)(1.0 / f->labels),
-                                                       .lr = (float)f->lr});
+                                                       .lr = (float)f->lr,
+                                                       .loss_limit = f->loss_limit});
     replay_micro_batch(&t->replay, place, graph);
     feed_release(&t->feed, place);
 }
@@ -315,7 +316,7 @@ static bool queue_step(struct trainer *t, struct flight *f)
     int at = (int)(trainer_queued(t) % PLAN_FLIGHTS);
     f->step = trainer_queued(t);
     f->start = clock_monotonic();
-    f->lr = schedule_lr(&t->schedule, f->step) * t->state.lr_factor;
+    f->lr = schedule_lr(&t->schedule, f->step) * t->state.lr_factor * t->state.lr_cut;
     f->cursor = t->in_flight ? t->flights[1 - at].cursor : t->state.cursor;
     begin_trace(t, f->step);
     t->profiling = profiler_begin(t->profiler, f->step, net->stream, net, t->tracing);
@@ -325,6 +326,8 @@ static bool queue_step(struct trainer *t, struct flight *f)
     /* of the whole step, however many micro-batches and ranks; if no label counts, there is no gradient */
     f->labels = task_labels(t->data, TASK_TRAINING, f->cursor, rows);
     if (f->labels <= 0) f->labels = 1;
+    f->loss_limit = f->labels * (t->in_flight ? t->health.level.limit
+                                              : t->health.level.previous_limit); /* see health.h */
     const struct plan_input *in = &t->plan.input;
     int64_t batch_bytes = 2 * plan_batch_parts(in) * (int64_t)sizeof(int32_t) * in->B *
                           in->T; /* read on the host, written on the device */
@@ -364,6 +367,7 @@ static void report(struct trainer *t)
     t->state.updates = result->clip.updates;
     t->state.skipped_in_a_row = result->clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
     t->finite_steps += t->state.skipped_in_a_row == 0 && isfinite(record.loss);
+    if (f->step >= t->state.trouble + ROLLBACK_OVERCOME) t->state.rollbacks = 0;
     record.epoch = (double)t->state.cursor / (double)task_examples(t->data, TASK_TRAINING);
     record.tokens = t->state.tokens;
     record.wall_time = clock_wall();
@@ -381,11 +385,12 @@ static void report(struct trainer *t)
     if (t->counts) heap_watch(true);
 }
 
-/* Waits for steps and reports each until at most `left` remain queued. After a failure the rest are lost. */
+/* Waits for steps and reports each until at most `left` remain queued. After a failure the rest are lost, and
+ * what follows trouble is never reported. */
 enum status trainer_settle(struct trainer *t, int left, struct err *err)
 {
     const struct backend *be = t->setup.backend;
-    while (t->in_flight > left) {
+    while (t->in_flight > left && t->trouble < 0) {
         enum status status = be->event_wait(t->landed[t->state.step % PLAN_FLIGHTS], t->network.stream, err);
         if (status) {
             t->in_flight = 0;
@@ -401,7 +406,7 @@ static enum status advance(struct trainer *t, struct err *err)
 {
     const struct backend *be = t->setup.backend;
     enum status status = in_lockstep(t) ? trainer_settle(t, 0, err) : STATUS_OK;
-    if (status) return status;
+    if (status || t->trouble >= 0) return status;
     if (!queue_step(t, &t->flights[trainer_queued(t) % PLAN_FLIGHTS])) {
         t->facts.leave = true;
         return trainer_settle(t, 0, err);
@@ -412,7 +417,7 @@ static enum status advance(struct trainer *t, struct err *err)
         return status;
     }
     t->in_flight++;
-    while (!status && t->in_flight > 0 &&
+    while (!status && t->in_flight > 0 && t->trouble < 0 &&
            (t->in_flight == PLAN_FLIGHTS || in_lockstep(t) ||
             be->event_done(t->landed[t->state.step % PLAN_FLIGHTS])))
         status = trainer_settle(t, t->in_flight - 1, err);

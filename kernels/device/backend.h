@@ -145,7 +145,8 @@ struct step_control {
                                  * rows 0: all rows are those of one, from the first on */
     float loss_scale;           /* 1 / (labels that count in the whole step) */
     float lr;
-    float rate, root; /* computed by adamw_step from lr and the updates so far */
+    float rate, root;  /* computed by adamw_step from lr and the updates so far */
+    double loss_limit; /* clip_norm skips the update where the step's sum of losses is above it; 0: never */
 };
 
 /* Identifies one dropout mask, a pure function of the control's seed, step and micro_batch, of layer and
@@ -159,8 +160,8 @@ struct dropout_site {
 
 /* In device memory: the result of clip_norm, read by the optimizers: no host round trip. */
 struct clip_state {
-    float norm;  /* L2 norm over all gradients */
-    float scale; /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0 when the norm is not finite */
+    float norm;      /* L2 norm over all gradients */
+    float scale;     /* min(1, max_norm / (norm + 1e-6)); 1 when max_norm <= 0; 0: the update is skipped */
     int64_t updates; /* number of updates with a scale other than 0, this one included: AdamW's t */
 };
 

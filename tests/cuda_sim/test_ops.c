@@ -262,39 +262,49 @@ static void losses_of_logits_that_are_not_finite(void **state)
     assert_true(losses[1][2] > losses[0][2] * 0.999999f && losses[1][2] < losses[0][2] * 1.000001f);
 }
 
-/* Also where nothing is clipped, and where only the norm as a float is infinite. */
-static void norms_that_are_not_finite_give_scale_zero(void **state)
+/* Also where nothing is clipped, and where only the norm as a float is infinite. The sum of losses is 12. */
+static void norms_that_are_not_finite_and_losses_above_the_limit_give_scale_zero(void **state)
 {
     struct fixture *f = *state;
     static const struct {
         float first, rest, max_norm, norm, scale;
-    } cases[] = {{1e30f, 1e30f, 0, 1.7320508e30f, 1},
-                 {1e30f, 1e30f, 1, 1.7320508e30f, 5.7735027e-31f},
-                 {NAN, 1, 1, NAN, 0},
-                 {NAN, 1, 0, NAN, 0},
-                 {INFINITY, 1, 1, INFINITY, 0},
-                 {INFINITY, 1, 0, INFINITY, 0},
-                 {-INFINITY, 1, 0, INFINITY, 0},
-                 {3e38f, 3e38f, 1, INFINITY, 0},
-                 {3e38f, 3e38f, 0, INFINITY, 0},
-                 {0, 0, 0, 0, 1},
-                 {0, 0, 1, 0, 1}};
+        double limit;
+    } cases[] = {{1e30f, 1e30f, 0, 1.7320508e30f, 1, 0},
+                 {1e30f, 1e30f, 1, 1.7320508e30f, 5.7735027e-31f, 0},
+                 {NAN, 1, 1, NAN, 0, 0},
+                 {NAN, 1, 0, NAN, 0, 0},
+                 {INFINITY, 1, 1, INFINITY, 0, 0},
+                 {INFINITY, 1, 0, INFINITY, 0, 0},
+                 {-INFINITY, 1, 0, INFINITY, 0, 0},
+                 {3e38f, 3e38f, 1, INFINITY, 0, 0},
+                 {3e38f, 3e38f, 0, INFINITY, 0, 0},
+                 {0, 0, 0, 0, 1, 0},
+                 {0, 0, 1, 0, 1, 0},
+                 {0, 0, 0, 0, 0, 11.5},
+                 {0, 0, 1, 0, 1, 12},
+                 {NAN, 1, 0, NAN, 0, 13}};
+    const double sum_of_losses = 12;
     const struct op_side *sides[] = {&f->cpu, &f->cuda};
     for (int s = 0; s < 2; s++) {
         const struct backend *k = sides[s]->backend;
         struct err err;
-        void *x, *squares, *out, *workspace;
+        void *x, *squares, *loss, *control, *out, *workspace;
         assert_int_equal(k->mem_alloc(sides[s]->device, 3 * sizeof(float), &x, &err), STATUS_OK);
         assert_int_equal(k->mem_alloc(sides[s]->device, sizeof(double), &squares, &err), STATUS_OK);
+        assert_int_equal(k->mem_alloc(sides[s]->device, sizeof(double), &loss, &err), STATUS_OK);
+        assert_int_equal(k->mem_alloc(sides[s]->device, sizeof(struct step_control), &control, &err),
+                         STATUS_OK);
         assert_int_equal(k->mem_alloc(sides[s]->device, sizeof(struct clip_state), &out, &err), STATUS_OK);
         assert_int_equal(k->mem_alloc(sides[s]->device, reduce_workspace(3), &workspace, &err), STATUS_OK);
+        k->mem_upload(loss, &sum_of_losses, sizeof sum_of_losses, sides[s]->stream);
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             float g[3] = {cases[i].first, cases[i].rest, cases[i].rest}, norm = cases[i].norm;
             struct clip_state clip = {.updates = 7};
             k->mem_upload(x, g, sizeof g, sides[s]->stream);
             k->mem_upload(out, &clip, sizeof clip, sides[s]->stream);
             k->sum_of_squares(squares, x, 3, workspace, sides[s]->stream);
-            k->clip_norm(out, squares, cases[i].max_norm, sides[s]->stream);
+            k->control_set(control, (struct step_control){.loss_limit = cases[i].limit}, sides[s]->stream);
+            k->clip_norm(out, squares, loss, control, cases[i].max_norm, sides[s]->stream);
             k->mem_download(&clip, out, sizeof clip, sides[s]->stream);
             if (isnan(norm) ? !isnan(clip.norm)
                             : !(clip.norm == norm || fabsf(clip.norm - norm) < 1e-6f * norm))
@@ -304,6 +314,7 @@ static void norms_that_are_not_finite_give_scale_zero(void **state)
             assert_int_equal(clip.updates, cases[i].scale != 0 ? 8 : 7);
         }
         k->mem_free(sides[s]->device, x), k->mem_free(sides[s]->device, squares);
+        k->mem_free(sides[s]->device, loss), k->mem_free(sides[s]->device, control);
         k->mem_free(sides[s]->device, out), k->mem_free(sides[s]->device, workspace);
     }
 }
@@ -326,7 +337,7 @@ int main(void)
         cmocka_unit_test(gemm_in_all_its_forms),
         cmocka_unit_test(a_shape_asks_for_its_algorithm_once),
         cmocka_unit_test(losses_of_logits_that_are_not_finite),
-        cmocka_unit_test(norms_that_are_not_finite_give_scale_zero),
+        cmocka_unit_test(norms_that_are_not_finite_and_losses_above_the_limit_give_scale_zero),
         cmocka_unit_test(nothing_is_left_on_the_device),
     };
     const char *filter = getenv("ANNEAL_TEST_FILTER");

@@ -314,6 +314,39 @@ static void a_skipped_update_is_the_same_however_late_it_is_seen(void **state)
     session_close(&a), session_close(&b);
 }
 
+/* The device itself finds that the loss is above the limit; the step after it is queued by then, and is
+ * dropped where the run goes back. */
+static void trouble_is_the_same_however_late_it_is_seen(void **state)
+{
+    (void)state;
+    static const char *const actions[] = {"health.on_spike=skip", "health.on_spike=rollback"};
+    for (int a = 0; a < 2; a++) {
+        struct session s[3];
+        for (int k = 0; k < 3; k++) {
+            session_open(&s[k], "trouble", k ? cuda_plugin.table : NULL,
+                         WORDS(actions[a], "train.total_steps=42", "model.num_layers=1", "data.shuffle=none",
+                               "checkpoint.every=15", "train.graph=off",
+                               k == 1 ? "train.async=false" : "train.async=true"),
+                         2000);
+            session_spoil(&s[k], 36);
+            sim_set_late(k == 2);
+            session_start(&s[k], false);
+            assert_int_equal(session_run(&s[k]), TRAIN_FINISHED);
+            sim_set_late(false);
+            assert_int_equal(s[k].story.rollback_count, a);
+            assert_int_equal(s[k].story.step_count, a ? 37 + 12 : 42);
+            for (int i = 0; i < s[k].story.step_count; i++)
+                assert_true((s[k].story.steps[i].clip_scale == 0) == (!a && i == 36));
+        }
+        story_expect_same(&s[1].story, &s[2].story, actions[a]);
+        for (int i = 0; i < s[0].story.step_count; i++) {
+            expect_within(1e-3, "loss", s[1].story.steps[i].loss, s[0].story.steps[i].loss);
+            assert_int_equal(s[1].story.steps[i].step, s[0].story.steps[i].step);
+        }
+        for (int k = 0; k < 3; k++) session_close(&s[k]);
+    }
+}
+
 static void the_hundredth_skipped_update_in_a_row_is_the_last_step(void **state)
 {
     (void)state;
@@ -441,6 +474,7 @@ int main(void)
         cmocka_unit_test(every_product_is_warmed_up_before_a_weight_is_uploaded),
         cmocka_unit_test(two_runs_are_the_same_bits),
         cmocka_unit_test(a_skipped_update_is_the_same_however_late_it_is_seen),
+        cmocka_unit_test(trouble_is_the_same_however_late_it_is_seen),
         cmocka_unit_test(the_hundredth_skipped_update_in_a_row_is_the_last_step),
         cmocka_unit_test(a_checkpoint_of_one_device_resumes_on_the_other),
         cmocka_unit_test(a_kernel_fault_ends_the_run_with_a_sentence),

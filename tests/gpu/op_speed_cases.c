@@ -355,8 +355,10 @@ static struct op_work sum(struct op_bench *b)
 
 static struct op_work grad_norm(struct op_bench *b)
 {
-    b->backend->sum_of_squares((double *)b->small, b->x, b->s.n, b->workspace, b->stream);
-    b->backend->clip_norm(b->clip, (double *)b->small, 1.0f, b->stream);
+    double *squares = (double *)b->small;
+    if (b->first) b->backend->control_set(b->control, (struct step_control){0}, b->stream);
+    b->backend->sum_of_squares(squares, b->x, b->s.n, b->workspace, b->stream);
+    b->backend->clip_norm(b->clip, squares, squares, b->control, 1.0f, b->stream);
     return (struct op_work){.bytes = floats((double)b->s.n)};
 }
 

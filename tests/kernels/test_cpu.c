@@ -315,7 +315,7 @@ static void call_everything(const struct check_target *t, float *f[8], int32_t *
                          32, true, matrix_view(f[5], ELEMENT_FP32, V), N, C, V, t->stream);
     k->sum(&total, f[0], N * C, false, workspace, t->stream);
     k->sum_of_squares(&total, f[0], N * C, workspace, t->stream);
-    k->clip_norm(&clip, &total, 1.0f, t->stream);
+    k->clip_norm(&clip, &total, &total, &control, 1.0f, t->stream);
     k->adamw_step(f[0], f[0], f[1], f[2], f[3], N * C, &all, 1, adamw, &control, &clip, t->stream);
     k->lion_step(f[0], f[0], f[1], NULL, f[2], N * C, &all, 1, lion, &control, &clip, t->stream);
 }

@@ -113,7 +113,7 @@ static void costs_are_those_counted_by_hand(void **state)
     cost_is(6 * 4, 6);
     k->sum_of_squares(AT(8), AT(1), P, AT(2), s);
     cost_is(P * 4, 2 * P);
-    k->clip_norm(AT(7), AT(8), 1, s);
+    k->clip_norm(AT(7), AT(8), AT(9), AT(6), 1, s);
     cost_is(0, 0);
     k->adamw_step(AT(1), AT(1), AT(2), AT(3), AT(4), P, AT(5), 2, (struct optimizer_params){0}, AT(6), AT(7),
                   s);

@@ -15,9 +15,9 @@ static const size_t sizes[] = {0, 1, 2, 15, 17, 1021, 65535, 65536, 65537, 20000
 static void clip_at(const struct check_target *t, struct clip_state *out, const float *g, size_t n,
                     float max_norm, void *workspace)
 {
-    double squares = NAN;
+    double squares = NAN, loss = 9;
     t->backend->sum_of_squares(&squares, g, n, workspace, t->stream);
-    t->backend->clip_norm(out, &squares, max_norm, t->stream);
+    t->backend->clip_norm(out, &squares, &loss, &(struct step_control){0}, max_norm, t->stream);
 }
 
 static void sum_body(const struct check_target *t)
@@ -80,6 +80,24 @@ static void non_finite_norm_gives_scale_zero(void **state)
 {
     (void)state;
     check_each_isa(2, non_finite_body);
+}
+
+static void limit_body(const struct check_target *t)
+{
+    const double squares = 4, loss = 12, limits[] = {0, 11.5, 12, 13};
+    struct clip_state clip = {.updates = 5};
+    for (int i = 0; i < 4; i++) {
+        struct step_control control = {.loss_limit = limits[i]};
+        t->backend->clip_norm(&clip, &squares, &loss, &control, 1.0f, t->stream);
+        assert_true(clip.norm == 2 && (clip.scale == 0) == (i == 1));
+    }
+    assert_true(clip.updates == 8);
+}
+
+static void a_loss_above_the_limit_gives_scale_zero(void **state)
+{
+    (void)state;
+    check_each_isa(1, limit_body);
 }
 
 static void reductions_have_the_same_bits_on_any_thread_count(void **state)
@@ -251,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_norms_agree_with_the_reference),
         cmocka_unit_test(non_finite_norm_gives_scale_zero),
+        cmocka_unit_test(a_loss_above_the_limit_gives_scale_zero),
         cmocka_unit_test(reductions_have_the_same_bits_on_any_thread_count),
         cmocka_unit_test(adamw_agrees_with_the_reference),
         cmocka_unit_test(lion_agrees_with_the_paper),

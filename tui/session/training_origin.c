@@ -205,15 +205,17 @@ void training_report_fork(struct training_session *s)
 {
     const struct fork_origin *fork = s->options->fork;
     int64_t step = trainer_state(s->trainer)->step;
-    double factor = trainer_state(s->trainer)->lr_factor;
-    char changes[240] = "", path[64], rate[80] = "", *after = config_text(&s->config);
+    double factor = trainer_state(s->trainer)->lr_factor, cut = trainer_state(s->trainer)->lr_cut;
+    char changes[240] = "", path[64], rate[80] = "", by_rollback[80] = "", *after = config_text(&s->config);
     if (after) describe_changes(fork->config, after, changes, sizeof changes);
     free(after);
     if (factor != 1)
         snprintf(rate, sizeof rate, ", with learning rate × %g by order in the original", factor);
-    training_session_event(s, step, "info", "forked from %s after %" PRId64 " steps%s%s%s%s", fork->run, step,
-                           s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
-                           *changes ? ", with " : "", changes);
+    if (cut != 1)
+        snprintf(by_rollback, sizeof by_rollback, ", with learning rate × %g by its rollbacks", cut);
+    training_session_event(s, step, "info", "forked from %s after %" PRId64 " steps%s%s%s%s%s", fork->run,
+                           step, s->fresh ? ", from weights alone: the optimizer begins anew" : "", rate,
+                           by_rollback, *changes ? ", with " : "", changes);
     if (*fork->passed_over && s->options->silent) fprintf(stderr, "anneal: warning: %s\n", fork->passed_over);
     if (*fork->passed_over) training_session_event(s, step, "warning", "%s", fork->passed_over);
     snprintf(path, sizeof path, "checkpoints/step-%" PRId64, step);

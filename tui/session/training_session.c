@@ -97,6 +97,11 @@ static void on_stopping(void *context, const struct stopping_record *record)
     s->watcher->eval(s->watcher->context, &s->last_eval, &s->last_measures, record);
 }
 
+static void on_rolled_back(void *context)
+{
+    writer_next_segment(((struct training_session *)context)->writer);
+}
+
 /* No checkpoint is ahead of the recorded rows, so a killed run has no gap in its history. If the store is too
  * slow for that, the writer has reported why. */
 static void on_saving(void *context)
@@ -326,6 +331,7 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .sample = on_sample,
                                              .saving = on_saving,
                                              .safe = on_safe,
+                                             .rolled_back = on_rolled_back,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
                                              .rank = on_rank,

@@ -6,14 +6,20 @@
 
 struct train_state saved_state(int64_t step)
 {
-    return (struct train_state){
+    struct train_state state = {
         .step = step,
         .cursor = 123456789012345,
         .tokens = 987654321098765,
         .lr_factor = 0.1 + 0.2,
+        .lr_cut = 0.1 * 0.1,
+        .rollbacks = 2,
+        .trouble = 71,
         .skipped_in_a_row = 7,
         .best_saved = 30,
-        .stopping = {.min_delta = 1e-4 / 3, .patience = 5, .best = 2.0 / 3, .best_step = 40, .used = 2}};
+        .stopping = {.min_delta = 1e-4 / 3, .patience = 5, .best = 2.0 / 3, .best_step = 40, .used = 2},
+        .level = {.count = step, .spike_steps = 3, .calm_steps = 1, .limit = 7.0 / 3, .previous_limit = 0.7}};
+    for (int64_t i = 0; i < step; i++) state.level.losses[i % HEALTH_WINDOW] = 1.0 / (double)(i + 3);
+    return state;
 }
 
 char *saved_folder(const char *name)
@@ -70,6 +76,20 @@ void saved_expect_equal_memory(const struct rig *a, const struct rig *b)
             assert_memory_equal(a->network.memory[i], b->network.memory[i], a->plan.category_bytes[i]);
 }
 
+/* A ring may begin elsewhere. */
+static void expect_equal_level(const struct loss_level *a, const struct loss_level *b)
+{
+    int64_t n = a->count < HEALTH_WINDOW ? a->count : HEALTH_WINDOW;
+    assert_true(b->count >= n && (n == HEALTH_WINDOW || b->count == n));
+    for (int64_t i = 1; i <= n; i++)
+        assert_memory_equal(&a->losses[(a->count - i) % HEALTH_WINDOW],
+                            &b->losses[(b->count - i) % HEALTH_WINDOW], sizeof(double));
+    assert_int_equal(a->spike_steps, b->spike_steps);
+    assert_int_equal(a->calm_steps, b->calm_steps);
+    assert_memory_equal(&a->limit, &b->limit, sizeof(double));
+    assert_memory_equal(&a->previous_limit, &b->previous_limit, sizeof(double));
+}
+
 void saved_expect_equal_state(const struct train_state *a, const struct train_state *b)
 {
     assert_int_equal(a->step, b->step);
@@ -77,6 +97,10 @@ void saved_expect_equal_state(const struct train_state *a, const struct train_st
     assert_int_equal(a->tokens, b->tokens);
     assert_int_equal(a->skipped_in_a_row, b->skipped_in_a_row);
     assert_memory_equal(&a->lr_factor, &b->lr_factor, sizeof(double));
+    assert_memory_equal(&a->lr_cut, &b->lr_cut, sizeof(double));
+    assert_int_equal(a->rollbacks, b->rollbacks);
+    assert_int_equal(a->trouble, b->trouble);
+    expect_equal_level(&a->level, &b->level);
     assert_memory_equal(&a->stopping.best, &b->stopping.best, sizeof(double));
     assert_memory_equal(&a->stopping.min_delta, &b->stopping.min_delta, sizeof(double));
     assert_int_equal(a->stopping.best_step, b->stopping.best_step);

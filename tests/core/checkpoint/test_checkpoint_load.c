@@ -361,12 +361,52 @@ TEST_CASE(a_trainer_state_that_is_incomplete_or_wrong_is_refused)
     free(parent);
 }
 
+/* All that older versions wrote, and one member more. */
+#define STATE                                                                                                \
+    "{\"step\": 1, \"updates\": 1, \"cursor\": 0, \"tokens\": 0, \"lr_factor\": 1.0, "                       \
+    "\"skipped_in_a_row\": 0, \"best_step\": 0, \"patience_used\": 0, \"patience\": 0, "                     \
+    "\"min_delta\": 0.0, \"corpus_tokens\": 1, \"corpus_checksum\": 1, \"tokenizer_checksum\": 1"
+
+TEST_CASE(usual_losses_and_cuts_that_cannot_be_are_refused_and_may_be_missing)
+{
+    static const struct {
+        const char *text, *bad;
+    } cases[] = {{STATE "}", NULL},
+                 {STATE ", \"losses\": [0.5, 0.25], \"lr_cut\": 0.5}", NULL},
+                 {STATE ", \"losses\": {}}", "losses"},
+                 {STATE ", \"losses\": [0.5, \"x\"]}", "losses"},
+                 {STATE ", \"losses\": [0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,"
+                        "0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,"
+                        "0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,"
+                        "0.1,0.1,0.1,0.1,0.1,0.1]}",
+                  "losses"},
+                 {STATE ", \"spike_steps\": 9223372036854775807}", "losses"},
+                 {STATE ", \"calm_steps\": 65}", "losses"},
+                 {STATE ", \"lr_cut\": 1.5}", "lr_cut"},
+                 {STATE ", \"lr_cut\": -0.5}", "lr_cut"},
+                 {STATE ", \"rollbacks\": -1}", "rollbacks"}};
+    char *parent = saved_folder("losses"), *path = saved_path(parent, "step-1", "");
+    assert_int_equal(file_make_folders(path, NULL), STATUS_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct train_state read = {0};
+        struct err err = {0};
+        saved_write_text(parent, "step-1", "trainer.json", cases[i].text);
+        enum status status = checkpoint_load_state(path, &read, &err);
+        if (status != (cases[i].bad ? STATUS_CORRUPT : STATUS_OK))
+            fail_msg("%s: %s", cases[i].text, err.text);
+        if (cases[i].bad) assert_non_null(strstr(err.text, cases[i].bad));
+        if (!cases[i].bad) assert_true(read.lr_cut == (i ? 0.5 : 1) && read.level.count == (i ? 2 : 0));
+    }
+    free(path), free(parent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_comes_back_bit_for_bit),
         cmocka_unit_test(a_best_loss_that_is_not_there_yet_comes_back_as_infinity),
         cmocka_unit_test(a_model_that_differs_is_refused_naming_the_field),
+        cmocka_unit_test(usual_losses_and_cuts_that_cannot_be_are_refused_and_may_be_missing),
         cmocka_unit_test(tensors_that_do_not_fit_their_description_are_refused_by_name),
         cmocka_unit_test(weights_of_two_bytes_are_read_exactly),
         cmocka_unit_test(what_is_bf16_stays_bf16_where_nothing_is_trained),

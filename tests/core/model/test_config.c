@@ -24,7 +24,8 @@ static const char *other_value(size_t i)
         "full_attention_layers=1,3-5 kind=qwen3"
         " layout=gathered shard=off overlap=false timeout=5 at_epoch_end=true graph=off contents=weights "
         "loss=plain"
-        " val_split=tail format=instructions too_long=refuse base=bf16 on_nan=stop plateau_steps=70 "
+        " val_split=tail format=instructions too_long=refuse base=bf16 on_nan=stop on_spike=skip "
+        "plateau_steps=70 "
         "trace_step=5 seed=9223372036854775807";
     static char values[KEYS][32];
     char name[64];

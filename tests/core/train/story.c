@@ -108,6 +108,13 @@ static void on_event(void *context, const struct event_record *record)
     story->last_event_step = record->step;
     snprintf(story->last_event, sizeof story->last_event, "%s", record->text);
     snprintf(story->last_level, sizeof story->last_level, "%s", record->level);
+    if (story->on_event) story->on_event(story);
+}
+
+static void on_rolled_back(void *context)
+{
+    struct story *story = context;
+    story->rollback_count++;
 }
 
 static void on_evaluating(void *context)
@@ -215,6 +222,13 @@ void session_open(struct session *s, const char *name, const struct backend *bac
     memset(s->story.applied, 0xFF, sizeof s->story.applied);
 }
 
+void session_spoil(struct session *s, int step)
+{
+    int rows = (int)(s->config.train.batch_size * s->config.train.accumulation_steps),
+        n = rows * (int)s->config.train.seq_len;
+    for (int i = 0; i < n; i++) s->tokens[step * n + i] = (uint32_t)(128 + (i * 37 + step) % 128);
+}
+
 void session_close(struct session *s)
 {
     trainer_close(s->trainer);
@@ -243,6 +257,7 @@ enum status session_try(struct session *s, struct err *err)
                                              .reserve = on_reserve,
                                              .saving = on_saving,
                                              .safe = on_safe,
+                                             .rolled_back = on_rolled_back,
                                              .checkpoint = on_checkpoint,
                                              .memory = on_memory,
                                              .used = on_used,

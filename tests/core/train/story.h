@@ -26,7 +26,8 @@ struct story {
     struct checkpoint_record checkpoints[STORY_MAX];  /* path is NULL: borrowed for the call only */
     struct profile_record profile[STORY_PROFILE_MAX]; /* their texts are static */
     int profile_count;
-    int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count;
+    int step_count, eval_count, stopping_count, checkpoint_count, sample_count, event_count, pause_count,
+        rollback_count;
     char events[8][512]; /* the first ones */
     char last_sample[4096], last_event[512], last_level[16], last_kind[16];
     bool pauses[STORY_MAX];
@@ -43,6 +44,7 @@ struct story {
     int64_t applied[16];        /* by order id; -1: not yet */
     int acknowledged;
     void (*on_step)(struct story *story);                /* may be NULL */
+    void (*on_event)(struct story *story);               /* may be NULL */
     void (*on_saving)(struct story *story, bool begins); /* around a checkpoint; NULL: nothing */
     void (*on_safe)(struct story *story);                /* by the thread that writes; may be NULL */
 };
@@ -68,6 +70,10 @@ struct session {
 void session_open(struct session *s, const char *name, const struct backend *backend,
                   const char *const *words, uint64_t count);
 void session_close(struct session *s);
+
+/* Makes the batch of step `step` of a corpus that is read in order (data.shuffle=none) garbage: a spike of
+ * the loss. Before session_start. */
+void session_spoil(struct session *s, int step);
 
 /* Opens a trainer; with `resume` from the newest checkpoint of the folder. Fails the test when it cannot. */
 void session_start(struct session *s, bool resume);

@@ -48,6 +48,18 @@ TEST_CASE(due_and_ordered_things_wait_for_the_steps_under_way)
     expect(f, ACTION_SETTLE);
 }
 
+TEST_CASE(trouble_comes_before_all_but_a_failure)
+{
+    struct facts f = plain;
+    f.trouble = f.leave = f.ordered = true;
+    f.in_flight = 1;
+    f.due = DUE_EVALUATION | DUE_CHECKPOINT;
+    f.step = f.total;
+    expect(f, ACTION_ROLL_BACK);
+    f.failure = STATUS_FAILED;
+    expect_end(f, TRAIN_FAILED);
+}
+
 TEST_CASE(what_is_held_out_is_evaluated_before_the_run_is_finished)
 {
     struct facts f = plain;
@@ -220,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(with_nothing_due_the_next_step_follows_once_the_observer_was_asked),
         cmocka_unit_test(due_and_ordered_things_wait_for_the_steps_under_way),
+        cmocka_unit_test(trouble_comes_before_all_but_a_failure),
         cmocka_unit_test(what_is_held_out_is_evaluated_before_the_run_is_finished),
         cmocka_unit_test(the_last_checkpoint_is_of_weights_without_doubt_or_that_an_evaluation_clears),
         cmocka_unit_test(things_due_come_in_their_order_and_before_orders),

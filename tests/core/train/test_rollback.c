@@ -1,0 +1,423 @@
+/* Trouble in training, and what health.on_spike and health.on_nan do about it: a batch of garbage in the
+ * data, numbers that are not finite, a rate that explodes; skipped, rolled back, given up; killed anywhere
+ * and resumed. */
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "tests/cmocka.h"
+#include "tests/core/network/rig.h"
+#include "tests/core/train/story.h"
+#include "tests/long.h"
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+enum { GARBAGE = 70, STEPS = 90, ROWS = 2, WIDTH = 16 };
+
+/* A run whose corpus is read in order, with a batch of garbage at step GARBAGE and, if asked for, one a few
+ * steps later. Its checkpoints are of steps 20, 40, … */
+static void open_spoilt(struct session *s, const char *name, const struct backend *backend,
+                        const char *const *words, int later)
+{
+    const char *all[16] = {"data.shuffle=none", "train.total_steps=90", "checkpoint.every=20"};
+    size_t n = 3;
+    while (words && *words) all[n++] = *words++;
+    assert_true(n < 16);
+    session_open(s, name, backend, all, 4000);
+    session_spoil(s, GARBAGE);
+    if (later) session_spoil(s, GARBAGE + later);
+}
+
+static void run_spoilt(struct session *s, const char *name, const char *const *words, int later)
+{
+    open_spoilt(s, name, NULL, words, later);
+    session_start(s, false);
+    assert_int_equal(session_run(s), TRAIN_FINISHED);
+}
+
+/* ---- skipping ---- */
+
+TEST_CASE(by_default_a_spike_is_reported_and_trained_on)
+{
+    struct session s;
+    run_spoilt(&s, "warned", NULL, 0);
+    assert_int_equal(s.story.step_count, STEPS);
+    for (int i = 0; i < STEPS; i++) assert_true(s.story.steps[i].clip_scale > 0);
+    assert_int_equal(s.story.event_count, 1);
+    assert_int_equal(s.story.last_event_step, GARBAGE);
+    assert_int_equal(s.story.rollback_count, 0);
+    session_close(&s);
+}
+
+/* The step counts, its update does not: the next loss is that of the same weights on the next batch. */
+TEST_CASE(a_skipped_spike_leaves_weights_and_moments_as_they_were)
+{
+    static const char *const ways[][2] = {{"train.async=true", "train.accumulation_steps=1"},
+                                          {"train.async=false", "train.accumulation_steps=1"},
+                                          {"train.async=true", "train.graph=on"}};
+    struct session first;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        struct session s;
+        run_spoilt(&s, "skipped", WORDS("health.on_spike=skip", "eval.every=1", ways[w][0], ways[w][1]), 0);
+        assert_int_equal(s.story.step_count, STEPS);
+        for (int i = 0; i < STEPS; i++) assert_true((s.story.steps[i].clip_scale == 0) == (i == GARBAGE));
+        assert_true(isfinite(s.story.steps[GARBAGE].grad_norm));
+        assert_memory_equal(&s.story.evals[GARBAGE].val_loss, &s.story.evals[GARBAGE - 1].val_loss,
+                            sizeof(double));
+        assert_true(s.story.evals[GARBAGE + 1].val_loss != s.story.evals[GARBAGE].val_loss);
+        assert_int_equal(s.story.event_count, 1);
+        assert_int_equal(s.story.last_event_step, GARBAGE);
+        assert_non_null(strstr(s.story.last_event, "the update was skipped"));
+        if (w == 0)
+            first = s;
+        else
+            story_expect_same(&first.story, &s.story, ways[w][0]);
+        if (w) session_close(&s);
+    }
+    session_close(&first);
+}
+
+TEST_CASE(a_batch_in_parts_is_skipped_as_a_whole)
+{
+    struct session s;
+    run_spoilt(&s, "parts", WORDS("health.on_spike=skip", "train.batch_size=1", "train.accumulation_steps=2"),
+               0);
+    for (int i = 0; i < STEPS; i++) assert_true((s.story.steps[i].clip_scale == 0) == (i == GARBAGE));
+    session_close(&s);
+}
+
+/* The losses before are in the checkpoint, so that the limit is the same. */
+TEST_CASE(a_run_resumed_just_before_the_spike_skips_it_too)
+{
+    for (int64_t at = GARBAGE - 3; at <= GARBAGE + 2; at++) {
+        struct session whole, s;
+        run_spoilt(&whole, "whole", WORDS("health.on_spike=skip"), 3);
+        open_spoilt(&s, "resumed", NULL, WORDS("health.on_spike=skip"), 3);
+        s.story.leave_at = at;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), TRAIN_STOPPED);
+        s.story.leave_at = 0;
+        session_start(&s, true);
+        /* at the skipped step itself no checkpoint is written without an evaluation: it begins earlier */
+        int again = (int)(at - s.story.done);
+        assert_int_equal(session_run(&s), TRAIN_FINISHED);
+        assert_true(whole.story.steps[GARBAGE + 3].clip_scale == 0);
+        for (int i = (int)at; i < STEPS; i++)
+            assert_memory_equal(&s.story.steps[i + again].loss, &whole.story.steps[i].loss, sizeof(double));
+        session_close(&whole), session_close(&s);
+    }
+}
+
+/* ---- going back ---- */
+
+/* The steps that count: of each step the last row. */
+static void last_rows(const struct story *story, struct step_record out[STEPS])
+{
+    for (int i = 0; i < STEPS; i++) out[i].step = -1;
+    for (int i = 0; i < story->step_count; i++) out[story->steps[i].step] = story->steps[i];
+    for (int i = 0; i < STEPS; i++) assert_int_equal(out[i].step, i);
+}
+
+TEST_CASE(a_rollback_leaves_the_batches_since_the_checkpoint_out)
+{
+    struct session s, clean;
+    const int from = 60 * ROWS * WIDTH, to = 71 * ROWS * WIDTH;
+    open_spoilt(&s, "back", NULL, WORDS("health.on_spike=rollback"), 0);
+    s.tokens[from] = s.tokens[to]; /* the label of the last token before */
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.rollback_count, 1);
+    assert_int_equal(s.story.event_count, 2);
+    assert_non_null(strstr(s.story.events[0], "step 70: the loss rose"));
+    assert_string_equal(s.story.events[1],
+                        "rollback 1 of at most 3 in a row, for the trouble at step 70: training goes on from "
+                        "the checkpoint of step 60, without the batches of steps 60 to 70");
+    assert_int_equal(s.story.step_count, 71 + 30);
+    for (int i = 0; i < 71; i++) assert_int_equal(s.story.steps[i].step, i);
+    for (int i = 0; i < 30; i++) {
+        const struct step_record *step = &s.story.steps[71 + i];
+        assert_int_equal(step->step, 60 + i);
+        assert_true(step->loss < s.story.steps[GARBAGE].loss / 2);
+        /* rows 0 to 141 are used up */
+        double rows = step->epoch * (double)(s.corpus.tokens / WIDTH);
+        assert_true(rows > (71 + i) * ROWS);
+        assert_int_equal(step->tokens, (61 + i) * ROWS * WIDTH);
+    }
+    assert_int_equal(s.story.checkpoints[s.story.checkpoint_count - 1].step, STEPS);
+    /* as a run whose data never had those rows */
+    open_spoilt(&clean, "clean", NULL, NULL, 0);
+    memmove(clean.tokens + from, clean.tokens + to, (size_t)(4000 - to) * sizeof *clean.tokens);
+    session_start(&clean, false);
+    assert_int_equal(session_run(&clean), TRAIN_FINISHED);
+    for (int i = 0; i < 30; i++)
+        assert_memory_equal(&clean.story.steps[60 + i].loss, &s.story.steps[71 + i].loss, sizeof(double));
+    session_close(&s), session_close(&clean);
+}
+
+#define LR_TWICE "health.on_spike=rollback", "health.rollback_lr=0.5", "eval.every=10", "sample.every=30"
+
+TEST_CASE(each_rollback_cuts_the_rate_and_equal_runs_give_equal_rows)
+{
+    static const char *const ways[] = {"train.async=true", "train.async=false"};
+    struct session s[2];
+    for (int k = 0; k < 2; k++) {
+        run_spoilt(&s[k], k ? "second" : "first", WORDS(LR_TWICE, "train.schedule=constant", ways[k]), 15);
+        assert_int_equal(s[k].story.rollback_count, 2);
+    }
+    story_expect_same(&s[0].story, &s[1].story, "again");
+    assert_int_equal(s[0].story.event_count, 4);
+    for (int i = 0; i < 4; i++) assert_string_equal(s[0].story.events[i], s[1].story.events[i]);
+    assert_true(s[0].story.steps[70].lr == 0.01 && s[0].story.steps[71].lr == 0.005);
+    assert_true(s[0].story.steps[s[0].story.step_count - 1].lr == 0.0025);
+    assert_non_null(strstr(s[0].story.last_event, "rollback 2 of at most 3"));
+    assert_non_null(strstr(s[0].story.last_event, "with learning rate × 0.25"));
+    session_close(&s[0]), session_close(&s[1]);
+}
+
+/* ---- killed ---- */
+
+static int calls_left;
+
+static void die(struct story *story)
+{
+    (void)story;
+    if (--calls_left == 0) _exit(0);
+}
+
+static void begin_anew(const char *folder)
+{
+    assert_int_equal(file_remove_tree(folder, NULL), STATUS_OK);
+}
+
+/* Returns whether the run was killed: at the call of that number, an event or a step. */
+static bool run_killed(struct session *s, int call)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        calls_left = call;
+        s->story.on_step = s->story.on_event = die;
+        session_start(s, false);
+        session_run(s);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status) == 0;
+}
+
+static void expect_same_numbers(const struct session *a, const struct session *b)
+{
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "trainer.json"};
+    for (int i = 0; i < 3; i++) {
+        struct file_map x, y;
+        char path[4200];
+        struct err err = {0};
+        snprintf(path, sizeof path, "%s/step-90/%s", a->folder, names[i]);
+        if (file_map_open(path, &x, &err)) fail_msg("%s", err.text);
+        snprintf(path, sizeof path, "%s/step-90/%s", b->folder, names[i]);
+        if (file_map_open(path, &y, &err)) fail_msg("%s", err.text);
+        assert_int_equal(x.size, y.size);
+        assert_memory_equal(x.data, y.data, x.size);
+        file_map_close(&x), file_map_close(&y);
+    }
+}
+
+/* Also between the trouble and the end of the rollback, and in what follows it. */
+TEST_CASE(a_run_killed_anywhere_around_a_rollback_ends_with_the_same_bits)
+{
+    static const char *const backgrounds[] = {"checkpoint.background=true", "checkpoint.background=false"};
+    for (int b = 0; b < 2; b++) {
+        const char *const *words = WORDS(LR_TWICE, "checkpoint.every=10", backgrounds[b]);
+        struct session whole, s;
+        struct step_record want[STEPS];
+        run_spoilt(&whole, "unkilled", words, 15);
+        assert_int_equal(whole.story.rollback_count, 2);
+        last_rows(&whole.story, want);
+        int call = 1;
+        for (bool killed = true; killed; call += long_or(1, call > 66 && call < 82 ? 1 : 11)) {
+            char path[4096];
+            open_spoilt(&s, "killed", NULL, words, 15);
+            begin_anew(s.folder);
+            killed = run_killed(&s, call);
+            bool resume = !checkpoint_find(s.folder, -1, path, sizeof path, NULL);
+            session_start(&s, resume);
+            if (killed) assert_int_equal(session_run(&s), TRAIN_FINISHED);
+            for (int i = 0; i < s.story.step_count; i++) {
+                int step = (int)s.story.steps[i].step, last = i;
+                for (int k = i; k < s.story.step_count; k++)
+                    if (s.story.steps[k].step == step) last = k;
+                assert_memory_equal(&s.story.steps[last].loss, &want[step].loss, sizeof(double));
+            }
+            expect_same_numbers(&whole, &s);
+            session_close(&s);
+        }
+        assert_true(call > STEPS + 15);
+        session_close(&whole);
+    }
+}
+
+/* ---- the choice of the checkpoint ---- */
+
+/* In the foreground the checkpoint of the step in trouble is written before the step: it may be ruined. */
+TEST_CASE(the_checkpoint_of_the_step_in_trouble_is_set_aside)
+{
+    struct session s;
+    char path[4200];
+    run_spoilt(&s, "aside",
+               WORDS("health.on_spike=rollback", "checkpoint.every=35", "checkpoint.background=false"), 0);
+    assert_non_null(
+        strstr(s.story.events[1], "the checkpoint of step 35, without the batches of steps 35 to 70"));
+    snprintf(path, sizeof path, "%s/step-70.suspect/trainer.json", s.folder);
+    assert_true(file_exists(path) && checkpoint_is_leftover("step-70.suspect"));
+    snprintf(path, sizeof path, "%s/step-70/trainer.json", s.folder); /* of the new course */
+    assert_true(file_exists(path));
+    session_close(&s);
+}
+
+TEST_CASE(without_a_checkpoint_training_begins_again_behind_the_trouble)
+{
+    struct session s;
+    run_spoilt(&s, "none", WORDS("health.on_spike=rollback", "checkpoint.every=0"), 0);
+    assert_int_equal(s.story.step_count, 71 + STEPS);
+    assert_non_null(strstr(s.story.events[1], "from the beginning, without the batches of steps 0 to 70"));
+    assert_int_equal(s.story.steps[71].step, 0);
+    assert_true(s.story.steps[71].loss > 5); /* the first weights */
+    session_close(&s);
+}
+
+/* ---- numbers that are not finite ---- */
+
+static struct {
+    int64_t calls, from, until;
+} poison;
+
+static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets,
+                                   const struct step_control *control, int N, int V, struct stream *stream)
+{
+    cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
+    if (poison.calls >= poison.from && poison.calls < poison.until) *(float *)logits = NAN;
+    poison.calls++;
+}
+
+static struct backend poisoned_backend(int64_t from, int64_t until)
+{
+    struct backend backend = *cpu_backend();
+    backend.cross_entropy_fused = poisoned_cross_entropy;
+    poison.calls = 0;
+    poison.from = from;
+    poison.until = until;
+    return backend;
+}
+
+TEST_CASE(a_number_that_is_not_finite_is_rolled_back)
+{
+    struct backend backend = poisoned_backend(50, 51);
+    struct session s;
+    open_spoilt(&s, "nan", &backend, WORDS("health.on_nan=rollback"), 0);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_int_equal(s.story.rollback_count, 1);
+    assert_true(s.story.steps[50].clip_scale == 0);
+    assert_int_equal(s.story.steps[51].step, 40);
+    session_close(&s);
+}
+
+TEST_CASE(after_so_many_rollbacks_in_a_row_the_run_gives_up)
+{
+    struct backend backend = poisoned_backend(50, INT64_MAX);
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    char path[4096];
+    open_spoilt(&s, "given-up", &backend, WORDS("health.on_nan=rollback", "health.rollbacks=2"), 0);
+    session_start(&s, false);
+    assert_int_equal(trainer_run(s.trainer, &outcome, &err), STATUS_FAILED);
+    assert_int_equal(outcome, TRAIN_FAILED);
+    assert_non_null(strstr(err.text, "training is in trouble again after 2 rollbacks in a row"));
+    assert_int_equal(s.story.rollback_count, 2);
+    assert_int_equal(s.story.steps[s.story.step_count - 1].step, 20); /* 50, then 40, then 20 */
+    assert_int_equal(checkpoint_find(s.folder, 20, path, sizeof path, NULL), STATUS_OK);
+    session_close(&s);
+}
+
+TEST_CASE(a_rate_that_explodes_is_cut_until_training_goes_on)
+{
+    struct session s;
+    session_open(&s, "explodes", NULL,
+                 WORDS("train.learning_rate=1000", "train.schedule=constant", "train.weight_decay=100",
+                       "train.warmup_steps=0", "train.total_steps=40", "health.loss_spike=0",
+                       "health.on_nan=rollback", "health.rollbacks=60", "health.rollback_lr=0.1"),
+                 4000);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_true(s.story.rollback_count > 0);
+    assert_true(isfinite(s.story.steps[s.story.step_count - 1].loss));
+    assert_true(s.story.steps[s.story.step_count - 1].lr < 100);
+    session_close(&s);
+}
+
+/* ---- what goes with it ---- */
+
+TEST_CASE(adapters_go_back_to_theirs)
+{
+    struct session base, s;
+    char from[4200];
+    run_spoilt(&base, "base", NULL, 0);
+    snprintf(from, sizeof from, "model.from=%s/step-%d", base.folder, STEPS);
+    for (int k = 0; k < 2; k++) {
+        run_spoilt(&s, "adapters",
+                   WORDS(from, "lora.rank=4", "lora.targets=all", "health.on_spike=rollback",
+                         k ? "checkpoint.every=0" : "checkpoint.every=20"),
+                   0);
+        assert_int_equal(s.story.rollback_count, 1);
+        int64_t again = k ? 0 : 60;
+        assert_int_equal(s.story.steps[71].step, again);
+        assert_true(s.story.steps[71].loss < 1.5 * s.story.steps[again].loss + 0.1);
+        if (!k) continue;
+        assert_true(s.story.steps[s.story.step_count - 1].step == STEPS - 1);
+    }
+    session_close(&base), session_close(&s);
+}
+
+TEST_CASE(a_rollback_needs_moments_and_an_action_on_spikes_a_limit)
+{
+    static const struct {
+        const char *words[3];
+        const char *sentence;
+    } cases[] = {{{"health.on_spike=rollback", "checkpoint.contents=weights"},
+                  "health.on_spike = rollback: goes back to a checkpoint"},
+                 {{"health.on_nan=rollback", "checkpoint.contents=weights"},
+                  "health.on_nan = rollback: goes back to a checkpoint"},
+                 {{"health.on_spike=skip", "health.loss_spike=0"}, "set health.loss_spike above 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct session s;
+        struct err err = {0};
+        session_open(&s, "refused", NULL, cases[i].words, 900);
+        assert_int_equal(session_try(&s, &err), STATUS_USAGE);
+        assert_non_null(strstr(err.text, cases[i].sentence));
+        session_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_default_a_spike_is_reported_and_trained_on),
+        cmocka_unit_test(a_skipped_spike_leaves_weights_and_moments_as_they_were),
+        cmocka_unit_test(a_batch_in_parts_is_skipped_as_a_whole),
+        cmocka_unit_test(a_run_resumed_just_before_the_spike_skips_it_too),
+        cmocka_unit_test(a_rollback_leaves_the_batches_since_the_checkpoint_out),
+        cmocka_unit_test(each_rollback_cuts_the_rate_and_equal_runs_give_equal_rows),
+        cmocka_unit_test(a_run_killed_anywhere_around_a_rollback_ends_with_the_same_bits),
+        cmocka_unit_test(the_checkpoint_of_the_step_in_trouble_is_set_aside),
+        cmocka_unit_test(without_a_checkpoint_training_begins_again_behind_the_trouble),
+        cmocka_unit_test(a_number_that_is_not_finite_is_rolled_back),
+        cmocka_unit_test(after_so_many_rollbacks_in_a_row_the_run_gives_up),
+        cmocka_unit_test(a_rate_that_explodes_is_cut_until_training_goes_on),
+        cmocka_unit_test(adapters_go_back_to_theirs),
+        cmocka_unit_test(a_rollback_needs_moments_and_an_action_on_spikes_a_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
