@@ -138,7 +138,7 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 GENERATE := $(BUILD)/docs/generate
 MAN := $(BUILD)/man/anneal.1
 
-.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests fuzz check bench static gpu-check bundle install uninstall clean coverage release FORCE
+.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests fuzz planted check bench static gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -155,6 +155,7 @@ help:
 	@echo "make check          layout, include arrows, warnings of clang"
 	@echo "make coverage       which lines the test suite runs: a table by folder, and build-coverage/html/"
 	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
+	@echo "make planted        bugs planted in kernels, one at a time: which test finds each (tests/cuda_sim/bugs.md)"
 	@echo "make static         registers, spills and instructions of the CUDA kernels, as nvcc made them, against a table"
 	@echo "make gpu-check      every CUDA operation and training against the CPU, and judged speeds, on this machine's GPU"
 	@echo "make bundle         one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
@@ -348,6 +349,13 @@ static: $(if $(NVCC),$(PLUGIN))
 # Built by the script that also builds it where there is no make, around the plugin of this Makefile.
 gpu-check: $(if $(NVCC),$(PLUGIN))
 	@export ANNEAL_CUDA_PLUGIN=$${ANNEAL_CUDA_PLUGIN:-$(PLUGIN)} && CC=$(CC) tests/gpu/build.sh build/gpu && build/gpu/report.sh build/gpu-report.txt
+
+# Bugs in kernels, planted one at a time: which test finds each? Takes half an hour.
+planted: $(SIM_TESTS) $(MAIN) $(MPI_PLUGIN)
+	@COMPILE='$(SIM_CXX) -x c++ $(filter-out -MMD -MP,$(SIM_CXXFLAGS))' RACES='$(SIM_RACES)' SIM_OBJ='$(SIM_OBJ)' \
+	  PLUGIN_BASE='$(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)' OTHER='$(TEST_HELP_OBJ) $(LIB)' \
+	  LINK='$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -Wl,--export-dynamic-symbol=sim_queue_exchange' \
+	  LIBRARIES='-lcmocka -lvterm -lutil -lboost_context $(LIBS)' tests/cuda_sim/plant.sh $(BUILD) $(BUGS)
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests

@@ -6,7 +6,8 @@
  * The pass over keys: a block is 128 keys of one key/value head, a warpgroup 64 of them. It computes scores
  * transposed, keys in rows, over query tiles of STEP rows from the diagonal to the last that sees the keys,
  * for each query head of the group. Registers: dk and dv D / 2 each, scores and their gradients 32 each,
- * rounded 16 each: with STEP 64, 224 at D 128, where the compiler spills 8 bytes a thread.
+ * rounded 16 each: with STEP 64, 224 at D 128, where the compiler spills 8 bytes a thread: two
+ * numbers that only the masks need, stored once and loaded only in tiles that a mask cuts.
  *
  * The pass over queries: a block is 128 queries of one head, a warpgroup 64 of them, over key tiles of STEP
  * rows.
