@@ -123,7 +123,9 @@ static void expect_nothing_lost(struct night *night, const struct disk_cut *cut)
     use_home(dark.home);
     bool repair = p.finished || cut->seed % 3, by_folder = p.begun && (cut->seed % 2 || !repair);
     process_run(0, "runs", NULL);
-    if (repair) process_run(0, "doctor", "--repair", NULL);
+    if (repair && p.begun) process_run(0, "doctor", "--repair", NULL);
+    if (repair && !p.begun) /* it may find that the folder of such a run is missing */
+        assert_true(process_wait_exit(process_start("doctor", "--repair", NULL)) <= 1);
     if (repair && p.checkpoint > 0) expect_steps(&dark, p.checkpoint);
     if (repair && p.finished) assert_string_equal(stage_status(), "finished");
     if (strcmp(stage_status(), "finished") == 0) p.finished = true; /* though it had no time to say so */
