@@ -1,6 +1,8 @@
 /* Every optimizer, listed once: its word in train.optimizer, its number of moments per parameter, the default
- * of train.beta2, and its FLOPs per parameter. The slot is NAME_step; operations.def has the common part of
- * the contract. With ĝ = g · clip.scale, s and weight_decay those of the element's range:
+ * of train.beta2, and its FLOPs per parameter. The slot of a rule for single elements is NAME_step;
+ * operations.def has the common part of the contract. Muon updates whole matrices (core/network/muon.h), and
+ * all other parameters by AdamW's rule. With ĝ = g · clip.scale, s and weight_decay those of the element's
+ * range:
  *
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019):
  *
@@ -16,8 +18,9 @@
 #ifndef ANNEAL_KERNELS_OPTIMIZERS_H
 #define ANNEAL_KERNELS_OPTIMIZERS_H
 
-#define OPTIMIZER_LIST(OPTIMIZER)                                                                            \
+#define OPTIMIZER_RULES(OPTIMIZER)                                                                           \
     OPTIMIZER(ADAMW, adamw, 2, 0.95, 17)                                                                     \
     OPTIMIZER(LION, lion, 1, 0.99, 11)
+#define OPTIMIZER_LIST(OPTIMIZER) OPTIMIZER_RULES(OPTIMIZER) OPTIMIZER(MUON, muon, 2, 0.95, 17)
 
 #endif

@@ -382,11 +382,12 @@ static enum status load_moment(const struct safetensors *file, struct network *n
 {
     enum status status = STATUS_OK;
     float *moment = network_moment(net, kind - 1);
-    net->backend->mem_zero(moment, slice_count(slice) * sizeof *moment, net->stream);
+    struct slice with = slice_common(slice, plan_with_moment(&net->plan->input, kind - 1));
+    net->backend->mem_zero(moment, slice_count(with) * sizeof *moment, net->stream);
     for (size_t i = 0; !status && i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
         const struct safetensor *t;
-        if (p->frozen) continue;
+        if (p->frozen || (kind == 2 && p->orthogonal)) continue;
         if (!has_moments(file, p)) {
             if (!*thawed) *thawed = p;
             continue;

@@ -60,9 +60,11 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
     source->weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, source->weights, bytes);
     if (!net->model->adapter.rank && source->rank == 0)
         source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, net->model->frozen_bytes);
-    for (int i = 0; i < source->moment_count; i++)
-        source->moments[i] =
-            copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i], bytes);
+    for (int i = 0; i < source->moment_count; i++) {
+        struct slice with = slice_common(source->slice, plan_with_moment(&net->plan->input, i));
+        source->moments[i] = copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i],
+                                        slice_count(with) * sizeof(float));
+    }
     source->fetch = safetensors_fetch_host;
     return net->backend->stream_wait(net->stream, err);
 }
@@ -107,7 +109,7 @@ static enum status write_numbers(const char *path, const struct checkpoint_sourc
     for (int kind = first; kind <= last; kind++)
         for (size_t i = 0; named && i < model->param_count; i++) {
             const struct param *p = &model->params[i];
-            if (kind && p->frozen) continue;
+            if ((kind && p->frozen) || (kind == 2 && p->orthogonal)) continue;
             tensors[count] =
                 describe(source, kind, p, arena_printf(&arena, "%s%s", checkpoint_prefix(kind), p->name),
                          &ranges[count]);

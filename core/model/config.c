@@ -267,8 +267,7 @@ const char *config_changed(const struct config *before, const struct config *aft
 /* ---- reading ---- */
 
 /* inih reads one line at a time through a callback. Serving the lines ourselves gives line numbers, rejects
- * lines that would overflow its buffer, and strips indentation, which inih would read as a continued
- * value. */
+ * lines too long for its buffer, and strips indentation, which inih would read as a continued value. */
 struct reading {
     struct config *config;
     const char *name, *rest, *end; /* of the file; the text that inih has not read yet, and its end */
@@ -339,14 +338,13 @@ enum status config_read_file(struct config *config, const char *path, struct err
 }
 
 /* The values of keys that runs had before the key existed, where the default is another one. */
-static const struct {
-    const char *key, *value;
-} older[] = {{"data.val_split", "tail"}, {"eval.early", "false"}, {"sample.early", "false"}};
+static const char *const older[][2] = {
+    {"data.val_split", "tail"}, {"eval.early", "false"}, {"sample.early", "false"}};
 
 enum status config_read_effective(struct config *config, const char *text, const char *name, struct err *err)
 {
     for (size_t i = 0; i < sizeof older / sizeof *older; i++)
-        parse_value(config, find_key(older[i].key), older[i].key, older[i].value, NULL);
+        parse_value(config, find_key(older[i][0]), older[i][0], older[i][1], NULL);
     config->model.sizes = model_preset(config->model.preset); /* a size that the text lacks is off there */
     for (size_t i = 0; i < KEY_COUNT; i++) config->set[i] = config->set[i] || is_size(&keys[i]);
     char section[64] = "", full[160], *copy = strdup(text), *rest = copy;
@@ -439,13 +437,16 @@ static enum status derive(struct config *config, struct err *err)
     return STATUS_OK;
 }
 
-static enum status check_trace_step(const struct config *c, struct err *err)
+/* Checks what must happen within the run. */
+static enum status check_length(const struct config *c, struct err *err)
 {
-    long long trace = c->profile.trace_step, steps = c->train.total_steps;
+    long long trace = c->profile.trace_step, steps = c->train.total_steps, decay = c->train.decay_steps;
+    if (c->train.schedule == SCHEDULE_WSD && decay > steps)
+        return err_set(err, STATUS_USAGE, "train.decay_steps = %lld: the run has %lld (train.total_steps)",
+                       decay, steps);
     if (trace <= 0 || trace < steps) return STATUS_OK;
     return err_set(err, STATUS_USAGE,
-                   "profile.trace_step = %lld: no such step, as train.total_steps = %lld (the first step is "
-                   "0)",
+                   "profile.trace_step = %lld: no such step, as train.total_steps = %lld (the first is 0)",
                    trace, steps);
 }
 
@@ -458,7 +459,7 @@ enum status config_settle_steps(struct config *config, uint64_t sequences, struc
         return err_set(err, STATUS_USAGE, "train.epochs = %g: %.3g steps are more than 1e12 (lower it)",
                        config->train.epochs, steps);
     config->train.total_steps = steps < 1 ? 1 : (int64_t)steps;
-    return check_trace_step(config, err);
+    return check_length(config, err);
 }
 
 /* Checks that concern several keys. */
@@ -484,7 +485,7 @@ static enum status check_together(const struct config *c, struct err *err)
                        "train.batch_size × train.seq_len = %lld tokens per micro-batch: at most %d (use "
                        "train.accumulation_steps)",
                        tokens, CONFIG_MICRO_BATCH_TOKENS);
-    return c->train.epochs > 0 ? STATUS_OK : check_trace_step(c, err);
+    return c->train.epochs > 0 ? STATUS_OK : check_length(c, err);
 }
 
 enum status config_finish(struct config *config, struct err *err)

@@ -258,7 +258,7 @@ static size_t aligned(size_t size, size_t align)
 
 static bool same_arena(const struct param *a, const struct param *b)
 {
-    return a->frozen == b->frozen && a->element == b->element;
+    return a->frozen == b->frozen && a->element == b->element && a->orthogonal == b->orthogonal;
 }
 
 bool param_is_followed(const struct param *p)
@@ -267,17 +267,16 @@ bool param_is_followed(const struct param *p)
     return p[1].offset == p->offset + (p->frozen ? param_bytes(p) : p->count);
 }
 
-/* Assigns every parameter its offset in its arena. */
-static void lay(struct model *model)
+/* Places the orthogonal parameters in their arena, or all others in theirs. `end`: of the trainable arena, in
+ * elements; of the frozen one, in bytes. */
+static void lay_part(struct model *model, bool orthogonal, size_t end[2])
 {
     static const size_t aligns[2] = {GROUP_ALIGN, FROZEN_ALIGN};
-    size_t end[2] = {0, 0}; /* of the trainable arena, in elements; of the frozen one, in bytes */
-    model->frozen_parameters = 0;
-    model->nf4_largest = 0;
-    model->lowest = INT_MAX;
     for (size_t i = 0; i < model->param_count; i++) {
         struct param *p = &model->params[i];
         size_t *at = &end[p->frozen];
+        int side = p->rows < p->cols ? p->rows : p->cols;
+        if (p->orthogonal != orthogonal) continue;
         bool nf4 = element_is_nf4(p->element), follows = p->packed && same_arena(p - 1, p);
         if (!follows || nf4) *at = aligned(*at, aligns[p->frozen]);
         p->offset = *at;
@@ -285,7 +284,22 @@ static void lay(struct model *model)
         if (p->frozen) model->frozen_parameters += (int64_t)p->count;
         if (!p->frozen && p->place < model->lowest) model->lowest = p->place;
         if (nf4 && p->count > model->nf4_largest) model->nf4_largest = p->count;
+        if (orthogonal && p->count > model->orthogonal) model->orthogonal = p->count;
+        if (orthogonal && side > model->orthogonal_side) model->orthogonal_side = side;
     }
+}
+
+/* Gives every parameter its offset. */
+static void lay(struct model *model)
+{
+    size_t end[2] = {0, 0};
+    model->frozen_parameters = 0;
+    model->nf4_largest = model->orthogonal = 0;
+    model->orthogonal_side = 0;
+    model->lowest = INT_MAX;
+    lay_part(model, false, end);
+    model->elementwise = end[0] = aligned(end[0], GROUP_ALIGN);
+    lay_part(model, true, end);
     model->elements = aligned(end[0], GROUP_ALIGN);
     model->frozen_bytes = aligned(end[1], FROZEN_ALIGN);
 }
@@ -296,6 +310,7 @@ void model_freeze(struct model *model, param_freezer *freezes, const void *conte
         struct param *p = &model->params[i];
         p->element = ELEMENT_FP32;
         p->frozen = freezes(context, p, &p->element);
+        p->orthogonal = p->orthogonal && !p->frozen;
         assert(p->frozen || p->element == ELEMENT_FP32);
     }
     lay(model);

@@ -2,8 +2,9 @@
  *
  * Trainable parameters are in one flat arena of fp32 elements; gradients and moments have the same offsets.
  * Frozen parameters are in a second arena, each in a storage type of its own. In both, matrices come first,
- * then vectors (norms, biases). q, k, v and gate, up are adjacent if they are in the same arena and of the
- * same type, so that one matrix product computes them. */
+ * then vectors (norms, biases); orthogonal matrices are behind both, so that only what is before them has a
+ * second moment. q, k, v and gate, up are adjacent if they are in the same arena and of the same type, so
+ * that one matrix product computes them. */
 #ifndef ANNEAL_CORE_MODEL_MODEL_H
 #define ANNEAL_CORE_MODEL_MODEL_H
 
@@ -132,6 +133,7 @@ struct param {
     int place;            /* where it is used first */
     bool packed;          /* adjacent to the previous tensor */
     bool frozen;
+    bool orthogonal; /* trainable: updated by Muon, as a whole matrix (core/network/muon.h) */
 };
 
 enum weight { WEIGHT_HEAD, WEIGHT_QKV, WEIGHT_O, WEIGHT_GATE_UP, WEIGHT_DOWN, WEIGHTS };
@@ -202,6 +204,9 @@ struct model {
     struct adapter_base base;       /* with adapters */
     int adapter_rows;               /* of A, packed, at most: the width of x Aᵀ; 0: no adapters */
     size_t elements;     /* of the trainable arena; packs start at multiples of 64, gaps stay zero */
+    size_t elementwise;  /* those before the first orthogonal matrix; all: there is none */
+    size_t orthogonal;   /* elements of the largest orthogonal matrix */
+    int orthogonal_side; /* the largest of their shorter sides */
     size_t frozen_bytes; /* of the frozen arena; parts start at multiples of 256; 0: nothing is frozen */
     size_t nf4_largest;  /* elements of the largest NF4 parameter */
     int64_t parameters;  /* in both arenas, without the gaps */

@@ -18,16 +18,17 @@ static int find_group(const struct param_groups *groups, const char *param)
 
 /* How one parameter is updated; the caller sets `end`. */
 static struct update_range range_of(const struct param_group *group, const struct param *param,
-                                    double weight_decay)
+                                    struct update_defaults defaults)
 {
-    struct update_range range = {.lr_scale = 1, .weight_decay = param->cols ? (float)weight_decay : 0};
-    if (group) range.lr_scale = (float)group->lr_scale;
+    struct update_range range = {.lr_scale = param->orthogonal ? (float)defaults.muon_scale : 1,
+                                 .weight_decay = param->cols ? (float)defaults.weight_decay : 0};
+    if (group) range.lr_scale *= (float)group->lr_scale;
     if (group && !isnan(group->weight_decay)) range.weight_decay = (float)group->weight_decay;
     return range;
 }
 
-int param_groups_share(const struct param_groups *groups, const struct model *model, double weight_decay,
-                       struct param_share out[PARAM_SHARES_MAX])
+int param_groups_share(const struct param_groups *groups, const struct model *model,
+                       struct update_defaults defaults, struct param_share out[PARAM_SHARES_MAX])
 {
     struct param_share shares[PARAM_SHARES_MAX] = {0};
     int count = 0;
@@ -37,17 +38,21 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
         const struct param_group *group = which < 0 ? NULL : &groups->at[which];
         bool base = param->frozen && !(group && group->lr_scale == 0);
         bool decays = group && !isnan(group->weight_decay), vector = !param->cols && !decays;
+        bool muon = param->orthogonal;
+        int kind = vector ? 1 : muon ? 2 : 0;
         struct param_share *share =
-            &shares[base ? PARAM_SHARES_MAX - 1 : 2 * (which < 0 ? groups->count : which) + vector];
+            &shares[base ? PARAM_SHARES_MAX - 1 : 3 * (which < 0 ? groups->count : which) + kind];
         share->name = base     ? "frozen base"
                       : group  ? group->name
                       : vector ? "other vectors"
+                      : muon   ? "matrices of layers"
                                : "other matrices";
         share->match = group && !base ? group->match : "";
         share->tensors++;
         share->parameters += (int64_t)param->count;
-        share->lr_scale = base ? 0 : group ? group->lr_scale : 1;
-        share->weight_decay = base ? 0 : decays ? group->weight_decay : vector ? 0 : weight_decay;
+        share->muon = muon;
+        share->lr_scale = base ? 0 : (group ? group->lr_scale : 1) * (muon ? defaults.muon_scale : 1);
+        share->weight_decay = base ? 0 : decays ? group->weight_decay : vector ? 0 : defaults.weight_decay;
     }
     for (int i = 0; i < PARAM_SHARES_MAX; i++)
         if (shares[i].name) out[count++] = shares[i];
@@ -85,10 +90,37 @@ static bool is_frozen(const void *context, const struct param *param, enum eleme
     return frozen;
 }
 
-enum status param_groups_freeze(const struct param_groups *groups, struct model *model,
-                                const struct storage *storage, struct err *err)
+/* Chooses the matrices that Muon updates. */
+static enum status choose_orthogonal(const struct param_groups *groups, enum optimizer_kind optimizer,
+                                     struct model *model, struct err *err)
+{
+    bool muon = optimizer == OPTIMIZER_MUON;
+    for (size_t i = 0; i < model->param_count; i++) {
+        struct param *p = &model->params[i];
+        int which = find_group(groups, p->name);
+        enum group_optimizer chosen = which < 0 ? GROUP_OPTIMIZER_AUTO : groups->at[which].optimizer;
+        bool hidden = p->cols && p != model->embed && p != model->head.parts;
+        if (chosen != GROUP_OPTIMIZER_AUTO && !muon)
+            return err_set(
+                err, STATUS_USAGE,
+                "param_group.%s.optimizer: only train.optimizer = muon has two rules (this run has "
+                "%s)",
+                groups->at[which].name, optimizer_kind_word(optimizer));
+        if (chosen == GROUP_OPTIMIZER_MUON && !hidden)
+            return err_set(err, STATUS_USAGE,
+                           "param_group.%s.optimizer = muon: matches %s, %s; Muon updates matrices of layers "
+                           "(choose a narrower match)",
+                           groups->at[which].name, p->name, p->cols ? "embedding or head" : "a vector");
+        p->orthogonal = muon && hidden && chosen != GROUP_OPTIMIZER_ADAMW;
+    }
+    return STATUS_OK;
+}
+
+enum status param_groups_freeze(const struct param_groups *groups, enum optimizer_kind optimizer,
+                                struct model *model, const struct storage *storage, struct err *err)
 {
     enum status status = check_used(groups, model, err);
+    if (!status) status = choose_orthogonal(groups, optimizer, model, err);
     if (status) return status;
     model_freeze(model, is_frozen, &(struct freezing){groups, model, storage});
     if (model->frozen_parameters < model->parameters) return STATUS_OK;
@@ -98,15 +130,16 @@ enum status param_groups_freeze(const struct param_groups *groups, struct model 
         groups->at[groups->count - 1].name);
 }
 
-int param_groups_ranges(const struct param_groups *groups, const struct model *model, double weight_decay,
-                        struct update_range *out)
+/* Appends the ranges of the parameters that are orthogonal or are not, up to element `end`. */
+static int add_ranges(const struct param_groups *groups, const struct model *model,
+                      struct update_defaults defaults, bool orthogonal, size_t end, struct update_range *out)
 {
     int n = 0;
     for (size_t i = 0; i < model->param_count; i++) {
         const struct param *param = &model->params[i];
-        if (param->frozen) continue;
+        if (param->frozen || param->orthogonal != orthogonal) continue;
         int which = find_group(groups, param->name);
-        struct update_range range = range_of(which < 0 ? NULL : &groups->at[which], param, weight_decay),
+        struct update_range range = range_of(which < 0 ? NULL : &groups->at[which], param, defaults),
                             *before = n ? &out[n - 1] : NULL;
         bool alike =
             before && before->lr_scale == range.lr_scale && before->weight_decay == range.weight_decay;
@@ -114,7 +147,15 @@ int param_groups_ranges(const struct param_groups *groups, const struct model *m
         if (before) before->end = param->offset;
         if (!alike) out[n++] = range;
     }
+    if (n) out[n - 1].end = end;
+    return n;
+}
+
+int param_groups_ranges(const struct param_groups *groups, const struct model *model,
+                        struct update_defaults defaults, struct update_range *out)
+{
+    int n = add_ranges(groups, model, defaults, false, model->elementwise, out);
+    n += add_ranges(groups, model, defaults, true, model->elements, out + n);
     assert(n > 0);
-    out[n - 1].end = model->elements;
     return n;
 }

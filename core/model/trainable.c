@@ -83,7 +83,7 @@ enum status trainable_choose(struct model *model, const struct config *c, enum e
         if (!status) status = storage_check(&storage, err);
         if (!status && *c->model.from) status = read_base(model, c->model.from, &file, &storage, err);
     }
-    if (!status) status = param_groups_freeze(&c->groups, model, &storage, err);
+    if (!status) status = param_groups_freeze(&c->groups, c->train.optimizer, model, &storage, err);
     safetensors_close(&file);
     return status;
 }

@@ -68,6 +68,11 @@ struct slice plan_owned(const struct plan_input *in)
     return in->shard ? plan_slice(in, in->rank) : (struct slice){0, in->model->elements};
 }
 
+struct slice plan_with_moment(const struct plan_input *in, int which)
+{
+    return (struct slice){0, which ? in->model->elementwise : in->model->elements};
+}
+
 struct slice plan_held(const struct plan_input *in)
 {
     return precision_bytes(in->precision) < 4 ? plan_owned(in) : (struct slice){0, in->model->elements};

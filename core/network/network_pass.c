@@ -6,6 +6,7 @@
 #include "core/base/half.h"
 #include "core/network/exchange.h"
 #include "core/network/linear.h"
+#include "core/network/muon.h"
 #include "kernels/linear_cross_entropy.h"
 
 /* ---- labels of calls ---- */
@@ -62,6 +63,7 @@ const char *network_label(const struct network *net, const struct operation_call
                                                  [WEIGHT_GATE_UP] = "dequantise gate_up",
                                                  [WEIGHT_DOWN] = "dequantise down"};
     bool backward = net->where.phase == PHASE_BACKWARD;
+    if (call->operation == OPERATION_gemm && net->where.phase == PHASE_OPTIMIZER) return "gemm muon";
     if (call->operation == OPERATION_gemm) {
         struct gemm_shape shape = operation_product(call);
         return products[net->where.weight][net->where.part][shape.transpose_a   ? 2
@@ -397,7 +399,8 @@ void network_walk(struct network *net, float dropout)
     backward(&pass, batch.inputs, batch.labels);
     net->where.trains = false;
     network_gradient_squares(net);
-    network_clip(net, 1);
+    static const struct muon longest = {.iterations = MUON_ITERATIONS_MAX};
+    muon_step(net, &longest, network_at(net, BUFFER_RANGES, 0), 1, network_clip(net, 1));
     exchange_weights(net);
 }
 

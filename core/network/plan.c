@@ -89,7 +89,9 @@ static double measure(struct plan *plan, int chunk, size_t scratch)
                                   : 0,
          received =
              in->shard ? (wide)reduce_slices_workspace(plan_piece(in), plan_slice(in, 0).end, in->ranks) : 0,
-         own = in->shard ? slice : P, FB = (wide)in->model->frozen_bytes,
+         own = in->shard ? slice : P, E = (wide)in->model->elementwise, second = own < E ? own : E,
+         orthogonal = in->moments > 0 ? (wide)in->model->orthogonal : 0,
+         side = in->moments > 0 ? (wide)in->model->orthogonal_side : 0, FB = (wide)in->model->frozen_bytes,
          e = (wide)precision_bytes(in->precision), f32 = sizeof(float), i32 = sizeof(int32_t),
          f64 = sizeof(double), all = 0;
     int moments = in->moments, host_batches = plan->host_batch_count, parts = plan_batch_parts(in);

@@ -128,6 +128,9 @@ struct slice plan_slice(const struct plan_input *input, int rank);
 /* Elements that this rank has masters and moments of, and updates: its slice, or all. */
 struct slice plan_owned(const struct plan_input *input);
 
+/* Elements of the arena that have this moment, 0 or 1: Muon's matrices have no second one. */
+struct slice plan_with_moment(const struct plan_input *input, int which);
+
 /* Those of BUFFER_WEIGHTS: all where they are also the weights for computing, else the owned ones. */
 struct slice plan_held(const struct plan_input *input);
 

@@ -42,6 +42,7 @@ static void note_products(struct recorder *r, struct gemm_shape shape)
 {
     note_product(r, shape);
     if (!shape.transpose_a || r->plan.input.micro_batches <= 1) return;
+    if (r->network.where.phase == PHASE_OPTIMIZER) return;
     shape.accumulate = true;
     note_product(r, shape);
 }

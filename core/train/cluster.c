@@ -86,7 +86,8 @@ static void note(void *context, const struct operation_call *call)
 static void walk_step(struct network *net, void *context)
 {
     struct walk *w = context;
-    const struct optimizer optimizer = {.kind = w->config->train.optimizer, .range_count = 1};
+    struct optimizer optimizer = optimizer_of(w->config);
+    optimizer.range_count = optimizer.elementwise_count = 1;
     w->network = net;
     network_clear(net);
     network_micro_batch(net, 0, (float)w->config->train.dropout);

@@ -19,14 +19,28 @@ static int cut(struct update_range *ranges, int count, struct slice slice)
     return kept;
 }
 
+struct optimizer optimizer_of(const struct config *c)
+{
+    return (struct optimizer){.kind = c->train.optimizer,
+                              .beta1 = c->train.beta1,
+                              .beta2 = c->train.beta2,
+                              .eps = c->train.adam_eps,
+                              .max_grad_norm = c->train.max_grad_norm,
+                              .muon = {c->muon.momentum, c->muon.nesterov, (int)c->muon.iterations,
+                                       c->muon.coefficients, c->muon.scaling},
+                              .defaults = {c->train.weight_decay, c->muon.lr_scale}};
+}
+
 enum status optimizer_lay_ranges(struct optimizer *o, struct network *net, const struct param_groups *groups,
-                                 double weight_decay, struct err *err)
+                                 struct err *err)
 {
     static const struct param_groups none = {.count = 0};
     struct update_range *ranges = malloc(net->model->param_count * sizeof *ranges);
     if (!ranges) return err_no_memory(err, "the table of update ranges");
-    int all = param_groups_ranges(groups ? groups : &none, net->model, weight_decay, ranges);
-    o->range_count = cut(ranges, all, net->owned);
+    int all = param_groups_ranges(groups ? groups : &none, net->model, o->defaults, ranges);
+    o->range_count = o->elementwise_count = cut(ranges, all, net->owned);
+    while (o->elementwise_count > 0 && ranges[o->elementwise_count - 1].end > net->model->elementwise)
+        o->elementwise_count--;
     net->backend->mem_upload(network_at(net, BUFFER_RANGES, 0), ranges,
                              (size_t)o->range_count * sizeof *ranges, net->stream);
     enum status status = net->backend->stream_wait(net->stream, err);
@@ -40,7 +54,7 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     const struct update_range *ranges = network_at(net, BUFFER_RANGES, 0);
     const float *gradients = net->gradients + net->owned.begin;
     void *weights = network_compute_weights(net, net->owned.begin);
-    size_t count = slice_count(net->owned);
+    size_t count = slice_count(slice_common(net->owned, (struct slice){0, net->model->elementwise}));
     float *m = network_moment(net, 0), *v = network_moment(net, 1);
     network_gradient_squares(net);
     struct clip_state *clip = network_clip(net, (float)o->max_grad_norm);
@@ -49,9 +63,15 @@ void optimizer_step(const struct optimizer *o, struct network *net)
 #define STEP(KIND, name, moments, beta2, flops)                                                              \
     case OPTIMIZER_##KIND:                                                                                   \
         net->table->name##_step(net->weights, weights, m, moments > 1 ? v : NULL, gradients, count, ranges,  \
-                                o->range_count, params, control, clip, net->calls);                          \
+                                o->elementwise_count, params, control, clip, net->calls);                    \
         break;
-        OPTIMIZER_LIST(STEP)
+        OPTIMIZER_RULES(STEP)
+    case OPTIMIZER_MUON:
+        if (count)
+            net->table->adamw_step(net->weights, weights, m, v, gradients, count, ranges,
+                                   o->elementwise_count, params, control, clip, net->calls);
+        muon_step(net, &o->muon, ranges, o->range_count, clip);
+        break;
     case OPTIMIZERS:
         break;
     }

@@ -11,11 +11,15 @@
  * SCHEDULE_WARMUP_CONSTANT  lr·(s+1)/W, then lr
  * SCHEDULE_COSINE           warm-up, then lr_min + ½(lr−lr_min)(1+cos(π(s−W)/(S−W)))
  * SCHEDULE_LINEAR           warm-up, then linear from lr to lr_min
- * SCHEDULE_INVERSE_SQRT     lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1 */
+ * SCHEDULE_INVERSE_SQRT     lr·min((s+1)/W, sqrt(W/(s+1))); W = 0 counts as 1
+ * SCHEDULE_WSD              warm-up, then lr, and in the last D steps lr_min + (lr−lr_min)·d(p) with p =
+ * (s−S+D)/D: DECAY_LINEAR 1−p, DECAY_SQRT sqrt(1−p), DECAY_ONE_MINUS_SQRT 1−sqrt(p) (Hu et al., "MiniCPM",
+ * 2024; Hägele et al., "Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations", 2024) */
 struct schedule {
     enum schedule_kind kind;
+    enum decay_shape shape;
     double lr, lr_min;
-    int64_t warmup, total;
+    int64_t warmup, total, decay; /* decay: D, at least 1 */
 };
 
 /* The schedule of a finished configuration. */

@@ -113,11 +113,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     t->setup = *setup;
     t->task = c->data.format == FORMAT_LABELS ? classification() : language_modelling();
     t->world = setup->world ? setup->world : world_of_one();
-    t->optimizer = (struct optimizer){.kind = c->train.optimizer,
-                                      .beta1 = c->train.beta1,
-                                      .beta2 = c->train.beta2,
-                                      .eps = c->train.adam_eps,
-                                      .max_grad_norm = c->train.max_grad_norm};
+    t->optimizer = optimizer_of(c);
     t->state.lr_factor = t->state.lr_cut = 1;
     t->evaluated_step = t->saved_step = t->trouble = -1;
     t->evaluated_loss = NAN;
@@ -132,6 +128,10 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
         status = t->told ? paces_open(&t->paces, t->world->size, err)
                          : err_no_memory(err, "%d ranks", t->world->size);
     }
+    if (!status && c->train.optimizer == OPTIMIZER_MUON && t->world->size > 1)
+        status = err_set(err, STATUS_USAGE,
+                         "train.optimizer = muon: several ranks cannot divide its work yet (use one rank, or "
+                         "adamw or lion)");
     if (!status && c->lora.rank && !*c->model.from)
         status = err_set(err, STATUS_USAGE,
                          "lora.rank = %" PRId64
@@ -166,8 +166,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) trainer_report_used(t); /* at once: until then it counts twice, as reserved and as taken */
     if (!status) status = trainer_load_first_weights(t, err);
     if (!status) status = t->task->start(t->data, &t->network, err);
-    if (!status)
-        status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, c->train.weight_decay, err);
+    if (!status) status = optimizer_lay_ranges(&t->optimizer, &t->network, &c->groups, err);
     if (!status) status = trainer_open_steps(t, err);
     if (!status) status = trainer_open_samples(t, err);
     if (!status) status = eval_tasks_ready(&t->tasks, &t->network, setup->corpus->tokenizer, err);

@@ -19,7 +19,7 @@
 bool trainer_weights_are_finite(struct trainer *t)
 {
     struct network *net = &t->network;
-    double squares, *sum = network_at(net, BUFFER_WEIGHTS_SQUARES, 0);
+    double squares, *sum = network_at(net, BUFFER_SQUARES, 0);
     net->backend->sum_of_squares(sum, net->weights, slice_count(net->owned),
                                  network_at(net, BUFFER_SCRATCH, 0), net->stream);
     net->backend->mem_download(&squares, sum, sizeof squares, net->stream);

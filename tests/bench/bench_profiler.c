@@ -46,9 +46,13 @@ static void desk_open(struct desk *d, const struct bench *b)
 {
     struct err err = {0};
     struct model_config config = model_preset(PRESET_SHAKESPEARE);
-    *d = (struct desk){
-        .backend = cpu_backend(),
-        .optimizer = {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .max_grad_norm = 1}};
+    *d = (struct desk){.backend = cpu_backend(),
+                       .optimizer = {.kind = OPTIMIZER_ADAMW,
+                                     .beta1 = 0.9,
+                                     .beta2 = 0.95,
+                                     .eps = 1e-8,
+                                     .max_grad_norm = 1,
+                                     .defaults.weight_decay = 0.1}};
     config.hidden_dim = b->C;
     config.num_layers = b->L;
     config.num_heads = config.num_kv_heads = b->NH;
@@ -62,7 +66,7 @@ static void desk_open(struct desk *d, const struct bench *b)
     check(network_open(&d->network, d->backend, d->device, &d->model, &d->plan, &err), &err);
     network_initialise(&d->network, 1, NULL);
     network_weights_written(&d->network);
-    check(optimizer_lay_ranges(&d->optimizer, &d->network, NULL, 0.1, &err), &err);
+    check(optimizer_lay_ranges(&d->optimizer, &d->network, NULL, &err), &err);
     int64_t rows = d->plan.step_calls[0] + d->plan.step_calls[1];
     struct profiler_options options = {d->backend, d->device, 1, 0, rows, rows, NULL, 0};
     check(profiler_open(&options, &d->profiler, &err), &err);

@@ -81,9 +81,8 @@ static enum status open_variant(struct variant *v, struct err *err)
     if (!status) status = plan_init(&v->plan, &input, err);
     if (!status) status = network_open(&v->network, backend, device, &v->model, &v->plan, err);
     if (!status) status = network_initialise(&v->network, 1, err);
-    v->optimizer = (struct optimizer){
-        .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .max_grad_norm = 1};
-    if (!status) status = optimizer_lay_ranges(&v->optimizer, &v->network, &c->groups, 0.1, err);
+    v->optimizer = optimizer_of(c);
+    if (!status) status = optimizer_lay_ranges(&v->optimizer, &v->network, &c->groups, err);
     return status;
 }
 

@@ -77,8 +77,9 @@ static void step(struct rig *rig)
 {
     int32_t tokens[B * T];
     struct err err = {0};
-    struct optimizer optimizer = {.kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
-    if (optimizer_lay_ranges(&optimizer, &rig->network, NULL, 0.1, &err)) fail_msg("%s", err.text);
+    struct optimizer optimizer = {
+        .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .defaults.weight_decay = 0.1};
+    if (optimizer_lay_ranges(&optimizer, &rig->network, NULL, &err)) fail_msg("%s", err.text);
     rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
     network_clear(&rig->network);
     rig_train(&rig->network, tokens, tokens, B, T, 0.1f, (struct rig_dropout){.seed = 1});

@@ -498,6 +498,37 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     desk_close(&d, out);
 }
 
+/* A matrix (n, n), in the last of the ranges. */
+static void muon_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t n = (size_t)s.C * (size_t)s.C;
+    float *m = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1), *w = desk_floats(&d, n, 0, 1);
+    void *x = desk_blank_tensor(&d, n), *gram = desk_tensor(&d, n, 0, 1), *change = desk_tensor(&d, n, 0, 1),
+         *sum = desk_tensor(&d, n, 0, 1),
+         *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
+    const double squares = (double)s.seed;
+    double *norm = desk_put(&d, &squares, sizeof squares, sizeof squares);
+    const struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
+    const struct clip_state *clip = clip_of(&d, 0.5f, 1), *skip = clip_of(&d, 0, 1);
+    int count;
+    struct update_range *ranges = ranges_of(&d, n, &count);
+    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
+    side->backend->muon_momentum(m, g, n, 0.95f, s.seed % 2, clip, side->stream);
+    side->backend->muon_momentum(m, g, n, 0.95f, true, skip, side->stream);
+    side->backend->muon_normalise(x, g, norm, n, 2.0f, side->stream);
+    side->backend->muon_polynomial(sum, gram, s.C, 3.4f, -4.7f, side->stream);
+    side->backend->muon_update(w, weights, change, n, n - 1, ranges, count, 0.2f, control, clip,
+                               side->stream);
+    side->backend->muon_update(w, weights, change, n, 0, ranges, count, 0.2f, control, skip, side->stream);
+    desk_result(&d, out, "m", m, n, ELEMENTWISE);
+    desk_tensor_result(&d, out, "x", x, n, ELEMENTWISE);
+    desk_tensor_result(&d, out, "sum", sum, n, ELEMENTWISE);
+    desk_result(&d, out, "w", w, n, ELEMENTWISE);
+    desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
+    desk_close(&d, out);
+}
+
 static void lion_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
@@ -545,6 +576,7 @@ const struct op_case op_cases[] = {
     {"sum, sum_of_squares, clip_norm", reduce_case},
     {"adamw", adamw_case},
     {"lion", lion_case},
+    {"muon_momentum, muon_normalise, muon_polynomial, muon_update", muon_case},
     {0},
 };
 

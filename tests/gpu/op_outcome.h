@@ -7,7 +7,7 @@
 
 #include "core/base/err.h"
 
-enum { OP_OUTPUTS_MAX = 4 };
+enum { OP_OUTPUTS_MAX = 5 };
 
 /* The outputs of a case: names, values as floats, and the allowed relative error to the values of an fp32
  * side. For a shape in bf16 the fp32 side's own tolerances apply. Free with op_outcome_release. */

@@ -97,13 +97,24 @@ static enum status bench_open(struct bench *bench, const struct backend *backend
         status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu tokens", rows);
     if (!status) {
         write_batch(bench);
-        struct optimizer optimizer = {0};
+        struct optimizer optimizer = {.defaults.weight_decay = 0.1};
         status = network_initialise(&bench->net, 1, err);
-        if (!status) status = optimizer_lay_ranges(&optimizer, &bench->net, NULL, 0.1, err);
+        if (!status) status = optimizer_lay_ranges(&optimizer, &bench->net, NULL, err);
         bench->range_count = optimizer.range_count;
     }
     if (status) bench_close(bench);
     return status;
+}
+
+static struct optimizer adamw(int range_count)
+{
+    return (struct optimizer){.kind = OPTIMIZER_ADAMW,
+                              .beta1 = 0.9,
+                              .beta2 = 0.95,
+                              .eps = 1e-8,
+                              .max_grad_norm = 1,
+                              .range_count = range_count,
+                              .elementwise_count = range_count};
 }
 
 /* One step; *loss is the mean before the update. */
@@ -111,7 +122,7 @@ static enum status bench_step(struct bench *bench, int step, double *loss, struc
 {
     const struct backend *backend = bench->backend;
     struct network *net = &bench->net;
-    struct optimizer optimizer = {OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, bench->range_count};
+    struct optimizer optimizer = adamw(bench->range_count);
     struct step_control control = {
         .seed = 5, .step = (uint32_t)step, .loss_scale = 1.0f / (float)(bench->B * bench->T)};
     struct step_result result;
@@ -380,7 +391,7 @@ static enum status pipeline_open(struct pipeline *p, const struct backend *be, e
     *p = (struct pipeline){0};
     enum status status = bench_open(&p->bench, be, precision, config, B, T, folder, err);
     if (status) return status;
-    p->optimizer = (struct optimizer){OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 1.0, p->bench.range_count};
+    p->optimizer = adamw(p->bench.range_count);
     status = be->stream_open(p->bench.device, precision, &p->copies, err);
     if (!status)
         status =

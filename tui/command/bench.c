@@ -70,11 +70,9 @@ static enum status open_bench(struct bench *b, struct err *err)
     b->tokens = malloc((N + 1) * sizeof *b->tokens);
     if (!b->tokens) return err_no_memory(err, "a bench");
     memory_share_used(&b->share, "bench", b->share.bytes);
-    b->optimizer = (struct optimizer){c->train.optimizer, c->train.beta1,         c->train.beta2,
-                                      c->train.adam_eps,  c->train.max_grad_norm, 0};
+    b->optimizer = optimizer_of(c);
     status = network_initialise(&b->network, 1, err);
-    if (!status)
-        status = optimizer_lay_ranges(&b->optimizer, &b->network, &c->groups, c->train.weight_decay, err);
+    if (!status) status = optimizer_lay_ranges(&b->optimizer, &b->network, &c->groups, err);
     for (size_t i = 0; i <= N; i++)
         b->tokens[i] = (int32_t)(philox4x32_10((uint32_t)i, 0, 0, 0, 1, 2).word[0] %
                                  (uint32_t)b->model.config.vocab_size);

@@ -10,6 +10,7 @@
 #include "core/model/data_format.h"
 #include "core/model/param_group.h"
 #include "core/train/early.h"
+#include "core/train/optimizer.h"
 #include "core/train/schedule.h"
 #include "tui/session/disk_need.h"
 #include "tui/session/memory_share.h"
@@ -77,14 +78,16 @@ size_t schedule_moments(const struct config *config, struct schedule_moment mome
 void parts_print_groups(struct output *out, const struct config *c, const struct plan *plan)
 {
     struct param_share shares[PARAM_SHARES_MAX];
-    int count = param_groups_share(&c->groups, plan->input.model, c->train.weight_decay, shares);
-    if (!c->groups.count && !out->json) return;
+    int count = param_groups_share(&c->groups, plan->input.model, optimizer_of(c).defaults, shares);
+    bool muon = c->train.optimizer == OPTIMIZER_MUON;
+    if (!c->groups.count && !muon && !out->json) return;
     output_list(out, "param_groups", "parameter groups");
     for (int i = 0; i < count; i++) {
         output_item(out);
         OUTPUT_MEMBERS(out, "name", shares[i].name, "match", shares[i].match, "tensors", shares[i].tensors,
                        "parameters", shares[i].parameters, "weight_decay", shares[i].weight_decay, "lr_scale",
                        shares[i].lr_scale);
+        if (muon) OUTPUT_MEMBERS(out, "optimizer", shares[i].muon ? "muon" : "adamw");
     }
     output_list_end(out);
 }

@@ -26,6 +26,7 @@ struct options {
     const char *name, *device, *tags;
     int progress;
     int64_t step;        /* of a fork; -1: the newest */
+    int64_t decay;       /* of a fork: steps until its end, in which the rate falls; 0: not given */
     int64_t until;       /* steps; 0: none */
     int64_t count;       /* of ranks; 0: as many as a launcher has started */
     struct ranks *ranks; /* set once they are there */
@@ -381,6 +382,11 @@ static enum status fork_run(const struct options *o, const struct words *words, 
         status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, passed_over,
                                          sizeof passed_over, err);
     if (!status && *passed_over) snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
+    if (!status && o->decay) {
+        training.config.train.schedule = SCHEDULE_WSD;
+        training.config.train.decay_steps = o->decay;
+        training.config.train.total_steps = checkpoint_step(folder) + o->decay;
+    }
     if (!status && o->watch) {
         status = background_watch("fork", words->argv, NULL, err);
     } else if (!status) {
@@ -403,6 +409,11 @@ static enum status run_fork(const void *options, const struct words *words, stru
 static const struct option_spec fork_options[] = {
     OPTION("step", OPTION_WHOLE, AT(step), "N",
            "RUN's checkpoint of step N (default: the newest; `anneal show RUN` lists them)"),
+    OPTION(
+        "decay", OPTION_WHOLE, AT(decay), "N",
+        "end N steps after the checkpoint, with a learning rate that falls until then: sets train.schedule "
+        "= wsd, train.decay_steps = N and train.total_steps",
+        .least = 1, .most = 1000000000),
     OPTION("name", OPTION_TEXT, AT(name), "NAME", "name of the new run (default: RUN's name and -fork)"),
     TAG_OPTION,
     SHARED_OPTIONS,
@@ -422,4 +433,5 @@ const struct command command_fork = COMMAND(
              "a fresh optimizer.",
     .notes = "  anneal fork base --train.learning_rate=1e-4 --name gentle     from the newest checkpoint\n"
              "  anneal fork base --train.total_steps=4000 --train.schedule=linear\n"
+             "  anneal fork base --step 8000 --decay 2000            as if base had ended there\n"
              "  anneal order base checkpoint --wait && anneal fork base       while base is training");

@@ -20,7 +20,9 @@ static const char *other_value(size_t i)
         " preset=tiny hidden_dim=24 num_heads=4 num_kv_heads=2 head_dim=6 shuffle=random"
         " optimizer=lion schedule=linear precision=fp32 allocator=caching max_seq_len=128"
         " seq_len=32 rope_base=5000 rope_scaling=llama3 rope_factor=2"
-        " pooling=mean rope_high_freq_factor=8 rope_beta_fast=9 mlp_bias=false "
+        " coefficients=polar_express decay_shape=sqrt decay_steps=1000 scaling=original pooling=mean "
+        "rope_high_freq_factor=8 rope_beta_fast=9 "
+        "mlp_bias=false "
         "full_attention_layers=1,3-5 kind=qwen3"
         " layout=gathered shard=off overlap=false timeout=5 at_epoch_end=true graph=off contents=weights "
         "loss=plain"
@@ -243,12 +245,12 @@ TEST_CASE(a_key_in_the_wrong_section_names_the_right_one)
 
 TEST_CASE(a_bad_value_names_what_is_accepted)
 {
-    expect_word_refused("train.optimizer=sgd", "must be one of adamw|lion");
-    expect_word_refused("train.optimizer=", "must be one of adamw|lion");
-    expect_word_refused("train.optimizer=adam", "must be one of adamw|lion");
-    expect_word_refused("train.optimizer=adamw|lion", "must be one of adamw|lion");
-    expect_word_refused("train.optimizer=|", "must be one of adamw|lion");
-    expect_word_refused("train.schedule=constant|warmup_constant|cosine|linear|inverse_sqrt",
+    expect_word_refused("train.optimizer=sgd", "must be one of adamw|lion|muon");
+    expect_word_refused("train.optimizer=", "must be one of adamw|lion|muon");
+    expect_word_refused("train.optimizer=adam", "must be one of adamw|lion|muon");
+    expect_word_refused("train.optimizer=adamw|lion", "must be one of adamw|lion|muon");
+    expect_word_refused("train.optimizer=|", "must be one of adamw|lion|muon");
+    expect_word_refused("train.schedule=constant|warmup_constant|cosine|linear|inverse_sqrt|wsd",
                         "must be one of");
     expect_word_refused("train.batch_size=0", "a whole number from 1 to 65535");
     expect_word_refused("train.batch_size=4.5", "a whole number from 1 to 65535");
@@ -514,7 +516,7 @@ TEST_CASE(the_help_lists_every_key)
         snprintf(line, sizeof line, "\n  %s ", keys[i].name);
         if (!strstr(text, line)) fail_msg("%s is not in the help", keys[i].name);
     }
-    assert_non_null(strstr(text, "adamw|lion"));
+    assert_non_null(strstr(text, "adamw|lion|muon"));
     assert_non_null(strstr(text, "default 3e-4"));
     assert_non_null(strstr(text, "\n  vocab_size                 default (tokenizer) "));
     assert_non_null(strstr(text, "\n  hidden_dim                 default (preset) "));

@@ -49,6 +49,8 @@ static struct model open_model(int kind)
     return model;
 }
 
+static const struct update_defaults defaults = {0.1, 0.5};
+
 /* Compares every element of every parameter in the table with its own group. */
 TEST_CASE(the_ranges_say_of_every_element_what_its_group_says)
 {
@@ -61,9 +63,10 @@ TEST_CASE(the_ranges_say_of_every_element_what_its_group_says)
         add(&groups, "rest-of-0", "*.layers.0.*", "0.2", "3");
         struct update_range *ranges = calloc(model.param_count, sizeof *ranges);
         struct err err = {0};
-        if (param_groups_freeze(&groups, &model, &(struct storage){.computed = ELEMENT_FP32}, &err))
+        if (param_groups_freeze(&groups, OPTIMIZER_ADAMW, &model, &(struct storage){.computed = ELEMENT_FP32},
+                                &err))
             fail_msg("%s", err.text);
-        int count = param_groups_ranges(&groups, &model, 0.1, ranges);
+        int count = param_groups_ranges(&groups, &model, defaults, ranges);
         assert_int_equal(ranges[count - 1].end, model.elements);
         for (int i = 1; i < count; i++) {
             assert_true(ranges[i].end > ranges[i - 1].end);
@@ -97,9 +100,10 @@ TEST_CASE(without_groups_there_are_two_ranges_matrices_and_vectors)
     struct param_groups none = {.count = 0};
     struct update_range ranges[64];
     assert_true(model.param_count <= 64);
-    assert_int_equal(param_groups_freeze(&none, &model, &(struct storage){.computed = ELEMENT_FP32}, NULL),
+    assert_int_equal(param_groups_freeze(&none, OPTIMIZER_ADAMW, &model,
+                                         &(struct storage){.computed = ELEMENT_FP32}, NULL),
                      STATUS_OK);
-    assert_int_equal(param_groups_ranges(&none, &model, 0.1, ranges), 2);
+    assert_int_equal(param_groups_ranges(&none, &model, defaults, ranges), 2);
     assert_int_equal(ranges[0].end, model.layers[0].attn_norm->offset);
     assert_true(ranges[0].weight_decay == 0.1f && ranges[1].weight_decay == 0);
     assert_true(ranges[0].lr_scale == 1 && ranges[1].lr_scale == 1);
@@ -115,7 +119,7 @@ TEST_CASE(the_shares_add_up_to_the_model)
     int64_t parameters = 0, tensors = 0;
     add(&groups, "attention", "*self_attn*", "inherit", "0.5"); /* matrices and biases: two entries */
     add(&groups, "norms", "*norm*", "0.01", "1");
-    int count = param_groups_share(&groups, &model, 0.1, shares);
+    int count = param_groups_share(&groups, &model, defaults, shares);
     assert_int_equal(count, 4);
     assert_string_equal(shares[0].name, "attention");
     assert_true(shares[0].weight_decay == 0.1 && shares[1].weight_decay == 0 && shares[1].lr_scale == 0.5);
@@ -127,14 +131,37 @@ TEST_CASE(the_shares_add_up_to_the_model)
     model_release(&model);
 }
 
-static void expect_refused_by_model(const struct param_groups *groups, const char *part)
+static void expect_refused_with(enum optimizer_kind optimizer, const struct param_groups *groups,
+                                const char *part)
 {
     struct model model = open_model(0);
     struct err err = {0};
-    assert_int_equal(param_groups_freeze(groups, &model, &(struct storage){.computed = ELEMENT_FP32}, &err),
-                     STATUS_USAGE);
+    assert_int_equal(
+        param_groups_freeze(groups, optimizer, &model, &(struct storage){.computed = ELEMENT_FP32}, &err),
+        STATUS_USAGE);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
     model_release(&model);
+}
+
+static void expect_refused_by_model(const struct param_groups *groups, const char *part)
+{
+    expect_refused_with(OPTIMIZER_ADAMW, groups, part);
+}
+
+TEST_CASE(muon_is_refused_for_vectors_embedding_head_and_with_other_optimizers)
+{
+    struct param_groups norms = {.count = 0}, all = {.count = 0};
+    set(&norms, "norms.match", "*norm*");
+    set(&norms, "norms.optimizer", "muon");
+    expect_refused_with(
+        OPTIMIZER_MUON, &norms,
+        "param_group.norms.optimizer = muon: matches model.layers.0.input_layernorm.weight, a "
+        "vector;");
+    expect_refused_with(OPTIMIZER_LION, &norms,
+                        "only train.optimizer = muon has two rules (this run has lion)");
+    set(&all, "all.match", "*");
+    set(&all, "all.optimizer", "muon");
+    expect_refused_with(OPTIMIZER_MUON, &all, "matches model.embed_tokens.weight, embedding or head;");
 }
 
 TEST_CASE(a_group_without_parameters_is_refused_with_names_to_match)
@@ -160,7 +187,8 @@ TEST_CASE(freezing_everything_is_refused)
     expect_refused_by_model(&parts, "nothing is left to train");
     parts.at[1].lr_scale = 1;
     struct model model = open_model(0);
-    assert_int_equal(param_groups_freeze(&parts, &model, &(struct storage){.computed = ELEMENT_FP32}, NULL),
+    assert_int_equal(param_groups_freeze(&parts, OPTIMIZER_ADAMW, &model,
+                                         &(struct storage){.computed = ELEMENT_FP32}, NULL),
                      STATUS_OK);
     model_release(&model);
 }
@@ -232,6 +260,7 @@ int main(void)
         cmocka_unit_test(without_groups_there_are_two_ranges_matrices_and_vectors),
         cmocka_unit_test(the_shares_add_up_to_the_model),
         cmocka_unit_test(freezing_everything_is_refused),
+        cmocka_unit_test(muon_is_refused_for_vectors_embedding_head_and_with_other_optimizers),
         cmocka_unit_test(a_group_without_parameters_is_refused_with_names_to_match),
         cmocka_unit_test(what_is_no_key_of_a_group_is_refused_in_a_sentence),
         cmocka_unit_test(groups_go_through_files_words_and_the_stored_configuration),

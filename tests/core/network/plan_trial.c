@@ -200,13 +200,14 @@ static void train(const struct plan_trial *t, struct network *net)
                                   .beta1 = 0.9,
                                   .beta2 = 0.99,
                                   .eps = 1e-8,
-                                  .max_grad_norm = 1};
+                                  .max_grad_norm = 1,
+                                  .defaults.weight_decay = 0.1};
     config_init(&config);
     if (t->two_groups) {
         assert_int_equal(config_read_word(&config, "param_group.norms.match=*norm*", &err), STATUS_OK);
         assert_int_equal(config_read_word(&config, "param_group.norms.lr_scale=0.5", &err), STATUS_OK);
     }
-    if (optimizer_lay_ranges(&optimizer, net, &config.groups, 0.1, &err)) fail_msg("%s", err.text);
+    if (optimizer_lay_ranges(&optimizer, net, &config.groups, &err)) fail_msg("%s", err.text);
     struct rig_dropout dropout = {.probability = 0.1f, .seed = 1};
     network_clear(net);
     for (int i = 0; i < t->micro_batches; i++) {
@@ -244,7 +245,7 @@ void plan_trial_model(const struct plan_trial *t, struct model *out)
     struct param_groups none = {.count = 0};
     struct storage storage = {.computed = precision_element(t->input.precision)};
     if (model_init(out, &t->config, &err) || (t->adapters.rank && adapter_attach(out, &t->adapters, &err)) ||
-        param_groups_freeze(&none, out, &storage, &err))
+        param_groups_freeze(&none, OPTIMIZER_ADAMW, out, &storage, &err))
         fail_msg("%s: %s", t->story, err.text);
 }
 

@@ -139,8 +139,9 @@ static void expect_like_the_whole(struct pair *pair, struct rig_dropout dropout)
             squares += pow((double)pair->part.network.gradients[p->offset + k], 2);
     }
     for (int i = 0; i < 2; i++) {
-        struct optimizer lion = {.kind = OPTIMIZER_LION, .beta1 = 0.9, .beta2 = 0.99};
-        assert_int_equal(optimizer_lay_ranges(&lion, &both[i]->network, NULL, 0.1, NULL), STATUS_OK);
+        struct optimizer lion = {
+            .kind = OPTIMIZER_LION, .beta1 = 0.9, .beta2 = 0.99, .defaults.weight_decay = 0.1};
+        assert_int_equal(optimizer_lay_ranges(&lion, &both[i]->network, NULL, NULL), STATUS_OK);
         network_control(&both[i]->network, (struct step_control){.lr = 0.01f});
         optimizer_step(&lion, &both[i]->network);
         network_result(&both[i]->network, &result[i]);

@@ -90,6 +90,16 @@ static void load_weights(struct fixture *f)
     }
 }
 
+static void open_network(struct fixture *f)
+{
+    struct err err = {0};
+    struct plan_input input = {.model = &f->model, .B = f->B, .T = f->T, .moments = 2};
+    assert_int_equal(plan_init(&f->plan, &input, &err), STATUS_OK);
+    if (network_open(&f->network, cpu_backend(), f->device, &f->model, &f->plan, &err))
+        fail_msg("%s", err.text);
+    load_weights(f);
+}
+
 static void open_fixture(struct fixture *f, const char *name)
 {
     char path[256];
@@ -116,12 +126,8 @@ static void open_fixture(struct fixture *f, const char *name)
     f->targets = tensor(f, "targets")->data;
     for (int i = 0; i < f->B * f->T; i++) f->valid += f->targets[i] != -100;
     assert_int_equal(model_init(&f->model, &config, &err), STATUS_OK);
-    struct plan_input input = {.model = &f->model, .B = f->B, .T = f->T, .moments = 2};
-    assert_int_equal(plan_init(&f->plan, &input, &err), STATUS_OK);
     assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 0, &f->device, &err), STATUS_OK);
-    if (network_open(&f->network, cpu_backend(), f->device, &f->model, &f->plan, &err))
-        fail_msg("%s", err.text);
-    load_weights(f);
+    open_network(f);
 }
 
 static void close_fixture(struct fixture *f)
@@ -187,8 +193,8 @@ static void expect_ten_steps(const char *name, enum optimizer_kind kind)
     (snprintf(key, sizeof key, "%s.%s", word, text), optimizer.field = number(&f, key))
     CONSTANT(beta1, "beta1");
     CONSTANT(beta2, "beta2");
-    snprintf(key, sizeof key, "%s.weight_decay", word);
-    assert_int_equal(optimizer_lay_ranges(&optimizer, &f.network, NULL, number(&f, key), NULL), STATUS_OK);
+    CONSTANT(defaults.weight_decay, "weight_decay");
+    assert_int_equal(optimizer_lay_ranges(&optimizer, &f.network, NULL, NULL), STATUS_OK);
     if (kind == OPTIMIZER_ADAMW) CONSTANT(eps, "eps");
 #define LIST(text) (snprintf(key, sizeof key, "%s.%s", word, text), (const float *)tensor(&f, key)->data)
     const float *losses = LIST("losses"), *norms = LIST("norms"), *lrs = LIST("lr");
@@ -242,12 +248,12 @@ TEST_CASE(parameter_groups_follow_those_of_pytorch)
                                   .beta1 = number(&f, "adamw.beta1"),
                                   .beta2 = number(&f, "adamw.beta2"),
                                   .eps = number(&f, "adamw.eps"),
-                                  .max_grad_norm = number(&f, "max_grad_norm")};
-    double decay = number(&f, "adamw.weight_decay");
+                                  .max_grad_norm = number(&f, "max_grad_norm"),
+                                  .defaults.weight_decay = number(&f, "adamw.weight_decay")};
     open_file(&f, "tests/fixtures/torch/qwen3_groups.safetensors");
     read_groups(&f, &groups);
     assert_int_equal(groups.count, 5);
-    if (optimizer_lay_ranges(&optimizer, &f.network, &groups, decay, &err)) fail_msg("%s", err.text);
+    if (optimizer_lay_ranges(&optimizer, &f.network, &groups, &err)) fail_msg("%s", err.text);
     const float *losses = (const float *)tensor(&f, "groups.losses")->data;
     for (int i = 0; i < 10; i++) {
         double loss = run_step(&f);
@@ -263,6 +269,66 @@ TEST_CASE(parameter_groups_follow_those_of_pytorch)
     free(frozen);
     close_file(&batch);
     close_fixture(&f);
+}
+
+/* A setting of the fixture: its keys, its orthogonal matrices, ten steps. */
+static void expect_ten_steps_of_muon(const char *setting)
+{
+    struct fixture f;
+    char key[64], word[200];
+    struct config config;
+    struct err err = {0};
+    open_fixture(&f, "llama");
+    struct fixture batch = f; /* its file, whose tokens the network reads */
+    const float *lrs = (const float *)tensor(&f, "adamw.lr")->data;
+    config_init(&config);
+    config.train.optimizer = OPTIMIZER_MUON;
+    config.train.beta1 = number(&f, "adamw.beta1");
+    config.train.beta2 = number(&f, "adamw.beta2");
+    config.train.max_grad_norm = number(&f, "max_grad_norm");
+    network_close(&f.network);
+    plan_release(&f.plan);
+    if (param_groups_freeze(&config.groups, OPTIMIZER_MUON, &f.model,
+                            &(struct storage){.computed = ELEMENT_FP32}, &err))
+        fail_msg("%s", err.text);
+    open_network(&f);
+    open_file(&f, "tests/fixtures/torch/llama_muon.safetensors");
+    snprintf(key, sizeof key, "%s.keys", setting);
+    const char *text = metadata(&f, key);
+    assert_non_null(text);
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        snprintf(word, sizeof word, "%.*s", (int)n, text);
+        if (config_read_word(&config, word, &err)) fail_msg("%s", err.text);
+    }
+    struct optimizer optimizer = optimizer_of(&config);
+    if (optimizer_lay_ranges(&optimizer, &f.network, NULL, &err)) fail_msg("%s", err.text);
+    snprintf(key, sizeof key, "%s.losses", setting);
+    const float *losses = (const float *)tensor(&f, key)->data;
+    for (int i = 0; i < 10; i++) {
+        double loss = run_step(&f);
+        if (!(fabs(loss - losses[i]) < 2e-5 * losses[i]))
+            fail_msg("%s: loss of step %d is %.8g, PyTorch has %.8g", setting, i, loss, losses[i]);
+        network_control(&f.network, (struct step_control){.lr = lrs[i]});
+        optimizer_step(&optimizer, &f.network);
+    }
+    snprintf(key, sizeof key, "fp32_error.%s", setting);
+    double bound = 4 * number(&f, key) + 1e-6;
+    snprintf(key, sizeof key, "%s.", setting);
+    double apart = distance(&f, f.network.weights, key);
+    if (!(apart < bound)) fail_msg("%s: weights are %.3g apart, bound %.3g", setting, apart, bound);
+    close_file(&batch);
+    close_fixture(&f);
+}
+
+TEST_CASE(muon_follows_pytorch_through_ten_steps_as_large_as_those_of_adamw)
+{
+    expect_ten_steps_of_muon("rms");
+}
+
+TEST_CASE(muon_follows_pytorch_through_ten_steps_of_the_original_size)
+{
+    expect_ten_steps_of_muon("original");
 }
 
 /* A batch of which rows have different numbers of ignored labels, a row at a time and all at once. */
@@ -348,6 +414,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once),
         cmocka_unit_test(parameter_groups_follow_those_of_pytorch),
+        cmocka_unit_test(muon_follows_pytorch_through_ten_steps_as_large_as_those_of_adamw),
+        cmocka_unit_test(muon_follows_pytorch_through_ten_steps_of_the_original_size),
         cmocka_unit_test(micro_batches_add_up_to_the_gradient_of_the_whole_batch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

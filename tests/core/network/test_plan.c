@@ -95,10 +95,11 @@ static void train_one_step(struct rig *rig, int B, int T, int moments)
                                   .beta1 = 0.9,
                                   .beta2 = 0.99,
                                   .eps = 1e-8,
-                                  .max_grad_norm = 1};
+                                  .max_grad_norm = 1,
+                                  .defaults.weight_decay = 0.1};
     struct rig_dropout dropout = {.probability = 0.1f, .seed = 1};
     assert_true(B * T <= 64);
-    assert_int_equal(optimizer_lay_ranges(&optimizer, &rig->network, NULL, 0.1, NULL), STATUS_OK);
+    assert_int_equal(optimizer_lay_ranges(&optimizer, &rig->network, NULL, NULL), STATUS_OK);
     rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
     network_clear(&rig->network);
     rig_train(&rig->network, tokens, tokens, B, T, 1, dropout);

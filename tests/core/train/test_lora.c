@@ -164,9 +164,13 @@ TEST_CASE(ten_steps_of_adamw_end_where_those_of_peft_end)
         struct adapted a;
         struct err err = {0};
         open_adapted(&a, f, path_of(f, "adapter"), 2, 0);
-        struct optimizer o = {
-            .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .max_grad_norm = 1};
-        if (optimizer_lay_ranges(&o, &a.rig.network, NULL, 0.1, &err)) fail_msg("%s", err.text);
+        struct optimizer o = {.kind = OPTIMIZER_ADAMW,
+                              .beta1 = 0.9,
+                              .beta2 = 0.95,
+                              .eps = 1e-6,
+                              .max_grad_norm = 1,
+                              .defaults.weight_decay = 0.1};
+        if (optimizer_lay_ranges(&o, &a.rig.network, NULL, &err)) fail_msg("%s", err.text);
         for (int step = 0; step < STEPS; step++) {
             double want = (double)expected(&a, "", "losses")[step], got = train_step(&a);
             if (!(fabs(got - want) <= 1e-4 * want))

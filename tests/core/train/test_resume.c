@@ -185,6 +185,14 @@ TEST_CASE(a_lion_run_resumes_bit_for_bit_after_an_order)
         1, BY_ORDER);
 }
 
+/* Its matrices have one moment, and checkpoints in the background take a copy of so many elements. */
+TEST_CASE(a_muon_run_resumes_bit_for_bit_after_a_request)
+{
+    expect_resume_is_exact(WORDS(RESUME_WORDS, "train.optimizer=muon", "train.learning_rate=0.01",
+                                 "param_group.keys.match=*k_proj*", "param_group.keys.optimizer=adamw"),
+                           14, 1, BY_REQUEST);
+}
+
 TEST_CASE(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint)
 {
     expect_resume_is_exact(
@@ -411,6 +419,7 @@ int main(void)
         cmocka_unit_test(moments_of_what_is_thawed_begin_at_zero_and_it_is_said),
         cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
+        cmocka_unit_test(a_muon_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),
         cmocka_unit_test(a_run_on_several_threads_resumes_bit_for_bit),
         cmocka_unit_test(a_long_step_is_given_up_between_micro_batches_and_made_again),

@@ -5,12 +5,13 @@
 #include "tests/cmocka.h"
 
 static const enum schedule_kind kinds[] = {SCHEDULE_CONSTANT, SCHEDULE_WARMUP_CONSTANT, SCHEDULE_COSINE,
-                                           SCHEDULE_LINEAR, SCHEDULE_INVERSE_SQRT};
+                                           SCHEDULE_LINEAR,   SCHEDULE_INVERSE_SQRT,    SCHEDULE_WSD};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static double at(enum schedule_kind kind, int64_t warmup, int64_t total, int64_t step)
 {
-    struct schedule schedule = {.kind = kind, .lr = 0.5, .lr_min = 0.05, .warmup = warmup, .total = total};
+    struct schedule schedule = {
+        .kind = kind, .lr = 0.5, .lr_min = 0.05, .warmup = warmup, .total = total, .decay = 1};
     return schedule_lr(&schedule, step);
 }
 
@@ -62,6 +63,23 @@ TEST_CASE(inverse_sqrt_peaks_at_the_end_of_the_warmup)
     for (int64_t s = 0; s < 1000; s++) assert_true(at(SCHEDULE_INVERSE_SQRT, 10, 1000, s) <= 0.5);
 }
 
+TEST_CASE(wsd_stays_at_the_peak_and_falls_in_its_last_steps)
+{
+    static const double middle[DECAY_SHAPES] = {0.5, 0.70710678118654752, 0.29289321881345248};
+    for (int shape = 0; shape < DECAY_SHAPES; shape++) {
+        struct schedule s = {SCHEDULE_WSD, (enum decay_shape)shape, 0.5, 0.05, 10, 100, 40};
+        for (int64_t step = 0; step < 10; step++)
+            expect_near(schedule_lr(&s, step), 0.05 * (double)(step + 1));
+        for (int64_t step = 10; step <= 60; step++) expect_near(schedule_lr(&s, step), 0.5);
+        expect_near(schedule_lr(&s, 80), 0.05 + 0.45 * middle[shape]);
+        expect_near(schedule_lr(&s, 100), 0.05);
+        expect_near(schedule_lr(&s, 1000), 0.05);
+        s.decay = 100; /* the whole run: what is left of the warm-up comes first */
+        expect_near(schedule_lr(&s, 0), 0.05);
+        expect_near(schedule_lr(&s, 50), 0.05 + 0.45 * middle[shape]);
+    }
+}
+
 TEST_CASE(without_warmup_the_first_step_is_at_the_peak)
 {
     for (int k = 0; k < KINDS; k++) expect_near(at(kinds[k], 0, 100, 0), 0.5);
@@ -110,6 +128,7 @@ int main(void)
         cmocka_unit_test(cosine_falls_from_the_peak_through_the_middle_to_the_floor),
         cmocka_unit_test(linear_falls_in_equal_steps),
         cmocka_unit_test(inverse_sqrt_peaks_at_the_end_of_the_warmup),
+        cmocka_unit_test(wsd_stays_at_the_peak_and_falls_in_its_last_steps),
         cmocka_unit_test(without_warmup_the_first_step_is_at_the_peak),
         cmocka_unit_test(a_run_inside_its_warmup_never_reaches_the_peak),
         cmocka_unit_test(after_the_last_step_the_value_of_the_end_stays),

@@ -103,11 +103,12 @@ static void step(struct rig *rig, enum optimizer_kind kind)
     int32_t tokens[B * T];
     struct config config;
     struct err err = {0};
-    struct optimizer optimizer = {.kind = kind, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+    struct optimizer optimizer = {
+        .kind = kind, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .defaults.weight_decay = 0.1};
     config_init(&config);
     assert_int_equal(config_read_word(&config, "param_group.first.match=*layers.0*", &err), STATUS_OK);
     assert_int_equal(config_read_word(&config, "param_group.first.lr_scale=0.5", &err), STATUS_OK);
-    if (optimizer_lay_ranges(&optimizer, &rig->network, &config.groups, 0.1, &err)) fail_msg("%s", err.text);
+    if (optimizer_lay_ranges(&optimizer, &rig->network, &config.groups, &err)) fail_msg("%s", err.text);
     rig_tokens(3, rig->model.config.vocab_size, tokens, B * T);
     network_clear(&rig->network);
     rig_train(&rig->network, tokens, tokens, B, T, 0.1f, (struct rig_dropout){.seed = 1});

@@ -239,7 +239,7 @@ static void bash_completes_a_line(void **state)
         "drive 'anneal train READ' READ anneal train READ\n"
         "drive 'anneal data ' '' anneal data ''\n",
         "complete -F _anneal anneal\n"
-        "<resume>\n<evals>\n<evals>\n<adamw><lion>\n<--train.optimizer=>\n<bpe:>\n<core/base>\n<README.md>\n"
+        "<resume>\n<evals>\n<evals>\n<adamw><lion><muon>\n<--train.optimizer=>\n<bpe:>\n<core/base>\n<README.md>\n"
         "<prepare><info><show><fetch><clean>\n");
 }
 

@@ -104,6 +104,28 @@ static void a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_cha
     assert_string_equal(wild, killed);
 }
 
+/* A run of 30 steps that decays in its last 10, and the decay alone from a run that has a stable rate for
+ * longer. */
+static void a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length(void **state)
+{
+    struct stage *s = *state;
+    static const char *const common[] = {"--train.schedule=wsd", "--train.decay_shape=1-sqrt",
+                                         "--progress=none"};
+    process_run(0, "train", s->config, "--name=stable", "--train.decay_steps=5", "--checkpoint.keep=9",
+                common[0], common[1], common[2], NULL);
+    process_run(0, "train", s->config, "--name=short", "--train.decay_steps=10", "--train.total_steps=30",
+                common[0], common[1], common[2], NULL);
+    process_run(0, "fork", "stable", "--step=20", "--decay=10", "--name=ended", "--progress=none", NULL);
+    char *wanted = late_steps(s, "short"), *got = late_steps(s, "ended");
+    assert_string_equal(wanted, got);
+    assert_non_null(strstr(got, "29|"));
+    assert_null(strstr(got, "30|"));
+    const struct process *refused =
+        process_run(2, "train", s->config, common[0], "--train.decay_steps=41", NULL);
+    assert_non_null(
+        strstr(process_stderr(refused), "train.decay_steps = 41: the run has 40 (train.total_steps)"));
+}
+
 static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void **state)
 {
     struct stage *s = *state;
@@ -306,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
         STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
+        STAGE_TEST(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length),
         STAGE_TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
         STAGE_TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
         STAGE_TEST(a_checkpoint_of_another_model_is_refused_by_the_field),

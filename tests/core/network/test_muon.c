@@ -1,0 +1,174 @@
+/* Muon: singular values of its updates, memory of its moments, and the matrices that it takes. That its steps
+ * are those of PyTorch is in test_network.c. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/network/muon.h"
+#include "core/train/optimizer.h"
+#include "tests/cmocka.h"
+#include "tests/core/network/rig.h"
+
+struct trial {
+    struct config config;
+    struct device *device;
+    struct model model;
+    struct plan plan;
+    struct network network;
+};
+
+static void trial_open(struct trial *t, const char *const words[])
+{
+    struct err err = {0};
+    struct model_config sizes = rig_config();
+    const struct storage storage = {.computed = ELEMENT_FP32};
+    *t = (struct trial){0};
+    config_init(&t->config);
+    t->config.train.optimizer = OPTIMIZER_MUON;
+    for (; *words; words++)
+        if (config_read_word(&t->config, *words, &err)) fail_msg("%s", err.text);
+    if (model_init(&t->model, &sizes, &err) ||
+        param_groups_freeze(&t->config.groups, OPTIMIZER_MUON, &t->model, &storage, &err))
+        fail_msg("%s", err.text);
+    struct plan_input input = {.model = &t->model, .B = 2, .T = 4, .moments = 2};
+    assert_int_equal(cpu_backend()->device_open(DEVICE_FIRST, 1, &t->device, &err), STATUS_OK);
+    if (plan_init(&t->plan, &input, &err) ||
+        network_open(&t->network, cpu_backend(), t->device, &t->model, &t->plan, &err))
+        fail_msg("%s", err.text);
+    rig_weights(&t->model, 1, t->network.weights);
+}
+
+static void trial_close(struct trial *t)
+{
+    network_close(&t->network);
+    plan_release(&t->plan);
+    model_release(&t->model);
+    cpu_backend()->device_close(t->device);
+}
+
+#define OPEN(trial, ...) trial_open(trial, (const char *const[]){__VA_ARGS__, NULL})
+
+/* One update at the rate 1 from the gradients of the arena; `before` (elements) gets the weights before it.
+ */
+static void update(struct trial *t, float *before)
+{
+    struct optimizer optimizer = optimizer_of(&t->config);
+    struct err err = {0};
+    optimizer.max_grad_norm = 0;
+    if (optimizer_lay_ranges(&optimizer, &t->network, NULL, &err)) fail_msg("%s", err.text);
+    memcpy(before, t->network.weights, t->model.elements * sizeof *before);
+    network_control(&t->network, (struct step_control){.lr = 1});
+    optimizer_step(&optimizer, &t->network);
+}
+
+/* How far the singular values of the changes of all orthogonal matrices, divided by their scale, are from 1:
+ * the largest element of x xᵀ − I, or of xᵀ x − I where that is the smaller product. */
+static double distance_from_orthogonal(const struct trial *t, const float *before)
+{
+    double most = 0;
+    for (size_t i = 0; i < t->model.param_count; i++) {
+        const struct param *p = &t->model.params[i];
+        if (!p->orthogonal) continue;
+        bool tall = p->rows > p->cols;
+        int side = tall ? p->cols : p->rows, other = tall ? p->rows : p->cols;
+        double scale = 0.2 * sqrt(p->rows > p->cols ? p->rows : p->cols);
+        for (int a = 0; a < side; a++)
+            for (int b = 0; b < side; b++) {
+                double sum = a == b ? -1 : 0;
+                for (int k = 0; k < other; k++) {
+                    size_t x = p->offset + (size_t)(tall ? k * p->cols + a : a * p->cols + k),
+                           y = p->offset + (size_t)(tall ? k * p->cols + b : b * p->cols + k);
+                    sum += (double)(t->network.weights[x] - before[x]) *
+                           (double)(t->network.weights[y] - before[y]) / (scale * scale);
+                }
+                if (fabs(sum) > most) most = fabs(sum);
+            }
+    }
+    return most;
+}
+
+static double distance_after_an_update(const char *coefficients, const char *iterations, double size)
+{
+    struct trial t;
+    OPEN(&t, "train.weight_decay=0", coefficients, iterations);
+    float *before = malloc(t.model.elements * sizeof *before);
+    for (size_t i = 0; i < t.model.elements; i++)
+        t.network.gradients[i] = (float)(size * (rig_uniform(7, i) - 0.5));
+    update(&t, before);
+    double distance = distance_from_orthogonal(&t, before);
+    free(before);
+    trial_close(&t);
+    return distance;
+}
+
+TEST_CASE(updates_have_singular_values_near_one_whatever_the_size_of_the_gradient)
+{
+    for (int i = 0; i < 3; i++) {
+        const double size = (const double[]){1, 1e-4, 1e12}[i];
+        double quintic = distance_after_an_update("muon.coefficients=quintic", "muon.iterations=5", size),
+               polar = distance_after_an_update("muon.coefficients=polar_express", "muon.iterations=5", size),
+               longest =
+                   distance_after_an_update("muon.coefficients=polar_express", "muon.iterations=8", size);
+        if (!(quintic < 0.7 && polar < 0.4 && longest < 1e-5))
+            fail_msg("size %g: %.3g, %.3g, %.3g from orthogonal", size, quintic, polar, longest);
+    }
+}
+
+TEST_CASE(a_gradient_of_zero_changes_nothing)
+{
+    struct trial t;
+    OPEN(&t, "train.weight_decay=0");
+    float *before = malloc(t.model.elements * sizeof *before);
+    memset(t.network.gradients, 0, t.model.elements * sizeof *before);
+    update(&t, before);
+    assert_memory_equal(before, t.network.weights, t.model.elements * sizeof *before);
+    free(before);
+    trial_close(&t);
+}
+
+TEST_CASE(a_gradient_that_is_not_finite_changes_neither_weights_nor_moments)
+{
+    struct trial t;
+    OPEN(&t, "train.weight_decay=0.1");
+    size_t n = t.model.elements;
+    float *before = malloc(n * sizeof *before), *m = network_moment(&t.network, 0);
+    for (size_t i = 0; i < n; i++) t.network.gradients[i] = 1;
+    t.network.gradients[t.model.elementwise + 3] = NAN;
+    update(&t, before);
+    assert_memory_equal(before, t.network.weights, n * sizeof *before);
+    for (size_t i = 0; i < n; i++) assert_true(m[i] == 0);
+    free(before);
+    trial_close(&t);
+}
+
+/* q, k and v stay one operand; only what AdamW updates has a second moment. */
+TEST_CASE(the_matrices_of_layers_are_last_and_have_one_moment)
+{
+    struct trial t;
+    OPEN(&t, "param_group.keys.match=*.1.self_attn.k_proj*", "param_group.keys.optimizer=adamw");
+    size_t second = 0;
+    for (size_t i = 0; i < t.model.param_count; i++) {
+        const struct param *p = &t.model.params[i];
+        bool chosen = strstr(p->name, ".layers.") && p->cols && !strstr(p->name, ".1.self_attn.k_proj");
+        assert_int_equal(p->orthogonal, chosen);
+        assert_int_equal(p->offset >= t.model.elementwise, chosen);
+        if (!chosen && p->offset + p->count > second) second = p->offset + p->count;
+    }
+    assert_true(param_is_followed(t.model.layers[0].qkv.parts) &&
+                param_is_followed(t.model.layers[0].qkv.parts + 1) &&
+                !param_is_followed(t.model.layers[1].qkv.parts));
+    assert_true(second <= t.model.elementwise && t.model.elementwise < second + 64);
+    assert_int_equal(t.plan.bytes[BUFFER_MOMENT1], t.model.elements * sizeof(float));
+    assert_int_equal(t.plan.bytes[BUFFER_MOMENT2], t.model.elementwise * sizeof(float));
+    trial_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates_have_singular_values_near_one_whatever_the_size_of_the_gradient),
+        cmocka_unit_test(a_gradient_of_zero_changes_nothing),
+        cmocka_unit_test(a_gradient_that_is_not_finite_changes_neither_weights_nor_moments),
+        cmocka_unit_test(the_matrices_of_layers_are_last_and_have_one_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
