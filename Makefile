@@ -148,7 +148,7 @@ help:
 	@echo "make demo           install what is missing, prepare the King James Bible, train on it and watch it live"
 	@echo "make demo-classify  train a model on its verses, and from it classifiers, and compare them with a bag of words"
 	@echo "make test           install what is missing, build, run the whole test suite"
-	@echo "make test-long      the same with soak, crash, power and fault tests at full length, and fuzzing, before a release"
+	@echo "make test-long      the same with soak, crash, power and fault tests at full length, and fuzzing, before a release; SOAK=60: an hour of soak"
 	@echo "make fuzz           every parser of foreign data with libFuzzer, in build-fuzz/, for FUZZ_SECONDS (600) in total"
 	@echo "make run-tests      the test suite without installing anything; make tests only builds its programs"
 	@echo "make docs           write docs/reference anew, from the tables of the program; make check compares it"

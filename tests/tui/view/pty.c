@@ -113,7 +113,11 @@ void pty_close(struct pty *pty)
  * bytes wait for the others. */
 static void take(struct pty *pty, const char *bytes, size_t n)
 {
-    if (n > RAW_MAX - pty->raw_bytes) n = RAW_MAX - pty->raw_bytes;
+    if (n > RAW_MAX - pty->raw_bytes) { /* begin anew with what is not drawn yet */
+        pty->raw_bytes -= pty->drawn;
+        memmove(pty->raw, pty->raw + pty->drawn, pty->raw_bytes);
+        pty->drawn = 0;
+    }
     memcpy(pty->raw + pty->raw_bytes, bytes, n);
     pty->raw_bytes += n;
     pty->raw[pty->raw_bytes] = '\0';
@@ -194,6 +198,11 @@ char *pty_dump(struct pty *pty)
     }
     text[n] = '\0';
     return text;
+}
+
+void pty_draw(struct pty *pty)
+{
+    pump(pty, 0);
 }
 
 bool pty_has_text(struct pty *pty, const char *text)

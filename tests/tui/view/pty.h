@@ -36,6 +36,8 @@ int pty_wait_exit(struct pty *pty);
 /* Waits until the child is stopped (Ctrl-Z). */
 void pty_wait_stopped(struct pty *pty);
 
+/* Draws what the child has written so far, so that it can write on. */
+void pty_draw(struct pty *pty);
 bool pty_has_text(struct pty *pty, const char *text);
 /* Row as UTF-8 without trailing spaces, in a buffer of the pty's that the next call overwrites. */
 const char *pty_row(struct pty *pty, int row);
@@ -47,7 +49,7 @@ bool pty_on_alternate_screen(const struct pty *pty);
 bool pty_cursor_visible(const struct pty *pty);
 /* True when the terminal's modes (echo, canonical input) are those of a shell again. */
 bool pty_modes_restored(const struct pty *pty);
-/* Everything the child wrote, raw; NUL-terminated. */
+/* Everything the child wrote, raw, of more than 16 MiB the end; NUL-terminated. */
 const char *pty_raw(const struct pty *pty);
 pid_t pty_pid(const struct pty *pty);
 
