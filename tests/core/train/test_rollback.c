@@ -293,11 +293,11 @@ static struct {
     int64_t calls, from, until;
 } poison;
 
-static void poisoned_cross_entropy(float *losses, void *logits, const int32_t *targets,
+static void poisoned_cross_entropy(float *losses, struct matrix logits, const int32_t *targets,
                                    const struct step_control *control, int N, int V, struct stream *stream)
 {
     cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
-    if (poison.calls >= poison.from && poison.calls < poison.until) *(float *)logits = NAN;
+    if (poison.calls >= poison.from && poison.calls < poison.until) *(float *)logits.at = NAN;
     poison.calls++;
 }
 
