@@ -104,13 +104,14 @@ static enum status find_tensor(const struct safetensors *file, int kind, const s
     return STATUS_OK;
 }
 
-/* A parameter that was frozen when the checkpoint was saved has neither m nor v in it. */
-static bool has_moments(const struct safetensors *file, const struct param *p)
+/* Whether the checkpoint has the moments that a parameter needs: not if it was frozen when that was saved, or
+ * if Muon updated it, which keeps one, and AdamW does now. */
+static bool has_moments(const struct safetensors *file, const struct param *p, int moments)
 {
-    const struct safetensor *t;
-    find_tensor(file, 1, p, &t, NULL);
-    if (!t) find_tensor(file, 2, p, &t, NULL);
-    return t != NULL;
+    const struct safetensor *t = NULL;
+    for (int kind = 1; kind <= (p->orthogonal ? 1 : moments); kind++)
+        if (find_tensor(file, kind, p, &t, NULL) && !t) return false;
+    return true;
 }
 
 /* Whether the tensor t is the tied embedding once more, as head. */
@@ -388,7 +389,7 @@ static enum status load_moment(const struct safetensors *file, struct network *n
         const struct param *p = &net->model->params[i];
         const struct safetensor *t;
         if (p->frozen || (kind == 2 && p->orthogonal)) continue;
-        if (!has_moments(file, p)) {
+        if (!has_moments(file, p, net->plan->input.moments)) {
             if (!*thawed) *thawed = p;
             continue;
         }

@@ -20,7 +20,7 @@ static int find_group(const struct param_groups *groups, const char *param)
 static struct update_range range_of(const struct param_group *group, const struct param *param,
                                     struct update_defaults defaults)
 {
-    struct update_range range = {.lr_scale = param->orthogonal ? (float)defaults.muon_scale : 1,
+    struct update_range range = {.lr_scale = param->orthogonal ? (float)defaults.muon_lr_scale : 1,
                                  .weight_decay = param->cols ? (float)defaults.weight_decay : 0};
     if (group) range.lr_scale *= (float)group->lr_scale;
     if (group && !isnan(group->weight_decay)) range.weight_decay = (float)group->weight_decay;
@@ -51,7 +51,7 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
         share->tensors++;
         share->parameters += (int64_t)param->count;
         share->muon = muon;
-        share->lr_scale = base ? 0 : (group ? group->lr_scale : 1) * (muon ? defaults.muon_scale : 1);
+        share->lr_scale = base ? 0 : (group ? group->lr_scale : 1) * (muon ? defaults.muon_lr_scale : 1);
         share->weight_decay = base ? 0 : decays ? group->weight_decay : vector ? 0 : defaults.weight_decay;
     }
     for (int i = 0; i < PARAM_SHARES_MAX; i++)

@@ -35,8 +35,8 @@ struct param_groups {
 
 /* How parameters that no group sets are updated. */
 struct update_defaults {
-    double weight_decay; /* of matrices */
-    double muon_scale;   /* of the learning rate, for orthogonal matrices; also times a group's lr_scale */
+    double weight_decay;  /* of matrices */
+    double muon_lr_scale; /* of the learning rate, for orthogonal matrices; also times a group's lr_scale */
 };
 
 /* The parameters of a group, or all matrices or vectors without a group, and how they are updated. */

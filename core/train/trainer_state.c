@@ -115,11 +115,11 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
     if (!status) status = take_position(t, &saved, err);
     if (!status) snprintf(t->moments_from, sizeof t->moments_from, "%s", folder);
     if (!status && thawed)
-        trainer_event(
-            t, "warning",
-            "%s, which was frozen when the checkpoint was saved, and all that were frozen with it begin "
-            "with moments of zero",
-            thawed->name);
+        trainer_event(t, "warning",
+                      "%s, which was frozen or updated by Muon when the checkpoint was saved, and all others "
+                      "like it begin "
+                      "with moments of zero",
+                      thawed->name);
     return status;
 }
 

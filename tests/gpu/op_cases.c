@@ -9,9 +9,6 @@
 #include "tests/kernels/packed.h"
 #include "tests/kernels/product.h"
 
-#define ELEMENTWISE 1e-6
-#define REDUCTION   1e-5
-
 enum status op_side_open(struct op_side *side, const struct backend *backend, enum precision precision,
                          struct err *err)
 {
@@ -384,21 +381,6 @@ static void nf4_few_rows_case(const struct op_side *side, struct op_shape s, str
     desk_close(&d, out);
 }
 
-/* On the device, set there as a training step does it. */
-static struct step_control *control_of(struct desk *d, struct step_control control)
-{
-    static const struct step_control blank = {0};
-    struct step_control *out = desk_put(d, &blank, sizeof blank, sizeof blank.seed);
-    d->side->backend->control_set(out, control, d->side->stream);
-    return out;
-}
-
-static struct clip_state *clip_of(struct desk *d, float scale, int64_t updates)
-{
-    struct clip_state clip = {2.0f, scale, updates};
-    return desk_put(d, &clip, sizeof clip, sizeof clip.updates);
-}
-
 static void dropout_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
@@ -407,7 +389,7 @@ static void dropout_case(const struct op_side *side, struct op_shape s, struct o
         .seed = 0x123456789abcull * s.seed, .step = s.seed, .micro_batch = s.seed % 7};
     if (s.seed % 2)
         control.row = s.seed / 2 % 3, control.rows = control.row + 1 + s.seed % 3; /* a rank's part */
-    struct dropout_site site = {control_of(&d, control), (uint16_t)(s.seed % 31), 2,
+    struct dropout_site site = {desk_control(&d, control), (uint16_t)(s.seed % 31), 2,
                                 (size_t)s.T * (size_t)s.C};
     void *x = desk_tensor(&d, n, 1, 1), *kept = desk_tensor(&d, n, 1, 1);
     side->backend->dropout(x, n, 0.1f + 0.1f * (float)(s.seed % 8), site, side->stream);
@@ -424,7 +406,7 @@ static void cross_entropy_case(const struct op_side *side, struct op_shape s, st
     struct matrix logits = desk_logits(&d, s.seed % 3 ? 5 : 80);
     float *losses = desk_blank(&d, N), *fused = desk_blank(&d, N);
     int32_t *t = desk_tokens(&d, N, s.V, true);
-    const struct step_control *control = control_of(&d, (struct step_control){.loss_scale = 0.125f});
+    const struct step_control *control = desk_control(&d, (struct step_control){.loss_scale = 0.125f});
     side->backend->cross_entropy_forward(losses, logits, t, (int)N, s.V, side->stream);
     side->backend->cross_entropy_fused(fused, logits, t, control, (int)N, s.V, side->stream);
     desk_result(&d, out, "losses", losses, N, REDUCTION);
@@ -439,7 +421,7 @@ static void reduce_case(const struct op_side *side, struct op_shape s, struct op
     struct desk d = desk_open(side, s, out);
     size_t n =
         s.seed % 4 ? (size_t)rows_of(s) * (size_t)s.C : (size_t)s.V * (size_t)s.C; /* over several chunks */
-    float *x = desk_floats(&d, n, 0.5f, 1), *norm = &clip_of(&d, 0, 0)->norm;
+    float *x = desk_floats(&d, n, 0.5f, 1), *norm = &desk_clip(&d, 0, 0)->norm;
     void *workspace = desk_scratch(&d, reduce_workspace(n));
     double *total = desk_scratch(&d, 2 * sizeof *total), host = 0;
     double *aligned =
@@ -452,28 +434,12 @@ static void reduce_case(const struct op_side *side, struct op_shape s, struct op
     side->backend->mem_download(&host, aligned, sizeof host, side->stream);
     side->backend->sum_of_squares(aligned, x, n, aligned_workspace, side->stream);
     const struct step_control *control =
-        control_of(&d, (struct step_control){.loss_limit = s.seed % 3 ? 0 : 1e-30});
+        desk_control(&d, (struct step_control){.loss_limit = s.seed % 3 ? 0 : 1e-30});
     side->backend->clip_norm((struct clip_state *)norm, aligned, aligned, control, 1.0f, side->stream);
     desk_result(&d, out, "norm and scale", norm, 2, ELEMENTWISE);
     desk_result(&d, out, "twice the sum", norm, 1, ELEMENTWISE);
     out->outputs[1].values[0] = (float)host;
     desk_close(&d, out);
-}
-
-/* Matrices, vectors, and what groups of parameters make of them: boundaries inside a thread's piece,
- * ranges of one element. */
-static struct update_range *ranges_of(struct desk *d, size_t n, int *count)
-{
-    struct update_range ranges[] = {{0, 1, 0.1f}, {0, 0.5f, 0}, {0, 4, 0.1f}, {0, 1, 0}, {0, 2, 0.01f}};
-    size_t at[] = {n / 3 + 1, n / 3 + 2, n / 2 + 1, n - n / 5 - 1, n};
-    *count = 0;
-    for (int i = 0; i < 5; i++) { /* small tensors have fewer */
-        size_t from = *count ? ranges[*count - 1].end : 0;
-        if (at[i] <= from || at[i] > n) continue;
-        ranges[*count] = ranges[i];
-        ranges[(*count)++].end = at[i];
-    }
-    return desk_put(d, ranges, (size_t)*count * sizeof *ranges, sizeof(size_t));
 }
 
 static void adamw_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
@@ -484,10 +450,10 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
           *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
     struct optimizer_params p = {0.9, 0.95, 1e-8f};
-    struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
-    const struct clip_state *clip = clip_of(&d, 0.5f, 1 + s.seed % 50), *skip = clip_of(&d, 0, 3);
+    struct step_control *control = desk_control(&d, (struct step_control){.lr = 1e-2f});
+    const struct clip_state *clip = desk_clip(&d, 0.5f, 1 + s.seed % 50), *skip = desk_clip(&d, 0, 3);
     int count;
-    struct update_range *ranges = ranges_of(&d, n, &count);
+    struct update_range *ranges = desk_ranges(&d, n, &count);
     side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
     side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, clip, side->stream);
     side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, skip, side->stream);
@@ -498,37 +464,6 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     desk_close(&d, out);
 }
 
-/* A matrix (n, n), in the last of the ranges. */
-static void muon_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
-{
-    struct desk d = desk_open(side, s, out);
-    size_t n = (size_t)s.C * (size_t)s.C;
-    float *m = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1), *w = desk_floats(&d, n, 0, 1);
-    void *x = desk_blank_tensor(&d, n), *gram = desk_tensor(&d, n, 0, 1), *change = desk_tensor(&d, n, 0, 1),
-         *sum = desk_tensor(&d, n, 0, 1),
-         *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
-    const double squares = (double)s.seed;
-    double *norm = desk_put(&d, &squares, sizeof squares, sizeof squares);
-    const struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
-    const struct clip_state *clip = clip_of(&d, 0.5f, 1), *skip = clip_of(&d, 0, 1);
-    int count;
-    struct update_range *ranges = ranges_of(&d, n, &count);
-    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
-    side->backend->muon_momentum(m, g, n, 0.95f, s.seed % 2, clip, side->stream);
-    side->backend->muon_momentum(m, g, n, 0.95f, true, skip, side->stream);
-    side->backend->muon_normalise(x, g, norm, n, 2.0f, side->stream);
-    side->backend->muon_polynomial(sum, gram, s.C, 3.4f, -4.7f, side->stream);
-    side->backend->muon_update(w, weights, change, n, n - 1, ranges, count, 0.2f, control, clip,
-                               side->stream);
-    side->backend->muon_update(w, weights, change, n, 0, ranges, count, 0.2f, control, skip, side->stream);
-    desk_result(&d, out, "m", m, n, ELEMENTWISE);
-    desk_tensor_result(&d, out, "x", x, n, ELEMENTWISE);
-    desk_tensor_result(&d, out, "sum", sum, n, ELEMENTWISE);
-    desk_result(&d, out, "w", w, n, ELEMENTWISE);
-    desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
-    desk_close(&d, out);
-}
-
 static void lion_case(const struct op_side *side, struct op_shape s, struct op_outcome *out)
 {
     struct desk d = desk_open(side, s, out);
@@ -536,10 +471,10 @@ static void lion_case(const struct op_side *side, struct op_shape s, struct op_o
     float *w = desk_floats(&d, n, 0, 1), *m = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1);
     void *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
     struct optimizer_params p = {0.9f, 0.99f, 0};
-    struct step_control *control = control_of(&d, (struct step_control){.lr = 1e-2f});
-    const struct clip_state *clip = clip_of(&d, 0.5f, 1), *skip = clip_of(&d, 0, 1);
+    struct step_control *control = desk_control(&d, (struct step_control){.lr = 1e-2f});
+    const struct clip_state *clip = desk_clip(&d, 0.5f, 1), *skip = desk_clip(&d, 0, 1);
     int count;
-    struct update_range *ranges = ranges_of(&d, n, &count);
+    struct update_range *ranges = desk_ranges(&d, n, &count);
     side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
     side->backend->lion_step(w, weights, m, NULL, g, n, ranges, count, p, control, clip, side->stream);
     side->backend->lion_step(w, weights, m, NULL, g, n, ranges, count, p, control, skip, side->stream);
@@ -576,7 +511,7 @@ const struct op_case op_cases[] = {
     {"sum, sum_of_squares, clip_norm", reduce_case},
     {"adamw", adamw_case},
     {"lion", lion_case},
-    {"muon_momentum, muon_normalise, muon_polynomial, muon_update", muon_case},
+    {"muon_momentum, muon_normalise, muon_polynomial, muon_update", op_case_muon},
     {0},
 };
 

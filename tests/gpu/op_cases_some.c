@@ -1,4 +1,4 @@
-/* The cases of op_cases.h that only some runs have: those of a classifier, and of several ranks. */
+/* The cases of op_cases.h that only some runs have: those of a classifier, of Muon, and of several ranks. */
 #include <stdlib.h>
 
 #include "kernels/device/world.h"
@@ -64,5 +64,36 @@ void op_case_all_reduce(const struct op_side *side, struct op_shape s, struct op
     side->backend->gather_slices(x, n, 0, n, world_of_one(), side->stream);
     desk_result(&d, out, "x", x, n, 0);
     desk_result(&d, out, "value", (const float *)sum, 2, 0);
+    desk_close(&d, out);
+}
+
+/* A matrix (n, n), in the last of the ranges. */
+void op_case_muon(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t n = (size_t)s.C * (size_t)s.C;
+    float *m = desk_floats(&d, n, 0, 1), *g = desk_floats(&d, n, 0, 1), *w = desk_floats(&d, n, 0, 1);
+    void *x = desk_blank_tensor(&d, n), *gram = desk_tensor(&d, n, 0, 1), *change = desk_tensor(&d, n, 0, 1),
+         *sum = desk_tensor(&d, n, 0, 1),
+         *weights = side->precision == PRECISION_BF16 ? desk_blank_tensor(&d, n) : w;
+    const double squares = (double)s.seed;
+    double *norm = desk_put(&d, &squares, sizeof squares, sizeof squares);
+    const struct step_control *control = desk_control(&d, (struct step_control){.lr = 1e-2f});
+    const struct clip_state *clip = desk_clip(&d, 0.5f, 1), *skip = desk_clip(&d, 0, 1);
+    int count;
+    struct update_range *ranges = desk_ranges(&d, n, &count);
+    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
+    side->backend->muon_momentum(m, g, n, 0.95f, s.seed % 2, clip, side->stream);
+    side->backend->muon_momentum(m, g, n, 0.95f, true, skip, side->stream);
+    side->backend->muon_normalise(x, g, norm, n, 2.0f, side->stream);
+    side->backend->muon_polynomial(sum, gram, s.C, 3.4f, -4.7f, side->stream);
+    side->backend->muon_update(w, weights, change, n, n - 1, ranges, count, 0.2f, control, clip,
+                               side->stream);
+    side->backend->muon_update(w, weights, change, n, 0, ranges, count, 0.2f, control, skip, side->stream);
+    desk_result(&d, out, "m", m, n, ELEMENTWISE);
+    desk_tensor_result(&d, out, "x", x, n, ELEMENTWISE);
+    desk_tensor_result(&d, out, "sum", sum, n, ELEMENTWISE);
+    desk_result(&d, out, "w", w, n, ELEMENTWISE);
+    desk_tensor_result(&d, out, "weights", weights, n, ELEMENTWISE);
     desk_close(&d, out);
 }

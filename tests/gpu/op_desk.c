@@ -176,6 +176,34 @@ void desk_round(struct desk *desk, void *tensor, size_t n)
     free(values);
 }
 
+struct step_control *desk_control(struct desk *d, struct step_control control)
+{
+    static const struct step_control blank = {0};
+    struct step_control *out = desk_put(d, &blank, sizeof blank, sizeof blank.seed);
+    d->side->backend->control_set(out, control, d->side->stream);
+    return out;
+}
+
+struct clip_state *desk_clip(struct desk *d, float scale, int64_t updates)
+{
+    struct clip_state clip = {2.0f, scale, updates};
+    return desk_put(d, &clip, sizeof clip, sizeof clip.updates);
+}
+
+struct update_range *desk_ranges(struct desk *d, size_t n, int *count)
+{
+    struct update_range ranges[] = {{0, 1, 0.1f}, {0, 0.5f, 0}, {0, 4, 0.1f}, {0, 1, 0}, {0, 2, 0.01f}};
+    size_t at[] = {n / 3 + 1, n / 3 + 2, n / 2 + 1, n - n / 5 - 1, n};
+    *count = 0;
+    for (int i = 0; i < 5; i++) { /* small tensors have fewer */
+        size_t from = *count ? ranges[*count - 1].end : 0;
+        if (at[i] <= from || at[i] > n) continue;
+        ranges[*count] = ranges[i];
+        ranges[(*count)++].end = at[i];
+    }
+    return desk_put(d, ranges, (size_t)*count * sizeof *ranges, sizeof(size_t));
+}
+
 void desk_result(struct desk *desk, struct op_outcome *out, const char *name, const float *memory, size_t n,
                  double tolerance)
 {

@@ -6,6 +6,10 @@
 
 #include "tests/gpu/op_cases.h"
 
+/* Allowed relative errors. */
+#define ELEMENTWISE 1e-6
+#define REDUCTION   1e-5
+
 struct desk {
     const struct op_side *side;
     struct op_shape shape;
@@ -40,6 +44,13 @@ int32_t *desk_tokens(struct desk *desk, size_t n, int below, bool ignored);
 float *desk_blank(struct desk *desk, size_t n);
 void *desk_blank_tensor(struct desk *desk, size_t n);
 void *desk_scratch(struct desk *desk, size_t bytes);
+
+/* On the device: a control, set there as a training step does it; a clip state with the norm 2; and matrices,
+ * vectors, and what groups of parameters make of them: boundaries inside a thread's piece, ranges of one
+ * element. */
+struct step_control *desk_control(struct desk *desk, struct step_control control);
+struct clip_state *desk_clip(struct desk *desk, float scale, int64_t updates);
+struct update_range *desk_ranges(struct desk *desk, size_t n, int *count);
 
 /* Where the reference stands in for bf16: rounds n elements that an operation has written, as the other
  * side's are, so that the next operation has the same inputs on both. */

@@ -386,6 +386,7 @@ static enum status fork_run(const struct options *o, const struct words *words, 
         training.config.train.schedule = SCHEDULE_WSD;
         training.config.train.decay_steps = o->decay;
         training.config.train.total_steps = checkpoint_step(folder) + o->decay;
+        training.config.train.epochs = 0;
     }
     if (!status && o->watch) {
         status = background_watch("fork", words->argv, NULL, err);
@@ -433,5 +434,5 @@ const struct command command_fork = COMMAND(
              "a fresh optimizer.",
     .notes = "  anneal fork base --train.learning_rate=1e-4 --name gentle     from the newest checkpoint\n"
              "  anneal fork base --train.total_steps=4000 --train.schedule=linear\n"
-             "  anneal fork base --step 8000 --decay 2000            as if base had ended there\n"
+             "  anneal fork base --decay 200                         as if it had been planned to end then\n"
              "  anneal order base checkpoint --wait && anneal fork base       while base is training");

@@ -220,27 +220,27 @@ static void expect_shell(const char *shell, const char *flag, const char *script
 static void bash_completes_a_line(void **state)
 {
     (void)state;
-    expect_shell(
-        "bash", "--norc",
-        "source packaging/completion/anneal.bash\n"
-        "complete -p anneal\n"
-        "drive() {\n"
-        "    COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=(\"${@:3}\") COMP_CWORD=$(($# - 3))\n"
-        "    _anneal anneal \"$2\"\n"
-        "    printf '<%s>' \"${COMPREPLY[@]}\"; echo\n"
-        "}\n"
-        "drive 'anneal res' res anneal res\n"
-        "drive 'anneal  export --table eva' eva anneal export --table eva\n"
-        "drive 'anneal export --table=eva' eva anneal export --table = eva\n"
-        "drive 'anneal train --train.optimizer=' '' anneal train --train.optimizer =\n"
-        "drive 'anneal train --train.opt' --train.opt anneal train --train.opt\n"
-        "drive 'anneal train --data.tokenizer=bpe' bpe anneal train --data.tokenizer = bpe\n"
-        "drive 'anneal train --data.train=core/ba' core/ba anneal train --data.train = core/ba\n"
-        "drive 'anneal train READ' READ anneal train READ\n"
-        "drive 'anneal data ' '' anneal data ''\n",
-        "complete -F _anneal anneal\n"
-        "<resume>\n<evals>\n<evals>\n<adamw><lion><muon>\n<--train.optimizer=>\n<bpe:>\n<core/base>\n<README.md>\n"
-        "<prepare><info><show><fetch><clean>\n");
+    expect_shell("bash", "--norc",
+                 "source packaging/completion/anneal.bash\n"
+                 "complete -p anneal\n"
+                 "drive() {\n"
+                 "    COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=(\"${@:3}\") COMP_CWORD=$(($# - 3))\n"
+                 "    _anneal anneal \"$2\"\n"
+                 "    printf '<%s>' \"${COMPREPLY[@]}\"; echo\n"
+                 "}\n"
+                 "drive 'anneal res' res anneal res\n"
+                 "drive 'anneal  export --table eva' eva anneal export --table eva\n"
+                 "drive 'anneal export --table=eva' eva anneal export --table = eva\n"
+                 "drive 'anneal train --train.optimizer=' '' anneal train --train.optimizer =\n"
+                 "drive 'anneal train --train.opt' --train.opt anneal train --train.opt\n"
+                 "drive 'anneal train --data.tokenizer=bpe' bpe anneal train --data.tokenizer = bpe\n"
+                 "drive 'anneal train --data.train=core/ba' core/ba anneal train --data.train = core/ba\n"
+                 "drive 'anneal train READ' READ anneal train READ\n"
+                 "drive 'anneal data ' '' anneal data ''\n",
+                 "complete -F _anneal anneal\n"
+                 "<resume>\n<evals>\n<evals>\n<adamw><lion><muon>\n<--train.optimizer=>\n<bpe:>\n<core/"
+                 "base>\n<README.md>\n"
+                 "<prepare><info><show><fetch><clean>\n");
 }
 
 /* The functions of zsh's own completion are replaced by ones that print what they are given. */
