@@ -97,7 +97,8 @@ struct trainer {
     struct step_result *results;         /* (PLAN_FLIGHTS) page-locked, of the plan */
     int in_flight;
     double reported_at;   /* by clock_monotonic */
-    int64_t finite_steps; /* reported steps whose loss and gradient were finite */
+    int64_t finite_steps; /* reported steps whose loss and gradient were finite, skipped or not */
+    bool last_is_finite;  /* the last reported one is one of them; a resumed run has none yet */
 
     /* ---- save ---- */
     struct companions companions; /* of the model it started or continues from */
@@ -143,9 +144,10 @@ void trainer_report_used(struct trainer *trainer); /* only the device memory tak
 
 /* Judges a step that has just been reported, and reports events. */
 void trainer_judge_step(struct trainer *trainer, const struct step_record *record);
-/* Whether the last reported step had a non-finite gradient or loss. Then the update before may have ruined
- * the weights, even if they are finite. Until a finite gradient shows that it has not, only ordered
- * checkpoints are saved, and no older one is removed for them. */
+/* Whether the last reported step was skipped for a gradient or loss that is not finite. Then the update
+ * before may have ruined the weights, even if they are finite; a skipped spike (health.on_spike = skip) shows
+ * that it has not. Until a finite gradient shows that it has not, only ordered checkpoints are saved, and no
+ * older one is removed for them. */
 bool trainer_weights_are_in_doubt(const struct trainer *trainer);
 
 enum status trainer_open_samples(struct trainer *trainer, struct err *err);

@@ -102,7 +102,7 @@ void trainer_judge_step(struct trainer *t, const struct step_record *record)
 
 bool trainer_weights_are_in_doubt(const struct trainer *t)
 {
-    return t->not_finite || t->state.skipped_in_a_row > 0;
+    return t->not_finite || (t->state.skipped_in_a_row > 0 && !t->last_is_finite);
 }
 
 /* ---- evaluations and samples ---- */

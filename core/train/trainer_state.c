@@ -139,7 +139,7 @@ enum status trainer_fork(struct trainer *t, const char *folder, bool *fresh, str
 
 /* ---- the state of rank 0 ---- */
 
-/* What must be the same on all ranks. */
+/* Ranks that differ in these cannot train together. */
 struct likeness {
     struct corpus_mark corpus;
     char kernels[32]; /* the instruction set */
@@ -291,21 +291,27 @@ static enum status load_good(struct trainer *t, struct err *err)
         checkpoint_set_suspect_aside(folder, t->trouble);
     else
         status = checkpoint_find_up_to(folder, t->trouble, path, sizeof path, err);
-    if (status == STATUS_NOT_FOUND) return load_first(t, err);
+    if (status == STATUS_CORRUPT) trainer_event(t, "warning", "%s; no checkpoint is left", err->text);
+    if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) return load_first(t, err);
     return status ? status : trainer_fork(t, path, &fresh, err);
 }
 
-static void report_rollback(struct trainer *t)
+/* The batches of steps before `end` are left out: the step in trouble is the last of them, or for an
+ * evaluation the step before it. */
+static void report_rollback(struct trainer *t, int64_t end)
 {
-    char from[48] = "the beginning", rate[40] = "";
+    char from[48] = "the beginning", batches[80] = "", rate[40] = "";
     int64_t step = t->state.step, rollbacks = t->state.rollbacks;
     double cut = t->health.limits.rollback_lr;
     if (t->saved_step >= 0) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, step);
+    if (step < end)
+        snprintf(batches, sizeof batches, ", without the batches of steps %" PRId64 " to %" PRId64, step,
+                 end - 1);
     if (cut < 1) snprintf(rate, sizeof rate, ", with learning rate × %g", t->state.lr_cut);
     trainer_event(t, "warning",
                   "rollback %" PRId64 " of at most %" PRId64 " in a row, for the trouble at step %" PRId64
-                  ": training goes on from %s, without the batches of steps %" PRId64 " to %" PRId64 "%s",
-                  rollbacks, t->health.limits.rollbacks, t->trouble, from, step, t->trouble, rate);
+                  ": training goes on from %s%s%s",
+                  rollbacks, t->health.limits.rollbacks, t->trouble, from, batches, rate);
 }
 
 enum status trainer_roll_back(struct trainer *t, struct err *err)
@@ -314,7 +320,7 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     const struct config_health limits = t->health.limits;
     const struct train_state before = t->state;
     exchange_await(net, INT_MAX);
-    enum status status = trainer_device_status(t, err);
+    enum status status = world_agree(t->world, trainer_device_status(t, err), err);
     t->in_flight = 0;
     if (status) return status;
     settle_saves(t);
@@ -343,7 +349,7 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     status = trainer_share_state(t, err);
     if (status) return status;
     t->setup.observer.rolled_back(t->setup.observer.context);
-    report_rollback(t);
+    report_rollback(t, before.step);
     t->trouble = t->evaluated_step = -1;
     t->facts.due = t->state.step == 0 ? decide_due(t->setup.config, 0, false) : 0;
     trainer_report_memory(t);

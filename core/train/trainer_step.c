@@ -366,13 +366,14 @@ static void report(struct trainer *t)
     t->state.tokens += tokens;
     t->state.updates = result->clip.updates;
     t->state.skipped_in_a_row = result->clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
-    t->finite_steps += t->state.skipped_in_a_row == 0 && isfinite(record.loss);
     if (f->step >= t->state.trouble + ROLLBACK_OVERCOME) t->state.rollbacks = 0;
     record.epoch = (double)t->state.cursor / (double)task_examples(t->data, TASK_TRAINING);
     record.tokens = t->state.tokens;
     record.wall_time = clock_wall();
     record.step_ms = seconds * 1e3;
     record.grad_norm = result->clip.norm;
+    t->last_is_finite = isfinite(record.loss) && isfinite(record.grad_norm);
+    t->finite_steps += t->last_is_finite;
     record.clip_scale = result->clip.scale;
     record.tokens_per_sec = (double)tokens / seconds;
     double peak = t->device.peak_flops[t->plan.input.precision] * t->world->size;

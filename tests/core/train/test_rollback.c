@@ -99,13 +99,39 @@ TEST_CASE(a_run_resumed_just_before_the_spike_skips_it_too)
         assert_int_equal(session_run(&s), TRAIN_STOPPED);
         s.story.leave_at = 0;
         session_start(&s, true);
-        /* at the skipped step itself no checkpoint is written without an evaluation: it begins earlier */
-        int again = (int)(at - s.story.done);
+        assert_int_equal(s.story.done, at);
         assert_int_equal(session_run(&s), TRAIN_FINISHED);
         assert_true(whole.story.steps[GARBAGE + 3].clip_scale == 0);
         for (int i = (int)at; i < STEPS; i++)
-            assert_memory_equal(&s.story.steps[i + again].loss, &whole.story.steps[i].loss, sizeof(double));
+            assert_memory_equal(&s.story.steps[i].loss, &whole.story.steps[i].loss, sizeof(double));
         session_close(&whole), session_close(&s);
+    }
+}
+
+/* The last checkpoint but one, and the last. */
+TEST_CASE(a_skipped_spike_costs_no_checkpoint)
+{
+    static const struct {
+        const char *words[2];
+        int64_t leave_at, steps[2];
+    } cases[] = {
+        {{"train.total_steps=71", "data.val_fraction=0"}, 0, {60, 71}}, /* it is the last step */
+        {{"checkpoint.every=71"}, 0, {71, STEPS}},                      /* one is due after it */
+        {{"checkpoint.every=70"}, GARBAGE + 1, {70, 71}},               /* a snapshot waits, the run stops */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct session s;
+        open_spoilt(&s, "saved", NULL, WORDS("health.on_spike=skip", cases[i].words[0], cases[i].words[1]),
+                    0);
+        s.story.leave_at = cases[i].leave_at;
+        session_start(&s, false);
+        assert_int_equal(session_run(&s), cases[i].leave_at ? TRAIN_STOPPED : TRAIN_FINISHED);
+        assert_true(s.story.steps[GARBAGE].clip_scale == 0);
+        assert_true(s.story.checkpoint_count >= 2);
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(s.story.checkpoints[s.story.checkpoint_count - 2 + k].step, cases[i].steps[k]);
+        assert_int_equal(s.story.event_count, 1); /* the spike */
+        session_close(&s);
     }
 }
 
@@ -287,6 +313,30 @@ TEST_CASE(without_a_checkpoint_training_begins_again_behind_the_trouble)
     session_close(&s);
 }
 
+static const char *damaged_folder;
+
+static void damage_all(struct story *story)
+{
+    for (int step = 20; story->event_count == 1 && step < GARBAGE; step += 20) {
+        char path[4200];
+        snprintf(path, sizeof path, "%s/step-%d/model.safetensors", damaged_folder, step);
+        rig_write(path, "damaged", 7);
+    }
+}
+
+TEST_CASE(with_damaged_checkpoints_alone_it_does_too)
+{
+    struct session s;
+    open_spoilt(&s, "damaged", NULL, WORDS("health.on_spike=rollback", "checkpoint.background=false"), 0);
+    damaged_folder = s.folder;
+    s.story.on_event = damage_all;
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_non_null(strstr(s.story.events[1], "step-60: the checkpoint is damaged"));
+    assert_non_null(strstr(s.story.events[2], "from the beginning, without the batches of steps 0 to 70"));
+    session_close(&s);
+}
+
 /* ---- numbers that are not finite ---- */
 
 static struct {
@@ -321,6 +371,31 @@ TEST_CASE(a_number_that_is_not_finite_is_rolled_back)
     assert_int_equal(s.story.rollback_count, 1);
     assert_true(s.story.steps[50].clip_scale == 0);
     assert_int_equal(s.story.steps[51].step, 40);
+    session_close(&s);
+}
+
+static int evaluated;
+
+static void first_sum_not_finite(double *out, const float *x, size_t n, bool accumulate, void *scratch,
+                                 struct stream *stream)
+{
+    cpu_backend()->sum(out, x, n, accumulate, scratch, stream);
+    if (!accumulate && evaluated++ == 0) *out = NAN;
+}
+
+TEST_CASE(an_evaluation_that_is_not_finite_leaves_out_the_batches_before_it)
+{
+    struct backend backend = *cpu_backend();
+    struct session s;
+    evaluated = 0;
+    backend.sum = first_sum_not_finite;
+    open_spoilt(&s, "evaluated", &backend, WORDS("health.on_nan=rollback", "eval.every=50"), 0);
+    session_start(&s, false);
+    assert_int_equal(session_run(&s), TRAIN_FINISHED);
+    assert_non_null(strstr(s.story.events[1],
+                           "for the trouble at step 50: training goes on from the "
+                           "checkpoint of step 40, without the batches of steps 40 to 49"));
+    assert_int_equal(s.story.steps[50].step, 40);
     session_close(&s);
 }
 
@@ -408,12 +483,15 @@ int main(void)
         cmocka_unit_test(a_skipped_spike_leaves_weights_and_moments_as_they_were),
         cmocka_unit_test(a_batch_in_parts_is_skipped_as_a_whole),
         cmocka_unit_test(a_run_resumed_just_before_the_spike_skips_it_too),
+        cmocka_unit_test(a_skipped_spike_costs_no_checkpoint),
         cmocka_unit_test(a_rollback_leaves_the_batches_since_the_checkpoint_out),
         cmocka_unit_test(each_rollback_cuts_the_rate_and_equal_runs_give_equal_rows),
         cmocka_unit_test(a_run_killed_anywhere_around_a_rollback_ends_with_the_same_bits),
         cmocka_unit_test(the_checkpoint_of_the_step_in_trouble_is_set_aside),
         cmocka_unit_test(without_a_checkpoint_training_begins_again_behind_the_trouble),
+        cmocka_unit_test(with_damaged_checkpoints_alone_it_does_too),
         cmocka_unit_test(a_number_that_is_not_finite_is_rolled_back),
+        cmocka_unit_test(an_evaluation_that_is_not_finite_leaves_out_the_batches_before_it),
         cmocka_unit_test(after_so_many_rollbacks_in_a_row_the_run_gives_up),
         cmocka_unit_test(a_rate_that_explodes_is_cut_until_training_goes_on),
         cmocka_unit_test(adapters_go_back_to_theirs),
