@@ -364,6 +364,19 @@ static bool begins_with_key(const char *name)
     return strspn(name, "0123456789abcdef") == KEY_DIGITS;
 }
 
+bool corpus_cache_is_unfinished(const char *name)
+{
+    return begins_with_key(name) && strncmp(name + KEY_DIGITS, ".tmp-", 5) == 0;
+}
+
+int corpus_cache_lock(const char *cache)
+{
+    int fd = open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
 /* Removes leftovers; call it only while no process is writing to this cache. */
 static void sweep(const char *cache)
 {
@@ -373,7 +386,7 @@ static void sweep(const char *cache)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         const char *name = entry->d_name, *infix = strstr(name, ".tmp-");
         if (!infix || snprintf(path, sizeof path, "%s/%s", cache, name) >= (int)sizeof path) continue;
-        if (infix == name + KEY_DIGITS && begins_with_key(name))
+        if (corpus_cache_is_unfinished(name))
             file_remove_tree(path, NULL);
         else if (infix - name > 4 && strncmp(infix - 4, ".txt", 4) == 0 && lstat(path, &st) == 0 &&
                  S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - STALE_SECONDS) /* a recipe's text */

@@ -73,4 +73,12 @@ enum status corpus_cache_each(const char *cache,
 /* Removes an entry. A process that has it open keeps reading it. */
 enum status corpus_cache_remove(const char *path, struct err *err);
 
+/* Whether this is the name of an entry that is being encoded or removed: left over if no process is writing.
+ */
+bool corpus_cache_is_unfinished(const char *name);
+
+/* Keeps other processes from writing to the cache until the descriptor that it returns is closed. -1: one is
+ * writing, or there is no cache. */
+int corpus_cache_lock(const char *cache);
+
 #endif

@@ -157,7 +157,8 @@ enum status run_references(struct store *store, struct arena *arena, const char 
     *count = 0;
     enum status status = store_query(
         store, &select, err,
-        "select value from params where value like '%/checkpoints/step-%' union"
+        "select value from params where name in ('model.from', 'lora.from') or"
+        " value like '%/checkpoints/step-%' union"
         " select parent_id || '/checkpoints/step-' || parent_step from runs where parent_id is not null",
         "");
     while (!status && !(status = store_step(store, select, &row, err)) && row) {

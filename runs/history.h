@@ -60,8 +60,8 @@ struct step_range {
 };
 enum status run_missing_steps(struct store *store, const struct run_info *run, int64_t done,
                               struct arena *arena, struct step_range **out, size_t *count, struct err *err);
-/* How runs refer to checkpoints of any run: texts that contain "ID/checkpoints/step-N", of configurations and
- * of forks; array and texts in `arena`. */
+/* How runs refer to checkpoints of any run: paths of configurations, as they were written, and for a fork
+ * "ID/checkpoints/step-N"; array and texts in `arena`. */
 enum status run_references(struct store *store, struct arena *arena, const char ***out, size_t *count,
                            struct err *err);
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);

@@ -32,6 +32,12 @@ static enum status damaged(const struct spill *spill, const char *why, struct er
     return err_set(err, STATUS_CORRUPT, "%s: %s at byte %lld", spill->path, why, (long long)spill->next);
 }
 
+/* The file is no damage, and must stay where the newer anneal looks for it. */
+static enum status newer(const struct spill *spill, struct err *err)
+{
+    return err_set(err, STATUS_FAILED, "%s: was written by a newer anneal (update anneal)", spill->path);
+}
+
 static uint64_t hash_of(const struct head *head, const void *bytes)
 {
     XXH64_state_t state;
@@ -142,8 +148,7 @@ static enum status read_entry(struct spill *spill, struct spill_entry *out, bool
     if (hash_of(&head, spill->bytes + sizeof head) != head.hash)
         return damaged(spill, "a record has a wrong checksum", err);
     status = message_unpack(spill->bytes + sizeof head, head.bytes, &out->kind, &out->message);
-    if (status == STATUS_FAILED)
-        return err_set(err, status, "%s: was written by a newer anneal (update anneal)", spill->path);
+    if (status == STATUS_FAILED) return newer(spill, err);
     if (status) return damaged(spill, "a record is none of anneal's", err);
     out->number = head.number;
     out->segment = head.segment;
@@ -175,9 +180,9 @@ static enum status open_file(struct spill *spill, const char *path, struct err *
     if (fstat(spill->fd, &info) != 0) return io_error(spill, "read", err);
     ssize_t n = S_ISREG(info.st_mode) ? TEMP_FAILURE_RETRY(pread(spill->fd, start, sizeof start, 0)) : 0;
     if (n < 0) return io_error(spill, "read", err);
-    if (n != sizeof start || memcmp(start, magic, sizeof magic) != 0)
-        return err_set(err, STATUS_CORRUPT, "%s: is not a file of a run's records, or one of a newer anneal",
-                       path);
+    if (n != sizeof start || !spill_is_file(start, sizeof start))
+        return err_set(err, STATUS_CORRUPT, "%s: is not a file of a run's records", path);
+    if (memcmp(start, magic, sizeof magic) != 0) return newer(spill, err);
     spill->next = spill->end = sizeof magic;
     return STATUS_OK;
 }

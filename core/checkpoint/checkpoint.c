@@ -276,17 +276,24 @@ bool checkpoint_set_aside(const char *folder)
     return set_aside(folder, DAMAGED);
 }
 
+/* Whether the name is "step-N" and this ending. */
+static bool is_step_with(const char *name, const char *ending)
+{
+    char step[64];
+    if (!text_ends_with(name, ending) || strlen(name) >= sizeof step) return false;
+    snprintf(step, sizeof step, "%.*s", (int)(strlen(name) - strlen(ending)), name);
+    return step_of(step) >= 0;
+}
+
 bool checkpoint_is_leftover(const char *name)
 {
-    static const char *const ends[] = {DAMAGED, SUSPECT, FILE_GOING};
-    char step[64];
-    if (strncmp(name, ".step-", 6) == 0) return true;
-    for (int i = 0; i < 3; i++)
-        if (text_ends_with(name, ends[i]) && strlen(name) < sizeof step) {
-            snprintf(step, sizeof step, "%.*s", (int)(strlen(name) - strlen(ends[i])), name);
-            if (step_of(step) >= 0) return true;
-        }
-    return false;
+    return strncmp(name, ".step-", 6) == 0 || is_step_with(name, FILE_GOING);
+}
+
+const char *checkpoint_aside(const char *name)
+{
+    if (is_step_with(name, DAMAGED)) return "damaged, and set aside";
+    return is_step_with(name, SUSPECT) ? "whole, but a rollback has set it aside" : NULL;
 }
 
 int checkpoint_set_damaged_aside(const char *parent, const char *found)

@@ -106,9 +106,13 @@ enum status checkpoint_verify(const char *folder, struct progress_meter *meter, 
  */
 int64_t *checkpoint_steps(const char *parent, size_t *count);
 
-/* Whether this is the name of a folder beside the checkpoints of a run that is none itself: unfinished, half
- * removed, or set aside because it is damaged or suspect. */
+/* Whether this is the name of a folder beside the checkpoints of a run that is none itself: unfinished or
+ * half removed. */
 bool checkpoint_is_leftover(const char *name);
+
+/* Why a folder beside the checkpoints is set aside, for the user; NULL: this is not the name of one. A
+ * suspect one is whole. */
+const char *checkpoint_aside(const char *name);
 
 /* The newest step-N folder below `parent` if it is damaged and newer than `found`, the newest that
  * checkpoint_find finds; else -1. */

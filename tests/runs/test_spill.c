@@ -219,6 +219,9 @@ static void a_file_that_is_none_and_a_device_are_refused(void **state)
     assert_int_equal(file_write_atomic(path, "a text, not records", 19, &err), STATUS_OK);
     assert_int_equal(spill_open(&spill, path, &note, &err), STATUS_CORRUPT);
     spill_close(&spill);
+    assert_int_equal(file_write_atomic(path, "ANNLREC\2 of times to come", 26, &err), STATUS_OK);
+    assert_int_equal(spill_open(&spill, path, &note, &err), STATUS_FAILED); /* which is no damage */
+    spill_close(&spill);
     assert_int_equal(spill_open(&spill, "/dev/zero", &note, &err), STATUS_CORRUPT);
     spill_close(&spill);
 }

@@ -210,8 +210,8 @@ const struct command command_clean = COMMAND(
         "caches.\n\n"
         "  checkpoints  of ended runs all but the best one and the newest, from which the run can be "
         "resumed\n"
-        "  damaged      checkpoints with a wrong checksum, if the run has one that is whole; what killed\n"
-        "               processes have left half written or half removed\n"
+        "  damaged      checkpoints with a wrong checksum or set aside, if the run has one that is whole;\n"
+        "               what killed processes have left half written or half removed\n"
         "  caches       texts encoded for training, which are encoded again when they are needed",
     .notes = "Never removed: anything of a run that trains, also on another host; a checkpoint that a fork "
              "or another "

@@ -82,8 +82,8 @@ static void report_repair(struct doctor *d, const struct repair *r)
     if (r->made || r->stored)
         doctor_report(d, REPAIRED, r->id, path, "", "%s%" PRId64 " record%s stored in the database",
                       r->made ? "the run was made again; " : "", r->stored, text_plural(r->stored));
-    if (*r->err.text) /* a damaged file is set aside, after what could be read of it */
-        doctor_report_error(d, r->cut || r->aside ? REPAIRED : PROBLEM, r->id, d->home,
+    if (*r->err.text) /* of a file that is cut, all before the damage is stored; of others nothing */
+        doctor_report_error(d, r->cut ? REPAIRED : PROBLEM, r->id, d->home,
                             r->aside ? "the file is renamed to records.damaged" : "", &r->err);
 }
 
@@ -191,7 +191,7 @@ static enum status begin_reading(struct doctor *d, const char *word, struct err 
     return status;
 }
 
-/* What lies outside of runs. */
+/* Checks all that lies outside of runs. */
 static enum status check_rest(struct doctor *d, struct err *err)
 {
     enum status status = doctor_check_folders(d, err);

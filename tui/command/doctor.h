@@ -14,7 +14,7 @@ enum finding_level {
     LEVELS
 };
 
-/* What a run holds on disk. */
+/* The space that a run takes on disk. */
 struct held {
     const struct run_info *run;
     int64_t checkpoints, bytes, removable;

@@ -19,7 +19,7 @@ enum { RANGES_SHOWN = 3, REMEDY_MAX = 1400 /* the program's path twice */ };
 
 /* ---- checkpoints ---- */
 
-/* What to do about a damaged checkpoint; `whole`: the newest step that is whole, -1: none. */
+/* Writes the remedy for a damaged checkpoint; `whole`: the newest step that is whole, -1: none. */
 static void advise(const char *run, int64_t whole, bool aside, char remedy[REMEDY_MAX])
 {
     const char *program = TEXT_PROGRAM;
@@ -129,7 +129,7 @@ static enum status check_steps(struct doctor *d, const struct run_info *run, int
     return status;
 }
 
-/* What can be removed of the run. */
+/* Measures the folder of the run and how much of it can be removed. */
 static enum status weigh(struct doctor *d, struct held *held, struct err *err)
 {
     size_t first = d->cleaning.count;

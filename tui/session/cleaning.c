@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
@@ -41,9 +42,27 @@ static enum status add(struct cleaning *c, enum cleaning_kind kind, const char *
     return STATUS_OK;
 }
 
+static enum status read_references(struct cleaning *c, struct err *err)
+{
+    const char **texts;
+    size_t n;
+    char real[PATH_MAX];
+    enum status status = run_references(c->store, &c->arena, &texts, &n, err);
+    if (status) return status;
+    const char **all = arena_alloc_array(&c->arena, 2 * n + 1, sizeof *all);
+    c->reference_count = 0;
+    for (size_t i = 0; all && i < n; i++) {
+        all[c->reference_count++] = texts[i];
+        if (!realpath(texts[i], real) || strcmp(real, texts[i]) == 0) continue;
+        if (!(all[c->reference_count++] = arena_strdup(&c->arena, real))) all = NULL;
+    }
+    c->references = all;
+    return all ? STATUS_OK : err_no_memory(err, "the checkpoints that runs refer to");
+}
+
 enum status cleaning_begin(struct cleaning *c, struct err *err)
 {
-    return run_references(c->store, &c->arena, &c->references, &c->reference_count, err);
+    return read_references(c, err);
 }
 
 void cleaning_release(struct cleaning *c)
@@ -54,11 +73,17 @@ void cleaning_release(struct cleaning *c)
 /* Whether a run or a fork refers to this checkpoint. */
 static bool is_referred_to(const struct cleaning *c, const char *run, int64_t step)
 {
-    char text[RUN_ID_MAX + 64];
+    char text[RUN_ID_MAX + 64], path[PATH_MAX + RUN_ID_MAX + 80], real[PATH_MAX];
     int n = snprintf(text, sizeof text, "%s/checkpoints/step-%" PRId64, run, step);
-    for (size_t i = 0; i < c->reference_count; i++)
-        for (const char *at = c->references[i]; (at = strstr(at, text)); at++)
+    snprintf(path, sizeof path, "%s/runs/%s", store_home(c->store), text);
+    size_t length = realpath(path, real) ? strlen(real) : 0;
+    for (size_t i = 0; i < c->reference_count; i++) {
+        const char *reference = c->references[i];
+        if (length && strncmp(reference, real, length) == 0 && !isdigit((unsigned char)reference[length]))
+            return true;
+        for (const char *at = reference; (at = strstr(at, text)); at++)
             if (!isdigit((unsigned char)at[n])) return true;
+    }
     return false;
 }
 
@@ -150,6 +175,28 @@ static enum status choose(struct run_saves *r, const struct run_info *run, bool 
     return status;
 }
 
+/* Lists the folders that are set aside. They are left over only beside a checkpoint that is whole. */
+static enum status list_aside(struct run_saves *r, const char *id, struct err *err)
+{
+    enum status status = STATUS_OK;
+    char name[400];
+    bool any = false, known = false;
+    DIR *entries = opendir(r->parent);
+    for (struct dirent *entry; !status && entries && (entry = readdir(entries));) {
+        const char *aside = checkpoint_aside(entry->d_name);
+        if (!aside) continue;
+        if (!known) status = keep_newest(r, false, &any, err);
+        known = true;
+        snprintf(name, sizeof name, "checkpoints/%s", entry->d_name);
+        if (!status)
+            status = any ? add(r->cleaning, CLEANING_DAMAGED, id, name, aside, err)
+                         : add(r->cleaning, CLEANING_KEPT, id, name,
+                               "set aside, but no checkpoint of the run is whole", err);
+    }
+    if (entries) closedir(entries);
+    return status;
+}
+
 static enum status list_saves(struct run_saves *r, const struct run_info *run, struct err *err)
 {
     struct cleaning *c = r->cleaning;
@@ -189,6 +236,7 @@ static enum status add_checkpoints(struct cleaning *c, const struct run_info *ru
         r.saved[i].link = lstat(path, &found) == 0 && S_ISLNK(found.st_mode);
     }
     if (!status) status = list_saves(&r, run, err);
+    if (!status) status = list_aside(&r, run->id, err);
     free(steps);
     free(r.saved);
     return status;
@@ -196,12 +244,17 @@ static enum status add_checkpoints(struct cleaning *c, const struct run_info *ru
 
 /* ---- leftovers ---- */
 
+/* Why a file of a run is left over; NULL: it is not. A process that is killed while it removes a leftover
+ * leaves that by another name. */
 static const char *leftover_kind(const char *folder, const char *name)
 {
-    if (file_is_temporary(name)) return "unfinished: its process was killed";
-    if (strcmp(folder, "checkpoints/") == 0 && checkpoint_is_leftover(name))
-        return text_ends_with(name, ".damaged") ? "damaged, and set aside" : "unfinished or half removed";
-    return !*folder && strcmp(name, "records.damaged") == 0 ? "damaged, and set aside" : NULL;
+    char before[NAME_MAX + 1];
+    bool going = text_ends_with(name, FILE_GOING);
+    snprintf(before, sizeof before, "%.*s", (int)(strlen(name) - (going ? strlen(FILE_GOING) : 0)), name);
+    if (file_is_temporary(before)) return "unfinished: its process was killed";
+    if (strcmp(folder, "checkpoints/") != 0) return NULL;
+    return checkpoint_is_leftover(name) || (going && checkpoint_aside(before)) ? "unfinished or half removed"
+                                                                               : NULL;
 }
 
 /* Of one folder of a run: "", "checkpoints/", "traces/". */
@@ -250,8 +303,9 @@ static enum status add_cache(void *context, const struct corpus_cache_entry *ent
                visit->trains ? "a run trains, which may read it" : "an encoded text", err);
 }
 
-/* Of data/ and models/, where no lock tells whether the process lives. */
-static enum status add_stale(struct cleaning *c, const char *folder, struct err *err)
+/* Of data/ or models/; `is_ours`: whether a name is that of a temporary file or folder there. */
+static enum status add_stale(struct cleaning *c, const char *folder, bool (*is_ours)(const char *name),
+                             struct err *err)
 {
     char path[PATH_MAX], name[400], whole[PATH_MAX + 400];
     struct stat found;
@@ -260,7 +314,7 @@ static enum status add_stale(struct cleaning *c, const char *folder, struct err 
     for (struct dirent *entry; !status && entries && (entry = readdir(entries));) {
         snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
         snprintf(whole, sizeof whole, "%s/%s", path, entry->d_name);
-        if (file_is_temporary(entry->d_name) && lstat(whole, &found) == 0 &&
+        if (is_ours(entry->d_name) && lstat(whole, &found) == 0 &&
             (double)found.st_mtime < clock_wall() - STALE_SECONDS)
             status = add(c, CLEANING_DAMAGED, "", name, "unfinished: its process was killed", err);
     }
@@ -274,11 +328,28 @@ enum status cleaning_add_rest(struct cleaning *c, bool trains, struct err *err)
     char cache[PATH_MAX];
     enum status status = file_format_path(cache, sizeof cache, err, "%s/data", store_home(c->store));
     if (!status) status = corpus_cache_each(cache, add_cache, &visit, err);
-    if (!status) status = add_stale(c, "data", err);
-    return status ? status : add_stale(c, "models", err);
+    int lock = status ? -1 : corpus_cache_lock(cache);
+    if (lock >= 0) {
+        status = add_stale(c, "data", corpus_cache_is_unfinished, err);
+        close(lock);
+    }
+    return status ? status : add_stale(c, "models", file_is_temporary, err);
 }
 
 /* ---- removing ---- */
+
+/* Outside of runs; a preparation may have begun to write to data/ meanwhile. */
+static enum status remove_stale(const char *path, bool cached, struct err *err)
+{
+    char cache[PATH_MAX];
+    if (!cached) return file_remove_tree(path, err);
+    snprintf(cache, sizeof cache, "%.*s", (int)(strrchr(path, '/') - path), path);
+    int lock = corpus_cache_lock(cache);
+    if (lock < 0) return err_set(err, STATUS_BUSY, "%s: a process is writing to this folder by now", cache);
+    enum status status = file_remove_tree(path, err);
+    close(lock);
+    return status;
+}
 
 enum status cleaning_remove(struct cleaning *c, const struct cleaning_item *item, struct err *err)
 {
@@ -291,12 +362,13 @@ enum status cleaning_remove(struct cleaning *c, const struct cleaning_item *item
     if (!status && (lstat(path, &found) != 0 || found.st_ino != item->inode))
         return err_set(err, STATUS_NOT_FOUND, "%s: is gone by now", path);
     if (!status && of_run && step >= 0) { /* others may have begun meanwhile */
-        status = run_references(c->store, &c->arena, &c->references, &c->reference_count, err);
+        status = read_references(c, err);
         if (!status && is_referred_to(c, item->run, step))
             status =
                 err_set(err, STATUS_BUSY, "run %s: another run refers to %s by now", item->run, item->name);
     }
     if (status) return status;
     if (of_run) return run_remove(c->store, item->run, item->name, err);
-    return item->kind == CLEANING_CACHE ? corpus_cache_remove(path, err) : file_remove_tree(path, err);
+    if (item->kind == CLEANING_CACHE) return corpus_cache_remove(path, err);
+    return remove_stale(path, strncmp(item->name, "data/", 5) == 0, err);
 }

@@ -1,9 +1,10 @@
-/* What of a store can be removed by rule, and its removal: checkpoints of ended runs, what is damaged or left
- * over, and caches. Nothing is changed while the list is made.
+/* Lists and removes by rule those parts of a store that nobody needs: checkpoints of ended runs, damaged ones
+ * and leftovers, and caches. Nothing is changed while the list is made.
  *
  * Of every run with a checkpoint that is whole, the best one stays and, unless told otherwise, the newest
- * from which it can be resumed. What a run or a fork refers to stays. Runs that train, also on another host,
- * are left as they are, and so are files whose names are not anneal's. */
+ * from which it can be resumed. Of a run without one all checkpoints stay, also those that are set aside:
+ * they may be all that is left of a model. What a run or a fork refers to stays. Runs that train, also on
+ * another host, are left as they are, and so are files whose names are not anneal's. */
 #ifndef ANNEAL_TUI_SESSION_CLEANING_H
 #define ANNEAL_TUI_SESSION_CLEANING_H
 
@@ -39,7 +40,7 @@ struct cleaning {
     struct cleaning_item *items;
     size_t count;
 
-    const char **references; /* private: run_references */
+    const char **references; /* private: run_references, and those that are paths again with links resolved */
     size_t reference_count;
 };
 

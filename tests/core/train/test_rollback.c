@@ -296,7 +296,7 @@ TEST_CASE(the_checkpoint_of_the_step_in_trouble_is_set_aside)
     assert_non_null(
         strstr(s.story.events[1], "the checkpoint of step 35, without the batches of steps 35 to 70"));
     snprintf(path, sizeof path, "%s/step-70.suspect/trainer.json", s.folder);
-    assert_true(file_exists(path) && checkpoint_is_leftover("step-70.suspect"));
+    assert_true(file_exists(path) && checkpoint_aside("step-70.suspect"));
     snprintf(path, sizeof path, "%s/step-70/trainer.json", s.folder); /* of the new course */
     assert_true(file_exists(path));
     session_close(&s);

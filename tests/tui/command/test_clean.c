@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,6 +123,10 @@ static void what_is_damaged_never_stays_in_place_of_what_is_whole(void **state)
     for (int step = 10; step <= 40; step += 10) damage(lost, step);
     clean(NULL);
     assert_string_equal(checkpoints(lost), "step-10 step-20 step-30 step-40");
+    process_run(0, "doctor", "lost", "--repair", "--progress=none", NULL);
+    struct process *p = process_run(0, "clean", "--only=damaged", "--yes", "--progress=none", NULL);
+    assert_non_null(strstr(process_stdout(p), "no checkpoint of the run is whole"));
+    assert_string_equal(checkpoints(lost), "step-10.damaged step-20.damaged step-30.damaged step-40.damaged");
 }
 
 static void what_others_refer_to_stays(void **state)
@@ -130,8 +135,10 @@ static void what_others_refer_to_stays(void **state)
     char *folder = train(s, "base");
     process_run(0, "fork", "base", "--step=30", "--train.total_steps=45", "--name=fork", "--progress=none",
                 NULL);
-    process_run(0, "train", s->config, kept_format("--model.from=%s/checkpoints/step-10", folder),
-                "--name=tuned", "--progress=none", NULL);
+    char *link = stage_path(s, "link");
+    assert_int_equal(symlink(kept_format("%s/checkpoints/step-10", folder), link), 0);
+    process_run(0, "train", s->config, kept_format("--model.from=%s", link), "--name=tuned",
+                "--progress=none", NULL);
     struct process *p = process_run(0, "clean", "base", "--all-but-best", "--yes", NULL);
     assert_non_null(strstr(process_stdout(p), "refers to it"));
     assert_string_equal(checkpoints(folder), "step-10 step-20 step-30");
@@ -143,9 +150,11 @@ static void leftovers_go_and_what_is_not_anneals_stays(void **state)
     struct stage *s = *state;
     char *folder = train(s, "base");
     static const char *const ours[] = {"checkpoints/.step-50.tmp-99", "checkpoints/step-15.deleted",
-                                       "checkpoints/step-5.damaged"},
-                             *const theirs[] = {"checkpoints/mine", "thesis", "step-15.deleted"};
-    for (int i = 0; i < 3; i++) {
+                                       "checkpoints/step-5.damaged", "checkpoints/step-6.suspect",
+                                       "checkpoints/step-7.damaged.deleted"},
+                             *const theirs[] = {"checkpoints/mine", "thesis", "step-15.deleted",
+                                                "checkpoints/mine.damaged", "thesis.deleted"};
+    for (int i = 0; i < 5; i++) {
         const char *folders[] = {ours[i], theirs[i]};
         for (int k = 0; k < 2; k++) {
             char *path = kept_format("%s/%s", folder, folders[k]);
@@ -154,7 +163,8 @@ static void leftovers_go_and_what_is_not_anneals_stays(void **state)
         }
     }
     stage_write(kept_format("%s/log.txt.tmp-77", folder), "x", 1);
-    stage_write(kept_format("%s/records.damaged", folder), "x", 1);
+    stage_write(kept_format("%s/log.txt.tmp-78.deleted", folder), "x", 1);
+    stage_write(kept_format("%s/records.damaged", folder), "x", 1); /* of the history */
     stage_write(kept_format("%s/notes.tmp", folder), "x", 1);
     char *orphan = kept_format("%s/runs/foreign/checkpoints/step-1", s->home),
          *half = kept_format("%s/models/half.tmp-9", s->home),
@@ -164,16 +174,39 @@ static void leftovers_go_and_what_is_not_anneals_stays(void **state)
     const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, half, old, 0), 0);
     clean(NULL);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         assert_false(file_exists(kept_format("%s/%s", folder, ours[i])));
         assert_true(file_exists(kept_format("%s/%s/file", folder, theirs[i])));
     }
     assert_false(file_exists(kept_format("%s/log.txt.tmp-77", folder)));
-    assert_false(file_exists(kept_format("%s/records.damaged", folder)));
+    assert_false(file_exists(kept_format("%s/log.txt.tmp-78.deleted", folder)));
+    assert_true(file_exists(kept_format("%s/records.damaged", folder)));
     assert_true(file_exists(kept_format("%s/notes.tmp", folder)));
     assert_true(file_exists(orphan) && file_exists(young) && !file_exists(half));
     assert_true(file_exists(kept_format("%s/records", folder)) &&
                 file_exists(kept_format("%s/log.txt", folder)));
+}
+
+/* The folder's time does not tell that a process is writing to it: its lock does. */
+static void what_a_preparation_is_writing_stays(void **state)
+{
+    struct stage *s = *state;
+    train(s, "base");
+    const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    char *data = kept_format("%s/data", s->home),
+         *making = kept_format("%s/0123456789abcdef0123456789abcdef.tmp-9", data),
+         *text = kept_format("%s/tiny.txt.tmp-9", data);
+    assert_int_equal(mkdir(making, 0777), 0);
+    stage_write(text, "x", 1);
+    assert_true(!utimensat(AT_FDCWD, making, old, 0) && !utimensat(AT_FDCWD, text, old, 0));
+    int writer = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(writer >= 0 && flock(writer, LOCK_SH) == 0);
+    clean(NULL);
+    assert_true(file_exists(making));
+    close(writer);
+    clean(NULL);
+    assert_false(file_exists(making));
+    assert_true(file_exists(text)); /* another process may be fetching it */
 }
 
 static int count_caches(const struct stage *s)
@@ -301,6 +334,7 @@ int main(void)
         STAGE_TEST(what_is_damaged_never_stays_in_place_of_what_is_whole),
         STAGE_TEST(what_others_refer_to_stays),
         STAGE_TEST(leftovers_go_and_what_is_not_anneals_stays),
+        STAGE_TEST(what_a_preparation_is_writing_stays),
         STAGE_TEST(a_run_that_trains_is_left_as_it_is),
         STAGE_TEST(killed_at_any_moment_it_leaves_no_half_checkpoint),
         STAGE_TEST(on_a_terminal_it_asks),

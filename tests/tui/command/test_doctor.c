@@ -233,11 +233,13 @@ static void leftovers_are_noted(void **state)
          *text = kept_format("%s/log.txt.tmp-77", folder),
          *going = kept_format("%s/checkpoints/step-20.deleted", folder);
     assert_true(mkdir(half, 0777) == 0 && mkdir(going, 0777) == 0);
+    assert_int_equal(mkdir(kept_format("%s/checkpoints/step-35.suspect", folder), 0777), 0);
     make_file(text);
     make_file(kept_format("%s/notes.tmp", folder)); /* not anneal's */
     const char *out = doctor(s, 0);
     expect_line(out, "note", half, "is left over: unfinished", "anneal clean` removes it");
     expect_line(out, "note", going, "half removed");
+    expect_line(out, "note", "step-35.suspect", "whole, but a rollback has set it aside");
     expect_line(out, "note", text, "unfinished");
     assert_null(strstr(out, "notes.tmp"));
 }
@@ -262,6 +264,19 @@ static void records_that_wait_are_found_and_stored(void **state)
     assert_null(strstr(repair(0), "repaired"));
     doctor(s, 0);
     stage_expect(s, "select count(*) = max(step) + 1 and min(step) = 0 from steps", "1");
+}
+
+static void records_that_cannot_be_read_are_a_problem(void **state)
+{
+    struct stage *s = *state;
+    char *records = kept_format("%s/runs/%s/records", s->home, train(s, "base"));
+    stage_write(records, "ANNLREC\2 of times to come", 26);
+    expect_line(doctor(s, 1), "problem", records, "newer anneal");
+    expect_line(repair(1), "problem", records, "newer anneal");
+    assert_true(file_exists(records));
+    stage_write(records, "a text, not records", 19);
+    expect_line(repair(1), "problem", records, "is not a file of a run's records", "records.damaged");
+    assert_true(!file_exists(records) && file_exists(kept_format("%s.damaged", records)));
 }
 
 static void a_damaged_database_is_found_and_folders_are_checked_all_the_same(void **state)
@@ -334,6 +349,7 @@ int main(void)
         STAGE_TEST(folders_of_no_run_are_found),
         STAGE_TEST(leftovers_are_noted),
         STAGE_TEST(records_that_wait_are_found_and_stored),
+        STAGE_TEST(records_that_cannot_be_read_are_a_problem),
         STAGE_TEST(a_damaged_database_is_found_and_folders_are_checked_all_the_same),
         STAGE_TEST(json_has_the_same),
         STAGE_TEST(ctrl_c_ends_it_at_once),
