@@ -128,7 +128,7 @@ enum status journal_add_segment(struct journal *journal, double started_at, stru
 }
 
 /* Adds the new segment and marks the run as running. */
-static enum status begin_segment(struct journal *journal, struct err *err)
+static enum status begin_segment(struct journal *journal, double started_at, struct err *err)
 {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
@@ -136,7 +136,7 @@ static enum status begin_segment(struct journal *journal, struct err *err)
         store_do(journal->store, err,
                  "insert into segments(run_id, segment, started_at, status, pid, host)"
                  " values(?1, ?2, ?3, 'running', ?4, ?5)",
-                 "sndis", journal->run_id, journal->segment, clock_wall(), run_process(), host);
+                 "sndis", journal->run_id, journal->segment, started_at, run_process(), host);
     if (status) return status;
     return store_do(
         journal->store, err,
@@ -159,7 +159,7 @@ enum status journal_begin(struct journal *journal, struct store *store, const ch
                                     .counted_steps = true,
                                     .counted_evals = true};
         snprintf(journal->run_id, sizeof journal->run_id, "%s", run_id);
-        status = begin_segment(journal, err);
+        status = begin_segment(journal, clock_wall(), err);
     }
     if (!status) status = answer_old_orders(journal, "not done: the trainer had already ended", err);
     return store_end(store, status, err);
@@ -179,7 +179,8 @@ static enum status next_segment(struct journal *journal, const struct segment_no
     journal->segment++;
     journal->has_steps = false;
     journal->status = RUN_RUNNING;
-    return journal->late ? journal_add_segment(journal, note->at, err) : begin_segment(journal, err);
+    return journal->late ? journal_add_segment(journal, note->at, err)
+                         : begin_segment(journal, note->at, err);
 }
 
 static enum status set_end(struct journal *journal, const struct end_note *note, struct err *err)

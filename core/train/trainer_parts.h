@@ -28,7 +28,9 @@
 #include "kernels/device/world.h"
 
 enum { SAMPLE_BYTES_MAX = 16384 };
-enum { ROLLBACK_OVERCOME = 64 }; /* steps past the trouble after which rollbacks are no longer "in a row" */
+/* Rollbacks are no longer "in a row" so many steps past the trouble, if a periodic checkpoint is past it,
+ * too: otherwise each would go back to the same one for ever. */
+enum { ROLLBACK_OVERCOME = 64 };
 
 /* A step that is queued and not yet reported. */
 struct flight {
@@ -58,9 +60,10 @@ struct trainer {
     struct network network;
     struct schedule schedule;
     struct optimizer optimizer;
-    struct train_state state;               /* after the last step that was reported */
-    struct train_state origin;              /* before the first one */
-    char moments_from[CHECKPOINT_PATH];     /* the checkpoint that it continues from; "": none */
+    struct train_state state;           /* after the last step that was reported */
+    struct train_state origin;          /* before the first one */
+    char moments_from[CHECKPOINT_PATH]; /* the checkpoint that it continues from; "": none */
+    const struct param *thawed;         /* of it: the first parameter whose moments it lacks; NULL: none */
     char computed_with[CHECKPOINT_MACHINE]; /* the machine of the checkpoint it continues from; "": unknown */
 
     /* ---- report ---- */

@@ -356,6 +356,11 @@ enum status trainer_run(struct trainer *t, enum train_outcome *outcome, struct e
                       "continues with %s, but the checkpoint was computed with %s: the last digits of the "
                       "losses may differ from those of a run in one piece",
                       t->state.machine, t->computed_with);
+    if (t->thawed)
+        trainer_event(t, "warning",
+                      "%s, which was frozen or updated by Muon when the checkpoint was saved, and all others "
+                      "like it begin with moments of zero",
+                      t->thawed->name);
     t->facts.total = t->setup.config->train.total_steps;
     t->facts.another_device = t->setup.another_device;
     snprintf(t->pace.device, sizeof t->pace.device, "%.15s", t->device.short_name);

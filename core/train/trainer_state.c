@@ -109,17 +109,10 @@ enum status trainer_resume(struct trainer *t, const char *folder, struct err *er
             "%s: holds weights alone (checkpoint.contents = weights), a run cannot be resumed from "
             "that; `%s fork` starts a new run from it, with a fresh optimizer",
             folder, TEXT_PROGRAM);
-    const struct param *thawed;
-    enum status status = checkpoint_load(folder, &t->network, &saved, &thawed, err);
+    enum status status = checkpoint_load(folder, &t->network, &saved, &t->thawed, err);
     if (!status) status = take_companions(t, folder, err);
     if (!status) status = take_position(t, &saved, err);
     if (!status) snprintf(t->moments_from, sizeof t->moments_from, "%s", folder);
-    if (!status && thawed)
-        trainer_event(t, "warning",
-                      "%s, which was frozen or updated by Muon when the checkpoint was saved, and all others "
-                      "like it begin "
-                      "with moments of zero",
-                      thawed->name);
     return status;
 }
 
@@ -327,8 +320,8 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     if (before.rollbacks >= limits.rollbacks)
         return err_set(err, STATUS_FAILED,
                        "step %" PRId64 ": training is in trouble again after %" PRId64
-                       " rollbacks in a row (lower train.learning_rate or look at the data, then resume: the "
-                       "last good checkpoint is kept)",
+                       " rollbacks in a row (look at the data; or resume with a larger health.rollbacks, "
+                       "with health.on_spike = warn, or fork with a lower train.learning_rate)",
                        t->trouble, before.rollbacks);
     for (int i = 0; i < t->plan.input.moments; i++)
         net->backend->mem_zero(network_moment(net, i), t->plan.bytes[BUFFER_MOMENT1 + i], net->stream);
@@ -349,6 +342,7 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     status = trainer_share_state(t, err);
     if (status) return status;
     t->setup.observer.rolled_back(t->setup.observer.context);
+    t->ranks_reported = 0; /* the new segment has them from its first step on */
     report_rollback(t, before.step);
     t->trouble = t->evaluated_step = -1;
     t->facts.due = t->state.step == 0 ? decide_due(t->setup.config, 0, false) : 0;

@@ -349,6 +349,14 @@ static bool queue_step(struct trainer *t, struct flight *f)
     return true;
 }
 
+/* Whether the trouble that training went back for lies behind it: ROLLBACK_OVERCOME. */
+static bool is_overcome(const struct trainer *t)
+{
+    int64_t every = t->setup.config->checkpoint.every, past = t->state.trouble + 1;
+    bool saved = every > 0 && t->state.step / every > past / every;
+    return saved && t->state.step >= past + ROLLBACK_OVERCOME;
+}
+
 /* Reports the oldest queued step, which has happened. */
 static void report(struct trainer *t)
 {
@@ -366,7 +374,7 @@ static void report(struct trainer *t)
     t->state.tokens += tokens;
     t->state.updates = result->clip.updates;
     t->state.skipped_in_a_row = result->clip.scale == 0 ? t->state.skipped_in_a_row + 1 : 0;
-    if (f->step >= t->state.trouble + ROLLBACK_OVERCOME) t->state.rollbacks = 0;
+    if (is_overcome(t)) t->state.rollbacks = 0;
     record.epoch = (double)t->state.cursor / (double)task_examples(t->data, TASK_TRAINING);
     record.tokens = t->state.tokens;
     record.wall_time = clock_wall();

@@ -340,14 +340,16 @@ TEST_CASE(with_damaged_checkpoints_alone_it_does_too)
 /* ---- numbers that are not finite ---- */
 
 static struct {
-    int64_t calls, from, until;
+    int64_t calls, from, until, each; /* each: of so many calls the 21st and the last, too; 0: none */
 } poison;
 
 static void poisoned_cross_entropy(float *losses, struct matrix logits, const int32_t *targets,
                                    const struct step_control *control, int N, int V, struct stream *stream)
 {
     cpu_backend()->cross_entropy_fused(losses, logits, targets, control, N, V, stream);
-    if (poison.calls >= poison.from && poison.calls < poison.until) *(float *)logits.at = NAN;
+    int64_t in = poison.each ? poison.calls % poison.each : -1;
+    bool again = in == 20 || (in >= 0 && in == poison.each - 1);
+    if (again || (poison.calls >= poison.from && poison.calls < poison.until)) *(float *)logits.at = NAN;
     poison.calls++;
 }
 
@@ -355,7 +357,7 @@ static struct backend poisoned_backend(int64_t from, int64_t until)
 {
     struct backend backend = *cpu_backend();
     backend.cross_entropy_fused = poisoned_cross_entropy;
-    poison.calls = 0;
+    poison.calls = poison.each = 0;
     poison.from = from;
     poison.until = until;
     return backend;
@@ -414,6 +416,25 @@ TEST_CASE(after_so_many_rollbacks_in_a_row_the_run_gives_up)
     assert_int_equal(s.story.rollback_count, 2);
     assert_int_equal(s.story.steps[s.story.step_count - 1].step, 20); /* 50, then 40, then 20 */
     assert_int_equal(checkpoint_find(s.folder, 20, path, sizeof path, NULL), STATUS_OK);
+    session_close(&s);
+}
+
+/* The trouble is at step 20, then at step 100, and so on: each second time training has come far past the one
+ * before, but no checkpoint has. */
+TEST_CASE(rollbacks_to_the_same_weights_come_to_an_end)
+{
+    struct backend backend = poisoned_backend(0, 0);
+    struct session s;
+    struct err err = {0};
+    enum train_outcome outcome;
+    open_spoilt(
+        &s, "in-a-circle", &backend,
+        WORDS("health.on_nan=rollback", "health.rollbacks=3", "checkpoint.every=0", "train.total_steps=400"),
+        0);
+    poison.each = 122;
+    session_start(&s, false);
+    assert_int_equal(trainer_run(s.trainer, &outcome, &err), STATUS_FAILED);
+    assert_int_equal(s.story.rollback_count, 3);
     session_close(&s);
 }
 
@@ -493,6 +514,7 @@ int main(void)
         cmocka_unit_test(a_number_that_is_not_finite_is_rolled_back),
         cmocka_unit_test(an_evaluation_that_is_not_finite_leaves_out_the_batches_before_it),
         cmocka_unit_test(after_so_many_rollbacks_in_a_row_the_run_gives_up),
+        cmocka_unit_test(rollbacks_to_the_same_weights_come_to_an_end),
         cmocka_unit_test(a_rate_that_explodes_is_cut_until_training_goes_on),
         cmocka_unit_test(adapters_go_back_to_theirs),
         cmocka_unit_test(a_rollback_needs_moments_and_an_action_on_spikes_a_limit),

@@ -126,6 +126,20 @@ static void a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length(void **
         strstr(process_stderr(refused), "train.decay_steps = 41: the run has 40 (train.total_steps)"));
 }
 
+static void parameters_that_are_thawed_begin_with_moments_of_zero(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=still", "--param_group.n.match=*norm*",
+                "--param_group.n.lr_scale=0", "--progress=none", NULL);
+    process_run(0, "fork", "still", "--name=thawed", "--param_group.n.lr_scale=1", "--train.total_steps=42",
+                "--progress=none", NULL);
+    process_run(0, "resume", "still", "--param_group.n.lr_scale=1", "--train.total_steps=42",
+                "--progress=none", NULL);
+    stage_expect(
+        s, "select count(*) from events where text like '%which was frozen%begin with moments of zero%'",
+        "2");
+}
+
 static void what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key(void **state)
 {
     struct stage *s = *state;
@@ -329,6 +343,7 @@ int main(void)
         STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
         STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         STAGE_TEST(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length),
+        STAGE_TEST(parameters_that_are_thawed_begin_with_moments_of_zero),
         STAGE_TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
         STAGE_TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
         STAGE_TEST(a_checkpoint_of_another_model_is_refused_by_the_field),
