@@ -57,8 +57,9 @@ static void a_run_that_gives_up_has_failed_and_says_why(void **state)
         process_run(1, TRAIN(s, "given-up"), "--health.on_nan=rollback", "--health.rollbacks=2",
                     "--train.learning_rate=1000", "--train.schedule=constant", "--train.weight_decay=100",
                     "--train.warmup_steps=0", NULL);
-    process_expect_sentence(p, "training is in trouble again after 2 rollbacks in a row (look at the data; or resume "
-                               "with a larger health.rollbacks");
+    process_expect_sentence(
+        p, "training is in trouble again after 2 rollbacks in a row (look at the data; or resume "
+           "with a larger health.rollbacks");
     stage_expect(s, "select status from runs", "failed");
     stage_expect(s, "select count(*) from events where text like 'rollback%'", "2");
 }
