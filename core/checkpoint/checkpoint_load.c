@@ -104,13 +104,22 @@ static enum status find_tensor(const struct safetensors *file, int kind, const s
     return STATUS_OK;
 }
 
-/* Whether the checkpoint has the moments that a parameter needs: not if it was frozen when that was saved, or
- * if Muon updated it, which keeps one, and AdamW does now. */
+/* Whether the file has this kind of moment at all: with another optimizer it may not. */
+static bool has_kind(const struct safetensors *file, int kind)
+{
+    const char *prefix = checkpoint_prefix(kind);
+    size_t i = 0;
+    while (i < file->count && strncmp(file->tensors[i].name, prefix, strlen(prefix)) != 0) i++;
+    return i < file->count;
+}
+
+/* Whether the checkpoint has the moments that a parameter needs, of the kinds that it has: not if the
+ * parameter was frozen when it was saved, or if Muon updated it, which keeps one, and AdamW does now. */
 static bool has_moments(const struct safetensors *file, const struct param *p, int moments)
 {
     const struct safetensor *t = NULL;
     for (int kind = 1; kind <= (p->orthogonal ? 1 : moments); kind++)
-        if (find_tensor(file, kind, p, &t, NULL) && !t) return false;
+        if (has_kind(file, kind) && find_tensor(file, kind, p, &t, NULL) && !t) return false;
     return true;
 }
 
