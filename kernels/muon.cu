@@ -74,10 +74,9 @@ __global__ void polynomial_elements(T *__restrict__ x, const T *__restrict__ gra
     if (i >= (size_t)n * (unsigned)n) return;
     int diagonal = (int)(i / (unsigned)n) - (int)(i % (unsigned)n); /* its place in this piece, if it is in it */
     floats<W> at = load<W>(x + i), of = load<W>(gram + i);
-    for (int k = 0; k < W; k++) {
-        at.at[k] += b * of.at[k];
-        if (k == diagonal) at.at[k] += a;
-    }
+#pragma unroll
+    for (int k = 0; k < W; k++) /* with a branch the compiler would index the registers, and so spill them */
+        at.at[k] = at.at[k] + b * of.at[k] + (k == diagonal ? a : 0.0f);
     store<W>(x + i, at);
 }
 
