@@ -1,7 +1,8 @@
 /* PTX instructions. PTX(text, OUT(…), IN(…)) is one: its text, in which %0, %1 … stand for the operands in
  * their order. nvcc compiles both. The simulator of tests/cuda_sim reads the text, too, and runs the named
  * instruction on the operands where the text has them; so one that is swapped, missing, or of another kind is
- * found there. A function that contains one takes PTX_CALLER last, which tells the simulator its caller. */
+ * found there. A device function with an instruction ends its parameters with PTX_CALLER, the place
+ * that the simulator names in a finding. */
 #ifndef ANNEAL_KERNELS_PTX_CUH
 #define ANNEAL_KERNELS_PTX_CUH
 

@@ -16,15 +16,19 @@ static int find_group(const struct param_groups *groups, const char *param)
     return -1;
 }
 
-/* How one parameter is updated; the caller sets `end`. */
-static struct update_range range_of(const struct param_group *group, const struct param *param,
-                                    struct update_defaults defaults)
+struct rule {
+    double lr_scale, weight_decay;
+};
+
+/* How one parameter is updated. */
+static struct rule rule_of(const struct param_group *group, const struct param *param,
+                           struct update_defaults defaults)
 {
-    struct update_range range = {.lr_scale = param->orthogonal ? (float)defaults.muon_lr_scale : 1,
-                                 .weight_decay = param->cols ? (float)defaults.weight_decay : 0};
-    if (group) range.lr_scale *= (float)group->lr_scale;
-    if (group && !isnan(group->weight_decay)) range.weight_decay = (float)group->weight_decay;
-    return range;
+    struct rule rule = {param->orthogonal ? defaults.muon_lr_scale : 1,
+                        param->cols ? defaults.weight_decay : 0};
+    if (group) rule.lr_scale *= group->lr_scale;
+    if (group && !isnan(group->weight_decay)) rule.weight_decay = group->weight_decay;
+    return rule;
 }
 
 int param_groups_share(const struct param_groups *groups, const struct model *model,
@@ -51,8 +55,9 @@ int param_groups_share(const struct param_groups *groups, const struct model *mo
         share->tensors++;
         share->parameters += (int64_t)param->count;
         share->muon = muon;
-        share->lr_scale = base ? 0 : (group ? group->lr_scale : 1) * (muon ? defaults.muon_lr_scale : 1);
-        share->weight_decay = base ? 0 : decays ? group->weight_decay : vector ? 0 : defaults.weight_decay;
+        struct rule rule = rule_of(group, param, defaults);
+        share->lr_scale = base ? 0 : rule.lr_scale;
+        share->weight_decay = base ? 0 : rule.weight_decay;
     }
     for (int i = 0; i < PARAM_SHARES_MAX; i++)
         if (shares[i].name) out[count++] = shares[i];
@@ -103,8 +108,7 @@ static enum status choose_orthogonal(const struct param_groups *groups, enum opt
         if (chosen != GROUP_OPTIMIZER_AUTO && !muon)
             return err_set(
                 err, STATUS_USAGE,
-                "param_group.%s.optimizer: only train.optimizer = muon has two rules (this run has "
-                "%s)",
+                "param_group.%s.optimizer: only train.optimizer = muon has two rules (this run has %s)",
                 groups->at[which].name, optimizer_kind_word(optimizer));
         if (chosen == GROUP_OPTIMIZER_MUON && !hidden)
             return err_set(err, STATUS_USAGE,
@@ -130,7 +134,7 @@ enum status param_groups_freeze(const struct param_groups *groups, enum optimize
         groups->at[groups->count - 1].name);
 }
 
-/* Appends the ranges of the parameters that are orthogonal or are not, up to element `end`. */
+/* Writes the ranges of the orthogonal parameters, or of all others, which end at element `end`. */
 static int add_ranges(const struct param_groups *groups, const struct model *model,
                       struct update_defaults defaults, bool orthogonal, size_t end, struct update_range *out)
 {
@@ -139,7 +143,9 @@ static int add_ranges(const struct param_groups *groups, const struct model *mod
         const struct param *param = &model->params[i];
         if (param->frozen || param->orthogonal != orthogonal) continue;
         int which = find_group(groups, param->name);
-        struct update_range range = range_of(which < 0 ? NULL : &groups->at[which], param, defaults),
+        struct rule rule = rule_of(which < 0 ? NULL : &groups->at[which], param, defaults);
+        struct update_range range = {.lr_scale = (float)rule.lr_scale,
+                                     .weight_decay = (float)rule.weight_decay},
                             *before = n ? &out[n - 1] : NULL;
         bool alike =
             before && before->lr_scale == range.lr_scale && before->weight_decay == range.weight_decay;

@@ -30,8 +30,8 @@ static struct polynomial polynomial_of(enum muon_coefficients coefficients, int 
     return p;
 }
 
-/* What the update is multiplied by. Root mean square: a full matrix of size 1 per singular value has elements
- * of sqrt(1 / longer side); 0.2 is what AdamW's updates have (Liu et al., "Muon is Scalable for LLM
+/* The factor of the update. MUON_RMS: the elements of an orthogonal matrix have the root mean square
+ * sqrt(1 / longer side); those of AdamW's updates have about 0.2 (Liu et al., "Muon is Scalable for LLM
  * Training", 2025), so that learning rate and decay of AdamW fit. */
 static float scale_of(enum muon_scaling scaling, const struct param *p)
 {

@@ -114,7 +114,7 @@ static int find_level(const struct loss_level *l, double *middle, double *deviat
 /* During a spike the window is frozen, so that a spike does not count as normal. */
 static void judge_spike(struct health *h, const struct step_record *s)
 {
-    struct loss_level *l = &h->level;
+    struct loss_level *l = h->level;
     bool skips = h->limits.on_spike == ON_SPIKE_SKIP, skipped = s->clip_scale == 0 && isfinite(s->grad_norm);
     double middle, deviation;
     if (h->limits.loss_spike <= 0 || !isfinite(s->loss)) return;
@@ -145,10 +145,10 @@ static void judge_spike(struct health *h, const struct step_record *s)
 static void limit_loss(struct health *h)
 {
     double middle, deviation;
-    h->level.previous_limit = h->level.limit;
-    h->level.limit = 0;
-    if (h->limits.on_spike == ON_SPIKE_SKIP && find_level(&h->level, &middle, &deviation))
-        h->level.limit = middle + h->limits.loss_spike * deviation;
+    h->level->previous_limit = h->level->limit;
+    h->level->limit = 0;
+    if (h->limits.on_spike == ON_SPIKE_SKIP && find_level(h->level, &middle, &deviation))
+        h->level->limit = middle + h->limits.loss_spike * deviation;
 }
 
 static void judge_divergence(struct health *h, const struct step_record *s)
@@ -161,7 +161,7 @@ static void judge_divergence(struct health *h, const struct step_record *s)
         return;
     }
     h->sound_steps = 0;
-    if (h->diverged || h->level.spike_steps) return;
+    if (h->diverged || h->level->spike_steps) return;
     h->diverged = true;
     report(h, s->step, "warning",
            "step %" PRId64 ": training diverges: the loss is %.4g, it began with %.4g, and guessing gives "

@@ -63,14 +63,13 @@ struct loss_level {
                                    * one judged, and for the one before that; 0: none is known */
 };
 
-/* Set `limits` and `guess` of a zeroed struct, and `level` to go on from a checkpoint; everything else except
- * the events is private. */
+/* Set `limits`, `guess` and `level` of a zeroed struct; everything else except the events is private. */
 struct health {
     struct health_event events[HEALTH_EVENTS_MAX]; /* of the last step or evaluation judged */
     int event_count;
     struct config_health limits;
-    double guess; /* the loss of guessing; 0: unknown */
-    struct loss_level level;
+    double guess;                          /* the loss of guessing; 0: unknown */
+    struct loss_level *level;              /* borrowed: a part of the state that checkpoints hold */
     bool not_finite, flat, slow, starving; /* reported incidents that are not over */
     bool not_finite_evaluation;            /* likewise */
     int finite_steps;                      /* in a row */

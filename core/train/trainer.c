@@ -145,6 +145,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) status = t->task->describe(t->data, &t->model, err);
     if (!status) status = trainable_choose(&t->model, c, computed, t->device.mixes_elements, err);
     t->health.limits = c->health;
+    t->health.level = &t->state.level;
     if (!status) t->health.guess = t->task->guess(t->data);
     if (!status) status = config_settle_steps(c, task_examples(t->data, TASK_TRAINING), err);
     t->schedule = schedule_of(c);

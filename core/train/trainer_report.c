@@ -92,12 +92,11 @@ static void report_health(struct trainer *t, int64_t step, bool not_finite, bool
 void trainer_judge_step(struct trainer *t, const struct step_record *record)
 {
     double waited = task_waited(t->data);
-    bool spiked = t->health.level.spike_steps;
+    bool spiked = t->state.level.spike_steps;
     health_judge(&t->health, record, waited - t->waited);
     t->waited = waited;
-    t->state.level = t->health.level;
     bool finite = isfinite(record->loss) && isfinite(record->grad_norm);
-    report_health(t, record->step, !finite, !spiked && t->health.level.spike_steps);
+    report_health(t, record->step, !finite, !spiked && t->state.level.spike_steps);
 }
 
 bool trainer_weights_are_in_doubt(const struct trainer *t)

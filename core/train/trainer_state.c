@@ -91,7 +91,6 @@ static enum status take_position(struct trainer *t, const struct train_state *sa
     if (status) return status;
     snprintf(t->computed_with, sizeof t->computed_with, "%s", saved->machine);
     t->state = *saved;
-    t->health.level = saved->level;
     trainer_name_machine(t);
     optimizer_resume(&t->network, t->state.updates);
     if (t->state.skipped_in_a_row >= SKIPS_IN_A_ROW_MAX) t->state.skipped_in_a_row = 0;
@@ -229,7 +228,6 @@ enum status trainer_share_state(struct trainer *t, struct err *err)
             share_memory(t, network_at(net, buffers[i], 0), t->plan.bytes[buffers[i]]);
     world_share(t->world, &t->state, sizeof t->state);
     world_share(t->world, &t->saved_step, sizeof t->saved_step);
-    t->health.level = t->state.level;
     network_weights_written(net);
     optimizer_resume(net, t->state.updates);
     return t->setup.backend->stream_wait(net->stream, err);
@@ -338,7 +336,7 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
     t->state.lr_cut = before.lr_cut * limits.rollback_lr;
     t->state.rollbacks = before.rollbacks + 1;
     t->state.trouble = t->trouble;
-    t->health = (struct health){.limits = limits, .guess = t->health.guess, .level = t->state.level};
+    t->health = (struct health){.limits = limits, .guess = t->health.guess, .level = &t->state.level};
     status = trainer_share_state(t, err);
     if (status) return status;
     t->setup.observer.rolled_back(t->setup.observer.context);

@@ -326,8 +326,8 @@ static bool queue_step(struct trainer *t, struct flight *f)
     /* of the whole step, however many micro-batches and ranks; if no label counts, there is no gradient */
     f->labels = task_labels(t->data, TASK_TRAINING, f->cursor, rows);
     if (f->labels <= 0) f->labels = 1;
-    f->loss_limit = f->labels * (t->in_flight ? t->health.level.limit
-                                              : t->health.level.previous_limit); /* see health.h */
+    f->loss_limit =
+        f->labels * (t->in_flight ? t->state.level.limit : t->state.level.previous_limit); /* see health.h */
     const struct plan_input *in = &t->plan.input;
     int64_t batch_bytes = 2 * plan_batch_parts(in) * (int64_t)sizeof(int32_t) * in->B *
                           in->T; /* read on the host, written on the device */

@@ -33,12 +33,13 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 int sim::running = -1;
-uint32_t sim::block_epoch = 1, sim::launch_begin, sim::block_begin, sim::warp_epoch[THREADS_MAX / WARP];
+uint32_t sim::block_epoch = 1, sim::launch_begin, sim::block_begin, sim::warp_epoch[THREADS_MAX / WARP],
+    sim::block_serial;
 
 namespace {
 
 enum state { READY, AT_WARP, AT_BLOCK, AT_CONDITION, DONE };
-using sim::THREADS_MAX, sim::WARP, sim::running, sim::block_epoch, sim::warp_epoch;
+using sim::THREADS_MAX, sim::WARP, sim::running, sim::block_epoch, sim::block_serial, sim::warp_epoch;
 enum { STACK = ASAN ? 256 << 10 : 64 << 10, SHARED_FREE = 48 << 10, SHARED_MAX = 227 << 10 };
 
 struct fiber {
@@ -70,7 +71,6 @@ const std::function<void()> *body;
 const char *kernel_name;
 uint64_t launches;
 
-uint32_t block_serial;
 uint64_t snapshot[THREADS_MAX];
 
 unsigned char dynamic_bytes[SHARED_MAX] __attribute__((aligned(1024)));
@@ -314,28 +314,6 @@ void run_blocks(dim3 grid, dim3 block)
     }
 }
 
-/* Whether an access in these intervals is ordered before the running thread's next access. */
-bool ordered(int thread, uint32_t epoch, uint32_t of_warp)
-{
-    return thread == running || epoch != block_epoch ||
-           (thread / WARP == running / WARP && of_warp != warp_epoch[running / WARP]);
-}
-
-[[noreturn]] void race(const char *name, ptrdiff_t index, int other, const char *what)
-{
-    uint3 o = fibers[other].index;
-    sim::fail("race on shared memory: %s[%td]: %s thread (%u,%u,%u) without a barrier between", name, index,
-              what, o.x, o.y, o.z);
-}
-
-[[noreturn]] void under_way(const char *name, ptrdiff_t index, int other, const char *what)
-{
-    uint3 o = fibers[other].index;
-    sim::fail("race on shared memory: %s[%td]: %s while an asynchronous copy of thread (%u,%u,%u), not yet "
-              "waited for, writes it",
-              name, index, what, o.x, o.y, o.z);
-}
-
 /* What a block may have. Of the supported GPUs, those of 8.6, 8.9 and 12.x allow the least. */
 size_t shared_most()
 {
@@ -348,15 +326,6 @@ void check_shared()
         sim::fail("%zu bytes of shared memory, %zu of them dynamic: the launch has leave for %zu "
                   "(cudaFuncSetAttribute gives more, up to %zu with what is not dynamic)",
                   array_bytes + dynamic_size, dynamic_size, shared_limit, shared_most());
-}
-
-/* Marks of an earlier block are void. */
-void refresh(sim::mark *mark)
-{
-    if (mark->block == block_serial) return;
-    *mark = sim::mark();
-    mark->block = block_serial;
-    mark->writer = mark->reader = mark->other_reader = -1;
 }
 
 } // namespace
@@ -535,59 +504,9 @@ unsigned ballot(unsigned mask, bool predicate, const char *file, int line)
     return votes;
 }
 
-void check_read(mark *mark, const char *name, ptrdiff_t index)
+uint3 index_of(int thread)
 {
-    refresh(mark);
-    if (mark->writer < 0) fail("%s[%td] is read, but no thread of this block wrote it", name, index);
-    if (mark->copying) under_way(name, index, mark->writer, "read");
-    if (!ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
-        race(name, index, mark->writer, "read after a write by");
-    if (mark->reader < 0 || mark->read_epoch != block_epoch)
-        mark->other_reader = -1;
-    else if (mark->reader != running)
-        mark->other_reader = mark->reader;
-    mark->reader = (int16_t)running;
-    mark->read_epoch = block_epoch;
-    mark->read_warp_epoch = warp_epoch[running / WARP];
-}
-
-void check_write(mark *mark, const char *name, ptrdiff_t index)
-{
-    refresh(mark);
-    if (mark->copying) under_way(name, index, mark->writer, "written");
-    if (mark->writer >= 0 && !ordered(mark->writer, mark->write_epoch, mark->write_warp_epoch))
-        race(name, index, mark->writer, "written after a write by");
-    if (mark->reader >= 0 && !ordered(mark->reader, mark->read_epoch, mark->read_warp_epoch))
-        race(name, index, mark->reader, "written after a read by");
-    /* for the second reader only the block's barrier is tracked, so a lane of another warp counts */
-    if (mark->other_reader >= 0 && mark->read_epoch == block_epoch &&
-        mark->other_reader / WARP != running / WARP)
-        race(name, index, mark->other_reader, "written after a read by");
-    mark->writer = (int16_t)running;
-    mark->write_epoch = block_epoch;
-    mark->write_warp_epoch = warp_epoch[running / WARP];
-}
-
-void check_copy_begin(mark *mark, const char *name, ptrdiff_t index)
-{
-    check_write(mark, name, index);
-    mark->copying = true;
-}
-
-void check_copy_end(mark *mark, const char *name, ptrdiff_t index)
-{
-    mark->copying = false;
-    check_write(mark, name, index);
-}
-
-void misaligned(const char *name, ptrdiff_t index, size_t bytes)
-{
-    fail("shared memory: %s[%td] does not lie on a boundary of %zu bytes", name, index, bytes);
-}
-
-void out_of_range(const char *name, ptrdiff_t index, size_t count)
-{
-    fail("shared memory out of range: %s[%td] of %zu", name, index, count);
+    return fibers[thread].index;
 }
 
 void dynamic_shared(unsigned char **base, mark **marks, size_t *bytes)

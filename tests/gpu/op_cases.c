@@ -454,7 +454,7 @@ static void adamw_case(const struct op_side *side, struct op_shape s, struct op_
     const struct clip_state *clip = desk_clip(&d, 0.5f, 1 + s.seed % 50), *skip = desk_clip(&d, 0, 3);
     int count;
     struct update_range *ranges = desk_ranges(&d, n, &count);
-    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
+    side->backend->cast(weights, w, n, side->stream); /* an update that is skipped leaves these values */
     side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, clip, side->stream);
     side->backend->adamw_step(w, weights, m, v, g, n, ranges, count, p, control, skip, side->stream);
     desk_result(&d, out, "w", w, n, ELEMENTWISE);
@@ -475,7 +475,7 @@ static void lion_case(const struct op_side *side, struct op_shape s, struct op_o
     const struct clip_state *clip = desk_clip(&d, 0.5f, 1), *skip = desk_clip(&d, 0, 1);
     int count;
     struct update_range *ranges = desk_ranges(&d, n, &count);
-    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
+    side->backend->cast(weights, w, n, side->stream); /* an update that is skipped leaves these values */
     side->backend->lion_step(w, weights, m, NULL, g, n, ranges, count, p, control, clip, side->stream);
     side->backend->lion_step(w, weights, m, NULL, g, n, ranges, count, p, control, skip, side->stream);
     desk_result(&d, out, "w", w, n, ELEMENTWISE);

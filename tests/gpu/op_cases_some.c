@@ -82,7 +82,7 @@ void op_case_muon(const struct op_side *side, struct op_shape s, struct op_outco
     const struct clip_state *clip = desk_clip(&d, 0.5f, 1), *skip = desk_clip(&d, 0, 1);
     int count;
     struct update_range *ranges = desk_ranges(&d, n, &count);
-    side->backend->cast(weights, w, n, side->stream); /* what is frozen stays what it is */
+    side->backend->cast(weights, w, n, side->stream); /* an update that is skipped leaves these values */
     side->backend->muon_momentum(m, g, n, 0.95f, s.seed % 2, clip, side->stream);
     side->backend->muon_momentum(m, g, n, 0.95f, true, skip, side->stream);
     side->backend->muon_normalise(x, g, norm, n, 2.0f, side->stream);

@@ -19,6 +19,7 @@ static const struct config_health usual = {.loss_spike = 6,
 /* A run in a test: steps of a second at 1,000 tokens/s, and the reports on them. */
 struct patient {
     struct health health;
+    struct loss_level level;
     struct health_event reported[16];
     int count;
     int64_t step, told_at[16];
@@ -34,6 +35,7 @@ static void take(struct patient *p, struct health_step s)
 {
     struct health_event events[HEALTH_EVENTS_MAX];
     s.step = p->step++;
+    p->health.level = &p->level;
     int count = judge(&p->health, &s, events);
     for (int i = 0; i < count; i++) {
         assert_in_range(p->count, 0, 15);
@@ -250,8 +252,9 @@ a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_
 {
     (void)state;
     struct health health;
+    struct loss_level level = {0};
     struct health_event event;
-    health = (struct health){.limits = usual};
+    health = (struct health){.limits = usual, .level = &level};
     assert_int_equal(judge_evaluation(&health, 10, 2.5, &event), 0);
     assert_int_equal(judge_evaluation(&health, 20, NAN, &event), 1);
     assert_int_equal(event.step, 20);
@@ -262,7 +265,7 @@ a_validation_loss_that_is_not_finite_is_reported_once_and_not_together_with_its_
     assert_int_equal(judge_evaluation(&health, 50, NAN, &event), 1);
     struct health_event events[HEALTH_EVENTS_MAX];
     struct health_step broken = step_of(NAN);
-    health = (struct health){.limits = usual};
+    health = (struct health){.limits = usual, .level = &level};
     assert_int_equal(judge(&health, &broken, events), 1);
     assert_int_equal(judge_evaluation(&health, 1, NAN, &event), 0); /* the step has said so */
 }

@@ -13,6 +13,7 @@ struct report {
 
 struct patient {
     struct health health;
+    struct loss_level level;
     struct report reports[8];
     int count;
     int64_t step;
@@ -29,6 +30,7 @@ static void take(struct patient *p, struct health_step s)
 {
     struct health_event events[HEALTH_EVENTS_MAX];
     s.step = p->step++;
+    p->health.level = &p->level;
     int count = judge(&p->health, &s, events);
     for (int i = 0; i < count; i++) {
         assert_in_range(p->count, 0, 7);

@@ -10,7 +10,7 @@
 
 namespace sim {
 
-/* What stands in OUT or IN. kind: of the signatures in ptx.cc. */
+/* An operand, of OUT or of IN. kind: its letter in the signatures of ptx.cc. */
 struct ptx_operand {
     char kind;
     uint32_t word;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,4 +362,18 @@ int64_t history_expect_same(const char *expected, const char *actual)
     struct history a = history_of(expected), b = history_of(actual);
     history_expect_equal(&a, &b);
     return a.count;
+}
+
+struct process *stage_run_without_table(struct stage *s, const char *name)
+{
+    struct process *p =
+        process_start("train", s->config, kept_format("--name=%s", name), "--train.total_steps=100000000",
+                      "--eval.every=0", "--sample.every=0", "--checkpoint.every=0", "--progress=json", NULL);
+    process_wait_lines(p, 3);
+    stage_query(s, "alter table steps rename to elsewhere");
+    process_wait_text(p, "anneal: recording: ");
+    process_signal(p, SIGTERM);
+    process_expect(1, p);
+    stage_query(s, "alter table elsewhere rename to steps");
+    return p;
 }

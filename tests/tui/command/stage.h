@@ -92,4 +92,8 @@ void history_expect_alike(const char *a, const char *b, double most);
 /* The same bits, of two runs; returns how many steps they have. */
 int64_t history_expect_same(const char *expected, const char *actual);
 
+/* A run NAME that ends, with status 1, while the database lacks its table of steps, which is then there
+ * again: its records wait in its folder. */
+struct process *stage_run_without_table(struct stage *stage, const char *name);
+
 #endif

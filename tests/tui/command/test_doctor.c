@@ -247,15 +247,7 @@ static void leftovers_are_noted(void **state)
 static void records_that_wait_are_found_and_stored(void **state)
 {
     struct stage *s = *state;
-    struct process *p =
-        process_start("train", s->config, "--name=late", "--train.total_steps=100000000", "--eval.every=0",
-                      "--sample.every=0", "--checkpoint.every=0", "--progress=json", NULL);
-    process_wait_lines(p, 3);
-    stage_query(s, "alter table steps rename to elsewhere");
-    process_wait_text(p, "anneal: recording: ");
-    process_signal(p, SIGTERM);
-    process_expect(1, p);
-    stage_query(s, "alter table elsewhere rename to steps");
+    stage_run_without_table(s, "late");
     expect_line(doctor(s, 1), "problem", "/records", "that the database lacks wait",
                 "doctor --repair` stores");
     process_run(1, "doctor", "late", NULL);
