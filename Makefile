@@ -138,7 +138,7 @@ HEAP_COUNTER := $(if $(SAN),,$(BUILD)/anneal_heap.so)
 GENERATE := $(BUILD)/docs/generate
 MAN := $(BUILD)/man/anneal.1
 
-.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests fuzz planted check bench static gpu-check bundle install uninstall clean coverage release FORCE
+.PHONY: help all docs tests deps test-deps demo demo-classify test test-long run-tests fuzz planted mutate check bench static gpu-check bundle install uninstall clean coverage release FORCE
 .SECONDARY:
 
 all: $(MAIN) $(HEAP_COUNTER) $(MPI_PLUGIN) $(MAN) $(if $(NVCC),$(if $(SAN),,$(PLUGIN)))
@@ -156,6 +156,7 @@ help:
 	@echo "make coverage       which lines the test suite runs: a table by folder, and build-coverage/html/"
 	@echo "make bench          speed and memory on this machine, and of its own GEMM and, where installed, PyTorch"
 	@echo "make planted        bugs planted in kernels, one at a time: which test finds each (tests/cuda_sim/bugs.md)"
+	@echo "make mutate         N=40 small bugs in FILES (default: those changed), one at a time: which does no test find?"
 	@echo "make static         registers, spills and instructions of the CUDA kernels, as nvcc made them, against a table"
 	@echo "make gpu-check      every CUDA operation and training against the CPU, and judged speeds, on this machine's GPU"
 	@echo "make bundle         one folder and .tar.gz that runs after one copy, also on a GPU server without our libraries"
@@ -356,6 +357,13 @@ planted: $(SIM_TESTS) $(MAIN) $(MPI_PLUGIN)
 	  PLUGIN_BASE='$(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)' OTHER='$(TEST_HELP_OBJ) $(LIB)' \
 	  LINK='$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -Wl,--export-dynamic-symbol=sim_queue_exchange' \
 	  LIBRARIES='-lcmocka -lvterm -lutil -lboost_context $(LIBS)' tests/cuda_sim/plant.sh $(BUILD) $(BUGS)
+
+# Small bugs at N places of FILES (default: the changed files), drawn with SEED: which do the tests find?
+mutate: test-deps
+	$(call install_packages,clang libomp-dev python3 util-linux)
+	@SOURCES='$(filter-out core/base/preload/%,$(SRC)) $(KERNEL_SRC) $(MPI_SOURCES) tui/main.c' BUILD=$(BUILD) \
+	  FLAGS='$(filter-out -MMD -MP,$(BASE_CFLAGS)) $(if $(MPICC),$(addprefix -idirafter ,$(shell $(MPICC) --showme:incdirs)))' BUILDER='$(MAKE_COMMAND) CC=$(CC) CUDA=0 MPI=$(MPI)' \
+	  python3 tests/mutate/mutate.py $(FILES)
 
 test: test-deps
 	@$(MAKE) --no-print-directory run-tests

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the test programs of BUILD (default build) and the test scripts of tests/ in parallel, JOBS at a time (default: the
 # number of cores). Prints one line per program in the order of their names, the output of those that fail, and at the end
-# "N passed, N failed, N skipped". Further arguments select the programs whose path contains one of them. LONG=1 runs the
-# long version of soak and crash tests; SOAK=N lets tui/view/test_soak go on for N minutes.
+# "N passed, N failed, N skipped". Further arguments select the programs whose path contains one of them; runs/test_run$ is
+# this one alone. LONG=1 runs the long version of soak and crash tests; SOAK=N lets tui/view/test_soak go on for N minutes.
+# TIMEOUT=SECONDS ends a program earlier than the usual quarter of an hour.
 #
 # A program that leaves a process behind fails. With RETRY=1 the programs that failed run once more at the end, one at a time:
 # those that pass now are named and count as passed. It is for machines that others keep busy, where a test may wait too short
@@ -61,7 +62,7 @@ run_one() {
     [[ $name != kernels/* ]] || isa=${ANNEAL_CPU_ISA:-}
     # separate from other tests and from the user's runs
     env ANNEAL_TEST_DIR="$at.dir" TMPDIR="$at.dir" ANNEAL_HOME="$at.dir/home" ANNEAL_LEDGER="$at.dir/home" \
-        ANNEAL_CPU_ISA="$isa" CMOCKA_MESSAGE_OUTPUT=STDOUT timeout $((900 + 60 * ${SOAK:-0})) "$(program_of "$name")" >"$at.log" 2>&1
+        ANNEAL_CPU_ISA="$isa" CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 10 "${TIMEOUT:-$((900 + 60 * ${SOAK:-0}))}" "$(program_of "$name")" >"$at.log" 2>&1
     code=$?
     left=$(grep -lzsxF "ANNEAL_TEST_DIR=$at.dir" /proc/[0-9]*/environ | cut -d/ -f3)
     for pid in $left; do
@@ -114,7 +115,7 @@ matches() { # $1: a program; the rest: words, one of which its path must contain
     local program=$1
     shift
     [ $# -gt 0 ] || return 0
-    for word; do [[ $build/tests/$program == *"$word"* ]] && return 0; done
+    for word; do [[ $build/tests/$program$ == *"$word"* ]] && return 0; done
     return 1
 }
 among() { # $1: a word, $2...: a list

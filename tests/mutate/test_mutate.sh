@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# make mutate on a tree of one file: of its bugs those are found that its test can notice, and the others are named.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+for tool in clang python3 unshare git; do
+    command -v $tool >/dev/null || { echo "[  SKIPPED ] mutate ($tool is not installed)" && exit 0; }
+done
+tree=$(mktemp -d) || exit 1
+trap 'rm -rf "$tree"' EXIT
+mkdir -p "$tree/src" "$tree/tests/small" && cd "$tree" || exit 1
+cp "$here/../run.sh" tests/
+
+# One line a pattern. `unnoticed` is the bound that the test does not try, `unreached` is never called, and where `equal` is
+# changed nothing differs. Without its bound `endless` does not end.
+cat >src/small.c <<'C'
+#include <string.h>
+
+struct config { struct config_train { int steps; } train; };
+void config_init(struct config *config) { config->train.steps = 10; }
+int data_sync(int fd) { return fd; }
+static int between(int a, int b) { return a * 10 / b; }
+
+int less(int a, int b) { return a < b; }
+int unnoticed(int a) { return a > 100; }
+int before(int n) { return n + 1; }
+int checked(int n)
+{
+    if (n * n == 49) return 1;
+    return 2;
+}
+int both(int a, int b) { return a && b; }
+int order(int a, int b) { return between(a, b); }
+int steps(struct config *config) { return config->train.steps; }
+int synced(void) { return data_sync(3) == 3; }
+void put(char *out, const char *text) { strcpy(out, text); }
+int unreached(int a) { return a <= 3; }
+int equal(int a) { return a * 0 - a * 0; }
+int endless(int n)
+{
+    while (1) {
+        if (!--n) break;
+    }
+    return n;
+}
+#if 0
+int left_out(int a) { return a < 3; }
+#endif
+enum { SIZE = 3 + 1 };
+static int table[SIZE - 1] = {SIZE > 3};
+int first(void) { return table[0]; }
+C
+cat >tests/small/test_small.c <<'C'
+#include <stdio.h>
+struct config { int steps; };
+int less(int, int), unnoticed(int), before(int), checked(int), both(int, int), order(int, int), synced(void), equal(int), endless(int);
+int steps(struct config *);
+void put(char *, const char *);
+int main(void)
+{
+    char text[10] = "";
+    struct config config = {11};
+    put(text, "x");
+    int ok = !less(2, 2) && unnoticed(101) && before(1) == 2 && checked(7) == 1 && checked(6) == 2 && !both(1, 0) && order(4, 2) == 20 &&
+             steps(&config) == 11 && synced() && text[0] == 'x' && equal(2) == 0 && endless(3) == 0;
+    puts(ok ? "[       OK ] small" : "[  FAILED  ] small: 1 test(s)");
+    return !ok;
+}
+C
+cat >Makefile <<'M'
+tests: build/tests/small/test_small
+build/tests/small/test_small: tests/small/test_small.c src/small.c
+	@mkdir -p $(@D)
+	gcc $(CPPFLAGS) -I. -o $@ $^
+M
+git init -q && git add . || exit 1
+FLAGS='-std=c17 -D_GNU_SOURCE -I.' SOURCES=src/small.c BUILD=build BUILDER=make TREE=build-mutate N=100 JOBS=1 PATIENCE=1 \
+    python3 "$here/mutate.py" src/small.c >out 2>&1
+status=$?
+if grep -q 'needs a process namespace' out; then
+    echo "[  SKIPPED ] mutate (no process namespace here)"
+    exit 0
+fi
+bad=0
+expect() { # $1: a pattern of a line of the output
+    grep -Eq "$1" out || { echo "no line: $1" && bad=1; }
+}
+[ $status = 0 ] || bad=1
+expect '^found .*:8: comparison: a < b  ->  a <= b'
+expect '^survived .*:9: comparison: a > 100  ->  a >= 100'
+expect '^ +1 tests reach it, it makes a difference in 0'
+expect '^found .*:10: bound: n \+ 1  ->  n$'
+expect '^found .*:13: (dropped check: if \(n \* n == 49\)  ->  no check|comparison: n \* n == 49  ->  n \* n != 49)'
+expect '^found .*:16: dropped check: a && b  ->  a$'
+expect '^found .*:17: swapped order: between\(a, b\)  ->  between\(b, a\)'
+expect '^found .*:18: ignored key: config->train.steps  ->  MUTANT_CONFIG->train.steps'
+expect '^found .*:19: (missing sync: data_sync\(3\)  ->  0|comparison)'
+expect '^found .*:20: dropped call: strcpy'
+expect '^survived .*:21: comparison: a <= 3'
+expect '^survived .*:22: swapped order: a \* 0 - a \* 0'
+expect '^ +0 tests reach it'
+if grep -Eq ':(3[0-9]):' out; then bad=1; fi
+expect '^\| src \| [0-9]+ \| [0-9]+ \| 3 \| [0-9]+ \|'
+expect '^found .*:26: dropped check: if \(!--n\)  ->  no check'
+expect 'did not end'
+grep -q MUTANT src/small.c && bad=1
+if [ $bad = 0 ]; then
+    echo "[       OK ] mutate"
+else
+    cat out
+    echo "[  FAILED  ] mutate: 1 test(s)"
+    exit 1
+fi
