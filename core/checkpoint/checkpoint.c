@@ -44,9 +44,9 @@ char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char
     return path;
 }
 
-static char *join_step(char path[CHECKPOINT_PATH], const char *parent, const char *prefix, int64_t step)
+static char *join_step(char path[CHECKPOINT_PATH], const char *parent, int64_t step)
 {
-    snprintf(path, CHECKPOINT_PATH, "%s/%sstep-%" PRId64, parent, prefix, step);
+    snprintf(path, CHECKPOINT_PATH, "%s/step-%" PRId64, parent, step);
     return path;
 }
 
@@ -259,7 +259,7 @@ int64_t checkpoint_passed_over(const char *parent, const char *found)
     free(steps);
     if (newest <= checkpoint_step(found)) return -1;
     /* a running trainer may have just added one, which is not damaged */
-    return verify(join_step(path, parent, "", newest), false, NULL, NULL) ? newest : -1;
+    return verify(join_step(path, parent, newest), false, NULL, NULL) ? newest : -1;
 }
 
 static bool set_aside(const char *folder, const char *ending)
@@ -303,8 +303,7 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found)
     int moved = 0;
     int64_t *steps = checkpoint_steps(parent, &count), good = checkpoint_step(found);
     for (size_t i = 0; i < count && steps[i] > good; i++) {
-        if (verify(join_step(path, parent, "", steps[i]), false, NULL, NULL))
-            moved += checkpoint_set_aside(path);
+        if (verify(join_step(path, parent, steps[i]), false, NULL, NULL)) moved += checkpoint_set_aside(path);
     }
     free(steps);
     return moved;
@@ -313,7 +312,7 @@ int checkpoint_set_damaged_aside(const char *parent, const char *found)
 void checkpoint_set_suspect_aside(const char *parent, int64_t step)
 {
     char path[CHECKPOINT_PATH];
-    set_aside(join_step(path, parent, "", step), SUSPECT);
+    set_aside(join_step(path, parent, step), SUSPECT);
 }
 
 void checkpoint_list(const char *parent, char *buf, size_t size)
@@ -328,35 +327,33 @@ void checkpoint_list(const char *parent, char *buf, size_t size)
 
 void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t best_step)
 {
-    char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
+    char path[CHECKPOINT_PATH];
     size_t count;
     int64_t *steps = checkpoint_steps(parent, &count), kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (steps[i] > written) continue;
         if (kept++ < keep || steps[i] == written || steps[i] == best_step) continue;
-        /* rename first: a half-removed one would look damaged */
-        rename(join_step(path, parent, "", steps[i]), join_step(gone, parent, ".", steps[i]));
+        file_remove_whole(join_step(path, parent, steps[i]), NULL);
     }
     free(steps);
-    /* these, and unfinished ones of a killed trainer; this process is the only writer */
+    /* what a killed trainer has left; this process is the only writer */
     DIR *folder = opendir(parent);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (strncmp(entry->d_name, ".step-", 6) == 0)
+        if (checkpoint_is_leftover(entry->d_name))
             file_remove_tree(checkpoint_join(path, parent, entry->d_name), NULL);
     if (folder) closedir(folder);
 }
 
 int64_t checkpoint_remove_oldest(const char *parent, int64_t best_step)
 {
-    char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
+    char path[CHECKPOINT_PATH];
     size_t count;
     int64_t *steps = checkpoint_steps(parent, &count), oldest = -1;
     for (size_t i = 1; i < count; i++) /* the newest first */
         if (steps[i] != best_step) oldest = steps[i];
     free(steps);
     if (oldest < 0) return -1;
-    bool renamed = rename(join_step(path, parent, "", oldest), join_step(gone, parent, ".", oldest)) == 0;
-    return renamed && !file_remove_tree(gone, NULL) ? oldest : -1;
+    return file_remove_whole(join_step(path, parent, oldest), NULL) ? -1 : oldest;
 }
 
 /* ---- publishing ---- */
@@ -395,7 +392,7 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
 {
     char temporary[CHECKPOINT_PATH], final[CHECKPOINT_PATH];
     int64_t step = checkpoint_step(folder);
-    join_step(final, parent, "", step);
+    join_step(final, parent, step);
     snprintf(temporary, sizeof temporary, "%s/.step-%" PRId64 ".tmp-%ld", parent, step, (long)getpid());
     enum status status = file_make_folders(temporary, err);
     *bytes = 0;
