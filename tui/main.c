@@ -1,12 +1,14 @@
 /* anneal: finds the command that the words of a command line name; without words it opens the workbench. No
  * other file ends the process. */
 #include <assert.h>
+#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdalign.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sysexits.h>
 
 #include "core/base/text.h"
@@ -126,6 +128,7 @@ static int dispatch(const struct command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     standard_streams_reserve();
+    prctl(PR_SET_NAME, program_invocation_short_name); /* started from /proc/self/exe it is called "exe" */
     if (argc > 1 && strcmp(argv[1], "complete") == 0) return complete_print(argc - 2, argv + 2, stdout);
     second_start(argv);
     setlocale(LC_CTYPE, ""); /* numbers keep the C locale: '.' everywhere */

@@ -57,16 +57,22 @@ static void leave(struct pty *pty, const char *keys)
     pty_close(pty);
 }
 
-/* Ends the newest run's trainer, and waits until it has. */
+/* Ends the newest run's trainer, whose process has this program's name, and waits until it has. */
 static void stop_newest(const struct small *s)
 {
     struct store *store;
     struct run_info run;
+    char path[64], process[32] = "";
     struct err err = {0};
     assert_int_equal(store_open(s->stage.home, false, &store, &err), STATUS_OK);
     assert_int_equal(run_find(store, "latest", &run, &err), STATUS_OK);
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)run.pid);
+    FILE *file = fopen(path, "r");
+    (void)!fgets(process, sizeof process, file);
+    fclose(file);
     kill((pid_t)run.pid, SIGTERM);
     for (int i = 0; i < 60000 && run_is_alive(store, run.id); i++) usleep(1000);
+    assert_string_equal(process, "anneal\n");
     store_close(store);
     assert_string_equal(stage_status(), "stopped");
 }
