@@ -366,6 +366,10 @@ enum status plan_init(struct plan *plan, const struct plan_input *input, struct 
     const struct model *model = input->model;
     int L = model->config.num_layers, each = input->micro_batches > 0 ? input->micro_batches : 1;
     *plan = (struct plan){.input = *input, .buffer_capacity = (size_t)(L + 2) * BUFFERS};
+    if (input->ranks > 1 && model->orthogonal)
+        return err_set(err, STATUS_USAGE,
+                       "train.optimizer = muon: several ranks cannot divide its work yet (use one rank, or "
+                       "adamw or lion)");
     plan->logits_stride = logits_stride(input);
     plan->host_batch_count =
         each < PLAN_HOST_BATCHES_MAX / PLAN_FLIGHTS ? PLAN_FLIGHTS * each : PLAN_HOST_BATCHES_MAX;

@@ -128,10 +128,6 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
         status = t->told ? paces_open(&t->paces, t->world->size, err)
                          : err_no_memory(err, "%d ranks", t->world->size);
     }
-    if (!status && c->train.optimizer == OPTIMIZER_MUON && t->world->size > 1)
-        status = err_set(err, STATUS_USAGE,
-                         "train.optimizer = muon: several ranks cannot divide its work yet (use one rank, or "
-                         "adamw or lion)");
     if (!status && c->lora.rank && !*c->model.from)
         status = err_set(err, STATUS_USAGE,
                          "lora.rank = %" PRId64

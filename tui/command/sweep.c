@@ -111,7 +111,7 @@ static enum status plan_run(struct plan_of_sweep *p, const struct words *words, 
         status = err_no_memory(err, "the configurations");
     if (!status) status = check_lines(p->configs[index], err);
     if (!status) status = check_different(p, index, err);
-    if (!status) status = sweep_probe(&config, o->device, &p->found[index], err);
+    if (!status) status = sweep_probe(&config, o->device, p->sweep.ranks, &p->found[index], err);
     if (status && status != STATUS_INTERRUPTED)
         return err_prefix(err, "run %d (%s)", index + 1,
                           sweep_run_words(&p->sweep, index, words_of, sizeof words_of));

@@ -10,23 +10,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/device/cpu.h"
 #include "tui/command/progress_bar.h"
 #include "tui/session/training_session.h"
 
 /* In memory that the process shares. */
 struct answer {
+    int ranks; /* of the question */
     enum status status;
     struct err err;
     struct sweep_probe found;
 };
 
+/* Plans one of the ranks; they share the memory of a host, but not that of a GPU. */
+static enum status plan_rank(const struct training_session *s, int ranks, int64_t *bytes, struct err *err)
+{
+    struct plan plan;
+    struct plan_input input = trainer_plan(s->trainer)->input;
+    plan_input_share(&input, &s->config, 0, ranks);
+    enum status status = plan_init(&plan, &input, err);
+    if (status) return status;
+    *bytes = (int64_t)plan.total_bytes * (s->choice.backend == cpu_backend() ? ranks : 1);
+    plan_release(&plan);
+    return STATUS_OK;
+}
+
 static enum status note(const struct training_session *s, void *context, struct err *err)
 {
-    struct sweep_probe *found = context;
+    struct answer *answer = context;
+    struct sweep_probe *found = &answer->found;
     const struct config *c = &s->config;
     const struct plan *plan = trainer_plan(s->trainer);
-    (void)err;
-    found->planned_bytes = (int64_t)plan->total_bytes;
+    enum status status = plan_rank(s, answer->ranks, &found->planned_bytes, err);
+    if (status) return status;
     found->left_bytes = memory_share_left(&(struct memory_wish){
         .backend = s->choice.backend, .device = s->choice.device, .reserve = c->memory.reserve});
     found->total_steps = c->train.total_steps;
@@ -57,17 +73,18 @@ static void probe(const struct config *config, const char *device, struct answer
         .silent = true,
         .watcher = {.context = &bar, .progress = &progress, .prepared = prepared}};
     answer->status = ranks_open(&ranks, true, &answer->err);
-    if (!answer->status) answer->status = training_try(&options, note, &answer->found, &answer->err);
+    if (!answer->status) answer->status = training_try(&options, note, answer, &answer->err);
     ranks_end(&ranks);
 }
 
-enum status sweep_probe(const struct config *config, const char *device, struct sweep_probe *out,
+enum status sweep_probe(const struct config *config, const char *device, int ranks, struct sweep_probe *out,
                         struct err *err)
 {
     int status = 0;
     struct answer *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return err_no_memory(err, "checking a run");
+    shared->ranks = ranks;
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {

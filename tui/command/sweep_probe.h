@@ -5,7 +5,7 @@
 #include "core/model/config.h"
 
 struct sweep_probe {
-    int64_t planned_bytes; /* of the device, by the memory plan */
+    int64_t planned_bytes; /* of the device, by the memory plan; on a CPU of all ranks */
     int64_t left_bytes;    /* that another run could reserve beside it; INT64_MAX: not known */
     int64_t total_steps, tokens_per_step, parameters, frozen_parameters;
     int64_t threads; /* train.threads; 0: as many as there are */
@@ -13,9 +13,9 @@ struct sweep_probe {
     char device[32], precision[16];
 };
 
-/* In a process of its own, so that this one never holds memory of a device. Prepares the corpus, with its
- * progress on standard error. */
-enum status sweep_probe(const struct config *config, const char *device, struct sweep_probe *out,
+/* Tries it for a run of `ranks` processes, in a process of its own, so that this one never holds memory of a
+ * device. Prepares the corpus, with its progress on standard error. */
+enum status sweep_probe(const struct config *config, const char *device, int ranks, struct sweep_probe *out,
                         struct err *err);
 
 #endif

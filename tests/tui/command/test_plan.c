@@ -64,6 +64,22 @@ static void operations_are_listed_when_asked_for(void **state)
     assert_null(strstr(process_output("plan", s->config, NULL), "estimated ms"));
 }
 
+/* As training is, in the same words. */
+static void muon_of_several_ranks_is_refused_by_whatever_plans(void **state)
+{
+    struct stage *s = *state;
+    static const char *const commands[][5] = {{"estimate", "--ranks=2"},
+                                              {"plan", "--gpus=2"},
+                                              {"sweep", "--ranks=2", "--dry-run", "--train.seed=1,2"}};
+    for (int i = 0; i < 3; i++) {
+        const char *const *c = commands[i];
+        struct process *p = process_run(2, c[0], s->config, "--train.optimizer=muon", c[1], c[2], c[3], NULL);
+        assert_non_null(strstr(process_stderr(p), "muon: several ranks cannot divide its work"));
+    }
+    process_run(0, "estimate", s->config, "--train.optimizer=muon", "--ranks=1", NULL);
+    process_run(0, "plan", s->config, "--train.optimizer=muon", "--gpus=1", NULL);
+}
+
 static void wrong_words_are_named(void **state)
 {
     struct stage *s = *state;
@@ -85,6 +101,7 @@ int main(void)
         STAGE_TEST(the_table_ends_with_the_number_asked_for),
         STAGE_TEST(a_page_says_that_it_is_an_estimate_and_why),
         STAGE_TEST(operations_are_listed_when_asked_for),
+        STAGE_TEST(muon_of_several_ranks_is_refused_by_whatever_plans),
         STAGE_TEST(wrong_words_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
