@@ -364,6 +364,11 @@ static bool begins_with_key(const char *name)
     return strspn(name, "0123456789abcdef") == KEY_DIGITS;
 }
 
+bool corpus_cache_is_entry(const char *name)
+{
+    return begins_with_key(name) && !name[KEY_DIGITS];
+}
+
 bool corpus_cache_is_unfinished(const char *name)
 {
     return begins_with_key(name) && strncmp(name + KEY_DIGITS, ".tmp-", 5) == 0;
@@ -432,42 +437,6 @@ enum status corpus_cache_make(const struct inputs *texts, const char *word, cons
     }
     file_remove_tree(making, NULL);
     if (entered >= 0) close(entered);
-    return status;
-}
-
-/* The total bytes of the files in a folder without subfolders. */
-static uint64_t bytes_of(const char *path)
-{
-    struct stat st;
-    uint64_t bytes = 0;
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
-            bytes += (uint64_t)st.st_size;
-    if (folder) closedir(folder);
-    return bytes;
-}
-
-enum status corpus_cache_each(const char *cache,
-                              enum status (*visit)(void *context, const struct corpus_cache_entry *entry,
-                                                   struct err *err),
-                              void *context, struct err *err)
-{
-    enum status status = STATUS_OK;
-    DIR *folder = opendir(cache);
-    if (!folder && errno != ENOENT) return err_set(err, STATUS_IO, "%.200s: %s", cache, strerror(errno));
-    for (struct dirent *entry; !status && folder && (entry = readdir(folder));) {
-        char path[PATH_MAX], tokens[PATH_MAX + 16];
-        struct token_file file = {0};
-        if (!begins_with_key(entry->d_name) || entry->d_name[KEY_DIGITS]) continue;
-        if ((status = file_format_path(path, sizeof path, err, "%s/%s", cache, entry->d_name))) break;
-        snprintf(tokens, sizeof tokens, "%s/corpus.tok", path);
-        if (token_file_open(tokens, &file, NULL)) file = (struct token_file){0};
-        struct corpus_cache_entry found = {path, entry->d_name, file.tokenizer, file.count, bytes_of(path)};
-        status = visit(context, &found, err);
-        token_file_close(&file);
-    }
-    if (folder) closedir(folder);
     return status;
 }
 

@@ -56,19 +56,8 @@ enum status corpus_cache_make(const struct inputs *texts, const char *word, cons
                               bool (*is_good)(const char *folder, bool conversations),
                               const struct progress *progress, struct err *err);
 
-struct corpus_cache_entry {
-    const char *path, *key;
-    const char *tokenizer; /* "bytes", "bpe:2048", a path; "" for an entry that cannot be read */
-    uint64_t tokens;       /* 0 for such an entry */
-    uint64_t bytes;        /* of its files */
-};
-
-/* Calls visit for every entry, in no order; the entry is borrowed for the call, which may remove it. A status
- * other than STATUS_OK ends the loop and is its result. A missing cache has no entries. */
-enum status corpus_cache_each(const char *cache,
-                              enum status (*visit)(void *context, const struct corpus_cache_entry *entry,
-                                                   struct err *err),
-                              void *context, struct err *err);
+/* Whether this is the name of an entry of the cache. */
+bool corpus_cache_is_entry(const char *name);
 
 /* Removes an entry. A process that has it open keeps reading it. */
 enum status corpus_cache_remove(const char *path, struct err *err);

@@ -78,6 +78,28 @@ enum status run_best_checkpoints(struct store *store, const char *run_id, struct
     return table_list(store, &request, arena, out, count, err);
 }
 
+enum status run_checkpoints_read(struct store *store, const char *run_id, struct arena *arena,
+                                 struct checkpoint_record **out, size_t *count, struct err *err)
+{
+    struct table_request request = {TABLE_CHECKPOINTS,
+                                    run_id,
+                                    "and kind <> 'deleted' "
+                                    "order by segment desc, step desc",
+                                    SIZE_MAX,
+                                    sizeof **out,
+                                    true};
+    return table_list(store, &request, arena, out, count, err);
+}
+
+enum status run_lists_checkpoint(struct store *store, const char *run_id, int64_t step, int64_t *listed,
+                                 struct err *err)
+{
+    return store_number(
+        store, listed, 0, err,
+        "select count(*) from checkpoints where run_id = ?1 and step = ?2 and kind <> 'deleted'", "si",
+        run_id, step);
+}
+
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err)
 {
     return store_number(store, bytes, -1, err,
@@ -142,32 +164,6 @@ enum status run_missing_steps(struct store *store, const struct run_info *run, i
             return err_no_memory(err, "run %s", run->id);
         }
         *range = (struct step_range){sqlite3_column_int64(select, 0), sqlite3_column_int64(select, 1)};
-        ++*count;
-    }
-    *out = list;
-    return status;
-}
-
-enum status run_references(struct store *store, struct arena *arena, const char ***out, size_t *count,
-                           struct err *err)
-{
-    sqlite3_stmt *select;
-    void *list = NULL;
-    bool row;
-    *count = 0;
-    enum status status = store_query(
-        store, &select, err,
-        "select value from params where name in ('model.from', 'lora.from') or"
-        " value like '%/checkpoints/step-%' union"
-        " select parent_id || '/checkpoints/step-' || parent_step from runs where parent_id is not null",
-        "");
-    while (!status && !(status = store_step(store, select, &row, err)) && row) {
-        const char **slot = arena_grow(arena, &list, *count, sizeof *slot);
-        if (slot) *slot = arena_strdup(arena, (const char *)sqlite3_column_text(select, 0));
-        if (!slot || !*slot) {
-            sqlite3_reset(select);
-            return err_no_memory(err, "the checkpoints that runs refer to");
-        }
         ++*count;
     }
     *out = list;

@@ -42,6 +42,13 @@ double run_history_measure(const struct run_history *history, int64_t step, cons
  * another kind. */
 enum status run_best_checkpoints(struct store *store, const char *run_id, struct arena *arena,
                                  struct checkpoint_record **out, size_t *count, struct err *err);
+/* Lists the checkpoints that the run has written and nobody has deleted, without those whose steps were
+ * trained anew, newest first. Of these the trainer keeps the newest, the best and as many as configured. */
+enum status run_checkpoints_read(struct store *store, const char *run_id, struct arena *arena,
+                                 struct checkpoint_record **out, size_t *count, struct err *err);
+/* *listed: how many rows the checkpoint at `step` has, unless it was deleted. */
+enum status run_lists_checkpoint(struct store *store, const char *run_id, int64_t step, int64_t *listed,
+                                 struct err *err);
 /* Peak memory in bytes: the sum of the highest value of each category; -1 when none is recorded. */
 enum status run_peak_memory(struct store *store, const char *run_id, int64_t *bytes, struct err *err);
 /* The measure `name` ("": val_loss) of the last evaluation after at most `step` steps; NaN: there is none. */
@@ -60,10 +67,6 @@ struct step_range {
 };
 enum status run_missing_steps(struct store *store, const struct run_info *run, int64_t done,
                               struct arena *arena, struct step_range **out, size_t *count, struct err *err);
-/* How runs refer to checkpoints of any run: paths of configurations, as they were written, and for a fork
- * "ID/checkpoints/step-N"; array and texts in `arena`. */
-enum status run_references(struct store *store, struct arena *arena, const char ***out, size_t *count,
-                           struct err *err);
 enum status run_last_step(struct store *store, const char *run_id, struct step_record *out, struct err *err);
 
 #endif

@@ -67,21 +67,36 @@ static bool is_choice(const char *choice, size_t n, const char *value)
     return digits > 0 && digits <= 3 && value[n - 1 + digits] == '\0';
 }
 
+/* The number of a word among the choices; -1: it is none of them. */
+static int find_choice(const char *choices, const char *word)
+{
+    for (int index = 0; *choices; index++) {
+        size_t n = strcspn(choices, "|");
+        if (is_choice(choices, n, word)) return index;
+        choices += n + (choices[n] == '|');
+    }
+    return -1;
+}
+
 static enum status take_choice(const struct parser *p, const struct option_spec *o, const char *value)
 {
-    int index = 0;
-    for (const char *at = o->value; *at; index++) {
-        size_t n = strcspn(at, "|");
-        if (is_choice(at, n, value)) {
-            if (o->kind == OPTION_DEVICE)
-                *(const char **)(p->record + o->offset) = value;
-            else
-                *(int *)(p->record + o->offset) = index;
-            return STATUS_OK;
-        }
-        at += n + (at[n] == '|');
+    int found = 0, all = 0;
+    char word[80];
+    for (const char *at = value; found >= 0 && *at; at += *at == ',') {
+        size_t n = o->kind == OPTION_CHOICES ? strcspn(at, ",") : strlen(at);
+        snprintf(word, sizeof word, "%.*s", (int)n, at);
+        found = find_choice(o->value, word);
+        if (found >= 0) all |= 1 << found;
+        at += n;
     }
-    return err_set(p->err, STATUS_USAGE, "--%s %.60s: must be %s", o->name, value, o->value);
+    if (found < 0)
+        return err_set(p->err, STATUS_USAGE, "--%s %.60s: must be %s%s", o->name, value, o->value,
+                       o->kind == OPTION_CHOICES ? ", or several with commas between" : "");
+    if (o->kind == OPTION_DEVICE)
+        *(const char **)(p->record + o->offset) = value;
+    else
+        *(int *)(p->record + o->offset) = o->kind == OPTION_CHOICES ? all : found;
+    return STATUS_OK;
 }
 
 static enum status take_number(const struct parser *p, const struct option_spec *o, const char *value)
@@ -130,7 +145,7 @@ static enum status take(struct parser *p, const struct option_spec *o, const cha
     if (!value && next) value = *p->argv++;
     if (!value || (!*value && o->kind != OPTION_ANY_TEXT))
         return err_set(p->err, STATUS_USAGE, "--%s: needs a value, %s", o->name, o->value);
-    if (o->kind == OPTION_CHOICE || o->kind == OPTION_DEVICE) return take_choice(p, o, value);
+    if (o->kind >= OPTION_CHOICE) return take_choice(p, o, value);
     if (o->kind == OPTION_WHOLE || o->kind == OPTION_NUMBER) return take_number(p, o, value);
     *(const char **)(p->record + o->offset) = value;
     return STATUS_OK;

@@ -22,6 +22,7 @@ enum option_kind {
     OPTION_WHOLE,    /* int64_t, from least to most */
     OPTION_NUMBER,   /* double, likewise */
     OPTION_CHOICE,   /* int: which of the words in `value`, from 0 */
+    OPTION_CHOICES,  /* int: a bit for each of them that is given, with commas between; bit 0 for the first */
     OPTION_DEVICE,   /* const char *: one of the words in `value`, where ":N" at the end is any number */
 };
 

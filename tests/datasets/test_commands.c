@@ -260,35 +260,6 @@ TEST_CASE(recipes_are_listed_and_fetched)
     release(&result);
 }
 
-/* The cached tokens of a text: encoding twice gives the same, cleaning removes them, and they are made again
- * alike. */
-TEST_CASE(clean_removes_what_is_kept_of_texts_and_nothing_else)
-{
-    const char *text = scratch_path("to-clean.txt"), *mine = scratch_path("mine.tok");
-    char cache[4096], foreign[5000];
-    struct corpus corpus = {0};
-    struct corpus_mark before, after;
-    struct err err = {0};
-    snprintf(cache, sizeof cache, "%s/data", getenv("ANNEAL_HOME"));
-    snprintf(foreign, sizeof foreign, "%s/kept.txt", cache);
-    scratch_write(text, "in the beginning was the word", 29);
-    assert_run(RUN("", "data", "prepare", text, "-t", "bytes", "-o", mine), 0, "tokens             29\n", "");
-    assert_run(RUN("", "data", "clean"), 0, "", "there are no encoded texts in ");
-    scratch_write(foreign, "a recipe's text", 15);
-    if (corpus_open(text, "bytes", NULL, cache, NULL, &corpus, &err)) fail_msg("%s", err.text);
-    before = corpus_mark_of(&corpus);
-    corpus_close(&corpus);
-    assert_run(RUN("", "data", "clean", "--dry-run"), 0, "removed            no\n", "");
-    assert_run(RUN("", "data", "clean", "--dry-run"), 0, "  bytes          29  ", "");
-    assert_run(RUN("", "data", "clean", "--json"), 0, "\"tokens\": 29", "");
-    assert_run(RUN("", "data", "clean"), 0, "", "there are no encoded texts in ");
-    assert_true(file_exists(foreign) && file_exists(mine) && file_exists(text));
-    if (corpus_open(text, "bytes", NULL, cache, NULL, &corpus, &err)) fail_msg("%s", err.text);
-    after = corpus_mark_of(&corpus);
-    assert_memory_equal(&before, &after, sizeof before);
-    corpus_close(&corpus);
-}
-
 TEST_CASE(an_interrupt_leaves_nothing_half_written)
 {
     /* The input is a pipe without a writer: the command waits for it until the signal. */
@@ -332,7 +303,6 @@ int main(void)
         cmocka_unit_test(a_tokenizer_is_trained_encodes_and_decodes),
         cmocka_unit_test(a_foreign_tokenizer_is_described_and_begins_a_prompt),
         cmocka_unit_test(recipes_are_listed_and_fetched),
-        cmocka_unit_test(clean_removes_what_is_kept_of_texts_and_nothing_else),
         cmocka_unit_test(an_interrupt_leaves_nothing_half_written),
     };
     return cmocka_run_group_tests_name("data and tokenizer commands", tests, NULL, NULL);

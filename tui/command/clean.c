@@ -15,7 +15,7 @@
 
 struct options {
     const char *filter;
-    int only; /* enum cleaning_kind; -1: all kinds */
+    int only; /* bits of enum cleaning_kind; 0: all kinds */
     bool all_but_best, yes, dry_run, json;
     int progress;
 };
@@ -35,7 +35,7 @@ struct command_state {
 
 static bool is_wanted(const struct command_state *c, const struct cleaning_item *item)
 {
-    return item->kind != CLEANING_KEPT && (c->options->only < 0 || c->options->only == (int)item->kind);
+    return item->kind != CLEANING_KEPT && (!c->options->only || c->options->only & 1 << item->kind);
 }
 
 /* ---- what can be removed ---- */
@@ -60,7 +60,7 @@ static enum status add_runs(struct command_state *c, const struct words *words, 
         status = err_set(err, STATUS_USAGE, "--filter: %s", l->filter.problem.why);
     for (size_t i = 0; !status && i < (all ? l->count : l->shown_count); i++) {
         const struct run_info *run = &l->runs[all ? i : l->shown[i]];
-        if (c->options->only != CLEANING_CACHE) status = cleaning_add_run(&c->cleaning, run, err);
+        if (c->options->only != 1 << CLEANING_CACHE) status = cleaning_add_run(&c->cleaning, run, err);
         trains = trains || run_may_train(store, run->id);
     }
     return status || !all ? status : cleaning_add_rest(&c->cleaning, trains, err);
@@ -184,10 +184,9 @@ static enum status run(const void *options, const struct words *words, struct er
     return status;
 }
 
-static const struct options defaults = {.only = -1};
-
 static const struct option_spec options[] = {
-    OPTION("only", OPTION_CHOICE, AT(only), "checkpoints|damaged|caches", "only this (default: all three)"),
+    OPTION("only", OPTION_CHOICES, AT(only), "checkpoints|damaged|caches",
+           "only this, or several with commas between (default: all three)"),
     OPTION("all-but-best", OPTION_FLAG, AT(all_but_best), NULL,
            "also the newest checkpoint of a run whose best one is whole: it is then used, forked and resumed "
            "from "
@@ -202,7 +201,7 @@ static const struct option_spec options[] = {
 
 const struct command command_clean = COMMAND(
     "clean", "RUN...", 0, -1, options, "free space: remove checkpoints and caches that nobody needs", run,
-    defaults,
+    (struct options){0},
     .about =
         "Shows what can be removed, and how much that frees, then asks. Without a terminal it only shows; "
         "--yes "
@@ -222,7 +221,7 @@ const struct command command_clean = COMMAND(
              "nothing that looks complete, and the next call removes the rest.\n"
              "\n"
              "  anneal clean                           show, then ask\n"
-             "  anneal clean --only damaged --yes\n"
+             "  anneal clean --only damaged,caches --yes\n"
              "  anneal clean --filter 'age>30d' --all-but-best\n"
              "\n"
              "`anneal runs --columns name,disk --sort -disk` shows the largest runs, `anneal delete` removes "

@@ -262,7 +262,7 @@ static const struct option_spec *find_option(const struct command_line *line, co
 
 static void offer_value(const struct request *r, const struct option_spec *option)
 {
-    if (option->kind == OPTION_CHOICE || option->kind == OPTION_DEVICE)
+    if (option->kind >= OPTION_CHOICE)
         offer_choices(r, option->value);
     else if (option->kind == OPTION_TEXT)
         offer_source(r, option->value, strlen(option->value));

@@ -1,5 +1,5 @@
-/* anneal data prepare | info | fetch | clean: turns text into token files, describes them, prepares the texts
- * of recipes, and deletes what training has kept. `data show` is in data_show.c. */
+/* anneal data prepare | info | fetch: turns text into token files, describes them, and prepares the texts of
+ * recipes. `data show` is in data_show.c. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { TOP_TOKENS = 10 };
 struct options {
     const char *tokenizer, *output;
     int progress;
-    bool json, dry_run;
+    bool json;
 };
 
 #define TOKENIZER_OPTION(text) OPTION("tokenizer", OPTION_TEXT, AT(tokenizer), "T", text, .letter = 't')
@@ -225,68 +225,12 @@ static const struct command data_fetch = COMMAND(
     .about = "Prepares a recipe's text in $ANNEAL_HOME/data and prints its path; without RECIPE lists the "
              "recipes.");
 
-/* ---- clean ---- */
-
-struct cleaning {
-    struct output output;
-    bool dry_run;
-    uint64_t bytes;
-};
-
-static enum status clean_entry(void *context, const struct corpus_cache_entry *entry, struct err *err)
-{
-    struct cleaning *c = context;
-    enum status status = c->dry_run ? STATUS_OK : corpus_cache_remove(entry->path, err);
-    if (status) return status;
-    c->bytes += entry->bytes;
-    output_item(&c->output);
-    OUTPUT_MEMBERS(&c->output, "key", entry->key, "tokenizer", entry->tokenizer, "tokens",
-                   (int64_t)entry->tokens, "bytes", (int64_t)entry->bytes);
-    return STATUS_OK;
-}
-
-static enum status clean(const void *options, const struct words *words, struct err *err)
-{
-    const struct options *o = options;
-    char folder[PATH_MAX];
-    struct cleaning c = {.dry_run = o->dry_run};
-    (void)words;
-    enum status status = file_in_home("data", folder, sizeof folder, err);
-    if (status) return status;
-    output_begin(&c.output, o->json);
-    output_list(&c.output, "entries", "Encoded texts");
-    status = corpus_cache_each(folder, clean_entry, &c, err);
-    output_list_end(&c.output);
-    if (!status && !c.bytes && !o->json) {
-        fprintf(stderr, "there are no encoded texts in %s\n", CLEAN_LINE(folder));
-        return STATUS_OK;
-    }
-    output_whole(&c.output, "bytes", (int64_t)c.bytes);
-    output_flag(&c.output, "removed", !o->dry_run && !status);
-    enum status written = output_end(&c.output, status ? NULL : err);
-    return status ? status : written;
-}
-
-static const struct option_spec clean_options[] = {
-    OPTION("dry-run", OPTION_FLAG, AT(dry_run), NULL, "only prints what would be removed"),
-    JSON_OPTION,
-    {0},
-};
-
-static const struct command data_clean = COMMAND(
-    "data clean", "", 0, 0, clean_options, "remove the encoded texts that training keeps", clean,
-    (struct options){0},
-    .about = "Removes the encoded texts that training keeps in $ANNEAL_HOME/data so as not to encode them "
-             "again, and prints how much that frees. Nothing is lost: what is needed again is encoded again, "
-             "with the same tokens. Runs, checkpoints, recipes' texts and your own .tok files stay.");
-
-static const struct command *const subcommands[] = {&data_prepare, &data_info,  &data_show,
-                                                    &data_fetch,   &data_clean, NULL};
+static const struct command *const subcommands[] = {&data_prepare, &data_info, &data_show, &data_fetch, NULL};
 
 const struct command command_data = {
     .line =
         {.name = "data",
-         .words = "prepare|info|show|fetch|clean",
+         .words = "prepare|info|show|fetch",
          .notes =
              "  anneal data fetch kjv                                  the King James Bible as plain text\n"
              "  anneal data prepare kjv -o kjv.tok                     the same as tokens, with a BPE of its "

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
-#include "runs/run.h"
+#include "runs/reference.h"
 #include "tui/command/command.h"
 #include "tui/command/output.h"
 
@@ -22,6 +22,27 @@ static enum status check_ended(struct store *store, const struct run_info *runs,
                            "run %s is training; nothing was deleted (stop it first: %s order %s stop --wait)",
                            runs[i].id, TEXT_PROGRAM, runs[i].id);
     return STATUS_OK;
+}
+
+/* Warns of the other runs that refer to checkpoints of these. */
+static enum status warn_of_dependents(struct store *store, const struct run_info *runs, size_t count,
+                                      struct arena *arena, struct err *err)
+{
+    struct run_references others = {0};
+    const char **ids = arena_alloc_array(arena, count, sizeof *ids);
+    if (!ids) return err_no_memory(err, "the names of the runs");
+    for (size_t i = 0; i < count; i++) ids[i] = runs[i].id;
+    enum status status = run_dependents(store, ids, count, arena, &others, err);
+    for (size_t i = 0; i < others.count; i++) {
+        const struct run_reference *other = &others.of[i];
+        if (*other->key)
+            output_warn("run %s was started from %s (%s), and may need it", other->run, other->path,
+                        other->key);
+        else
+            output_warn("run %s was forked from %s: the steps before are recorded there alone", other->run,
+                        other->path);
+    }
+    return status;
 }
 
 /* Whether the user confirms it. */
@@ -45,6 +66,7 @@ static enum status run_deletion(const void *options, const struct words *words, 
     enum status status = store_open(NULL, false, &store, err);
     if (!status) status = run_find_all(store, words->words, count, &arena, &runs, err);
     if (!status) status = check_ended(store, runs, count, err);
+    if (!status) status = warn_of_dependents(store, runs, count, &arena, err);
     bool agreed = !status && (o->yes || ask(runs, count));
     for (size_t i = 0; !status && agreed && i < count; i++) {
         status = run_delete(store, runs[i].id, err);
@@ -67,6 +89,6 @@ const struct command command_delete = COMMAND(
     .about =
         "Deletes ended runs: the history, the checkpoints and the folder of each. This cannot be undone. "
         "Asks first; without a terminal it needs --yes. A run that is training is refused, and then none "
-        "is deleted.",
+        "is deleted. Warns of other runs that were started or forked from one of these.",
     .notes = "RUN is an id, the start of one, a name (the newest of that name), or latest:\n"
              "  anneal delete latest --yes");

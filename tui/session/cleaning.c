@@ -1,9 +1,9 @@
 /* See cleaning.h. */
 #include "tui/session/cleaning.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,27 +42,9 @@ static enum status add(struct cleaning *c, enum cleaning_kind kind, const char *
     return STATUS_OK;
 }
 
-static enum status read_references(struct cleaning *c, struct err *err)
-{
-    const char **texts;
-    size_t n;
-    char real[PATH_MAX];
-    enum status status = run_references(c->store, &c->arena, &texts, &n, err);
-    if (status) return status;
-    const char **all = arena_alloc_array(&c->arena, 2 * n + 1, sizeof *all);
-    c->reference_count = 0;
-    for (size_t i = 0; all && i < n; i++) {
-        all[c->reference_count++] = texts[i];
-        if (!realpath(texts[i], real) || strcmp(real, texts[i]) == 0) continue;
-        if (!(all[c->reference_count++] = arena_strdup(&c->arena, real))) all = NULL;
-    }
-    c->references = all;
-    return all ? STATUS_OK : err_no_memory(err, "the checkpoints that runs refer to");
-}
-
 enum status cleaning_begin(struct cleaning *c, struct err *err)
 {
-    return read_references(c, err);
+    return run_references_read(c->store, &c->arena, &c->references, err);
 }
 
 void cleaning_release(struct cleaning *c)
@@ -70,21 +52,9 @@ void cleaning_release(struct cleaning *c)
     arena_release(&c->arena);
 }
 
-/* Whether a run or a fork refers to this checkpoint. */
 static bool is_referred_to(const struct cleaning *c, const char *run, int64_t step)
 {
-    char text[RUN_ID_MAX + 64], path[PATH_MAX + RUN_ID_MAX + 80], real[PATH_MAX];
-    int n = snprintf(text, sizeof text, "%s/checkpoints/step-%" PRId64, run, step);
-    snprintf(path, sizeof path, "%s/runs/%s", store_home(c->store), text);
-    size_t length = realpath(path, real) ? strlen(real) : 0;
-    for (size_t i = 0; i < c->reference_count; i++) {
-        const char *reference = c->references[i];
-        if (length && strncmp(reference, real, length) == 0 && !isdigit((unsigned char)reference[length]))
-            return true;
-        for (const char *at = reference; (at = strstr(at, text)); at++)
-            if (!isdigit((unsigned char)at[n])) return true;
-    }
-    return false;
+    return run_references_find(&c->references, c->store, run, step, 0) < c->references.count;
 }
 
 /* ---- the checkpoints of a run ---- */
@@ -289,23 +259,9 @@ enum status cleaning_add_run(struct cleaning *c, const struct run_info *run, str
 
 /* ---- outside of runs ---- */
 
-struct visit {
-    struct cleaning *cleaning;
-    bool trains;
-};
-
-static enum status add_cache(void *context, const struct corpus_cache_entry *entry, struct err *err)
-{
-    const struct visit *visit = context;
-    char name[64];
-    snprintf(name, sizeof name, "data/%.32s", entry->key);
-    return add(visit->cleaning, visit->trains ? CLEANING_KEPT : CLEANING_CACHE, "", name,
-               visit->trains ? "a run trains, which may read it" : "an encoded text", err);
-}
-
-/* Of data/ or models/; `is_ours`: whether a name is that of a temporary file or folder there. */
-static enum status add_stale(struct cleaning *c, const char *folder, bool (*is_ours)(const char *name),
-                             struct err *err)
+/* Lists what has such a name in data/ or models/, and was last changed before a time. */
+static enum status add_each(struct cleaning *c, const char *folder, bool (*is_ours)(const char *name),
+                            double before, enum cleaning_kind kind, const char *why, struct err *err)
 {
     char path[PATH_MAX], name[400], whole[PATH_MAX + 400];
     struct stat found;
@@ -314,9 +270,8 @@ static enum status add_stale(struct cleaning *c, const char *folder, bool (*is_o
     for (struct dirent *entry; !status && entries && (entry = readdir(entries));) {
         snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
         snprintf(whole, sizeof whole, "%s/%s", path, entry->d_name);
-        if (is_ours(entry->d_name) && lstat(whole, &found) == 0 &&
-            (double)found.st_mtime < clock_wall() - STALE_SECONDS)
-            status = add(c, CLEANING_DAMAGED, "", name, "unfinished: its process was killed", err);
+        if (is_ours(entry->d_name) && lstat(whole, &found) == 0 && (double)found.st_mtime < before)
+            status = add(c, kind, "", name, why, err);
     }
     if (entries) closedir(entries);
     return status;
@@ -324,16 +279,20 @@ static enum status add_stale(struct cleaning *c, const char *folder, bool (*is_o
 
 enum status cleaning_add_rest(struct cleaning *c, bool trains, struct err *err)
 {
-    struct visit visit = {c, trains};
+    static const char unfinished[] = "unfinished: its process was killed";
+    double stale = clock_wall() - STALE_SECONDS;
     char cache[PATH_MAX];
     enum status status = file_format_path(cache, sizeof cache, err, "%s/data", store_home(c->store));
-    if (!status) status = corpus_cache_each(cache, add_cache, &visit, err);
+    if (!status)
+        status = add_each(c, "data", corpus_cache_is_entry, INFINITY, trains ? CLEANING_KEPT : CLEANING_CACHE,
+                          trains ? "a run trains, which may read it" : "an encoded text", err);
     int lock = status ? -1 : corpus_cache_lock(cache);
     if (lock >= 0) {
-        status = add_stale(c, "data", corpus_cache_is_unfinished, err);
+        status = add_each(c, "data", corpus_cache_is_unfinished, stale, CLEANING_DAMAGED, unfinished, err);
         close(lock);
     }
-    return status ? status : add_stale(c, "models", file_is_temporary, err);
+    return status ? status
+                  : add_each(c, "models", file_is_temporary, stale, CLEANING_DAMAGED, unfinished, err);
 }
 
 /* ---- removing ---- */
@@ -362,7 +321,7 @@ enum status cleaning_remove(struct cleaning *c, const struct cleaning_item *item
     if (!status && (lstat(path, &found) != 0 || found.st_ino != item->inode))
         return err_set(err, STATUS_NOT_FOUND, "%s: is gone by now", path);
     if (!status && of_run && step >= 0) { /* others may have begun meanwhile */
-        status = read_references(c, err);
+        status = run_references_read(c->store, &c->arena, &c->references, err);
         if (!status && is_referred_to(c, item->run, step))
             status =
                 err_set(err, STATUS_BUSY, "run %s: another run refers to %s by now", item->run, item->name);

@@ -12,7 +12,7 @@
 
 #include "core/base/arena.h"
 #include "datasets/progress.h"
-#include "runs/run.h"
+#include "runs/reference.h"
 
 enum cleaning_kind {
     CLEANING_CHECKPOINT,
@@ -40,8 +40,7 @@ struct cleaning {
     struct cleaning_item *items;
     size_t count;
 
-    const char **references; /* private: run_references, and those that are paths again with links resolved */
-    size_t reference_count;
+    struct run_references references; /* private */
 };
 
 /* Call it with `store` and the options set, and all else zero. */

@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "runs/annotation.h"
+#include "runs/reference.h"
 #include "tui/view/labels.h"
 
 enum { WORDS_MAX = RUN_NAME_MAX + 16 };
@@ -30,11 +31,24 @@ static const char *words_of(const struct run_info *const *runs, size_t count, ch
     return buf;
 }
 
+/* How many other runs refer to checkpoints of these; 0 where that cannot be read now. */
+static size_t count_dependents(struct workbench *workbench, const struct run_info *const *runs, size_t count)
+{
+    struct arena arena = {0};
+    struct run_references others = {0};
+    const char **ids = arena_alloc_array(&arena, count, sizeof *ids);
+    for (size_t i = 0; ids && i < count; i++) ids[i] = runs[i]->id;
+    if (ids) (void)run_dependents(workbench->store, ids, count, &arena, &others, NULL);
+    arena_release(&arena);
+    return others.count;
+}
+
 /* Checks that the runs can be deleted, and asks. */
 static bool delete_runs(struct workbench *workbench, const struct run_info *const *runs, size_t count,
                         bool confirmed)
 {
-    char words[WORDS_MAX], question[WORDS_MAX + 64];
+    char words[WORDS_MAX], others[48] = "", question[WORDS_MAX + 112];
+    size_t needing;
     struct run_lock lock;
     words_of(runs, count, words);
     for (size_t i = 0; i < count; i++) {
@@ -52,8 +66,11 @@ static bool delete_runs(struct workbench *workbench, const struct run_info *cons
                       count == 1 ? "is" : "are", WORKBENCH_KEY(workbench, ACTION_UNDO),
                       count == 1 ? "it" : "them");
     } else {
-        snprintf(question, sizeof question, "Delete %s with %s history and checkpoints?", words,
-                 count == 1 ? "its" : "their");
+        if ((needing = count_dependents(workbench, runs, count)))
+            snprintf(others, sizeof others, " %zu other run%s may need %s.", needing,
+                     text_plural((int64_t)needing), count == 1 ? "it" : "them");
+        snprintf(question, sizeof question, "Delete %s with %s history and checkpoints?%s", words,
+                 count == 1 ? "its" : "their", others);
         workbench_ask(workbench, ACTION_DELETE, question);
     }
     return confirmed;

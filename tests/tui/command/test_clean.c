@@ -129,7 +129,7 @@ static void what_is_damaged_never_stays_in_place_of_what_is_whole(void **state)
     assert_string_equal(checkpoints(lost), "step-10.damaged step-20.damaged step-30.damaged step-40.damaged");
 }
 
-static void what_others_refer_to_stays(void **state)
+static void what_others_refer_to_stays_and_deleting_it_warns(void **state)
 {
     struct stage *s = *state;
     char *folder = train(s, "base");
@@ -143,6 +143,23 @@ static void what_others_refer_to_stays(void **state)
     assert_non_null(strstr(process_stdout(p), "refers to it"));
     assert_string_equal(checkpoints(folder), "step-10 step-20 step-30");
     process_run(0, "resume", "tuned", "--train.total_steps=42", "--progress=none", NULL);
+    p = process_run(0, "delete", "tuned", "--yes", NULL);
+    assert_null(strstr(process_stderr(p), "warning"));
+    process_run(0, "train", s->config, kept_format("--model.from=%s", link), "--name=tuned",
+                "--progress=none", NULL);
+    p = process_run(0, "delete", "base", "--yes", NULL);
+    assert_non_null(strstr(process_stderr(p), "-fork was forked from "));
+    assert_non_null(strstr(process_stderr(p), "-tuned was started from "));
+}
+
+static void runs_that_others_refer_to_can_be_deleted_with_them(void **state)
+{
+    struct stage *s = *state;
+    train(s, "base");
+    process_run(0, "fork", "base", "--step=30", "--train.total_steps=45", "--name=fork", "--progress=none",
+                NULL);
+    struct process *p = process_run(0, "delete", "base", "fork", "--yes", NULL);
+    assert_null(strstr(process_stderr(p), "warning"));
 }
 
 static void leftovers_go_and_what_is_not_anneals_stays(void **state)
@@ -216,6 +233,22 @@ static int count_caches(const struct stage *s)
     for (struct dirent *entry; folder && (entry = readdir(folder));) count += strlen(entry->d_name) == 32;
     if (folder) closedir(folder);
     return count;
+}
+
+static void only_the_kinds_that_are_named_go_and_a_text_is_encoded_again_alike(void **state)
+{
+    struct stage *s = *state;
+    char *folder = train(s, "base"), *half = kept_format("%s/checkpoints/step-15.deleted", folder),
+         *fetched = kept_format("%s/data/kept.txt", s->home);
+    assert_int_equal(mkdir(half, 0777), 0);
+    stage_write(fetched, "a recipe's text", 15);
+    process_run(0, "clean", "--only=damaged,caches", "--yes", "--progress=none", NULL);
+    assert_int_equal(count_caches(s), 0);
+    assert_true(!file_exists(half) && file_exists(fetched));
+    assert_string_equal(checkpoints(folder), "step-10 step-20 step-30 step-40");
+    process_run(0, "resume", "base", "--train.total_steps=42", "--progress=none", NULL); /* the same tokens */
+    struct process *p = process_run(2, "clean", "--only=caches,all", NULL);
+    process_expect_sentence(p, "must be checkpoints|damaged|caches, or several with commas between");
 }
 
 static void a_run_that_trains_is_left_as_it_is(void **state)
@@ -332,9 +365,11 @@ int main(void)
         STAGE_TEST(the_best_and_the_newest_checkpoint_stay),
         STAGE_TEST(all_but_the_best_are_removed_on_request),
         STAGE_TEST(what_is_damaged_never_stays_in_place_of_what_is_whole),
-        STAGE_TEST(what_others_refer_to_stays),
+        STAGE_TEST(what_others_refer_to_stays_and_deleting_it_warns),
+        STAGE_TEST(runs_that_others_refer_to_can_be_deleted_with_them),
         STAGE_TEST(leftovers_go_and_what_is_not_anneals_stays),
         STAGE_TEST(what_a_preparation_is_writing_stays),
+        STAGE_TEST(only_the_kinds_that_are_named_go_and_a_text_is_encoded_again_alike),
         STAGE_TEST(a_run_that_trains_is_left_as_it_is),
         STAGE_TEST(killed_at_any_moment_it_leaves_no_half_checkpoint),
         STAGE_TEST(on_a_terminal_it_asks),

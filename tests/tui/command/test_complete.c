@@ -36,7 +36,7 @@ static void commands_and_their_subcommands_are_offered(void **state)
     (void)state;
     assert_string_equal(CANDIDATES("tr"), "train");
     assert_string_equal(CANDIDATES("re"), "resume");
-    assert_string_equal(CANDIDATES("data", ""), "prepare info show fetch clean");
+    assert_string_equal(CANDIDATES("data", ""), "prepare info show fetch");
     assert_string_equal(CANDIDATES("--v"), "--version");
     assert_string_equal(CANDIDATES("help", "da"), "data");
     assert_string_equal(CANDIDATES("trian", ""), "");
@@ -240,7 +240,7 @@ static void bash_completes_a_line(void **state)
                  "complete -F _anneal anneal\n"
                  "<resume>\n<evals>\n<evals>\n<adamw><lion><muon>\n<--train.optimizer=>\n<bpe:>\n<core/"
                  "base>\n<README.md>\n"
-                 "<prepare><info><show><fetch><clean>\n");
+                 "<prepare><info><show><fetch>\n");
 }
 
 /* The functions of zsh's own completion are replaced by ones that print what they are given. */

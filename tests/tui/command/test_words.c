@@ -92,7 +92,7 @@ static void an_empty_word_is_refused_by_what_it_is_for(void **state)
         {{"fork", "x", "--step"}, "fork: --step: needs a value"},
         {{"fork", "x", "--step="}, "fork: --step: needs a value"},
         {{"data", "fetch", ""}, "data fetch: argument is empty"},
-        {{"data", "clean", ""}, "data clean: argument is empty"},
+        {{"data", "fetch", ""}, "data fetch: argument is empty"},
         {{"data", "prepare", "kjv", "-o", ""}, "data prepare: --output: needs a value, FILE.tok"},
         {{"tokenizer", "train", "kjv", "--vocab", ""}, "tokenizer train: --vocab: needs a value, N"},
         {{"tokenizer", "train", "kjv", "-o", ""}, "tokenizer train: --output: needs a value"},
