@@ -54,12 +54,16 @@ enum status journal_count_steps(struct store *store, const char *run_id, struct 
     /* an import may lack a value in its newest steps; columns.def explains the bits */
     return store_do(
         store, err,
-        "with s as not materialized (select * from steps where run_id = ?1 and segment ="
-        "  (select max(segment) from steps where run_id = ?1)),"
+        "with newest_segment(s) as (select max(segment) from steps where run_id = ?1),"
+        " replaced(step) as (select ifnull(min(first_step), 1 << 62) from segments, newest_segment"
+        "  where run_id = ?1 and segment > s),"
+        " s as not materialized (select * from steps where run_id = ?1 and segment ="
+        "  (select s from newest_segment) and step < (select step from replaced)),"
         " newest as (select loss from s where loss is not null or nan & 8 order by step desc limit 1),"
         " recent as (select tokens_per_sec as rate from s where abs(tokens_per_sec) < 9e999"
         "  order by step desc limit 20)"
-        " update runs set steps = ifnull((select max(step) + 1 from s), steps),"
+        " update runs set steps = min((select step from replaced),"
+        "  ifnull((select step + 1 from s order by step desc limit 1), steps)),"
         " tokens = ifnull((select tokens from s where tokens is not null order by step desc limit 1), "
         "tokens),"
         " final_loss = (select loss from newest),"
@@ -179,8 +183,11 @@ static enum status next_segment(struct journal *journal, const struct segment_no
     journal->segment++;
     journal->has_steps = false;
     journal->status = RUN_RUNNING;
-    return journal->late ? journal_add_segment(journal, note->at, err)
-                         : begin_segment(journal, note->at, err);
+    status =
+        journal->late ? journal_add_segment(journal, note->at, err) : begin_segment(journal, note->at, err);
+    if (status || note->step < 0) return status;
+    journal->counted_steps = false; /* those from this step on no longer count */
+    return set_first_step(journal, note->step, err);
 }
 
 static enum status set_end(struct journal *journal, const struct end_note *note, struct err *err)

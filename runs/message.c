@@ -17,7 +17,8 @@ static const struct column_info status_fields[] = {NOTE_FIELD(status_note, statu
 static const struct column_info order_fields[] = {NOTE_FIELD(order_note, id, FIELD_INT64),
                                                   NOTE_FIELD(order_note, step, FIELD_INT64),
                                                   NOTE_FIELD(order_note, result, FIELD_TEXT)};
-static const struct column_info segment_fields[] = {NOTE_FIELD(segment_note, at, FIELD_DOUBLE)};
+static const struct column_info segment_fields[] = {NOTE_FIELD(segment_note, at, FIELD_DOUBLE),
+                                                    NOTE_FIELD(segment_note, step, FIELD_INT64)};
 static const struct column_info device_fields[] = {NOTE_FIELD(device_note, device, FIELD_TEXT),
                                                    NOTE_FIELD(device_note, precision, FIELD_TEXT)};
 static const struct column_info end_fields[] = {NOTE_FIELD(end_note, status, FIELD_INT64),

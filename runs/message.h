@@ -34,7 +34,8 @@ struct order_note {
     const char *result;
 };
 struct segment_note {
-    double at; /* Unix seconds */
+    double at;    /* Unix seconds */
+    int64_t step; /* its first one; -1: not known */
 };
 struct device_note {
     const char *device, *precision;

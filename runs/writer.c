@@ -117,9 +117,9 @@ void writer_status(struct writer *writer, enum run_status status)
     put(writer, MESSAGE_STATUS, &(struct status_note){status});
 }
 
-void writer_next_segment(struct writer *writer)
+void writer_next_segment(struct writer *writer, int64_t step)
 {
-    put(writer, MESSAGE_SEGMENT, &(struct segment_note){clock_wall()});
+    put(writer, MESSAGE_SEGMENT, &(struct segment_note){clock_wall(), step});
 }
 
 void writer_device(struct writer *writer, const char *device, const char *precision)

@@ -59,9 +59,9 @@ WRITER_RECORD(event, TABLE_EVENTS, event_record)
 
 void writer_status(struct writer *writer, enum run_status status); /* running <-> paused */
 
-/* The same trainer continues in a new segment, as the previous one has failed. Waiting orders stay in the
- * queue. */
-void writer_next_segment(struct writer *writer);
+/* The same trainer continues in a new segment, as the previous one has failed, whose steps from `step` on no
+ * longer count. Waiting orders stay in the queue. */
+void writer_next_segment(struct writer *writer, int64_t step);
 /* Records the device and precision from here on, as in struct run_new. */
 void writer_device(struct writer *writer, const char *device, const char *precision);
 

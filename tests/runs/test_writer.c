@@ -489,10 +489,11 @@ static void a_trainer_that_continues_elsewhere_begins_a_segment_and_keeps_its_or
     for (int64_t i = 0; i < 130; i++) writer_step(writer, &(struct step_record){.step = i, .loss = 2});
     writer_eval(writer, &(struct eval_record){.step = 120, .val_loss = 1});
     store_fixture_sql(home, "insert into orders(run_id, issued_at, verb) select id, 1, 'stop' from runs");
-    writer_next_segment(writer);
+    writer_next_segment(writer, 100);
     writer_device(writer, "cpu", "fp32");
     assert_int_equal(writer_flush(writer, 30, &err), STATUS_OK);
     assert_true(store_fixture_number(home, "select count(*) from orders where result is null") == 1);
+    assert_true(store_fixture_number(home, "select steps from runs") == 100); /* also if it stopped here */
     while (!writer_next_order(writer, &order)) writer_flush(writer, 0.01, NULL);
     assert_int_equal(order.verb, ORDER_STOP);
     for (int64_t i = 100; i < 128; i++) writer_step(writer, &(struct step_record){.step = i, .loss = 4});

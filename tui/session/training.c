@@ -332,7 +332,7 @@ static enum status go_on_on_cpu(struct training_session *s, const struct err *wh
     if (!status) status = training_session_open_trainer(s, err);
     if (!status) status = load_last_good(s, err);
     if (status) return fail_twice(why, err);
-    writer_next_segment(s->writer);
+    writer_next_segment(s->writer, trainer_state(s->trainer)->step);
     writer_device(s->writer, s->choice.info.short_name,
                   precision_name(trainer_plan(s->trainer)->input.precision));
     report_fall_back(s, device, before, step);

@@ -99,7 +99,8 @@ static void on_stopping(void *context, const struct stopping_record *record)
 
 static void on_rolled_back(void *context)
 {
-    writer_next_segment(((struct training_session *)context)->writer);
+    struct training_session *s = context;
+    writer_next_segment(s->writer, trainer_state(s->trainer)->step);
 }
 
 /* No checkpoint is ahead of the recorded rows, so a killed run has no gap in its history. If the store is too
