@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "runs/history.h"
 #include "runs/journal.h"
 #include "runs/spill.h"
 #include "runs/table.h"
@@ -122,7 +123,8 @@ static enum status check(const struct reading *r, const struct spill_entry *entr
 {
     const union message *m = &entry->message;
     int64_t status = entry->kind == MESSAGE_STATUS || entry->kind == MESSAGE_END ? *(const int64_t *)m : 0;
-    bool step = entry->kind == TABLE_STEPS && (m->step.step < 0 || m->step.step > STEP_MAX);
+    bool step = (entry->kind == TABLE_STEPS && (m->step.step < 0 || m->step.step > STEP_MAX)) ||
+                (entry->kind == MESSAGE_SEGMENT && ((const struct segment_note *)m)->step > STEP_MAX);
     if (status >= 0 && status < RUN_CRASHED && !step) return STATUS_OK;
     return err_set(err, STATUS_CORRUPT, "%s: record %llu is none of anneal's", r->spill.path,
                    (unsigned long long)entry->number);
@@ -186,32 +188,36 @@ static enum status finish(struct reading *r, struct err *err)
     return store_end(j->store, status, err);
 }
 
-/* Lists a checkpoint's folder of a run that the database did not know. */
+/* Lists a checkpoint's folder that the database does not list. */
 static enum status list_checkpoint(struct store *store, const char *run_id, const char *folder,
-                                   const char *name, struct err *err)
+                                   const char *name, int64_t *listed, struct err *err)
 {
     char whole[PATH_MAX], path[300];
     struct stat info;
-    int64_t step;
+    int64_t step, known, segment;
     if (strncmp(name, "step-", 5) != 0 || !text_parse_int(name + 5, &step) || step < 0) return STATUS_OK;
     if (file_format_path(whole, sizeof whole, err, "%s/%s", folder, name)) return err->status;
     if (stat(whole, &info) != 0 || !S_ISDIR(info.st_mode)) return STATUS_OK;
+    enum status status = run_lists_checkpoint(store, run_id, step, &known, err);
+    if (!status)
+        status = store_number(store, &segment, 1, err, "select max(segment) from segments where run_id = ?1",
+                              "s", run_id);
+    if (status || known) return status;
     snprintf(path, sizeof path, "checkpoints/%s", name);
     struct checkpoint_record record = {step, (double)info.st_mtime, path, "last", 0};
-    enum status status = table_add(store, TABLE_CHECKPOINTS, run_id, 1, &record, err);
-    return status ? status
-                  : store_do(store, err, "update runs set steps = max(ifnull(steps, 0), ?2) where id = ?1",
-                             "si", run_id, step);
+    ++*listed;
+    return table_add(store, TABLE_CHECKPOINTS, run_id, (int)segment, &record, err);
 }
 
-static enum status list_checkpoints(struct store *store, const char *run_id, struct err *err)
+/* *listed grows by the number of those that the database did not list. */
+static enum status list_checkpoints(struct store *store, const char *run_id, int64_t *listed, struct err *err)
 {
     char folder[PATH_MAX];
     enum status status =
         file_format_path(folder, sizeof folder, err, "%s/runs/%s/checkpoints", store_home(store), run_id);
     DIR *entries = status ? NULL : opendir(folder);
     for (struct dirent *entry; !status && entries && (entry = readdir(entries));)
-        status = list_checkpoint(store, run_id, folder, entry->d_name, err);
+        status = list_checkpoint(store, run_id, folder, entry->d_name, listed, err);
     if (entries) closedir(entries);
     return status;
 }
@@ -220,7 +226,7 @@ static enum status list_checkpoints(struct store *store, const char *run_id, str
 static enum status restore(struct store *store, const char *run_id, const struct run_note *note, bool *made,
                            struct err *err)
 {
-    int64_t known;
+    int64_t known, listed = 0;
     struct run_new run = {.name = note->name,
                           .device = note->device,
                           .precision = note->precision,
@@ -239,19 +245,31 @@ static enum status restore(struct store *store, const char *run_id, const struct
     if (!status)
         status = store_do(store, err, "update runs set status = 'running', note = ?2 where id = ?1", "ss",
                           run_id, note->note ? note->note : "");
-    if (!status) status = list_checkpoints(store, run_id, err);
+    if (!status) status = list_checkpoints(store, run_id, &listed, err);
+    if (!status)
+        status =
+            store_do(store, err,
+                     "update runs set steps = ifnull((select max(step) from checkpoints where run_id = ?1),"
+                     " steps) where id = ?1",
+                     "s", run_id);
     status = store_end(store, status, err);
     *made = !status;
     return status;
 }
 
-static void set_aside(struct spill *spill, struct repair *out)
+/* Renames the file to "records.damaged", or with -2, -3, ... if earlier ones are there, and writes a new one.
+ */
+static void set_aside(struct store *store, const char *run_id, struct spill *spill, struct repair *out)
 {
-    char aside[PATH_MAX + 16];
-    snprintf(aside, sizeof aside, "%s.damaged", spill->path);
+    char aside[PATH_MAX + 32];
+    struct spill fresh;
+    int n = snprintf(aside, sizeof aside, "%s.damaged", spill->path);
+    for (int i = 2; file_exists(aside); i++) snprintf(aside + n, sizeof aside - (size_t)n, "-%d", i);
     (void)rename(spill->path, aside);
-    out->aside = true;
+    snprintf(out->aside, sizeof out->aside, "%s", strrchr(aside, '/') + 1);
     out->cut = spill->first > 0;
+    spill_close(spill);
+    if (!recovery_begin(store, run_id, &fresh, NULL)) spill_close(&fresh);
 }
 
 enum status recovery_read(struct store *store, const char *run_id, struct repair *out, struct err *err)
@@ -266,7 +284,7 @@ enum status recovery_read(struct store *store, const char *run_id, struct repair
     status = spill_open(&r.spill, path, &note, &why);
     bool damaged = status == STATUS_CORRUPT;
     if (status && !(damaged && r.spill.first)) {
-        if (damaged) set_aside(&r.spill, out);
+        if (damaged) set_aside(store, run_id, &r.spill, out);
         spill_close(&r.spill);
         if (status == STATUS_NOT_FOUND) return STATUS_OK;
         return err_set(err, status, "%s", why.text);
@@ -282,7 +300,7 @@ enum status recovery_read(struct store *store, const char *run_id, struct repair
     (void)store_sync_commits(store, false, NULL);
     if (!status && !damaged) spill_clear(&r.spill);
     if (!status && damaged) {
-        set_aside(&r.spill, out);
+        set_aside(store, run_id, &r.spill, out);
         status = err_set(err, STATUS_CORRUPT, "%s (what comes before it is stored)", why.text);
     }
     spill_close(&r.spill);
@@ -321,6 +339,10 @@ enum status recovery_repair(struct store *store, const char *run_id, struct repa
     enum status status = run_lock_acquire(store, run_id, &lock, err);
     if (status) return status;
     status = recovery_read(store, run_id, out, err);
+    if (!status && !(status = store_begin(store, err))) {
+        status = list_checkpoints(store, run_id, &out->listed, err);
+        status = store_end(store, status, err);
+    }
     run_lock_release(&lock);
     if (status != STATUS_CORRUPT || !out->cut) return status;
     out->err = *err;
@@ -349,7 +371,7 @@ enum status recovery_repair_all(struct store *store, struct arena *arena, struct
             file_exists(path) && !run_is_alive(store, id)) {
             *repair = (struct repair){.made = false};
             recovery_repair(store, id, repair, &repair->err);
-            *count += repair->made || repair->stored || repair->cut || repair->err.status;
+            *count += repair->made || repair->stored || repair->listed || repair->cut || repair->err.status;
         }
         free(folders[i]);
     }

@@ -21,8 +21,8 @@ enum status recovery_save(struct store *store, const char *run_id, struct spill 
 
 /* Stores what the database lacks of a run that no process trains, and the run itself if the database does not
  * know it: its row, from the beginning of the file. No file is no error. An entry that is damaged ends the
- * file: those before it are stored, the file is renamed to records.damaged, and the result is STATUS_CORRUPT
- * with out->aside. */
+ * file: those before it are stored, the file is renamed to records.damaged, a new one is made, and the result
+ * is STATUS_CORRUPT with out->aside. */
 struct repair;
 enum status recovery_read(struct store *store, const char *run_id, struct repair *out, struct err *err);
 
@@ -32,9 +32,10 @@ enum status recovery_read(struct store *store, const char *run_id, struct repair
 struct repair {
     char id[RUN_ID_MAX];
     bool made;      /* the database did not know the run */
-    bool aside;     /* its file is damaged, and renamed */
+    char aside[32]; /* its file is damaged, and has this name now; "": it is not */
     bool cut;       /* from an entry on, as a power cut leaves it; all before that is stored */
     int64_t stored; /* entries of its file that the database lacked */
+    int64_t listed; /* checkpoints that it lacked */
     struct err err; /* why it could not be repaired; status 0: it was, or nothing was missing. Its text also
                        says where the file was cut */
 };

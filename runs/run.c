@@ -429,6 +429,23 @@ enum status run_delete(struct store *store, const char *id, struct err *err)
     return status;
 }
 
+/* Notes in the rows of a checkpoint, or of one that was set aside, that it was deleted and is not lost. Best
+ * effort: a locked database keeps no file. */
+static void note_removal(struct store *store, const char *id, const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    int n = (int)strcspn(name, ".");
+    if (name[n] &&
+        (file_format_path(path, sizeof path, NULL, "%s/%.*s", folder, n, name) || file_exists(path)))
+        return; /* a checkpoint of this step is there again */
+    snprintf(path, sizeof path, "%.*s", n, name);
+    if (store_begin(store, NULL)) return;
+    enum status status = store_do(
+        store, NULL, "update or replace checkpoints set kind = 'deleted' where run_id = ?1 and path = ?2",
+        "ss", id, path);
+    (void)store_end(store, status, NULL);
+}
+
 enum status run_remove(struct store *store, const char *id, const char *name, struct err *err)
 {
     char folder[PATH_MAX], path[PATH_MAX];
@@ -440,6 +457,7 @@ enum status run_remove(struct store *store, const char *id, const char *name, st
                        "run %s: another host may train it, whose locks this one does not see", id);
     if (!status) status = run_lock_acquire(store, id, &lock, err);
     if (status) return status;
+    note_removal(store, id, folder, name);
     status = file_remove_whole(path, err);
     run_lock_release(&lock);
     return status;

@@ -165,8 +165,8 @@ enum status run_delete(struct store *store, const char *id, struct err *err);
  * where run_may_train. */
 enum status run_remove(struct store *store, const char *id, const char *name, struct err *err);
 
-/* Deletes the folder of the run's checkpoint at `step`; the rows stay, as those of checkpoints that the
- * trainer has removed. STATUS_BUSY while a trainer holds the run. */
+/* Deletes the folder of the run's checkpoint at `step`; its rows stay, with the kind "deleted". STATUS_BUSY
+ * while a trainer holds the run. */
 enum status run_delete_checkpoint(struct store *store, const char *id, int64_t step, struct err *err);
 
 /* --- liveness: a trainer holds a flock on runs/<id>/lock; the kernel releases it when the trainer ends

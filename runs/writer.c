@@ -425,7 +425,7 @@ static enum status start(struct writer *writer, struct err *err)
     enum status status = store_open(writer->options.home, false, &writer->store, err);
     if (!status) status = recovery_read(writer->store, run_id, &read, err);
     writer->recovered = read.stored;
-    if (read.aside && err) { /* entries before the damage are stored */
+    if (*read.aside && err) { /* entries before the damage are stored */
         report(writer, err->text);
         status = STATUS_OK;
     }

@@ -77,14 +77,17 @@ static void check_reservations(struct doctor *d)
 
 static void report_repair(struct doctor *d, const struct repair *r)
 {
-    char path[PATH_MAX + 300];
+    char path[PATH_MAX + 300], renamed[80] = "";
     snprintf(path, sizeof path, "%s/runs/%s/records", d->home, r->id);
+    if (*r->aside) snprintf(renamed, sizeof renamed, "the file is renamed to %s", r->aside);
     if (r->made || r->stored)
         doctor_report(d, REPAIRED, r->id, path, "", "%s%" PRId64 " record%s stored in the database",
                       r->made ? "the run was made again; " : "", r->stored, text_plural(r->stored));
+    if (r->listed)
+        doctor_report(d, REPAIRED, r->id, d->database, "", "run %s: %" PRId64 " checkpoint%s listed", r->id,
+                      r->listed, text_plural(r->listed));
     if (*r->err.text) /* of a file that is cut, all before the damage is stored; of others nothing */
-        doctor_report_error(d, r->cut ? REPAIRED : PROBLEM, r->id, d->home,
-                            r->aside ? "the file is renamed to records.damaged" : "", &r->err);
+        doctor_report_error(d, r->cut ? REPAIRED : PROBLEM, r->id, d->home, renamed, &r->err);
 }
 
 /* Stores what the runs' folders have and the database lacks. */
@@ -101,7 +104,10 @@ static enum status repair_records(struct doctor *d, const char *word, struct err
     if (!status && word && !(status = run_find(store, word, &run, err)))
         (void)recovery_look(store, run.id, &found, &waiting, NULL);
     if (!status && found && recovery_repair(store, run.id, &one, &one.err) != STATUS_BUSY) count = 1;
-    for (size_t i = 0; !status && i < count; i++) report_repair(d, &repairs[i]);
+    for (size_t i = 0; !status && i < count;
+         i++) /* what is wrong with the database is reported once, below */
+        if (word || strncmp(repairs[i].err.text, d->database, strlen(d->database)) != 0)
+            report_repair(d, &repairs[i]);
     store_close(store);
     return status;
 }
@@ -206,7 +212,7 @@ static enum status check_rest(struct doctor *d, struct err *err)
 
 static enum status examine(struct doctor *d, const char *word, struct err *err)
 {
-    enum status status = d->repair && file_is_folder(d->home) ? repair_records(d, word, err) : STATUS_OK;
+    enum status status = d->repair ? repair_records(d, word, err) : STATUS_OK;
     if (status == STATUS_CORRUPT && !word) status = STATUS_OK; /* reported below */
     if (!status) open_store(d);
     if (!status && !word) status = check_database(d, err);
@@ -224,9 +230,15 @@ static enum status run(const void *options, const struct words *words, struct er
     const struct options *o = options;
     struct doctor d = {.json = o->json, .repair = o->repair};
     const char *word = words->count ? words->words[0] : NULL;
+    char runs[PATH_MAX + 8];
     enum status status = file_anneal_home(d.home, sizeof d.home, err);
     if (!status) status = store_path(NULL, d.database, err);
     if (status) return status;
+    snprintf(runs, sizeof runs, "%s/runs", d.home);
+    if (!file_exists(d.database) && !file_exists(runs))
+        return err_set(err, STATUS_NOT_FOUND,
+                       "%s: there is no store here (ANNEAL_HOME names its folder; the first run makes one)",
+                       d.home);
     d.progress = progress_bar_init(&d.bar, stderr, (enum progress_style)o->progress);
     output_begin(&d.out, d.json);
     if (d.json) output_text(&d.out, "home", d.home);
@@ -252,8 +264,9 @@ static enum status run(const void *options, const struct words *words, struct er
 
 static const struct option_spec options[] = {
     OPTION("repair", OPTION_FLAG, AT(repair), NULL,
-           "stores what the database lacks and the runs' folders have, such as runs that it has lost and "
-           "records that could not be stored in time; renames damaged checkpoints to step-N.damaged, so that "
+           "stores what the database lacks and the runs' folders have, such as runs that it has lost, "
+           "records that could not be stored in time, and checkpoints; renames damaged checkpoints to "
+           "step-N.damaged, so that "
            "nothing uses them; removes reservations of processes that have ended. Nothing else is changed, "
            "and a run that trains is left alone"),
     JSON_OPTION,
@@ -265,9 +278,9 @@ const struct command command_doctor = COMMAND(
     "doctor", "RUN", 0, 1, options, "check that all that is stored is sound, and what it takes on disk", run,
     (struct options){0},
     .about =
-        "Checks the run database, the folders of runs against it, every checkpoint against its checksums, "
-        "the "
-        "steps of resumed runs for gaps, and the reservations of memory against the processes; with RUN, one "
+        "Checks the run database, the folders of runs and their checkpoints against it, every checkpoint "
+        "against its checksums, the steps of resumed runs for gaps, and the reservations of memory against "
+        "the processes; with RUN, one "
         "run. Prints a line for each finding, with the file and what to do, then what the runs hold on disk. "
         "It changes nothing without --repair. The exit status is 0 if all is sound, and 1 after a problem.",
     .notes = "  problem   something is damaged, missing or in the wrong place\n"

@@ -85,6 +85,49 @@ static enum status check_checkpoints(struct doctor *d, const char *run, int64_t 
     return status;
 }
 
+/* Whether the folder is there, by its name or set aside. */
+static bool is_there(const char *folder)
+{
+    static const char *const endings[] = {"", ".damaged", ".suspect"};
+    char path[PATH_MAX + 80];
+    struct stat found;
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, endings[i]);
+        if (lstat(path, &found) == 0) return true;
+    }
+    return false;
+}
+
+/* Compares what is recorded with what is there. A trainer removes older checkpoints, but not the newest, nor
+ * the best. Checkpoints without a row are what a killed trainer leaves. */
+static enum status check_rows(struct doctor *d, const struct run_info *info, struct err *err)
+{
+    const char *run = info->id;
+    struct checkpoint_record *rows = NULL;
+    size_t count = 0, steps_count = 0;
+    char parent[PATH_MAX], folder[PATH_MAX + 64], remedy[300];
+    enum status status = file_format_path(parent, sizeof parent, err, "%s/runs/%s/checkpoints", d->home, run);
+    if (!status) status = run_checkpoints_read(d->store, run, &d->arena, &rows, &count, err);
+    for (size_t i = 0; !status && i < count; i++) {
+        bool best = rows[i].step == info->best_step;
+        snprintf(folder, sizeof folder, "%s/step-%" PRId64, parent, rows[i].step);
+        if ((i && (!best || rows[i].step == rows[i - 1].step)) || is_there(folder)) continue;
+        doctor_report(d, PROBLEM, run, folder, "restore it from a copy, if there is one",
+                      "the %s checkpoint of the run is missing, and anneal has not removed it",
+                      best ? "best" : "newest");
+    }
+    int64_t *steps = status ? NULL : checkpoint_steps(parent, &steps_count), listed;
+    snprintf(remedy, sizeof remedy, "`%s doctor --repair` lists it", TEXT_PROGRAM);
+    for (size_t i = 0; !status && i < steps_count; i++) {
+        status = run_lists_checkpoint(d->store, run, steps[i], &listed, err);
+        snprintf(folder, sizeof folder, "%s/step-%" PRId64, parent, steps[i]);
+        if (!status && !listed)
+            doctor_report(d, NOTE, run, folder, remedy, "the database does not list this checkpoint");
+    }
+    free(steps);
+    return status;
+}
+
 /* ---- a run ---- */
 
 /* The records that wait in a run's folder; *waiting: how many. */
@@ -148,7 +191,7 @@ static enum status weigh(struct doctor *d, struct held *held, struct err *err)
 enum status doctor_check_run(struct doctor *d, struct held *held, struct err *err)
 {
     const struct run_info *run = held->run;
-    char folder[PATH_MAX], remedy[RUN_ID_MAX + 600];
+    char folder[PATH_MAX], records[PATH_MAX + 16], remedy[RUN_ID_MAX + 600];
     int64_t newest = -1, waiting = 0;
     size_t count = 0;
     if (strchr(run->id, '/') || *run->id == '.') {
@@ -157,6 +200,7 @@ enum status doctor_check_run(struct doctor *d, struct held *held, struct err *er
         return STATUS_OK;
     }
     run_folder(d->store, run->id, folder, sizeof folder);
+    snprintf(records, sizeof records, "%s/records", folder);
     bool trains = run_may_train(d->store, run->id);
     d->trains = d->trains || trains;
     snprintf(remedy, sizeof remedy, "restore it from a copy, or: %s delete %s", TEXT_PROGRAM, run->id);
@@ -165,6 +209,8 @@ enum status doctor_check_run(struct doctor *d, struct held *held, struct err *er
                       "the folder of the run is missing, with its checkpoints");
     enum status status = check_checkpoints(d, run->id, &newest, &count, err);
     held->checkpoints = (int64_t)count;
+    bool own = file_exists(records); /* else an import, perhaps without its checkpoints */
+    if (!status && !trains && own) status = check_rows(d, run, err);
     if (!status && !trains) status = check_records(d, run->id, &waiting, err);
     if (!status && !trains) status = check_steps(d, run, waiting ? -1 : newest, err);
     return status ? status : weigh(d, held, err);

@@ -116,8 +116,9 @@ static void make_file(const char *path)
 static void what_is_sound_is_called_so(void **state)
 {
     struct stage *s = *state;
-    process_run(0, "doctor", NULL); /* nothing is there yet, and nothing is made */
-    assert_int_not_equal(access(s->home, F_OK), 0);
+    process_expect_sentence(process_run(1, "doctor", NULL), "there is no store here (ANNEAL_HOME");
+    process_expect_sentence(process_run(1, "doctor", "--repair", NULL), "there is no store here");
+    assert_int_not_equal(access(s->home, F_OK), 0); /* nothing is made */
     train(s, "base");
     process_run(0, "train", s->config, "--name=halves", "--until=15", "--progress=none", NULL);
     process_run(0, "resume", "halves", "--progress=none", NULL);
@@ -164,6 +165,37 @@ static void a_removed_file_is_found(void **state)
     expect_line(doctor(s, 1), "problem", step, "no checkpoint of the run is whole");
     assert_int_equal(file_remove_tree(kept_format("%s/runs/%s", s->home, id), NULL), STATUS_OK);
     expect_line(doctor(s, 1), "problem", id, "the folder of the run is missing", "delete");
+}
+
+static void a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, "train", s->config, "--name=base", "--checkpoint.keep=10", "--progress=none", NULL);
+    char *id = id_of(s, "base"), *checkpoints = kept_format("%s/runs/%s/checkpoints", s->home, id),
+         *away = stage_path(s, "away");
+    store_fixture_sql(s->home, "update or replace checkpoints set kind = 'periodic';"
+                               "update checkpoints set kind = 'best' where step = 20;"
+                               "update runs set best_step = 20");
+    static const char *const steps[] = {"20", "40"}, *const words[] = {"best", "newest"};
+    for (int i = 0; i < 2; i++) {
+        char *step = kept_format("%s/step-%s", checkpoints, steps[i]);
+        assert_int_equal(rename(step, away), 0);
+        expect_line(doctor(s, 1), "problem", step,
+                    kept_format("the %s checkpoint of the run is missing", words[i]));
+        assert_int_equal(rename(away, step), 0);
+        doctor(s, 0);
+    }
+    process_run(0, "clean", "--all-but-best", "--yes", "--progress=none", NULL);
+    assert_false(file_exists(kept_format("%s/step-40", checkpoints)));
+    stage_expect(s, "select step from checkpoints where kind = 'deleted' and step > 20 order by step",
+                 "30\n40");
+    doctor(s, 0);
+    /* a folder without a row is what a killed trainer leaves */
+    store_fixture_sql(s->home, "delete from checkpoints");
+    expect_line(doctor(s, 0), "note", kept_format("%s/step-20", checkpoints), "does not list", "--repair");
+    expect_line(repair(0), "repaired", "anneal.db", "1 checkpoint listed");
+    stage_expect(s, "select step, path from checkpoints", "20|checkpoints/step-20");
+    assert_null(strstr(doctor(s, 0), "note"));
 }
 
 static void missing_steps_are_found(void **state)
@@ -268,7 +300,15 @@ static void records_that_cannot_be_read_are_a_problem(void **state)
     assert_true(file_exists(records));
     stage_write(records, "a text, not records", 19);
     expect_line(repair(1), "problem", records, "is not a file of a run's records", "records.damaged");
-    assert_true(!file_exists(records) && file_exists(kept_format("%s.damaged", records)));
+    assert_true(file_exists(kept_format("%s.damaged", records)));
+    assert_null(strstr(repair(0), "repaired")); /* a new file is there */
+    stage_write(records, "another text, not records", 25);
+    expect_line(repair(1), "problem", records, "records.damaged-2");
+    assert_int_equal(strncmp(stage_read(kept_format("%s.damaged", records)), "a text", 6), 0);
+    assert_int_equal(strncmp(stage_read(kept_format("%s.damaged-2", records)), "another", 7), 0);
+    static const char *const files[] = {"", "-wal", "-shm"};
+    for (int i = 0; i < 3; i++) unlink(kept_format("%s/anneal.db%s", s->home, files[i]));
+    expect_line(repair(0), "repaired", records, "the run was made again");
 }
 
 static void a_damaged_database_is_found_and_folders_are_checked_all_the_same(void **state)
@@ -291,6 +331,22 @@ static void a_damaged_database_is_found_and_folders_are_checked_all_the_same(voi
     expect_line(out, "problem", database, "is not a run database");
     assert_null(strstr(out, "folder of no run")); /* who knows */
     expect_line(out, "problem", step, "model.safetensors");
+}
+
+static void damage_that_concerns_all_runs_is_reported_once(void **state)
+{
+    struct stage *s = *state;
+    train(s, "one");
+    train(s, "two");
+    stage_query(s, "pragma wal_checkpoint(truncate)");
+    char *page = stage_query(s, "select rootpage from sqlite_master where name = 'sqlite_autoindex_runs_1'");
+    char zeros[4096] = "", *database = kept_format("%s/anneal.db", s->home);
+    int fd = open(database, O_RDWR);
+    assert_int_equal(pwrite(fd, zeros, sizeof zeros, (atoi(page) - 1) * 4096), 4096);
+    close(fd);
+    const char *said = strstr(repair(1), "the database is damaged");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "the database is damaged"));
 }
 
 static void json_has_the_same(void **state)
@@ -336,6 +392,7 @@ int main(void)
         STAGE_TEST(what_is_sound_is_called_so),
         STAGE_TEST(a_flipped_byte_is_found_and_set_aside),
         STAGE_TEST(a_removed_file_is_found),
+        STAGE_TEST(a_removed_checkpoint_is_found_and_one_that_anneal_removed_is_not),
         STAGE_TEST(missing_steps_are_found),
         STAGE_TEST(reservations_of_killed_processes_are_found),
         STAGE_TEST(folders_of_no_run_are_found),
@@ -343,6 +400,7 @@ int main(void)
         STAGE_TEST(records_that_wait_are_found_and_stored),
         STAGE_TEST(records_that_cannot_be_read_are_a_problem),
         STAGE_TEST(a_damaged_database_is_found_and_folders_are_checked_all_the_same),
+        STAGE_TEST(damage_that_concerns_all_runs_is_reported_once),
         STAGE_TEST(json_has_the_same),
         STAGE_TEST(ctrl_c_ends_it_at_once),
     };
