@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "core/base/clock.h"
@@ -157,10 +158,41 @@ static struct field_value value_made(const struct field *field, const struct run
     return value_of_number(fmin(fmax(done, 0), 1), !isnan(done));
 }
 
-static struct field_value value_of_disk(struct store *store, const struct run_info *run)
+/* The number of the run among earlier ones, `count` if it is not there. Both lists are in the same order, so
+ * that the search goes on at *at, where it ended for the run before. */
+static size_t find_before(const struct field_past *past, const struct run_info *run, size_t *at)
 {
-    char folder[PATH_MAX];
+    for (size_t i = 0; i < past->count; i++) {
+        size_t n = (*at + i) % past->count;
+        if (strcmp(past->runs[n].id, run->id) == 0) return *at = n;
+    }
+    return past->count;
+}
+
+static bool has_ended(const struct run_info *run)
+{
+    return run->status != RUN_CREATED && run->status != RUN_RUNNING && run->status != RUN_PAUSED;
+}
+
+/* Whether something may have been added to this folder or removed from it since then. */
+static bool has_changed(const char *folder, double since)
+{
+    enum { SLACK = 2 /* seconds that a file system's times may be behind */ };
+    struct stat found;
+    return stat(folder, &found) == 0 && (double)found.st_mtime > since - SLACK;
+}
+
+/* A folder is read again only where it may have changed: many runs have many files. */
+static struct field_value value_of_disk(struct store *store, const struct run_info *run,
+                                        const struct field_past *past, size_t *at)
+{
+    char folder[PATH_MAX], checkpoints[PATH_MAX + 16];
+    size_t n = past ? find_before(past, run, at) : 0;
     run_folder(store, run->id, folder, sizeof folder);
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+    if (past && n < past->count && has_ended(run) && has_ended(&past->runs[n]) &&
+        !has_changed(folder, past->read_at) && !has_changed(checkpoints, past->read_at))
+        return past->values[n];
     return value_of_number((double)file_tree_bytes(folder, NULL), true);
 }
 
@@ -219,8 +251,10 @@ static enum status read_named(struct store *store, const char *name, const char 
 }
 
 enum status field_read(struct store *store, const struct field *field, const struct run_info *runs,
-                       size_t count, struct arena *arena, struct field_value **out, struct err *err)
+                       size_t count, const struct field_past *past, struct arena *arena,
+                       struct field_value **out, struct err *err)
 {
+    size_t at = 0;
     struct field_value *values = arena_alloc_array(arena, count + 1, sizeof *values);
     double now = clock_wall();
     enum status status = STATUS_OK;
@@ -229,7 +263,7 @@ enum status field_read(struct store *store, const struct field *field, const str
         if (field->column)
             values[i] = value_of_column(field->column, &runs[i]);
         else if (field->made == MADE_DISK)
-            values[i] = value_of_disk(store, &runs[i]);
+            values[i] = value_of_disk(store, &runs[i], past, &at);
         else if (field->made)
             values[i] = value_made(field, &runs[i], now);
         else if (field->metric != METRIC_COUNT)

@@ -52,9 +52,18 @@ enum status field_names_read(struct store *store, struct arena *arena, const cha
 /* STATUS_USAGE if no such field exists; suggests the nearest. `names`: those of field_names_read. */
 enum status field_check(const char *name, const char *const *names, size_t count, struct err *err);
 
-/* Reads the field of `count` runs, as an array in `arena`. */
+/* The values of a field that were read at an earlier time. */
+struct field_past {
+    const struct run_info *runs; /* (count), in the order of run_list */
+    const struct field_value *values;
+    size_t count;
+    double read_at; /* Unix seconds */
+};
+/* Reads the field of `count` runs, as an array in `arena`. From `past` (NULL: none) come sizes on disk that
+ * cannot have changed. */
 enum status field_read(struct store *store, const struct field *field, const struct run_info *runs,
-                       size_t count, struct arena *arena, struct field_value **out, struct err *err);
+                       size_t count, const struct field_past *past, struct arena *arena,
+                       struct field_value **out, struct err *err);
 
 /* Writes a value as plain text, "" if it is not known. Returns buf, or the value's own text. */
 const char *field_text(const struct field_value *value, char *buf, size_t size);

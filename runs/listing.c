@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "runs/annotation.h"
 
 static enum status no_memory(struct err *err)
@@ -138,18 +139,29 @@ static enum status add_keys(struct listing *listing, const char *names, struct e
     return status;
 }
 
-/* Reads the values that are missing, after looking for them among `old`. */
-static enum status read_values(struct listing *listing, const struct listing *old, struct store *store,
-                               struct err *err)
+/* The values of a field that are set in the listing; NULL: none. */
+static struct field_value *find_values(const struct listing *listing, const char *name)
+{
+    struct field_value *found = NULL;
+    for (int i = 0; listing && !found && i < listing->field_count; i++)
+        if (strcmp(listing->fields[i].field.name, name) == 0) found = listing->fields[i].values;
+    return found;
+}
+
+/* Reads the values that are missing, after looking for them among `old`, a listing of the same runs; `before`
+ * is one of an earlier time. */
+static enum status read_values(struct listing *listing, const struct listing *old,
+                               const struct listing *before, struct store *store, struct err *err)
 {
     enum status status = STATUS_OK;
     for (int i = 0; !status && i < listing->field_count; i++) {
         struct listing_field *at = &listing->fields[i];
-        for (int k = 0; old && !at->values && k < old->field_count; k++)
-            if (strcmp(old->fields[k].field.name, at->field.name) == 0) at->values = old->fields[k].values;
-        if (!at->values)
-            status = field_read(store, &at->field, listing->runs, listing->count, &listing->arena,
-                                &at->values, err);
+        if (!at->values) at->values = find_values(old, at->field.name);
+        if (at->values) continue;
+        struct field_past past = {.values = find_values(before, at->field.name)};
+        if (past.values) past.runs = before->runs, past.count = before->count, past.read_at = before->read_at;
+        status = field_read(store, &at->field, listing->runs, listing->count, past.values ? &past : NULL,
+                            &listing->arena, &at->values, err);
     }
     return status;
 }
@@ -158,11 +170,12 @@ enum status listing_read(struct listing *listing, struct store *store, struct er
 {
     struct listing next = *listing;
     next.arena = (struct arena){0};
+    next.read_at = clock_wall();
     enum status status = run_list(store, &next.arena, &next.runs, &next.count, err);
     if (!status) next.shown = arena_alloc_array(&next.arena, next.count + 1, sizeof *next.shown);
     if (!status && !next.shown) status = no_memory(err);
     for (int i = 0; i < next.field_count; i++) next.fields[i].values = NULL;
-    if (!status) status = read_values(&next, NULL, store, err);
+    if (!status) status = read_values(&next, NULL, listing, store, err);
     if (status) {
         arena_release(&next.arena);
         return status;
@@ -192,7 +205,7 @@ enum status listing_set(struct listing *listing, struct store *store, const stru
     if (!status && *filter) status = filter_parse(filter, next.names, next.name_count, &next.filter, err);
     for (int i = 0; !status && i < next.filter.field_count; i++)
         next.filter_fields[i] = add_field(&next, &next.filter.fields[i], false);
-    if (!status) status = read_values(&next, listing, store, err);
+    if (!status) status = read_values(&next, listing, NULL, store, err);
     if (status) {
         filter_release(&next.filter);
         listing->arena = next.arena; /* which may have got new blocks */

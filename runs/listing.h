@@ -26,6 +26,7 @@ struct listing {
 
     /* private */
     struct arena arena; /* of runs, values and shown */
+    double read_at;     /* Unix seconds */
     struct arena names_arena;
     const char *const *names;
     size_t name_count;

@@ -1,9 +1,12 @@
 /* The language of filters: what passes, how the parts bind, units, what is told about mistakes, and texts
  * made to be slow. */
+#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
+#include <sys/stat.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "runs/annotation.h"
 #include "runs/listing.h"
 #include "store_fixture.h"
@@ -321,6 +324,46 @@ TEST_CASE(a_name_may_be_in_any_script)
     assert_int_equal(strspn(name, "日"), 63);
 }
 
+static double disk_of(const char *id)
+{
+    size_t i = 0;
+    while (strcmp(listing.runs[i].id, id) != 0) i++;
+    return listing_value(&listing, 0, i)->number;
+}
+
+static void write_at(const char *folder, const char *name, size_t size)
+{
+    char path[2000], bytes[65536] = "x";
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+TEST_CASE(what_an_ended_run_takes_on_the_disk_is_read_again_when_its_folder_has_changed)
+{
+    char folder[1200], step[1300], checkpoints[1300];
+    const struct timespec old[] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    const struct listing_request request = {.columns = "disk"};
+    make("disk");
+    snprintf(folder, sizeof folder, "%s/runs/a", home);
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+    snprintf(step, sizeof step, "%s/step-1", checkpoints);
+    assert_int_equal(file_make_folders(step, &err), STATUS_OK);
+    write_at(step, "file", 65536);
+    assert_true(!utimensat(AT_FDCWD, folder, old, 0) && !utimensat(AT_FDCWD, checkpoints, old, 0));
+    assert_int_equal(listing_set(&listing, store, &request, true, &err), STATUS_OK);
+    double first = disk_of("a");
+    assert_true(first >= 65536);
+    write_at(step, "file", 65536); /* nobody does that: it shows that the files were not looked at */
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    assert_true(disk_of("a") == first);
+    assert_int_equal(mkdir(strcat(checkpoints, "/step-2"), 0777), 0);
+    assert_int_equal(listing_read(&listing, store, &err), STATUS_OK);
+    assert_true(disk_of("a") >= first + 65536);
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -331,6 +374,8 @@ int main(void)
         cmocka_unit_test_teardown(several_keys_sort_and_columns_have_values, forget),
         cmocka_unit_test_teardown(tags_notes_and_names_are_written_cleanly, forget),
         cmocka_unit_test_teardown(archived_runs_are_left_out_unless_the_filter_speaks_of_them, forget),
+        cmocka_unit_test_teardown(
+            what_an_ended_run_takes_on_the_disk_is_read_again_when_its_folder_has_changed, forget),
         cmocka_unit_test(a_name_may_be_in_any_script),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
