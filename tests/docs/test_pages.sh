@@ -118,6 +118,7 @@ before_example() {
         'anneal fork base --train.'*)
             for name in base wide job; do anneal train my.ini --name $name --progress none || return; done
             suffix=--train.total_steps=60 ;;
+        'anneal fork '*--decay*) ;; # it says how many steps
         'anneal fork '*) suffix=--train.total_steps=60 ;;
         'anneal order base '*) # it forks where the run is paused
             start_run base && anneal order base pause --wait &&

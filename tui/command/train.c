@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/model/hugging_face.h"
+#include "core/train/schedule.h"
 #include "datasets/inputs.h"
 #include "tui/command/background.h"
 #include "tui/command/command.h"
@@ -366,6 +367,33 @@ const struct command command_resume = COMMAND(
 
 /* ---- fork ---- */
 
+/* Sets what --decay stands for. */
+static enum status decay(const struct options *o, const struct words *words, const struct config *before,
+                         int64_t step, struct config *config, struct err *err)
+{
+    static const char *const keys[] = {"train.total_steps", "train.decay_steps", "train.schedule",
+                                       "train.epochs"};
+    for (int i = 0; i < words->setting_count; i++)
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            const char *word = words->settings[i] + strspn(words->settings[i], "-");
+            if (strncmp(word, keys[k], strlen(keys[k])) == 0 && word[strlen(keys[k])] == '=')
+                return err_set(err, STATUS_USAGE, "--decay sets %s itself (leave one of the two out)",
+                               keys[k]);
+        }
+    config->train.schedule = SCHEDULE_WSD;
+    config->train.decay_steps = o->decay;
+    config->train.total_steps = step + o->decay;
+    config->train.epochs = 0;
+    const struct schedule was = schedule_of(before), now = schedule_of(config);
+    double last = step > 0 ? schedule_lr(&was, step - 1) : 0, next = schedule_lr(&now, step);
+    if (step > before->train.warmup_steps && next > 1.001 * last)
+        output_warn("at step %" PRId64
+                    " the learning rate of this run had fallen to %.3g; the fork begins at %.3g "
+                    "again (--train.learning_rate sets another)",
+                    step, last, next);
+    return STATUS_OK;
+}
+
 static enum status fork_run(const struct options *o, const struct words *words, struct err *err)
 {
     struct training_options training = {0};
@@ -382,12 +410,8 @@ static enum status fork_run(const struct options *o, const struct words *words, 
         status = recorded_run_checkpoint(&run, o->step, "forking", folder, sizeof folder, passed_over,
                                          sizeof passed_over, err);
     if (!status && *passed_over) snprintf(sentence, sizeof sentence, "run %s: %s", run.info.id, passed_over);
-    if (!status && o->decay) {
-        training.config.train.schedule = SCHEDULE_WSD;
-        training.config.train.decay_steps = o->decay;
-        training.config.train.total_steps = checkpoint_step(folder) + o->decay;
-        training.config.train.epochs = 0;
-    }
+    if (!status && o->decay)
+        status = decay(o, words, &run.config, checkpoint_step(folder), &training.config, err);
     if (!status && o->watch) {
         status = background_watch("fork", words->argv, NULL, err);
     } else if (!status) {

@@ -120,10 +120,30 @@ static void a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length(void **
     assert_string_equal(wanted, got);
     assert_non_null(strstr(got, "29|"));
     assert_null(strstr(got, "30|"));
+    struct process *p = process_run(2, "fork", "stable", "--decay=10", "--train.total_steps=99", NULL);
+    process_expect_sentence(p, "--decay sets train.total_steps itself");
+    static const char again[] = "the learning rate of this run had fallen to ";
+    p = process_run(0, "fork", "short", "--decay=5", "--progress=none", NULL);
+    assert_non_null(strstr(process_stderr(p), again));
+    p = process_run(0, "fork", "stable", "--step=30", "--decay=5", "--progress=none", NULL);
+    assert_null(strstr(process_stderr(p), again));
     const struct process *refused =
         process_run(2, "train", s->config, common[0], "--train.decay_steps=41", NULL);
     assert_non_null(
         strstr(process_stderr(refused), "train.decay_steps = 41: the run has 40 (train.total_steps)"));
+}
+
+static void a_model_named_from_one_folder_is_found_from_another(void **state)
+{
+    struct stage *s = *state;
+    open_base(s);
+    process_run(0, "model", "export", "base", "-o", stage_path(s, "my,model"), NULL);
+    const char *words[] = {"train",        "tiny.ini",        "--model.from=my,model",
+                           "--name=tuned", "--progress=none", NULL};
+    process_expect(0, process_open(&(struct process_options){.arguments = words, .folder = s->folder}));
+    process_run(0, "resume", "tuned", "--train.total_steps=42", "--progress=none", NULL);
+    stage_expect(s, "select value from params where name = 'model.from' and value <> ''",
+                 stage_path(s, "my,model"));
 }
 
 static void parameters_that_are_thawed_begin_with_moments_of_zero(void **state)
@@ -343,6 +363,7 @@ int main(void)
         STAGE_TEST(a_fork_continues_bit_for_bit_and_says_where_it_came_from),
         STAGE_TEST(a_fork_keeps_the_history_of_early_stopping_only_where_nothing_is_changed),
         STAGE_TEST(a_decay_from_a_checkpoint_is_the_end_of_a_run_of_that_length),
+        STAGE_TEST(a_model_named_from_one_folder_is_found_from_another),
         STAGE_TEST(parameters_that_are_thawed_begin_with_moments_of_zero),
         STAGE_TEST(what_a_fork_changes_is_said_and_the_rest_is_refused_by_its_key),
         STAGE_TEST(a_fork_says_which_learning_rate_it_inherits_by_order),
