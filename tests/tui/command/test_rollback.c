@@ -50,6 +50,26 @@ static void a_rollback_is_a_segment_and_an_event(void **state)
     assert_int_equal(history_expect_same("back", "again"), 100);
 }
 
+static int count_lines(const char *text)
+{
+    int count = 0;
+    while ((text = strchr(text, '\n'))) text++, count++;
+    return count;
+}
+
+/* Steps 83 to 85 of the first segment were replaced, although the second one does not have them yet. */
+static void steps_that_a_rollback_has_left_behind_are_left_out_as_the_manual_says(void **state)
+{
+    struct stage *s = *state;
+    process_run(0, TRAIN(s, "back"), "--health.on_spike=rollback", "--health.rollback_lr=0.5", NULL);
+    stage_query(s, "delete from steps where segment = 2 and step > 82");
+    char *manual = stage_read("docs/store.md"), *sql = strstr(manual, "SELECT step, loss FROM steps s");
+    *strstr(sql, "```") = '\0';
+    assert_int_equal(count_lines(stage_query(s, sql)), 83 - 1 /* the last line has no end */);
+    assert_int_equal(count_lines(process_output("export", "back", "--format=long", "--metric=loss", NULL)),
+                     84);
+}
+
 static void a_run_that_gives_up_has_failed_and_says_why(void **state)
 {
     struct stage *s = *state;
@@ -115,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_rollback_is_a_segment_and_an_event),
+        STAGE_TEST(steps_that_a_rollback_has_left_behind_are_left_out_as_the_manual_says),
         STAGE_TEST(a_run_that_gives_up_has_failed_and_says_why),
         STAGE_TEST(several_ranks_go_back_together),
         STAGE_TEST(a_run_killed_after_a_rollback_repeats_it),

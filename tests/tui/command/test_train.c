@@ -396,7 +396,8 @@ static int count_reports(const struct stage *s, const char *name, const char *va
 {
     int count = 0;
     setenv(name, value, 1);
-    process_run(0, "train", s->config, threads, "--train.total_steps=2", "--progress=none", NULL);
+    process_run(0, "train", s->config, threads, "--train.total_steps=1", "--eval.every=0", "--sample.every=0",
+                "--progress=none", NULL);
     unsetenv(name);
     assert_string_equal(stage_status(), "finished");
     for (const char *at = process_output("show", "latest", NULL); (at = strstr(at, part)); at++) count++;
@@ -413,7 +414,7 @@ static void what_the_environment_does_to_threads_is_reported_once(void **state)
     if (processors_allowed() > 1)
         assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=2", limit), 1);
     assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=1", limit), 0);
-    assert_int_equal(count_reports(s, "OPENBLAS_NUM_THREADS", "96", "--train.threads=0", "96"), 0);
+    assert_int_equal(count_reports(s, "OPENBLAS_NUM_THREADS", "96", "--train.threads=0", "NUM_THREADS"), 0);
 }
 
 /* OpenMP may start fewer threads than asked for where that is allowed, but operations divide their work for
