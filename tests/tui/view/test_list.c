@@ -267,7 +267,10 @@ TEST_CASE(a_run_is_deleted_only_after_yes)
     headless_type(workbench, "D");
     headless_expect(workbench, 80, 24, 80, "Delete run-02 with its history and checkpoints?");
     headless_type(workbench, "n");
+    store_fixture_sql(home, "update runs set parent_id = (select id from runs where name = 'run-02'),"
+                            " parent_step = 1 where name = 'run-07'");
     headless_press(workbench, 'D', 1);
+    headless_expect(workbench, 80, 24, 80, "history and checkpoints? 1 other run may need it.", "(y: yes");
     headless_press(workbench, K_ESCAPE, 1);
     headless_expect(workbench, 80, 24, 80, "31 runs, 1 training");
     headless_type(workbench, "Dy");
