@@ -145,7 +145,8 @@ static void check(const struct trial *t, int status)
     const struct stage *s = t->stage;
     if (status >= 128) fail_with(t, kept_format("the command was ended by signal %d", status - 128));
     if (status && !has_said(t)) fail_with(t, "the command failed and does not say why");
-    process_run(0, "doctor", "--repair", NULL);
+    bool made = file_exists(kept_format("%s/anneal.db", s->home)); /* else there is no store to repair */
+    process_run(!made, "doctor", "--repair", NULL);
     bool known = is_known();
     int64_t missing = known ? check_steps(t) : STEPS;
     bool finished = known && strcmp(stage_status(), "finished") == 0;
