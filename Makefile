@@ -489,6 +489,6 @@ uninstall:
 	  share/zsh{/site-functions,} 2>/dev/null || :
 
 clean:
-	rm -rf build{,-san,-tsan}{,-debug}{,-coverage}
+	rm -rf build{,-san,-tsan}{,-debug}{,-coverage} build-mutate
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

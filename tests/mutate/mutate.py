@@ -6,13 +6,14 @@ the tests on each.
 
 The sources are copied to TREE (build-mutate) and stay as they are. A first run of all tests marks which bugs each
 program reaches and which would make a difference there (mutant.h). Then each bug is shown to those programs, the
-fastest and nearest first, until one fails twice or does not end. Tests run in a process namespace of their own in which all but
-TREE is read-only, because a bug may signal or remove what is not its own.
+fastest and nearest first, until one fails twice or does not end. Tests run in a process namespace of their own in which
+all but TREE is read-only, because a bug may signal or remove what is not its own.
 
 The environment comes from the Makefile: SOURCES (files that may be changed), FLAGS (of the compiler), BUILD (folder),
-BUILDER (a make command). The user may set N bugs drawn with SEED; ONLY (words of which a test's name has one), SLOWEST
-(seconds that a test may take without a bug); JOBS tests at a time; up to BUDGET seconds of tests a bug, of which each
-may take ten times as long as usual and PATIENCE seconds; and no bug is begun after MINUTES.
+BUILDER (a make command). The user may set N bugs drawn with SEED; BUGS (numbers of those to try, the others are only
+planted); ONLY (words of which a test's name has one), SLOWEST (seconds that a test may take without a bug); JOBS tests
+at a time; up to BUDGET seconds of tests a bug, of which each may take ten times as long as usual and PATIENCE seconds;
+and no bug is begun after MINUTES.
 """
 
 import collections
@@ -163,7 +164,9 @@ def copy_tree(changed):
             if name.endswith((".c", ".cu", ".cc")) and path not in known and not path.startswith("build"):
                 os.remove(f"{TREE}/{path}")
     if first and os.path.isdir(BUILD):
-        shutil.copytree(BUILD, f"{TREE}/{BUILD}", symlinks=True, ignore=linked_programs)
+        shutil.rmtree(f"{TREE}/part", ignore_errors=True)
+        shutil.copytree(BUILD, f"{TREE}/part", symlinks=True, ignore=linked_programs)
+        os.rename(f"{TREE}/part", f"{TREE}/{BUILD}")
 
 
 def linked_programs(folder, names):
@@ -194,7 +197,8 @@ def test_programs():
     names = [path[len(f"{TREE}/{BUILD}/tests/"):] for pattern in ("*/test_*", "*/*/test_*")
              for path in glob.glob(f"{TREE}/{BUILD}/tests/{pattern}") if "." not in os.path.basename(path)]
     scripts = [path[len(f"{TREE}/tests/"):] for path in glob.glob(f"{TREE}/tests/*/test_*.sh")]
-    return [name for name in sorted(names + scripts) if wanted(name)]
+    there = [name for name in names if os.path.exists(f"{TREE}/tests/{name}.c")]  # not one built of what was removed
+    return [name for name in sorted(there + scripts) if wanted(name)]
 
 
 def run_test(name, limit, **variables):
@@ -310,6 +314,8 @@ def main():
         tests = [test for test in pool.map(lambda name: record(name, count), names) if test]
         log(f"{time.monotonic() - start:.0f} s: with each bug those to which it makes a difference")
         deadline, results = start + 60 * MINUTES, []
+        again = set(map(int, os.environ.get("BUGS", "").split()))
+        numbered = [each for each in numbered if not again or each[0] in again]
         rng.shuffle(numbered)
         hunts = pool.map(lambda each: (*each, *hunt(*each, tests, deadline)), numbered)
         for number, place, result, text in hunts:

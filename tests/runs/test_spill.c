@@ -28,7 +28,7 @@ static const struct run_note about = {.name = "named",
                                       .parameters = 42,
                                       .parent_step = -1,
                                       .total_steps = 5,
-                                      .created_at = 1.7e9};
+                                      .created_at = 1.6e9};
 
 static const struct stopping_record verdict = {1, 3.5, 3.5, 1, 0.01, true, 0, 5, VERDICT_STOP, NULL};
 
@@ -218,6 +218,7 @@ static void what_comes_before_the_damage_is_stored_and_the_file_kept_aside(void 
     char *row = store_fixture_text(home, "select name, status, steps, parameters, total_steps from runs");
     assert_string_equal(row, "named|running|1|42|5");
     free(row);
+    assert_true(store_fixture_number(home, "select started_at = wall_time from segments, steps") == 1);
     assert_true(store_fixture_number(home, "select count(*) from samples where text = 'beginning'") == 1);
 }
 

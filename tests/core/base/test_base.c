@@ -34,6 +34,10 @@ TEST_CASE(err_text_is_cut_at_a_character_boundary)
             assert_int_equal(n, sizeof err.text - 1);
         memset(big, 'x', sizeof big);
     }
+    memcpy(big + sizeof err.text - 3, "\xE2\x82\xAC",
+           4); /* too long by the last byte of its last character */
+    err_set(&err, STATUS_IO, "%s", big);
+    assert_int_equal(strlen(err.text), sizeof err.text - 3);
     assert_int_equal(err_prefix(&err, "file.ini"), STATUS_IO);
     assert_memory_equal(err.text, "file.ini: xxx", 13);
     assert_int_equal(err_set(NULL, STATUS_BUSY, "nobody listens"), STATUS_BUSY);

@@ -221,6 +221,7 @@ TEST_CASE(tick_labels_are_short)
                  {0.9, 2.1, false, false, 4, "1.0 1.5 2.0"},
                  {11000, 14000, false, false, 5, "11k 12k 13k 14k"},
                  {0.02, 30, false, true, 8, "0.03 0.1 0.3 1 3 10 30"},
+                 {0.005, 5e8, false, true, 4, "0.01 100 1M"}, /* each fourth decade, from the first inside */
                  {0, 3, true, false, 10, "0 1 2 3"},
                  {0, 50000, true, false, 6, "0 10k 20k 30k 40k 50k"},
                  {0, 200000, true, true, 8, "1 10 100 1000 10k 100k"},
