@@ -1,5 +1,6 @@
-/* CPU twins of the optimizers. Memory-bound: per parameter AdamW reads 4 floats and writes 3, Lion reads 3
- * and writes 2, and in bf16 one of 2 bytes more. In fp32 `weights` is w itself and is not written. */
+/* CPU twins of the optimizers and of the average of weights. Memory-bound: per parameter AdamW reads 4 floats
+ * and writes 3, Lion reads 3 and writes 2, and in bf16 one of 2 bytes more; the average reads 2 and writes 1.
+ * In fp32 `weights` is w itself and is not written. */
 #include "kernels/optimizers.h"
 
 #include <math.h>
@@ -68,4 +69,13 @@ void lion_step(float *w, void *weights, float *m, float *v, const float *g, size
     for (int i = 0; i < range_count; from = ranges[i++].end)
         lion_range(w, weights, m, g, from, ranges[i].end, params, control->lr, &ranges[i], clip->scale,
                    stream);
+}
+
+void average_weights(float *average, const float *w, size_t n, double decay, const struct clip_state *clip,
+                     struct stream *stream)
+{
+    if (clip->scale == 0.0f) return;
+    const float share = (float)((1 - decay) / (1 - pow(decay, (double)clip->updates)));
+#pragma omp parallel for simd num_threads(stream->threads) schedule(static)
+    for (size_t i = 0; i < n; i++) average[i] += share * (w[i] - average[i]);
 }

@@ -1,8 +1,9 @@
-/* CUDA twins of the optimizers. Memory-bound: per parameter AdamW reads 4 floats and writes 3, Lion reads 3
- * and writes 2, and a bf16 weight if there is one; 16 bytes per thread and array (8 of bf16) if all addresses
- * are aligned to that. The clipping scale and the factors derived from the learning rate are read on the
- * device. A thread searches the table of ranges once, for its first element; the table, 16 bytes per entry,
- * is read by every thread and stays in the caches. */
+/* CUDA twins of the optimizers and of the average of weights. Memory-bound: per parameter AdamW reads 4
+ * floats and writes 3, Lion reads 3 and writes 2, and a bf16 weight if there is one; the average reads 2 and
+ * writes 1; 16 bytes per thread and array (8 of bf16) if all addresses are aligned to that. The clipping
+ * scale and the factors derived from the learning rate are read on the device. A thread searches the table of
+ * ranges once, for its first element; the table, 16 bytes per entry, is read by every thread and stays in the
+ * caches. */
 #include "kernels/element.cuh"
 
 enum { BLOCK = 256 };
@@ -137,4 +138,37 @@ void lion_step(float *w, void *weights, float *m, float *, const float *g, size_
     optimizer_launch(w, weights, m, (float *)NULL, g, n, ranges, range_count,
                      lion{beta1, (float)(1.0f - params.beta1), beta2, (float)(1.0f - params.beta2), 0, 0},
                      control, clip, stream);
+}
+
+/* One thread of a block computes the power in double, while the others load. */
+template <int W>
+__global__ void average_elements(float *__restrict__ average, const float *__restrict__ w, size_t n,
+                                 double decay, const struct clip_state *clip)
+{
+    SHARED_ARRAY(float, shared, 1);
+    size_t i = ((size_t)blockIdx.x * BLOCK + threadIdx.x) * W;
+    if (clip->scale == 0.0f) return;
+    if (threadIdx.x == 0) shared[0] = (float)((1 - decay) / (1 - pow(decay, (double)clip->updates)));
+    bool whole = i + W <= n;
+    floats<W> a = {}, b = {};
+    if (whole) a = load<W>(average + i), b = load<W>(w + i);
+    __syncthreads();
+    float share = shared[0];
+    if (whole) {
+        for (int k = 0; k < W; k++) a.at[k] += share * (b.at[k] - a.at[k]);
+        store<W>(average + i, a);
+        return;
+    }
+    for (; i < n; i++) average[i] += share * (w[i] - average[i]);
+}
+
+void average_weights(float *average, const float *w, size_t n, double decay, const struct clip_state *clip,
+                     struct stream *stream)
+{
+    if (n == 0) return;
+    if (all_aligned16({average, w}))
+        LAUNCH((average_elements<4>), block_count((n + 3) / 4, BLOCK), BLOCK, 0, stream, average, w, n, decay,
+               clip);
+    else
+        LAUNCH((average_elements<1>), block_count(n, BLOCK), BLOCK, 0, stream, average, w, n, decay, clip);
 }

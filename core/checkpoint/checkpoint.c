@@ -25,10 +25,20 @@
 enum { PIECE = 1 << 16, COPIED = 1 << 20, LARGE = 64 << 20 /* larger files are not read in a quick check */ };
 
 /* All files except `checksums`. */
-enum { MODEL, ADAPTER, OPTIMIZER, ADAPTER_CONFIG, CONFIG, TRAINER, FILES = TRAINER + 1 + COMPANIONS };
+enum {
+    MODEL,
+    ADAPTER,
+    OPTIMIZER,
+    AVERAGE,
+    ADAPTER_CONFIG,
+    CONFIG,
+    TRAINER,
+    FILES = TRAINER + 1 + COMPANIONS
+};
 static const char *const files[FILES] = {"model.safetensors",
                                          "adapter_model.safetensors",
                                          "optimizer.safetensors",
+                                         "ema.safetensors",
                                          "adapter_config.json",
                                          "config.json",
                                          "trainer.json",
@@ -114,7 +124,7 @@ static enum status check_file(const char *folder, int which, uint64_t expected, 
     uint64_t hash;
     int64_t bytes;
     checkpoint_join(path, folder, files[which]);
-    if (quick && which <= OPTIMIZER && stat(path, &st) == 0 && st.st_size > LARGE) {
+    if (quick && which <= AVERAGE && stat(path, &st) == 0 && st.st_size > LARGE) {
         enum status status = safetensors_open(path, &numbers, err);
         if (!status) safetensors_close(&numbers);
         return status;
@@ -127,13 +137,15 @@ static enum status check_file(const char *folder, int which, uint64_t expected, 
  * `quick`: of files that are not large. */
 static enum status verify(const char *folder, bool quick, struct progress_meter *meter, struct err *err)
 {
+    char path[CHECKPOINT_PATH], text[FILES * 64 + 1], name[48];
     bool adapter = adapter_file_exists(folder);
     const bool needed[FILES] = {[MODEL] = !adapter,
                                 [ADAPTER] = adapter,
+                                [OPTIMIZER] = checkpoint_is_full(folder),
+                                [AVERAGE] = !checkpoint_find_average(folder, path, NULL),
                                 [ADAPTER_CONFIG] = adapter,
                                 [CONFIG] = true,
                                 [TRAINER] = true};
-    char path[CHECKPOINT_PATH], text[FILES * 64 + 1], name[48];
     struct file_map map;
     bool seen[FILES] = {false};
     uint64_t expected;
@@ -153,8 +165,7 @@ static enum status verify(const char *folder, bool quick, struct progress_meter 
     }
     /* a file that is present but not listed: the list was cut off */
     for (int i = 0; i < FILES; i++)
-        if (!seen[i] && (needed[i] || (i == OPTIMIZER && checkpoint_is_full(folder))))
-            return damaged(folder, files[i], err);
+        if (!seen[i] && needed[i]) return damaged(folder, files[i], err);
     return STATUS_OK;
 }
 
@@ -162,6 +173,14 @@ bool checkpoint_is_full(const char *folder)
 {
     char path[CHECKPOINT_PATH];
     return file_exists(checkpoint_join(path, folder, files[OPTIMIZER]));
+}
+
+enum status checkpoint_find_average(const char *folder, char path[CHECKPOINT_PATH], struct err *err)
+{
+    if (file_exists(checkpoint_join(path, folder, files[AVERAGE]))) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "%s: holds no averages of the weights (they are kept where train.ema_decay is above 0)",
+                   folder);
 }
 
 enum status checkpoint_verify(const char *folder, struct progress_meter *meter, struct err *err)
@@ -374,13 +393,13 @@ enum status checkpoint_publish(const char *temporary, const char *final, struct 
 
 /* Links if `linked` and the file system allow it, else copies. Skips a missing file: verification of an
  * adopted checkpoint reports it, and an exported model needs only config.json. */
-static enum status hand_over(const char *folder, const char *temporary, const char *name, bool linked,
-                             int64_t *bytes, struct err *err)
+static enum status hand_over(const char *folder, const char *source, const char *temporary, const char *name,
+                             bool linked, int64_t *bytes, struct err *err)
 {
     char from[CHECKPOINT_PATH], to[CHECKPOINT_PATH];
     struct stat st = {0};
     enum status status = STATUS_OK;
-    checkpoint_join(from, folder, name);
+    checkpoint_join(from, folder, source);
     checkpoint_join(to, temporary, name);
     if (stat(from, &st) != 0 && (linked || strcmp(name, files[CONFIG]) != 0)) return STATUS_OK;
     if (!linked || link(from, to) != 0) status = file_copy(from, to, err);
@@ -397,8 +416,8 @@ enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *by
     enum status status = file_make_folders(temporary, err);
     *bytes = 0;
     for (int i = 0; !status && i < FILES; i++)
-        status = hand_over(folder, temporary, files[i], true, bytes, err);
-    if (!status) status = hand_over(folder, temporary, "checksums", true, bytes, err);
+        status = hand_over(folder, files[i], temporary, files[i], true, bytes, err);
+    if (!status) status = hand_over(folder, "checksums", temporary, "checksums", true, bytes, err);
     if (!status) status = checkpoint_publish(temporary, final, err);
     if (!status) return verify(final, false, NULL, err);
     file_remove_tree(temporary, NULL);
@@ -453,13 +472,19 @@ static enum status copy_file(const char *from, const char *to, struct progress_m
     return status;
 }
 
+struct copying {
+    const struct progress *progress;
+    enum checkpoint_weights which;
+};
+
 /* One file is copied as it is, shards are joined, and adapters have files of their own. */
-static enum status copy_weights(void *progress, const char *folder, const char *path, struct err *err)
+static enum status copy_weights(void *context, const char *folder, const char *path, struct err *err)
 {
+    const struct copying *copying = context;
     char from[CHECKPOINT_PATH];
-    struct progress_meter meter = {progress, "copying", 0, 0, 0};
+    struct progress_meter meter = {copying->progress, "copying", 0, 0, 0};
     if (adapter_file_exists(folder)) return STATUS_OK;
-    checkpoint_join(from, folder, files[MODEL]);
+    checkpoint_join(from, folder, files[copying->which == CHECKPOINT_AVERAGE ? AVERAGE : MODEL]);
     return file_exists(from) ? copy_file(from, path, &meter, err) : join_shards(folder, path, &meter, err);
 }
 
@@ -470,9 +495,10 @@ static enum status refuse_place(const char *to, struct err *err)
     return err_set(err, STATUS_IO, "%s: cannot create: %s", to, strerror(errno));
 }
 
-/* Copies instead of linking, so that changes to the copy cannot reach the run. */
-enum status checkpoint_export_with(const char *folder, const char *words, const char *to,
-                                   checkpoint_writer *write, void *context, int64_t *bytes, struct err *err)
+/* checkpoint_export_with, with the file that becomes that of the adapters. Copies instead of linking, so that
+ * changes to the copy cannot reach the run. */
+static enum status export_with(const char *folder, const char *words, const char *to, const char *adapter,
+                               checkpoint_writer *write, void *context, int64_t *bytes, struct err *err)
 {
     char temporary[CHECKPOINT_PATH], path[CHECKPOINT_PATH];
     struct stat st;
@@ -487,7 +513,8 @@ enum status checkpoint_export_with(const char *folder, const char *words, const 
     if (!status && !alone) *bytes += st.st_size;
     for (int i = 0; !status && i < FILES; i++) /* weights are written already */
         if (i >= CONFIG ? i != TRAINER : alone && (i == ADAPTER || i == ADAPTER_CONFIG))
-            status = hand_over(i > TRAINER ? words : folder, temporary, files[i], false, bytes, err);
+            status = hand_over(i > TRAINER ? words : folder, i == ADAPTER ? adapter : files[i], temporary,
+                               files[i], false, bytes, err);
     if (!status && file_exists(checkpoint_join(path, temporary, "tokenizer.json")))
         status = tokenizer_config_settle(temporary, err);
     if (!status && rename(temporary, to) != 0) status = refuse_place(to, err);
@@ -498,8 +525,20 @@ enum status checkpoint_export_with(const char *folder, const char *words, const 
     return status;
 }
 
-enum status checkpoint_export(const char *folder, const char *to, const struct progress *progress,
-                              int64_t *bytes, struct err *err)
+enum status checkpoint_export_with(const char *folder, const char *words, const char *to,
+                                   checkpoint_writer *write, void *context, int64_t *bytes, struct err *err)
 {
-    return checkpoint_export_with(folder, folder, to, copy_weights, (void *)progress, bytes, err);
+    return export_with(folder, words, to, files[ADAPTER], write, context, bytes, err);
+}
+
+enum status checkpoint_export(const char *folder, enum checkpoint_weights which, const char *to,
+                              const struct progress *progress, int64_t *bytes, struct err *err)
+{
+    struct copying copying = {progress, which};
+    char path[CHECKPOINT_PATH];
+    bool average = which == CHECKPOINT_AVERAGE;
+    enum status status = average ? checkpoint_find_average(folder, path, err) : STATUS_OK;
+    if (status) return status;
+    return export_with(folder, folder, to, files[average ? AVERAGE : ADAPTER], copy_weights, &copying, bytes,
+                       err);
 }

@@ -1,6 +1,7 @@
 /* Checkpoints: the state of a training run in a folder "step-N" that Hugging Face opens directly:
  * model.safetensors, config.json, tokenizer.json and its companions, and trainer.json, the trainer's state. A
  * full checkpoint also has optimizer.safetensors, the optimizer's moments: only a full one can be resumed.
+ * With train.ema_decay there is ema.safetensors, the averages of the weights under the weights' names.
  * With adapters adapter_model.safetensors and adapter_config.json stand in place of model.safetensors, and
  * hold the trained parameters alone. The file `checksums` (XXH64 of each file) is written last, in a
  * temporary folder that is then renamed: incomplete or damaged folders are never used. */
@@ -47,12 +48,11 @@ struct train_state {
 /* The numbers of a checkpoint, and how to read them. */
 struct checkpoint_source {
     const struct model *model;
-    int rank, ranks;         /* of those that write it; 0 of 1: alone */
-    struct slice slice;      /* of the trainable numbers: what this rank writes; alone all */
-    const float *weights;    /* (slice) trainable, readable by `fetch` */
-    const void *frozen;      /* (frozen_bytes), of rank 0 */
-    const float *moments[2]; /* (slice) each */
-    int moment_count;        /* 0: weights only */
+    int rank, ranks;                    /* of those that write it; 0 of 1: alone */
+    struct slice slice;                 /* of the trainable numbers: what this rank writes; alone all */
+    const float *weights;               /* (slice) trainable, readable by `fetch` */
+    const void *frozen;                 /* (frozen_bytes), of rank 0 */
+    const float *moments[MOMENT_KINDS]; /* (slice) each; NULL: not part of the checkpoint */
     safetensors_fetch *fetch;
     void *context;
 };
@@ -125,16 +125,20 @@ void checkpoint_list(const char *parent, char *buf, size_t size);
  * file system can, else copies. Files of a checkpoint are never changed, so neither run affects the other. */
 enum status checkpoint_adopt(const char *parent, const char *folder, int64_t *bytes, struct err *err);
 
+/* The weights of a checkpoint, or their averages. */
+enum checkpoint_weights { CHECKPOINT_WEIGHTS, CHECKPOINT_AVERAGE };
+
 /* Copies the files of a model that Hugging Face reads (weights as one file, config.json, tokenizer) to a new
  * or empty folder `to`; any other folder is an error. On failure, and when `progress` (may be NULL) stops it,
- * the folder is removed. */
-enum status checkpoint_export(const char *folder, const char *to, const struct progress *progress,
-                              int64_t *bytes, struct err *err);
+ * the folder is removed. STATUS_USAGE: there are no averages. */
+enum status checkpoint_export(const char *folder, enum checkpoint_weights which, const char *to,
+                              const struct progress *progress, int64_t *bytes, struct err *err);
 
 /* Writes the model in `folder`, with its tokenizer and chat template, as one file for llama.cpp: see gguf.h.
  */
-enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type,
-                                   const struct progress *progress, int64_t *bytes, struct err *err);
+enum status checkpoint_export_gguf(const char *folder, enum checkpoint_weights which, const char *path,
+                                   enum gguf_type type, const struct progress *progress, int64_t *bytes,
+                                   struct err *err);
 
 /* Like checkpoint_export, for models from elsewhere, which are checked first: before anything is written it
  * rejects an architecture that is not supported, and every tensor that is missing, unknown, of another shape,
@@ -177,7 +181,7 @@ enum status checkpoint_load_weights(const char *folder, struct network *network,
 enum status checkpoint_load_state(const char *folder, struct train_state *state, struct err *err);
 
 /* Loads the moments of a slice, which may be another rank's, to where the network has its own; those that the
- * checkpoint does not have become zero. */
+ * checkpoint does not have become zero, and averages that it does not have the weights, which are loaded. */
 enum status checkpoint_load_moments(const char *folder, struct network *network, struct slice slice,
                                     const struct param **thawed, struct err *err);
 
@@ -269,6 +273,9 @@ enum status checkpoint_export_with(const char *folder, const char *words, const 
 
 /* Writes the trainer's state to a file. */
 enum status checkpoint_write_state(const struct train_state *state, const char *path, struct err *err);
+
+/* The file of averages below a checkpoint, in `path`. STATUS_USAGE: it has none. */
+enum status checkpoint_find_average(const char *folder, char path[CHECKPOINT_PATH], struct err *err);
 
 /* FOLDER/NAME in `path`, which it returns. */
 char *checkpoint_join(char path[CHECKPOINT_PATH], const char *folder, const char *name);

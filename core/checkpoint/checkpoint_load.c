@@ -197,21 +197,27 @@ enum status checkpoint_check_weights(const struct safetensors *file, const struc
 }
 
 /* Opens the weights of a folder and checks that they are those of its config.json. */
-static enum status open_checked(const char *folder, struct model_config *config, struct safetensors *weights,
-                                struct err *err)
+static enum status open_checked(const char *folder, enum checkpoint_weights which,
+                                struct model_config *config, struct safetensors *weights, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     enum status status = hugging_face_read_config(checkpoint_join(path, folder, "config.json"), config, err);
-    if (!status) status = safetensors_open_folder(folder, weights, err);
+    if (!status && which == CHECKPOINT_AVERAGE) {
+        status = checkpoint_find_average(folder, path, err);
+        if (!status) status = safetensors_open(path, weights, err);
+    } else if (!status) {
+        status = safetensors_open_folder(folder, weights, err);
+    }
     return status ? status : checkpoint_check_weights(weights, config, err);
 }
 
-enum status checkpoint_export_gguf(const char *folder, const char *path, enum gguf_type type,
-                                   const struct progress *progress, int64_t *bytes, struct err *err)
+enum status checkpoint_export_gguf(const char *folder, enum checkpoint_weights which, const char *path,
+                                   enum gguf_type type, const struct progress *progress, int64_t *bytes,
+                                   struct err *err)
 {
     struct model_config config;
     struct safetensors weights = {0};
-    enum status status = open_checked(folder, &config, &weights, err);
+    enum status status = open_checked(folder, which, &config, &weights, err);
     if (!status && config.num_labels)
         status = err_set(err, STATUS_USAGE, "%s: is a classifier, which a GGUF file cannot hold", folder);
     if (!status) status = gguf_write(folder, &config, &weights, path, type, progress, bytes, err);
@@ -224,9 +230,9 @@ enum status checkpoint_import(const char *folder, const char *to, const struct p
 {
     struct model_config config;
     struct safetensors weights = {0};
-    enum status status = open_checked(folder, &config, &weights, err);
+    enum status status = open_checked(folder, CHECKPOINT_WEIGHTS, &config, &weights, err);
     safetensors_close(&weights);
-    return status ? status : checkpoint_export(folder, to, progress, bytes, err);
+    return status ? status : checkpoint_export(folder, CHECKPOINT_WEIGHTS, to, progress, bytes, err);
 }
 
 /* ---- loading ---- */
@@ -386,13 +392,23 @@ enum status checkpoint_load_weights(const char *folder, struct network *net, str
     return status;
 }
 
+/* Loads the part of a parameter that lies in a slice of the arena, to where `to` has that slice. */
+static enum status upload_part(const struct safetensor *t, struct network *net, const struct param *p,
+                               struct slice slice, float *to, struct err *err)
+{
+    struct slice part = slice_common(slice, (struct slice){p->offset, p->offset + p->count});
+    if (!slice_count(part)) return STATUS_OK;
+    return upload_tensor(t, net, p, part.begin - p->offset, part.end - p->offset,
+                         to + (part.begin - slice.begin), err);
+}
+
 /* Loads one kind of moment of a slice, for trainable parameters that have it. */
 static enum status load_moment(const struct safetensors *file, struct network *net, int kind,
                                struct slice slice, const struct param **thawed, struct err *err)
 {
     enum status status = STATUS_OK;
-    float *moment = network_moment(net, kind - 1);
-    struct slice with = slice_common(slice, plan_with_moment(&net->plan->input, kind - 1));
+    float *moment = network_moment(net, (enum moment)(kind - 1));
+    struct slice with = slice_common(slice, plan_with_moment(&net->plan->input, (enum moment)(kind - 1)));
     net->backend->mem_zero(moment, slice_count(with) * sizeof *moment, net->stream);
     for (size_t i = 0; !status && i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
@@ -403,11 +419,30 @@ static enum status load_moment(const struct safetensors *file, struct network *n
             continue;
         }
         status = find_tensor(file, kind, p, &t, err);
-        struct slice part = slice_common(slice, (struct slice){p->offset, p->offset + p->count});
-        if (!status && slice_count(part))
-            status = upload_tensor(t, net, p, part.begin - p->offset, part.end - p->offset,
-                                   moment + (part.begin - slice.begin), err);
+        if (!status) status = upload_part(t, net, p, slice, moment, err);
     }
+    return status;
+}
+
+/* Loads the averages of a slice. Those that the checkpoint lacks begin as the weights. */
+static enum status load_average(const char *folder, struct network *net, struct slice slice, struct err *err)
+{
+    char path[CHECKPOINT_PATH];
+    struct safetensors file = {0};
+    int kind = adapter_file_exists(folder) ? ADAPTERS_KIND : WEIGHTS_KIND;
+    float *average = network_moment(net, MOMENT_AVERAGE);
+    net->backend->mem_copy(average, network_all_weights(net) + slice.begin,
+                           slice_count(slice) * sizeof *average, net->stream);
+    if (checkpoint_find_average(folder, path, NULL)) return STATUS_OK;
+    enum status status = safetensors_open(path, &file, err);
+    for (size_t i = 0; !status && i < net->model->param_count; i++) {
+        const struct param *p = &net->model->params[i];
+        const struct safetensor *t;
+        if (p->frozen || (find_tensor(&file, kind, p, &t, NULL) && !t)) continue;
+        status = find_tensor(&file, kind, p, &t, err);
+        if (!status) status = upload_part(t, net, p, slice, average, err);
+    }
+    safetensors_close(&file);
     return status;
 }
 
@@ -420,7 +455,8 @@ enum status checkpoint_load_moments(const char *folder, struct network *net, str
     for (int kind = 1; !status && kind <= net->plan->input.moments; kind++)
         status = load_moment(&file, net, kind, slice, thawed, err);
     safetensors_close(&file);
-    return status;
+    bool averages = net->plan->input.averages;
+    return status || !averages ? status : load_average(folder, net, slice, err);
 }
 
 enum status checkpoint_load(const char *folder, struct network *net, struct train_state *state,

@@ -39,10 +39,11 @@ struct checkpoint_source checkpoint_of_network(struct network *net, bool full)
                                        .slice = net->slice,
                                        .weights = net->weights + behind,
                                        .frozen = net->frozen,
-                                       .moment_count = full ? net->plan->input.moments : 0,
                                        .fetch = fetch_from_device,
                                        .context = net};
-    for (int i = 0; i < source.moment_count; i++) source.moments[i] = network_moment(net, i) + behind;
+    for (enum moment i = 0; i < MOMENT_KINDS; i++)
+        if ((full || i == MOMENT_AVERAGE) && slice_count(plan_with_moment(&net->plan->input, i)))
+            source.moments[i] = network_moment(net, i) + behind;
     return source;
 }
 
@@ -60,7 +61,8 @@ enum status checkpoint_take_snapshot(struct network *net, struct checkpoint_sour
     source->weights = copy_arena(net, BUFFER_SNAPSHOT_WEIGHTS, source->weights, bytes);
     if (!net->model->adapter.rank && source->rank == 0)
         source->frozen = copy_arena(net, BUFFER_SNAPSHOT_FROZEN, source->frozen, net->model->frozen_bytes);
-    for (int i = 0; i < source->moment_count; i++) {
+    for (enum moment i = 0; i < MOMENT_KINDS; i++) {
+        if (!source->moments[i]) continue;
         struct slice with = slice_common(source->slice, plan_with_moment(&net->plan->input, i));
         source->moments[i] = copy_arena(net, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i],
                                         slice_count(with) * sizeof(float));
@@ -146,8 +148,12 @@ enum status checkpoint_write_part(const char *folder, const struct checkpoint_so
     checkpoint_join(path, folder, kind ? "adapter_model.safetensors" : "model.safetensors");
     enum status status = write_numbers(path, source, kind, kind, err);
     checkpoint_join(path, folder, "optimizer.safetensors");
-    return status || !source->moment_count ? status
-                                           : write_numbers(path, source, 1, source->moment_count, err);
+    if (!status && source->moments[MOMENT_FIRST])
+        status = write_numbers(path, source, 1, source->moments[MOMENT_SECOND] ? 2 : 1, err);
+    struct checkpoint_source average = *source;
+    average.weights = source->moments[MOMENT_AVERAGE];
+    checkpoint_join(path, folder, "ema.safetensors");
+    return status || !average.weights ? status : write_numbers(path, &average, kind, kind, err);
 }
 
 /* Writes all other files. */

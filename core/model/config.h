@@ -16,7 +16,7 @@
 #include "core/model/param_group.h"
 #include "datasets/batch.h"
 
-enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 128 };
+enum { CONFIG_TEXT_MAX = 1024, CONFIG_KEY_MAX = 160 };
 enum { CONFIG_BATCH_SIZE_MOST = 65535 };
 enum { CONFIG_MICRO_BATCH_TOKENS = 1 << 26 }; /* the most that train.batch_size x train.seq_len may be */
 enum { CONFIG_PLATEAU_STEPS_LEAST = 32 };     /* of health.plateau_steps, unless it is 0 */

@@ -68,9 +68,11 @@ struct slice plan_owned(const struct plan_input *in)
     return in->shard ? plan_slice(in, in->rank) : (struct slice){0, in->model->elements};
 }
 
-struct slice plan_with_moment(const struct plan_input *in, int which)
+struct slice plan_with_moment(const struct plan_input *in, enum moment which)
 {
-    return (struct slice){0, which ? in->model->elementwise : in->model->elements};
+    bool has = which == MOMENT_AVERAGE ? in->averages : (int)which < in->moments;
+    if (!has) return (struct slice){0, 0};
+    return (struct slice){0, which == MOMENT_SECOND ? in->model->elementwise : in->model->elements};
 }
 
 struct slice plan_held(const struct plan_input *in)

@@ -2,6 +2,7 @@
 #include "core/network/network.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,6 +190,16 @@ void network_weights_written(struct network *net)
         net->backend->mem_copy(net->weights, own, slice_count(net->owned) * sizeof *own, net->stream);
     if (net->model->elements)
         net->backend->cast(network_compute_weights(net, 0), all, net->model->elements, net->stream);
+}
+
+void network_show_average(struct network *net, bool average)
+{
+    exchange_await(net, INT_MAX);
+    net->compute_weights = average ? net->gradients : network_at(net, BUFFER_COMPUTE_WEIGHTS, 0);
+    if (!average) return;
+    net->backend->cast(network_compute_weights(net, net->owned.begin), network_moment(net, MOMENT_AVERAGE),
+                       slice_count(net->owned), net->stream);
+    exchange_weights(net);
 }
 
 void network_weigh_classes(struct network *net, const float *weights)

@@ -105,10 +105,9 @@ static inline void *network_at(const struct network *network, enum buffer buffer
     return network->memory[at->category] + at->offset;
 }
 
-/* The first or the second moment of the optimizer (0, 1). */
-static inline float *network_moment(const struct network *network, int which)
+static inline float *network_moment(const struct network *network, enum moment which)
 {
-    return network_at(network, which ? BUFFER_MOMENT2 : BUFFER_MOMENT1, 0);
+    return network_at(network, BUFFER_MOMENT1 + (enum buffer)which, 0);
 }
 
 /* Sets the observer that records the operations of the passes; NULL: none. Sets its table, stream and
@@ -146,12 +145,16 @@ enum status network_store_parameter(struct network *network, const struct param 
 /* Fresh weights, see model_initialise_param; of a model with a base only of the adapters. Waits. */
 enum status network_initialise(struct network *network, uint64_t seed, struct err *err);
 
-/* The fp32 values of all trainable parameters, from their writing until the first step. A rank with slices in
- * bf16, which keeps its own slice alone, has them where later the gradients are. */
+/* The fp32 values of all trainable parameters, from their writing until the first step or evaluation. A rank
+ * with slices in bf16, which keeps its own slice alone, has them where later the gradients are. */
 float *network_all_weights(struct network *network);
 
 /* Call after writing parameters: updates this rank's weights, and those for computing. */
 void network_weights_written(struct network *network);
+
+/* Between two steps: from now on passes compute with the averages of the weights, which go to the memory of
+ * the gradients, or again with the weights. All ranks call it. */
+void network_show_average(struct network *network, bool average);
 
 /* ---- a training step on data in device memory: queues work, never waits ---- */
 

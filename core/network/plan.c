@@ -332,6 +332,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
                                .micro_batches = (int)c->train.accumulation_steps,
                                .packed = format_traits(c->data.format)->packed,
                                .moments = moments,
+                               .averages = c->train.ema_decay > 0,
                                .cache_slots = format_traits(c->data.format)->writes_text, /* for samples */
                                .cache_length = plan_sample_length(c),
                                .precision = plan_precision(c->train.precision, info.best),

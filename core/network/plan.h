@@ -87,6 +87,9 @@ static inline struct slice slice_common(struct slice a, struct slice b)
     return c;
 }
 
+/* The numbers that training keeps beside each weight, in the order of their buffers. */
+enum moment { MOMENT_FIRST, MOMENT_SECOND, MOMENT_AVERAGE, MOMENT_KINDS };
+
 /* Everything that determines a plan. Ranks plan the same sizes, but for the snapshot. */
 struct plan_input {
     const struct model *model; /* borrowed; must outlive the plan */
@@ -95,6 +98,7 @@ struct plan_input {
     int ranks, rank;           /* that train together, 0 counts as 1; this one's number */
     bool packed;               /* rows may hold several sequences: batches have positions */
     int moments;               /* 2 AdamW, 1 Lion, 0 no training */
+    bool averages;             /* the weights are averaged over the updates, see core/train/optimizer.h */
     int cache_slots;           /* sequences in the KV cache; 0: the plan has none */
     int cache_length;          /* tokens of each, at least 1 if there is a cache; may be longer than T */
     enum precision precision;  /* of activations, their gradients, and the weights for computing */
@@ -107,8 +111,9 @@ struct plan_input {
     size_t pool_unit;               /* for the pool allocator: backend->pool_unit */
     struct allocator_listener full; /* receives the table of allocations when memory runs out */
     bool rough;                     /* only sizes and places must be right, not products, calls, FLOPs */
-    int snapshot;                   /* arenas in a checkpoint's snapshot: 1 weights, + moments; 0: none */
-    bool shard;                     /* each rank has the masters and moments of its slice alone */
+    int snapshot;  /* arenas in a checkpoint's snapshot: 1 weights, + moments; 0: none. The average
+                    * of the weights comes with them */
+    bool shard;    /* each rank has the masters and moments of its slice alone */
     bool gathered; /* the snapshot of rank 0 has the slices of all, and the others have none */
 };
 
@@ -128,8 +133,9 @@ struct slice plan_slice(const struct plan_input *input, int rank);
 /* Elements that this rank has masters and moments of, and updates: its slice, or all. */
 struct slice plan_owned(const struct plan_input *input);
 
-/* Elements of the arena that have this moment, 0 or 1: Muon's matrices have no second one. */
-struct slice plan_with_moment(const struct plan_input *input, int which);
+/* Elements of the arena that have this moment, none where the plan has no such moments. Muon's matrices have
+ * no second one. */
+struct slice plan_with_moment(const struct plan_input *input, enum moment which);
 
 /* Those of BUFFER_WEIGHTS: all where they are also the weights for computing, else the owned ones. */
 struct slice plan_held(const struct plan_input *input);

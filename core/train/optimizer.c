@@ -26,6 +26,7 @@ struct optimizer optimizer_of(const struct config *c)
                               .beta2 = c->train.beta2,
                               .eps = c->train.adam_eps,
                               .max_grad_norm = c->train.max_grad_norm,
+                              .ema_decay = c->train.ema_decay,
                               .muon = {c->muon.momentum, c->muon.nesterov, (int)c->muon.iterations,
                                        c->muon.coefficients, c->muon.scaling},
                               .defaults = {c->train.weight_decay, c->muon.lr_scale}};
@@ -55,7 +56,7 @@ void optimizer_step(const struct optimizer *o, struct network *net)
     const float *gradients = net->gradients + net->owned.begin;
     void *weights = network_compute_weights(net, net->owned.begin);
     size_t count = slice_count(slice_common(net->owned, (struct slice){0, net->model->elementwise}));
-    float *m = network_moment(net, 0), *v = network_moment(net, 1);
+    float *m = network_moment(net, MOMENT_FIRST), *v = network_moment(net, MOMENT_SECOND);
     network_gradient_squares(net);
     struct clip_state *clip = network_clip(net, (float)o->max_grad_norm);
     struct optimizer_params params = {o->beta1, o->beta2, (float)o->eps};
@@ -76,6 +77,9 @@ void optimizer_step(const struct optimizer *o, struct network *net)
         break;
     }
     exchange_weights(net);
+    if (o->ema_decay > 0)
+        net->table->average_weights(network_moment(net, MOMENT_AVERAGE), net->weights,
+                                    slice_count(net->owned), o->ema_decay, clip, net->calls);
 }
 
 void optimizer_resume(struct network *net, int64_t updates)

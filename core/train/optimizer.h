@@ -2,7 +2,8 @@
  * arenas of a network, in one launch; Muon then updates its matrices one by one (core/network/muon.h). A
  * table on the device gives the weight decay and the rate of each range of the arenas; without parameter
  * groups it has two ranges: matrices, which decay, and vectors (norms, biases), which do not; with Muon's
- * matrices a third. Formulas: headers of kernels/. */
+ * matrices a third. The average of the weights (train.ema_decay) is taken after the update. Formulas:
+ * headers of kernels/. */
 #ifndef ANNEAL_CORE_TRAIN_OPTIMIZER_H
 #define ANNEAL_CORE_TRAIN_OPTIMIZER_H
 
@@ -15,6 +16,7 @@ struct optimizer {
     double beta1, beta2;
     double eps;           /* AdamW */
     double max_grad_norm; /* 0: no clipping */
+    double ema_decay;     /* of the average of the weights; 0: there is none */
     struct muon muon;
     struct update_defaults defaults;
     int range_count;       /* set by optimizer_lay_ranges */

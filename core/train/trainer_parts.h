@@ -79,6 +79,7 @@ struct trainer {
     char *sample_bytes, *sample_text;
     int64_t evaluated_step; /* of the last evaluation; -1: none */
     double evaluated_loss;
+    char average_names[MEASURES_MAX][64]; /* of the measures of averaged weights */
 
     /* ---- step ---- */
     struct profiler *profiler;                    /* NULL: off */
@@ -171,7 +172,7 @@ static inline const char *trainer_metric(const struct trainer *t)
     return *t->setup.config->eval.metric ? t->setup.config->eval.metric : "val_loss";
 }
 /* STATUS_USAGE: the task does not measure it. */
-enum status trainer_check_metric(const struct trainer *trainer, struct err *err);
+enum status trainer_check_metric(struct trainer *trainer, struct err *err);
 
 /* ---- trainer_step.c ---- */
 
@@ -217,7 +218,8 @@ void trainer_report_unsaved(struct trainer *trainer);
 void trainer_name_machine(struct trainer *trainer);
 /* Initialises the weights or loads those that the configuration names. */
 enum status trainer_load_first_weights(struct trainer *trainer, struct err *err);
-/* Of several ranks, which all call it: gives weights, moments and position of rank 0 to the others. */
+/* Before the first step and after a rollback. All ranks call it: gives weights, moments and position of rank
+ * 0 to the others. */
 enum status trainer_share_state(struct trainer *trainer, struct err *err);
 /* STATUS_USAGE: the configuration wants a rollback, or a limit of the loss, that it does not allow. */
 enum status trainer_check_rollback(const struct config *config, struct err *err);

@@ -167,9 +167,21 @@ static double measure_of(const struct measures *measures, const char *name)
     return measure ? measure->value : NAN;
 }
 
-enum status trainer_check_metric(const struct trainer *t, struct err *err)
+/* Adds what the averaged weights measured, if there are any, under names of their own: "val_loss_ema". */
+static void add_averages(struct trainer *t, struct measures *measures, const struct measures *averages)
 {
-    struct measures measures = t->task->measure(t->data);
+    for (int i = 0; t->optimizer.ema_decay > 0 && i < averages->count && measures->count < MEASURES_MAX;
+         i++) {
+        char *name = t->average_names[i];
+        snprintf(name, sizeof *t->average_names, "%.59s_ema", averages->of[i].name);
+        measures->of[measures->count++] = (struct measure){name, averages->of[i].value};
+    }
+}
+
+enum status trainer_check_metric(struct trainer *t, struct err *err)
+{
+    struct measures measures = t->task->measure(t->data), averages = measures;
+    add_averages(t, &measures, &averages);
     char names[200] = "";
     size_t used = 0;
     for (int i = 0; i < t->tasks.count; i++) {
@@ -200,6 +212,21 @@ static struct measures measure(struct trainer *t)
     return t->task->measure(t->data);
 }
 
+/* The same, and beside it the measures of the averaged weights. These are taken first: what the task keeps of
+ * an evaluation then belongs to the weights. */
+static struct measures measure_all(struct trainer *t)
+{
+    struct measures averages = {0};
+    if (t->optimizer.ema_decay > 0) {
+        network_show_average(&t->network, true);
+        averages = measure(t);
+        network_show_average(&t->network, false);
+    }
+    struct measures measures = measure(t);
+    add_averages(t, &measures, &averages);
+    return measures;
+}
+
 /* Adds the scores of eval.tasks. */
 static void answer_tasks(struct trainer *t, struct measures *measures)
 {
@@ -228,7 +255,7 @@ bool trainer_evaluate(struct trainer *t, bool extra)
     double start = clock_monotonic();
     if (!task_examples(t->data, TASK_VALIDATION)) return false;
     o->evaluating(o->context);
-    struct measures measures = measure(t);
+    struct measures measures = measure_all(t);
     if (t->world->rank == 0) answer_tasks(t, &measures);
     double judged_by =
         measure_of(&measures, trainer_metric(t)); /* perhaps a task's, of which rank 0 alone knows */

@@ -192,8 +192,9 @@ static void gather_together(struct trainer *t)
 {
     struct checkpoint_source *source = &t->job.source;
     gather_slices(t, BUFFER_SNAPSHOT_WEIGHTS, source->weights);
-    for (int i = 0; i < source->moment_count; i++)
-        gather_slices(t, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i]);
+    for (int i = 0; i < MOMENT_KINDS; i++)
+        if (source->moments[i])
+            gather_slices(t, BUFFER_SNAPSHOT_MOMENT1 + (enum buffer)i, source->moments[i]);
     source->slice = (struct slice){0, t->model.elements};
     source->ranks = 1;
 }

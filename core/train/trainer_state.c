@@ -187,9 +187,9 @@ static void hand_over(struct trainer *t, int rank)
 {
     struct network *net = &t->network;
     char *staging = network_at(net, BUFFER_STAGING, 0);
-    size_t most = t->plan.bytes[BUFFER_STAGING], bytes = t->plan.bytes[BUFFER_MOMENT1];
-    for (int i = 0; i < t->plan.input.moments; i++)
-        for (size_t at = 0, n; at < bytes; at += n) {
+    size_t most = t->plan.bytes[BUFFER_STAGING];
+    for (enum moment i = 0; i < MOMENT_KINDS; i++)
+        for (size_t at = 0, n, bytes = t->plan.bytes[BUFFER_MOMENT1 + (int)i]; at < bytes; at += n) {
             char *memory = (char *)network_moment(net, i) + at;
             n = bytes - at < most ? bytes - at : most;
             if (t->world->rank == 0) net->backend->mem_download(staging, memory, n, net->stream);
@@ -213,12 +213,22 @@ static enum status take_slices(struct trainer *t, struct err *err)
     return world_agree(t->world, status, err);
 }
 
+/* The average of no updates is that of the weights. */
+static enum status begin_average(struct trainer *t, struct err *err)
+{
+    struct network *net = &t->network;
+    if (t->plan.input.averages && t->state.updates == 0)
+        net->backend->mem_copy(network_moment(net, MOMENT_AVERAGE), net->weights,
+                               slice_count(net->owned) * sizeof(float), net->stream);
+    return t->setup.backend->stream_wait(net->stream, err);
+}
+
 enum status trainer_share_state(struct trainer *t, struct err *err)
 {
-    static const enum buffer buffers[] = {BUFFER_FROZEN, BUFFER_MOMENT1, BUFFER_MOMENT2};
+    static const enum buffer buffers[] = {BUFFER_FROZEN, BUFFER_MOMENT1, BUFFER_MOMENT2, BUFFER_AVERAGE};
     struct network *net = &t->network;
     bool slices = t->plan.input.shard;
-    if (t->world->size == 1) return STATUS_OK;
+    if (t->world->size == 1) return begin_average(t, err);
     enum status status = check_likeness(t, err);
     if (!status && slices) status = take_slices(t, err);
     if (status) return status;
@@ -230,7 +240,7 @@ enum status trainer_share_state(struct trainer *t, struct err *err)
     world_share(t->world, &t->saved_step, sizeof t->saved_step);
     network_weights_written(net);
     optimizer_resume(net, t->state.updates);
-    return t->setup.backend->stream_wait(net->stream, err);
+    return begin_average(t, err);
 }
 
 /* ---- going back ---- */
@@ -321,8 +331,10 @@ enum status trainer_roll_back(struct trainer *t, struct err *err)
                        " rollbacks in a row (look at the data; or resume with a larger health.rollbacks, "
                        "with health.on_spike = warn, or fork with a lower train.learning_rate)",
                        t->trouble, before.rollbacks);
-    for (int i = 0; i < t->plan.input.moments; i++)
-        net->backend->mem_zero(network_moment(net, i), t->plan.bytes[BUFFER_MOMENT1 + i], net->stream);
+    for (enum moment i = 0; i < MOMENT_KINDS; i++)
+        if (t->plan.bytes[BUFFER_MOMENT1 + (int)i])
+            net->backend->mem_zero(network_moment(net, i), t->plan.bytes[BUFFER_MOMENT1 + (int)i],
+                                   net->stream);
     if (t->world->rank == 0) status = load_good(t, err);
     status = world_agree(t->world, status, err);
     if (status) return status;

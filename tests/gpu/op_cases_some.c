@@ -1,4 +1,5 @@
-/* The cases of op_cases.h that only some runs have: those of a classifier, of Muon, and of several ranks. */
+/* The cases of op_cases.h that only some runs have: those of a classifier, of averaged weights, of Muon, and
+ * of several ranks. */
 #include <stdlib.h>
 
 #include "kernels/device/world.h"
@@ -64,6 +65,22 @@ void op_case_all_reduce(const struct op_side *side, struct op_shape s, struct op
     side->backend->gather_slices(x, n, 0, n, world_of_one(), side->stream);
     desk_result(&d, out, "x", x, n, 0);
     desk_result(&d, out, "value", (const float *)sum, 2, 0);
+    desk_close(&d, out);
+}
+
+void op_case_average(const struct op_side *side, struct op_shape s, struct op_outcome *out)
+{
+    struct desk d = desk_open(side, s, out);
+    size_t n = (size_t)s.B * (size_t)s.T * (size_t)s.C;
+    float *average = desk_floats(&d, n, 0, 1), *w = desk_floats(&d, n, 0, 1),
+          *first = desk_floats(&d, n, 0, 1);
+    const struct clip_state *clip = desk_clip(&d, 0.5f, 2 + s.seed % 50), *skip = desk_clip(&d, 0, 3),
+                            *begin = desk_clip(&d, 1, 1);
+    side->backend->average_weights(average, w, n, 0.99, clip, side->stream);
+    side->backend->average_weights(average, w, n, 0.99, skip, side->stream);
+    side->backend->average_weights(first, w, n, 0.99, begin, side->stream);
+    desk_result(&d, out, "average", average, n, ELEMENTWISE);
+    desk_result(&d, out, "after the first update", first, n, ELEMENTWISE);
     desk_close(&d, out);
 }
 

@@ -264,6 +264,32 @@ static void ranges_are_updated_as_if_each_were_alone(void **state)
     check_each_isa(2, pieces_body);
 }
 
+/* Σ βᵗ⁻ⁱ wᵢ / Σ βᵗ⁻ⁱ, written out; a skipped update does not count. */
+static void average_body(const struct check_target *t)
+{
+    enum { N = 1021, STEPS = 9 };
+    const double decay = 0.8;
+    float *average = check_random(N, 1, 1); /* the first update overwrites it */
+    double *sum = calloc(N, sizeof *sum), weights = 0;
+    for (int step = 1; step <= STEPS; step++) {
+        struct clip_state clip = {.scale = 1, .updates = step}, skip = {.scale = 0, .updates = step};
+        float *w = check_random(N, 10 + (unsigned)step, 1);
+        weights = decay * weights + 1;
+        for (size_t i = 0; i < N; i++) sum[i] = decay * sum[i] + (double)w[i];
+        t->backend->average_weights(average, w, N, decay, &clip, t->stream);
+        t->backend->average_weights(average, w, N, decay, &skip, t->stream);
+        for (size_t i = 0; i < N; i++) assert_true(fabs((double)average[i] - sum[i] / weights) <= 1e-6);
+        free(w);
+    }
+    free(average), free(sum);
+}
+
+static void the_average_of_weights_is_the_weighted_sum_written_out(void **state)
+{
+    (void)state;
+    check_each_isa(2, average_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +301,7 @@ int main(void)
         cmocka_unit_test(lion_agrees_with_the_paper),
         cmocka_unit_test(scale_zero_leaves_everything_untouched),
         cmocka_unit_test(ranges_are_updated_as_if_each_were_alone),
+        cmocka_unit_test(the_average_of_weights_is_the_weighted_sum_written_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

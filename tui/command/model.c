@@ -29,7 +29,7 @@ struct options {
     int gguf; /* an enum gguf_type; -1: a folder */
     int progress;
     int64_t step;
-    bool best, json;
+    bool best, ema, json;
 };
 
 static const struct options defaults = {.step = -1, .gguf = -1};
@@ -288,6 +288,11 @@ static bool is_other_file(const char *path)
     return other;
 }
 
+static enum checkpoint_weights chosen_weights(const struct options *o)
+{
+    return o->ema ? CHECKPOINT_AVERAGE : CHECKPOINT_WEIGHTS;
+}
+
 static enum status export_gguf(const struct options *o, const char *folder, const struct progress *progress,
                                int64_t *bytes, struct err *err)
 {
@@ -297,7 +302,8 @@ static enum status export_gguf(const struct options *o, const char *folder, cons
     if (is_other_file(o->output))
         return err_set(err, STATUS_USAGE,
                        "-o %s: exists already and is not a GGUF file (choose another name)", o->output);
-    return checkpoint_export_gguf(folder, o->output, (enum gguf_type)o->gguf, progress, bytes, err);
+    return checkpoint_export_gguf(folder, chosen_weights(o), o->output, (enum gguf_type)o->gguf, progress,
+                                  bytes, err);
 }
 
 static enum status run_export(const void *options, const struct words *words, struct err *err)
@@ -311,8 +317,9 @@ static enum status run_export(const void *options, const struct words *words, st
     enum status status = refuse_stdout(o, err);
     if (!status) status = model_choice_find(&model, folder, sizeof folder, NULL, err);
     if (!status)
-        status = o->gguf >= 0 ? export_gguf(o, folder, &progress, &bytes, err)
-                              : checkpoint_export(folder, o->output, &progress, &bytes, err);
+        status = o->gguf >= 0
+                     ? export_gguf(o, folder, &progress, &bytes, err)
+                     : checkpoint_export(folder, chosen_weights(o), o->output, &progress, &bytes, err);
     progress_bar_clear(&bar);
     if (status) return status;
     printf("%s: %s, from %s\n", CLEAN_LINE(o->output), TEXT_BYTES(bytes),
@@ -325,6 +332,8 @@ static const struct option_spec export_options[] = {
            .required = true),
     OPTION("gguf", OPTION_CHOICE, AT(gguf), GGUF_WORDS,
            "one GGUF file for llama.cpp and Ollama instead, with matrices of this type"),
+    OPTION("ema", OPTION_FLAG, AT(ema), NULL,
+           "the averages of the weights (train.ema_decay) instead of the weights"),
     STEP_OPTION,
     BEST_OPTION,
     PROGRESS_OPTION,

@@ -12,10 +12,11 @@
 static int64_t bytes_of_one(const struct config *c, const struct plan *plan)
 {
     const struct model *model = plan->input.model;
-    int moments = c->checkpoint.contents == CONTENTS_FULL ? plan->input.moments : 0;
+    bool full = c->checkpoint.contents == CONTENTS_FULL;
     int64_t bytes = (int64_t)(model->elements * sizeof(float));
-    for (int i = 0; i < moments; i++)
-        bytes += (int64_t)(slice_count(plan_with_moment(&plan->input, i)) * sizeof(float));
+    for (enum moment i = 0; i < MOMENT_KINDS; i++)
+        if (full || i == MOMENT_AVERAGE)
+            bytes += (int64_t)(slice_count(plan_with_moment(&plan->input, i)) * sizeof(float));
     if (model->adapter.rank && model->head.parts == model->embed && !model->embed->frozen)
         bytes += (int64_t)param_bytes(model->embed); /* once more as head */
     return model->adapter.rank ? bytes : bytes + (int64_t)plan->category_bytes[PLAN_FROZEN];

@@ -178,7 +178,8 @@ static char *export_fixture(const char *name, enum gguf_type type)
     int64_t bytes;
     struct err err = {0};
     snprintf(folder, sizeof folder, "tests/fixtures/sharded/%s", name);
-    if (checkpoint_export_gguf(folder, path, type, NULL, &bytes, &err)) fail_msg("%s: %s", name, err.text);
+    if (checkpoint_export_gguf(folder, CHECKPOINT_WEIGHTS, path, type, NULL, &bytes, &err))
+        fail_msg("%s: %s", name, err.text);
     return path;
 }
 
@@ -263,7 +264,8 @@ static void open_export(struct gguf *g, const char *folder, enum gguf_type type)
     char *path = rig_path("export.gguf");
     int64_t bytes;
     struct err err = {0};
-    if (checkpoint_export_gguf(folder, path, type, NULL, &bytes, &err)) fail_msg("%s", err.text);
+    if (checkpoint_export_gguf(folder, CHECKPOINT_WEIGHTS, path, type, NULL, &bytes, &err))
+        fail_msg("%s", err.text);
     open_gguf(g, path);
     assert_int_equal(g->map.size, bytes);
     free(path);
@@ -446,7 +448,8 @@ static void expect_refused(const char *folder, enum gguf_type type, const char *
     char *path = rig_path("refused.gguf");
     int64_t bytes;
     struct err err = {0};
-    assert_int_equal(checkpoint_export_gguf(folder, path, type, NULL, &bytes, &err), STATUS_USAGE);
+    assert_int_equal(checkpoint_export_gguf(folder, CHECKPOINT_WEIGHTS, path, type, NULL, &bytes, &err),
+                     STATUS_USAGE);
     if (!strstr(err.text, part)) fail_msg("%s", err.text);
     assert_false(file_exists(path));
     free(path);
@@ -508,7 +511,8 @@ TEST_CASE(a_weight_that_f16_cannot_hold_is_refused_by_name)
     expect_refused(folder, GGUF_F16, "model.layers.1.self_attn.o_proj.weight has a number beyond 65504");
     char *path = rig_path("bf16.gguf");
     int64_t bytes;
-    assert_int_equal(checkpoint_export_gguf(folder, path, GGUF_BF16, NULL, &bytes, NULL), STATUS_OK);
+    assert_int_equal(checkpoint_export_gguf(folder, CHECKPOINT_WEIGHTS, path, GGUF_BF16, NULL, &bytes, NULL),
+                     STATUS_OK);
     free(path);
     free(parent);
     free(folder);

@@ -158,7 +158,7 @@ TEST_CASE(a_copy_that_is_stopped_leaves_nothing_behind)
         int reports = i == 1; /* one file is one piece: it stops at the first report */
         struct progress progress = {.report = stop_at_second, .context = &reports};
         enum status status =
-            i == 2 ? checkpoint_export_gguf(joined, to, GGUF_F16, &progress, &bytes, &err)
+            i == 2 ? checkpoint_export_gguf(joined, CHECKPOINT_WEIGHTS, to, GGUF_F16, &progress, &bytes, &err)
                    : checkpoint_import(i ? joined : FIXTURES "llama_bf16", to, &progress, &bytes, &err);
         assert_int_equal(status, STATUS_INTERRUPTED);
         assert_int_equal(reports, 2);

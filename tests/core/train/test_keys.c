@@ -286,6 +286,7 @@ static const struct row {
     {"train.decay_steps", "12", RATE | LEARNS, "train.schedule=wsd train.warmup_steps=1", FRESH, 0, NULL},
     {"train.decay_shape", "1-sqrt", RATE | LEARNS,
      "train.schedule=wsd train.decay_steps=12 train.warmup_steps=1", FRESH, 0, NULL},
+    {"train.ema_decay", "0.9", MEMORY | HELD | FILES, EVALUATES, FRESH, 0, NULL},
     {"train.warmup_steps", "5", RATE | LEARNS, "", FRESH, 0, NULL},
     {"train.weight_decay", "1", LEARNS, "", FRESH, 0, NULL},
     {"train.beta1", "0.5", LEARNS, "", FRESH, 0, NULL},

@@ -64,6 +64,7 @@ static void expect_equal_checkpoints(const struct session *a, const struct sessi
     expect_equal_files(a->folder, b->folder, step, "model.safetensors");
     expect_equal_files(a->folder, b->folder, step, "optimizer.safetensors");
     expect_equal_files(a->folder, b->folder, step, "trainer.json");
+    if (a->config.train.ema_decay > 0) expect_equal_files(a->folder, b->folder, step, "ema.safetensors");
 }
 
 /* ---- resuming ---- */
@@ -191,6 +192,14 @@ TEST_CASE(a_muon_run_resumes_bit_for_bit_after_a_request)
     expect_resume_is_exact(WORDS(RESUME_WORDS, "train.optimizer=muon", "train.learning_rate=0.01",
                                  "param_group.keys.match=*k_proj*", "param_group.keys.optimizer=adamw"),
                            14, 1, BY_REQUEST);
+}
+
+TEST_CASE(a_run_that_averages_its_weights_resumes_bit_for_bit)
+{
+    expect_resume_is_exact(WORDS(RESUME_WORDS, "train.ema_decay=0.7", "checkpoint.background=true",
+                                 "eval.metric=val_loss_ema", "param_group.low.match=*[kv]_proj*",
+                                 "param_group.low.lr_scale=0"),
+                           14, 2, BY_REQUEST);
 }
 
 TEST_CASE(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint)
@@ -420,6 +429,7 @@ int main(void)
         cmocka_unit_test(an_adamw_run_resumes_bit_for_bit_after_a_request),
         cmocka_unit_test(a_lion_run_resumes_bit_for_bit_after_an_order),
         cmocka_unit_test(a_muon_run_resumes_bit_for_bit_after_a_request),
+        cmocka_unit_test(a_run_that_averages_its_weights_resumes_bit_for_bit),
         cmocka_unit_test(a_killed_run_resumes_bit_for_bit_from_an_older_checkpoint),
         cmocka_unit_test(a_run_on_several_threads_resumes_bit_for_bit),
         cmocka_unit_test(a_long_step_is_given_up_between_micro_batches_and_made_again),

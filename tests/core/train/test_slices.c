@@ -17,6 +17,7 @@ static void open_rank(struct rig *rig, int rank, int ranks, bool shard, int mome
     struct plan_input input = {.B = B,
                                .T = T,
                                .moments = moments,
+                               .averages = true,
                                .ranks = ranks,
                                .rank = rank,
                                .shard = shard,
@@ -32,7 +33,8 @@ static void fill(struct rig *rig, uint64_t seed)
     struct slice owned = rig->network.owned;
     rig_weights(&rig->model, seed, values);
     memcpy(network_at(&rig->network, BUFFER_WEIGHTS, 0), values, all * sizeof *values);
-    for (int i = 0; i < rig->plan.input.moments; i++) {
+    for (enum moment i = 0; i < MOMENT_KINDS; i++) {
+        if (!slice_count(plan_with_moment(&rig->plan.input, i))) continue;
         rig_weights(&rig->model, seed + 100 + (uint64_t)i, values);
         for (size_t k = 0; k < all; k++) values[k] *= values[k]; /* v is not negative */
         memcpy(network_moment(&rig->network, i), values + owned.begin, slice_count(owned) * sizeof *values);
@@ -53,8 +55,9 @@ static void expect_equal(const struct rig *rank, const struct rig *one)
 {
     struct slice owned = rank->network.owned;
     expect_part("weights", rank->network.weights, one->network.weights, owned);
-    for (int i = 0; i < one->plan.input.moments; i++)
-        expect_part("moment", network_moment(&rank->network, i), network_moment(&one->network, i), owned);
+    for (enum moment i = 0; i < MOMENT_KINDS; i++)
+        if (slice_count(plan_with_moment(&one->plan.input, i)))
+            expect_part("moment", network_moment(&rank->network, i), network_moment(&one->network, i), owned);
 }
 
 TEST_CASE(slices_cover_everything_once)
@@ -87,7 +90,7 @@ TEST_CASE(a_slice_takes_its_part_of_the_memory)
             size_t all = one.model.elements * sizeof(float);
             size_t slice = plan_slice(&rank.plan.input, 0).end * sizeof(float), own = shard ? slice : all;
             const size_t *bytes = rank.plan.category_bytes;
-            assert_int_equal(bytes[PLAN_MOMENTS], 2 * own);
+            assert_int_equal(bytes[PLAN_MOMENTS], 3 * own); /* with the average */
             assert_int_equal(rank.plan.bytes[BUFFER_SNAPSHOT_MOMENT2], slice);
             assert_int_equal(bytes[PLAN_GRADIENTS], all);
             assert_int_equal(bytes[PLAN_WEIGHTS], all); /* in fp32 they are also those for computing */
@@ -103,8 +106,12 @@ static void step(struct rig *rig, enum optimizer_kind kind)
     int32_t tokens[B * T];
     struct config config;
     struct err err = {0};
-    struct optimizer optimizer = {
-        .kind = kind, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .defaults.weight_decay = 0.1};
+    struct optimizer optimizer = {.kind = kind,
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.99,
+                                  .eps = 1e-8,
+                                  .ema_decay = 0.9,
+                                  .defaults.weight_decay = 0.1};
     config_init(&config);
     assert_int_equal(config_read_word(&config, "param_group.first.match=*layers.0*", &err), STATUS_OK);
     assert_int_equal(config_read_word(&config, "param_group.first.lr_scale=0.5", &err), STATUS_OK);
@@ -176,8 +183,8 @@ static void expect_same_file(const char *a, const char *b, const char *name)
 
 TEST_CASE(a_checkpoint_that_ranks_write_is_that_of_one)
 {
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "config.json",
-                                        "trainer.json", "checksums"};
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "ema.safetensors",
+                                        "config.json",       "trainer.json",          "checksums"};
     char *whole = saved_folder("whole");
     write_parts(whole, 1, false, false);
     for (int ranks = 2; ranks <= RANKS_MAX; ranks++)

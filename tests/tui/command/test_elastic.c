@@ -37,8 +37,9 @@ static void train(const struct stage *s, const char *name, int ranks, const char
                              "--train.max_grad_norm=0.5",
                              "--checkpoint.every=10",
                              "--checkpoint.keep=9",
+                             "--train.ema_decay=0.9",
                              "--eval.every=10"};
-    int count = 14;
+    int count = 15;
     snprintf(of, sizeof of, "--ranks=%d", ranks);
     snprintf(called, sizeof called, "--name=%s", name);
     for (int i = 0; more[i]; i++) words[count++] = more[i];
@@ -59,7 +60,8 @@ static const char *file_of(const struct stage *s, const char *run, int step, con
 
 static void expect_same_checkpoint(const struct stage *s, const char *a, const char *b, int step)
 {
-    static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "config.json"};
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "ema.safetensors",
+                                        "config.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct file_map one, other;
         assert_int_equal(file_map_open(file_of(s, a, step, names[i]), &one, NULL), STATUS_OK);

@@ -150,6 +150,10 @@ static void an_exported_model_stands_on_its_own(void **state)
     process_expect_sentence(process_run(1, "model", "export", "base", "--step=7", "-o", path, NULL),
                             "there is no checkpoint of step 7, or it has been removed");
     process_expect_sentence(process_run(2, "model", "export", "base", NULL), "needs -o PATH");
+    snprintf(path, sizeof path, "%s/averaged", s->folder);
+    process_expect_sentence(
+        process_run(2, "model", "export", "base", "--ema", "-o", path, NULL),
+        "holds no averages of the weights (they are kept where train.ema_decay is above 0)");
     process_expect_sentence(process_run(2, "model", NULL), "no command given: info|list|export|import");
     process_expect_sentence(process_run(2, "model", "export", "base", "--gguf", "f16", "-o", s->folder, NULL),
                             "is a folder, but GGUF is one file (-o ");
