@@ -109,10 +109,10 @@ void cross_entropy_forward(float *losses, struct matrix logits, const int32_t *t
     }
 }
 
-/* A block of logits, as row_lse left it, becomes its gradient. */
-static void gradient_block(real *x, int count, float base, double lse, float loss_scale)
+/* A block of logits, as row_lse left it, becomes softmax · scale. */
+static void gradient_block(real *x, int count, float base, double lse, float scale)
 {
-    const float factor = (float)(loss_scale * exp(base - lse));
+    const float factor = (float)(scale * exp(base - lse));
     const int twos = count / TWO * TWO;
     for (int i = 0; i < twos; i += TWO) {
         simd_vector e[2];
@@ -131,7 +131,7 @@ static void gradient_block(real *x, int count, float base, double lse, float los
 void cross_entropy_fused(float *losses, struct matrix logits_dlogits, const int32_t *targets,
                          const struct step_control *control, int N, int V, struct stream *stream)
 {
-    float loss_scale = control->loss_scale;
+    float loss_scale = control->loss_scale, z_loss = control->z_loss;
     int length = block_length(V);
 #pragma omp parallel for num_threads(stream->threads) schedule(static)
     for (int n = 0; n < N; n++) {
@@ -144,10 +144,10 @@ void cross_entropy_fused(float *losses, struct matrix logits_dlogits, const int3
         float bases[BLOCKS_MAX], target = widened(row[targets[n]]);
         double lse = row_lse(row, V, bases);
         losses[n] = (float)(lse - target);
+        float scale = z_loss > 0 ? (float)(loss_scale * (1 + 2 * z_loss * lse)) : loss_scale;
         for (int start = 0, block = 0; start < V; start += length, block++)
-            gradient_block(row + start, V - start < length ? V - start : length, bases[block], lse,
-                           loss_scale);
-        float gradient = REAL_IS_FLOAT ? widened(row[targets[n]]) : loss_scale * (float)exp(target - lse);
+            gradient_block(row + start, V - start < length ? V - start : length, bases[block], lse, scale);
+        float gradient = REAL_IS_FLOAT ? widened(row[targets[n]]) : scale * (float)exp(target - lse);
         row[targets[n]] = rounded(gradient - loss_scale);
     }
 }

@@ -69,8 +69,9 @@ __global__ void cross_entropy_rows(float *losses, T *logits, const int32_t *__re
     if (threadIdx.x == 0) losses[n] = (float)(lse - aimed);
     if constexpr (!GRADIENT) return;
     /* lse has more bits than fp32: the part beyond fp32 becomes a factor of exp(x − lse) */
-    float loss_scale = control->loss_scale, base = (float)lse,
-          factor = loss_scale * expf((float)(base - lse));
+    float loss_scale = control->loss_scale, z_loss = control->z_loss, base = (float)lse,
+          scale = z_loss > 0 ? (float)(loss_scale * (1 + 2 * z_loss * lse)) : loss_scale,
+          factor = scale * expf((float)(base - lse));
     for (int i = (int)threadIdx.x * W; i < V; i += (int)blockDim.x * W) {
         floats<W> x = row_load<W>(row, i, V);
         for (int k = 0; k < W; k++)

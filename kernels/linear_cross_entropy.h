@@ -12,7 +12,7 @@
 #include "kernels/device/backend.h"
 
 /* losses (N) =, dx (N,C) =, dweight (V,C) =, or += with `adds`. Both gradients
- * are of loss_scale · Σ losses, with loss_scale of `control` in device memory. dx NULL or dweight NULL: that
+ * are those of cross_entropy_fused with `control`, in device memory. dx NULL or dweight NULL: that
  * gradient is not computed. class_weights (V): each row counts as much as its target's weight; NULL: all the
  * same. control NULL: only the losses are. logits: scratch for (chunk_rows,V), in the stream's elements, as
  * x and dx are. Nothing aliases. */

@@ -451,9 +451,13 @@ void model_initialise_param(const struct model *model, const struct param *param
         for (size_t j = from; j < to; j++) w[j - from] = norm;
         return;
     }
-    double deviation = 0.02;
-    if (text_ends_with(param->name, "o_proj.weight") || text_ends_with(param->name, "down_proj.weight"))
-        deviation /= sqrt(2.0 * model->config.num_layers);
+    bool output =
+        text_ends_with(param->name, "o_proj.weight") || text_ends_with(param->name, "down_proj.weight");
+    double deviation = output ? 0.02 / sqrt(2.0 * model->config.num_layers) : 0.02;
+    if (output && model->zero_outputs) {
+        memset(w, 0, (to - from) * sizeof *w);
+        return;
+    }
     for (size_t j = from & ~(size_t)3; j < to; j += 4) { /* Box-Muller: four words make four normals */
         struct philox_block r = philox4x32_10((uint32_t)(j / 4), (uint32_t)((j / 4) >> 32), which,
                                               0x696E6974u, (uint32_t)seed, (uint32_t)(seed >> 32));

@@ -211,7 +211,8 @@ struct model {
     size_t nf4_largest;  /* elements of the largest NF4 parameter */
     int64_t parameters;  /* in both arenas, without the gaps */
     int64_t frozen_parameters;
-    int lowest; /* the first place of a trainable parameter: no gradient is needed before it */
+    bool zero_outputs; /* for model_initialise_param: o_proj and down_proj begin as 0 */
+    int lowest;        /* the first place of a trainable parameter: no gradient is needed before it */
 };
 
 /* Makes all parameters trainable. */

@@ -138,6 +138,7 @@ enum status trainer_open(const struct train_setup *setup, struct trainer **out, 
     if (!status) t->state.corpus = t->task->mark(t->data);
     if (!status) t->span = t->data->sources[TASK_TRAINING].span;
     if (!status) status = model_init(&t->model, &c->model.sizes, err);
+    t->model.zero_outputs = c->model.zero_outputs;
     if (!status) status = t->task->describe(t->data, &t->model, err);
     if (!status) status = trainable_choose(&t->model, c, computed, t->device.mixes_elements, err);
     t->health.limits = c->health;

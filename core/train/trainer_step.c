@@ -292,6 +292,7 @@ static void queue_micro_batch(struct trainer *t, const struct flight *f, struct 
                                                        .row = (uint32_t)(first % of),
                                                        .rows = t->world->size > 1 ? (uint32_t)of : 0,
                                                        .loss_scale = (float)(1.0 / f->labels),
+                                                       .z_loss = (float)c->z_loss,
                                                        .lr = (float)f->lr,
                                                        .loss_limit = f->loss_limit});
     replay_micro_batch(&t->replay, place, graph);

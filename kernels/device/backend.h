@@ -144,6 +144,7 @@ struct step_control {
     uint32_t row, rows;         /* likewise: that row's place in its micro-batch, and how many rows that has;
                                  * rows 0: all rows are those of one, from the first on */
     float loss_scale;           /* 1 / (labels that count in the whole step) */
+    float z_loss;               /* of cross_entropy_fused; 0: off */
     float lr;
     float rate, root;  /* computed by adamw_step from lr and the updates so far */
     double loss_limit; /* clip_norm skips the update where the step's sum of losses is above it; 0: never */

@@ -406,7 +406,8 @@ static void cross_entropy_case(const struct op_side *side, struct op_shape s, st
     struct matrix logits = desk_logits(&d, s.seed % 3 ? 5 : 80);
     float *losses = desk_blank(&d, N), *fused = desk_blank(&d, N);
     int32_t *t = desk_tokens(&d, N, s.V, true);
-    const struct step_control *control = desk_control(&d, (struct step_control){.loss_scale = 0.125f});
+    const struct step_control *control =
+        desk_control(&d, (struct step_control){.loss_scale = 0.125f, .z_loss = s.seed % 2 ? 0.01f : 0});
     side->backend->cross_entropy_forward(losses, logits, t, (int)N, s.V, side->stream);
     side->backend->cross_entropy_fused(fused, logits, t, control, (int)N, s.V, side->stream);
     desk_result(&d, out, "losses", losses, N, REDUCTION);

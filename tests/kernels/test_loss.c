@@ -75,6 +75,7 @@ struct loss_context {
     double *logits, *losses;
     int32_t *targets;
     int N, V;
+    double z_loss;
 };
 
 static double mean_loss(const void *context)
@@ -82,22 +83,36 @@ static double mean_loss(const void *context)
     const struct loss_context *c = context;
     double total = 0;
     reference_loss(c->losses, NULL, c->logits, c->targets, 0, c->N, c->V);
-    for (int n = 0; n < c->N; n++) total += 0.5 * c->losses[n];
+    for (int n = 0; n < c->N; n++) {
+        if (c->targets[n] < 0) continue;
+        double lse = c->losses[n] + c->logits[(size_t)n * c->V + c->targets[n]];
+        total += 0.5 * (c->losses[n] + c->z_loss * lse * lse);
+    }
     return total;
+}
+
+static void expect_gradient(const struct check_target *t, float z_loss)
+{
+    enum { N = 4, V = 29 };
+    float *logits = check_random(N * V, 22, 3), *losses = check_poisoned(N);
+    struct loss_context c = {
+        check_doubles(logits, N * V), check_doubles(NULL, N), make_targets(N, V), N, V, z_loss};
+    double *differences = check_doubles(NULL, N * V);
+    check_differences(differences, c.logits, N * V, mean_loss, &c);
+    t->backend->cross_entropy_fused(losses, rows_of(logits, V), c.targets,
+                                    &(struct step_control){.loss_scale = 0.5f, .z_loss = z_loss}, N, V,
+                                    t->stream);
+    reference_loss(c.losses, NULL, c.logits, c.targets, 0, N, V);
+    check_near("losses without the z loss", losses, c.losses, N, CHECK_REDUCTION);
+    check_near("dlogits against central differences", logits, differences, N * V, CHECK_ELEMENTWISE);
+    for (int v = 0; v < V; v++) assert_true(logits[2 * V + v] == 0); /* the ignored row */
+    free(logits), free(losses), free(c.logits), free(c.losses), free(c.targets), free(differences);
 }
 
 static void gradient_body(const struct check_target *t)
 {
-    enum { N = 4, V = 29 };
-    float *logits = check_random(N * V, 22, 3), *losses = check_poisoned(N);
-    struct loss_context c = {check_doubles(logits, N * V), check_doubles(NULL, N), make_targets(N, V), N, V};
-    double *differences = check_doubles(NULL, N * V);
-    check_differences(differences, c.logits, N * V, mean_loss, &c);
-    t->backend->cross_entropy_fused(losses, rows_of(logits, V), c.targets,
-                                    &(struct step_control){.loss_scale = 0.5f}, N, V, t->stream);
-    check_near("dlogits against central differences", logits, differences, N * V, CHECK_ELEMENTWISE);
-    for (int v = 0; v < V; v++) assert_true(logits[2 * V + v] == 0); /* the ignored row */
-    free(logits), free(losses), free(c.logits), free(c.losses), free(c.targets), free(differences);
+    expect_gradient(t, 0);
+    expect_gradient(t, 0.3f);
 }
 
 static void cross_entropy_gradient_agrees_with_central_differences(void **state)

@@ -405,6 +405,30 @@ TEST_CASE(initial_weights_made_in_pieces_are_those_made_at_once)
     model_release(&model);
 }
 
+TEST_CASE(output_projections_may_begin_as_zero)
+{
+    struct model_config config = rig_config();
+    struct model model;
+    assert_int_equal(model_init(&model, &config, NULL), STATUS_OK);
+    float *usual = malloc(model.elements * sizeof *usual), *zero = malloc(model.elements * sizeof *zero);
+    assert_true(usual && zero);
+    int outputs = 0;
+    for (size_t i = 0; i < model.param_count; i++) {
+        const struct param *p = &model.params[i];
+        bool output = strstr(p->name, "o_proj.weight") || strstr(p->name, "down_proj.weight");
+        model.zero_outputs = false;
+        model_initialise_param(&model, p, 42, 0, p->count, usual);
+        model.zero_outputs = true;
+        model_initialise_param(&model, p, 42, 0, p->count, zero);
+        for (size_t j = 0; j < p->count; j++) assert_true(zero[j] == (output ? 0 : usual[j]));
+        outputs += output;
+    }
+    assert_int_equal(outputs, 2 * config.num_layers);
+    free(usual);
+    free(zero);
+    model_release(&model);
+}
+
 int main(void)
 {
 #define UNITS(name)                                                                                          \
@@ -413,6 +437,7 @@ int main(void)
         cmocka_unit_test(name##_follows_pytorch_through_ten_lion_steps),
     const struct CMUnitTest tests[] = {
         CASES(UNITS) cmocka_unit_test(initial_weights_made_in_pieces_are_those_made_at_once),
+        cmocka_unit_test(output_projections_may_begin_as_zero),
         cmocka_unit_test(parameter_groups_follow_those_of_pytorch),
         cmocka_unit_test(muon_follows_pytorch_through_ten_steps_as_large_as_those_of_adamw),
         cmocka_unit_test(muon_follows_pytorch_through_ten_steps_of_the_original_size),

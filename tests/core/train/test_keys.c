@@ -299,6 +299,8 @@ static const struct row {
     {"muon.iterations", "2", LEARNS, "train.optimizer=muon", FRESH, 0, NULL},
     {"muon.coefficients", "polar_express", LEARNS, "train.optimizer=muon", FRESH, 0, NULL},
     {"muon.scaling", "original", LEARNS, "train.optimizer=muon", FRESH, 0, NULL},
+    {"train.z_loss", "0.1", LEARNS, "", FRESH, 0, NULL},
+    {"model.zero_outputs", "true", SWAPPED, "", FRESH, 0, NULL},
     {"train.dropout", "0.5", SWAPPED, "", FRESH, 0, NULL},
     {"train.seed", "2", SWAPPED, "data.shuffle=none", FRESH, 0, NULL},             /* weights */
     {"train.seed", "2", SWAPPED, "data.shuffle=random", FROM_CHECKPOINT, 0, NULL}, /* order */
