@@ -123,8 +123,11 @@ enum status prefetch_open(struct batch_source source, int B, bool async, struct 
 
 void prefetch_expect_steps(struct prefetch *p, int batches, uint64_t rows)
 {
+    pthread_mutex_lock(&p->lock);
+    if (p->batches != batches || p->rows != rows) p->started = false;
     p->batches = batches;
     p->rows = rows;
+    pthread_mutex_unlock(&p->lock);
 }
 
 void prefetch_close(struct prefetch *p)

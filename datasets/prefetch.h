@@ -22,8 +22,9 @@ enum status prefetch_open(struct batch_source source, int B, bool async, struct 
                           struct err *err);
 void prefetch_close(struct prefetch *prefetch); /* ends the thread; NULL is harmless */
 
-/* Call before the first take: the expected order is steps of `batches` batches, B rows each, and a step
- * begins `rows` rows after the one before. By default a step is one batch of B rows. */
+/* Call before the first take of a step: from now on the expected order is steps of `batches` batches, B rows
+ * each, and a step begins `rows` rows after the one before. By default a step is one batch of B rows. What
+ * was prepared for another order is dropped. */
 void prefetch_expect_steps(struct prefetch *prefetch, int batches, uint64_t rows);
 
 /* (b,T) int32 each, borrowed until the next take. */

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/accumulation.h"
 #include "core/base/arena.h"
 #include "core/base/json_out.h"
 #include "core/base/record.h"
@@ -57,6 +58,7 @@ struct run_info {
     char best_metric[64];       /* a measure that the best checkpoint follows; "": the loss */
     double best_value;          /* its best value */
     char tags[RUN_TAGS_MAX];    /* in the order of the alphabet, with blanks between; "": none */
+    char accumulation_plan[ACCUMULATION_PLAN_MAX]; /* train.accumulation_plan; "": the batch does not grow */
 };
 
 /* The description of a new run. */

@@ -24,7 +24,9 @@ enum { LOCKED_WITHIN_SECONDS = 10 };
 
 #define TAGS "(select group_concat(tag, ' ') from tags where run_id = t.id)"
 
-enum { ELAPSED_COLUMN, LOSS_RECORDED_COLUMN, TAGS_COLUMN, FIELDS_COLUMN };
+#define GROWTH "(select value from params where run_id = t.id and name = 'train.accumulation_plan')"
+
+enum { ELAPSED_COLUMN, LOSS_RECORDED_COLUMN, TAGS_COLUMN, GROWTH_COLUMN, FIELDS_COLUMN };
 
 /* "select … from runs t TAIL", ?1 being `word`. */
 static enum status select_runs(struct store *store, const char *tail, const char *word, sqlite3_stmt **out,
@@ -33,7 +35,8 @@ static enum status select_runs(struct store *store, const char *tail, const char
     char fields[600], sql[1500];
     table_fields(TABLE_RUNS, fields, sizeof fields);
     snprintf(sql, sizeof sql,
-             "select " ELAPSED ", t.final_loss is not null or t.nan & %d, " TAGS ", %s from runs t %s",
+             "select " ELAPSED ", t.final_loss is not null or t.nan & %d, " TAGS ", " GROWTH
+             ", %s from runs t %s",
              store_columns[COLUMN_RUNS_final_loss].null, fields, tail);
     return store_query(store, out, err, sql, word ? "s" : "", word);
 }
@@ -45,6 +48,8 @@ static void read_run(struct store *store, sqlite3_stmt *row, struct run_info *ou
     if (sqlite3_column_type(row, ELAPSED_COLUMN) != SQLITE_NULL) /* NULL: no trainer yet */
         out->elapsed = sqlite3_column_double(row, ELAPSED_COLUMN);
     store_column_text(row, TAGS_COLUMN, out->tags, sizeof out->tags);
+    store_column_text(row, GROWTH_COLUMN, out->accumulation_plan, sizeof out->accumulation_plan);
+    if (accumulation_check(out->accumulation_plan, NULL)) *out->accumulation_plan = '\0';
     /* a trainer takes the lock within milliseconds of adding the row: a run without a lock has crashed */
     bool began = out->status == RUN_RUNNING || out->status == RUN_PAUSED ||
                  (out->status == RUN_CREATED && clock_wall() - out->created_at > LOCKED_WITHIN_SECONDS);

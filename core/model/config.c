@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/accumulation.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/model/config_length.h"
 #include "core/model/hugging_face.h"
 #include "core/model/key_names.h"
 #include "datasets/corpus.h"
@@ -437,31 +439,6 @@ static enum status derive(struct config *config, struct err *err)
     return STATUS_OK;
 }
 
-/* Checks what must happen within the run. */
-static enum status check_length(const struct config *c, struct err *err)
-{
-    long long trace = c->profile.trace_step, steps = c->train.total_steps, decay = c->train.decay_steps;
-    if (c->train.schedule == SCHEDULE_WSD && decay > steps)
-        return err_set(err, STATUS_USAGE, "train.decay_steps = %lld: the run has %lld (train.total_steps)",
-                       decay, steps);
-    if (trace <= 0 || trace < steps) return STATUS_OK;
-    return err_set(err, STATUS_USAGE,
-                   "profile.trace_step = %lld: no such step, as train.total_steps = %lld (the first is 0)",
-                   trace, steps);
-}
-
-enum status config_settle_steps(struct config *config, uint64_t sequences, struct err *err)
-{
-    double batch = (double)config->train.batch_size * (double)config->train.accumulation_steps;
-    if (config->train.epochs == 0) return STATUS_OK;
-    double steps = ceil(config->train.epochs * (double)sequences / batch - 1e-9);
-    if (steps > 1e12)
-        return err_set(err, STATUS_USAGE, "train.epochs = %g: %.3g steps are more than 1e12 (lower it)",
-                       config->train.epochs, steps);
-    config->train.total_steps = steps < 1 ? 1 : (int64_t)steps;
-    return check_length(config, err);
-}
-
 /* Checks that concern several keys. */
 static enum status check_together(const struct config *c, struct err *err)
 {
@@ -485,7 +462,8 @@ static enum status check_together(const struct config *c, struct err *err)
                        "train.batch_size × train.seq_len = %lld tokens per micro-batch: at most %d (use "
                        "train.accumulation_steps)",
                        tokens, CONFIG_MICRO_BATCH_TOKENS);
-    return c->train.epochs > 0 ? STATUS_OK : check_length(c, err);
+    enum status status = accumulation_check(c->train.accumulation_plan, err);
+    return status || c->train.epochs > 0 ? status : config_check_length(c, err);
 }
 
 enum status config_finish(struct config *config, struct err *err)

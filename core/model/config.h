@@ -61,6 +61,12 @@ enum status config_finish(struct config *config, struct err *err);
  * STATUS_USAGE: profile.trace_step comes after the last step, or there are too many steps. */
 enum status config_settle_steps(struct config *config, uint64_t sequences, struct err *err);
 
+/* Micro-batches of a step, the most that any step has, and those of the first `steps` steps together: by
+ * train.accumulation_plan, or else train.accumulation_steps. */
+int64_t config_micro_batches(const struct config *config, int64_t step);
+int64_t config_micro_batches_most(const struct config *config);
+double config_micro_batches_sum(const struct config *config, int64_t steps);
+
 /* The source of a finished configuration's vocabulary size, unless it is the preset or a key: "256, the
  * tokenizer's size; preset tiny has 32000 ..."; else "". */
 enum { CONFIG_NOTE_SIZE = 120 };

@@ -329,7 +329,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
     struct plan_input input = {.model = model,
                                .B = (int)c->train.batch_size,
                                .T = (int)c->train.seq_len,
-                               .micro_batches = (int)c->train.accumulation_steps,
+                               .micro_batches = (int)config_micro_batches_most(c),
                                .packed = format_traits(c->data.format)->packed,
                                .moments = moments,
                                .averages = c->train.ema_decay > 0,
@@ -348,7 +348,7 @@ struct plan_input plan_input_of(const struct config *c, const struct model *mode
 /* A step's sequences are cut into as many parts as there are ranks; the longest one decides. */
 void plan_input_share(struct plan_input *input, const struct config *c, int rank, int ranks)
 {
-    int64_t all = c->train.batch_size * c->train.accumulation_steps, most = (all + ranks - 1) / ranks;
+    int64_t all = c->train.batch_size * config_micro_batches_most(c), most = (all + ranks - 1) / ranks;
     if (ranks <= 1) return;
     if (input->B > most) input->B = (int)most;
     input->micro_batches = (int)((most + input->B - 1) / input->B);

@@ -13,16 +13,18 @@ enum status task_check_tokenizer(const struct config *c, const struct corpus *co
 
 enum status task_start_batches(struct task_data *data, struct network *network, struct err *err)
 {
-    const struct config_train *c = &data->config->train;
+    bool async = data->config->train.async;
     const struct plan_input *in = &network->plan->input;
     enum status status = STATUS_OK;
     for (int part = 0; !status && part < 2; part++)
         if (data->sources[part].rows)
-            status = prefetch_open(data->sources[part], in->B, c->async, &data->prefetch[part], err);
-    if (!status && data->prefetch[TASK_TRAINING])
-        prefetch_expect_steps(data->prefetch[TASK_TRAINING], in->micro_batches,
-                              (uint64_t)(c->batch_size * c->accumulation_steps));
+            status = prefetch_open(data->sources[part], in->B, async, &data->prefetch[part], err);
     return status;
+}
+
+void task_expect_steps(struct task_data *data, int batches, uint64_t rows)
+{
+    prefetch_expect_steps(data->prefetch[TASK_TRAINING], batches, rows);
 }
 
 void task_close_batches(struct task_data *data)

@@ -60,6 +60,10 @@ static inline uint64_t task_examples(const struct task_data *data, enum task_par
  * of their weights. */
 double task_labels(const struct task_data *data, enum task_part part, uint64_t cursor, uint64_t examples);
 
+/* Before a step: how many batches of training examples this rank takes in it, and how many examples all take.
+ */
+void task_expect_steps(struct task_data *data, int batches, uint64_t rows);
+
 /* `count` examples, at most those of the plan's micro-batch, valid until the next call for the same part;
  * with positions if the plan is packed, else without. Expected in order; any other cursor has to wait. */
 struct batch_view task_batch(struct task_data *data, enum task_part part, uint64_t cursor, int count);

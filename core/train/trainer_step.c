@@ -253,15 +253,23 @@ void trainer_close_steps(struct trainer *t)
 }
 
 /* The rows that a step takes, on all ranks. */
-static uint64_t rows_of_step(const struct trainer *t)
+static uint64_t rows_of_step(const struct trainer *t, int64_t step)
 {
-    const struct config_train *c = &t->setup.config->train;
-    return (uint64_t)(c->batch_size * c->accumulation_steps);
+    const struct config *c = t->setup.config;
+    return (uint64_t)(c->train.batch_size * config_micro_batches(c, step));
+}
+
+/* The micro-batches of each rank for so many rows; a rank with fewer rows has empty ones. */
+static int micro_batches_of(const struct trainer *t, uint64_t rows)
+{
+    uint64_t ranks = (uint64_t)t->world->size, B = (uint64_t)t->plan.input.B,
+             most = (rows + ranks - 1) / ranks;
+    return (int)((most + B - 1) / B);
 }
 
 bool trainer_ends_epoch(const struct trainer *t)
 {
-    uint64_t taken = rows_of_step(t), cursor = t->state.cursor;
+    uint64_t taken = rows_of_step(t, trainer_queued(t) - 1), cursor = t->state.cursor;
     uint64_t epoch = task_examples(t->data, TASK_TRAINING);
     if (t->in_flight) cursor = t->flights[(trainer_queued(t) - 1) % PLAN_FLIGHTS].cursor;
     return cursor / epoch != (cursor - taken) / epoch;
@@ -322,7 +330,8 @@ static bool queue_step(struct trainer *t, struct flight *f)
     begin_trace(t, f->step);
     t->profiling = profiler_begin(t->profiler, f->step, net->stream, net, t->tracing);
     bool graph = t->replay.update && !t->profiling; /* not while operations are profiled */
-    uint64_t rows = rows_of_step(t);
+    uint64_t rows = rows_of_step(t, f->step);
+    int micro_batches = micro_batches_of(t, rows);
     struct world_part part = world_divide(rows, t->world->rank, t->world->size);
     /* of the whole step, however many micro-batches and ranks; if no label counts, there is no gradient */
     f->labels = task_labels(t->data, TASK_TRAINING, f->cursor, rows);
@@ -332,11 +341,12 @@ static bool queue_step(struct trainer *t, struct flight *f)
     const struct plan_input *in = &t->plan.input;
     int64_t batch_bytes = 2 * plan_batch_parts(in) * (int64_t)sizeof(int32_t) * in->B *
                           in->T; /* read on the host, written on the device */
+    task_expect_steps(t->data, micro_batches, rows);
     network_clear(net);
-    for (int i = 0; i < in->micro_batches; i++) {
+    for (int i = 0; i < micro_batches; i++) {
         if (i > 0 && is_given_up(t)) return false;
         if (t->profiling) profiler_mark(t->profiling, PHASE_DATA, -1, "batch", batch_bytes, 0);
-        net->exchange.last = i + 1 == in->micro_batches;
+        net->exchange.last = i + 1 == micro_batches;
         queue_micro_batch(t, f, part, i, graph);
     }
     f->cursor += rows;
@@ -364,7 +374,7 @@ static void report(struct trainer *t)
     struct train_observer *o = &t->setup.observer;
     const struct flight *f = &t->flights[t->state.step % PLAN_FLIGHTS];
     const struct step_result *result = &t->results[t->state.step % PLAN_FLIGHTS];
-    int64_t tokens = (int64_t)rows_of_step(t) * t->plan.input.T;
+    int64_t tokens = (int64_t)rows_of_step(t, f->step) * t->plan.input.T;
     /* from the previous step's end, if this one was queued by then: the device's time per step */
     double now = clock_monotonic(), seconds = now - fmax(f->start, t->reported_at);
     struct step_record record = {.step = f->step, .loss = result->loss_sum / f->labels, .lr = f->lr};

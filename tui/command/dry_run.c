@@ -130,7 +130,9 @@ static void print_arithmetic(struct output *out, const struct training_session *
     const struct config *c = &s->config;
     const struct plan *plan = trainer_plan(s->trainer);
     int64_t steps = c->train.total_steps, most = c->eval.batches * c->train.batch_size;
-    int64_t batch = c->train.batch_size * c->train.accumulation_steps, tokens = batch * c->train.seq_len;
+    int64_t batch = c->train.batch_size * config_micro_batches(c, 0), tokens = batch * c->train.seq_len,
+            all = (int64_t)config_micro_batches_sum(c, steps) * c->train.batch_size;
+    bool grows = *c->train.accumulation_plan;
     int64_t sequences = (int64_t)trainer_sequences(s->trainer, TASK_TRAINING),
             validation = (int64_t)trainer_sequences(s->trainer, TASK_VALIDATION);
     int64_t evaluated = most && most < validation ? most : validation;
@@ -143,7 +145,8 @@ static void print_arithmetic(struct output *out, const struct training_session *
     bool writes = s->corpus.tokenizer && format_traits(c->data.format)->writes_text;
     int64_t samples = writes && c->sample.every ? steps / c->sample.every : 0;
     if (writes) samples += early_count(c->sample.early, c->sample.every, steps);
-    char note[TASK_NOTE_SIZE];
+    char note[TASK_NOTE_SIZE], in_steps[48];
+    snprintf(in_steps, sizeof in_steps, " of %.1f steps", epoch);
     trainer_note(s->trainer, note, sizeof note);
     if (out->json) {
         OUTPUT_MEMBERS(out, "parameters", model->parameters, "trained_parameters", trained,
@@ -156,8 +159,9 @@ static void print_arithmetic(struct output *out, const struct training_session *
                        "validation_sequences", validation);
         OUTPUT_MEMBERS(out, "data_note", note, "validation", training_session_validation(s), "vocab_size",
                        c->model.sizes.vocab_size);
-        OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens", tokens * steps,
-                       "steps_per_epoch", epoch, "epochs", (double)steps / epoch);
+        OUTPUT_MEMBERS(out, "tokens_per_step", tokens, "total_steps", steps, "total_tokens",
+                       all * c->train.seq_len, "steps_per_epoch", epoch, "epochs",
+                       (double)all / (double)sequences);
         OUTPUT_MEMBERS(out, "evaluations", evaluations, "sequences_per_evaluation", evaluated, "checkpoints",
                        checkpoints, "checkpoint_bytes", need.checkpoint_bytes, "samples", samples);
         OUTPUT_MEMBERS(out, "checkpoints_most_bytes", need.bytes, "disk_free_bytes", need.free);
@@ -181,9 +185,10 @@ static void print_arithmetic(struct output *out, const struct training_session *
                 (int)c->train.seq_len, TEXT_COUNT((double)validation));
     if (*note) output_line(out, "", "%s", note);
     output_line(out, "validation", "%s", training_validation_words(training_session_validation(s)));
-    output_line(out, "steps", "%d of %d sequences (%s tokens): %s tokens, %.2f epochs of %.1f steps",
-                (int)steps, (int)batch, TEXT_COUNT((double)tokens), TEXT_COUNT((double)(tokens * steps)),
-                (double)steps / epoch, epoch);
+    output_line(out, "steps", "%d of %d sequences%s (%s tokens): %s tokens, %.2f epochs%s", (int)steps,
+                (int)batch, grows ? " at first" : "", TEXT_COUNT((double)tokens),
+                TEXT_COUNT((double)all * (double)c->train.seq_len), (double)all / (double)sequences,
+                grows ? "" : in_steps);
     output_line(out, "evaluations", evaluations ? "%d, each on %d sequences" : "none", (int)evaluations,
                 (int)evaluated);
     output_line(out, "checkpoints", "%d, of %s each; the newest %d and the best are kept", (int)checkpoints,

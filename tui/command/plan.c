@@ -57,7 +57,7 @@ static enum status read_options(struct plan_report *r, struct err *err)
 
 static double tokens_per_step(const struct config *c)
 {
-    return (double)c->train.batch_size * (double)c->train.accumulation_steps * (double)c->train.seq_len;
+    return (double)c->train.batch_size * (double)config_micro_batches_most(c) * (double)c->train.seq_len;
 }
 
 /* The input of a plan for one of the cluster's GPUs. */
@@ -218,7 +218,7 @@ static enum status print(const struct plan_report *r, struct err *err)
     struct output out;
     const struct config *c = &r->config;
     const struct chip_sheet *chip = r->cluster.chip;
-    int64_t sequences = c->train.batch_size * c->train.accumulation_steps;
+    int64_t sequences = c->train.batch_size * config_micro_batches_most(c);
     double flops = model_flops_per_token(&r->model, (int)c->train.seq_len), tokens = tokens_per_step(c);
     output_begin(&out, r->options->json);
     if (out.json) {

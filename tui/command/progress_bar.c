@@ -48,9 +48,10 @@ static char *format_rate(const struct progress_view *view, char *buf, size_t siz
 
 static char *format_eta(const struct progress_view *view, char *buf, size_t size)
 {
+    double left = view->left > 0 ? view->left : (double)view->total - (double)view->done;
     buf[0] = '\0';
     if (view->rate > 0 && view->total > view->done)
-        snprintf(buf, size, "ETA %s", CLOCK_DURATION((double)(view->total - view->done) / view->rate));
+        snprintf(buf, size, "ETA %s", CLOCK_DURATION(left / view->rate));
     return buf;
 }
 
@@ -150,7 +151,7 @@ void progress_bar_update(struct progress_bar *bar, const char *what, const char 
         bar->started = bar->logged = now;
         if (!is_bar) bar->drawn = now; /* short work prints no line */
     }
-    struct progress_view view = {what, unit, done, total, 0, suffix, bar->speed};
+    struct progress_view view = {what, unit, done, total, 0, suffix, bar->speed, bar->left};
     double elapsed = now - bar->started;
     if (elapsed > 0 && done > bar->first) view.rate = (double)(done - bar->first) / elapsed;
     if (bar->log && now - bar->logged >= LOG_SECONDS) {

@@ -33,6 +33,7 @@ struct progress_view {
     double rate;        /* units a second, 0: not known yet */
     const char *suffix; /* free text at the end; NULL: none */
     double speed;       /* units a second to show; 0: the rate, from which the ETA always comes */
+    double left;        /* units still to come, as long as those done on average; 0: total - done */
 };
 
 struct progress_bar {
@@ -46,7 +47,7 @@ struct progress_bar {
     double interval; /* seconds between two plain lines */
     double started, drawn, logged; /* seconds, of the phase and the last line */
     uint64_t first;                /* units done when the phase began */
-    double speed;                  /* as in struct progress_view; the caller sets it */
+    double speed, left;            /* as in struct progress_view; the caller sets them */
 };
 
 /* `out` is normally stderr. Returns the receiver of the modules' progress, which prints their notes above the

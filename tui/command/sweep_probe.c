@@ -2,6 +2,7 @@
 #include "tui/command/sweep_probe.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,8 @@ static enum status note(const struct training_session *s, void *context, struct 
     found->left_bytes = memory_share_left(&(struct memory_wish){
         .backend = s->choice.backend, .device = s->choice.device, .reserve = c->memory.reserve});
     found->total_steps = c->train.total_steps;
-    found->tokens_per_step = c->train.batch_size * c->train.accumulation_steps * c->train.seq_len;
+    double micro_batches = config_micro_batches_sum(c, c->train.total_steps) / (double)c->train.total_steps;
+    found->tokens_per_step = llround(micro_batches * (double)(c->train.batch_size * c->train.seq_len));
     found->threads = c->train.threads;
     found->parameters = plan->input.model->parameters;
     found->frozen_parameters = plan->input.model->frozen_parameters;

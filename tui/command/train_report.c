@@ -87,6 +87,16 @@ static void begin(void *context, const struct training_session *s)
     if (step > 0) progress_bar_say(&report->bar, "continues after step %" PRId64 " of %" PRId64, step, total);
 }
 
+/* The steps still to come, as long as those of this segment on average, where the batch grows by plan. */
+static double steps_left(const struct report *report, int64_t done)
+{
+    const struct config *c = &report->session->config;
+    double at = config_micro_batches_sum(c, done),
+           made = at - config_micro_batches_sum(c, report->began_after),
+           left = config_micro_batches_sum(c, c->train.total_steps) - at;
+    return made > 0 ? left / made * (double)(done - report->began_after) : 0;
+}
+
 /* After the bar: "loss 3.2101  val 3.3012  lr 2.9e-04  8.8k tok/s". */
 static void step(void *context, const struct step_record *record)
 {
@@ -98,6 +108,7 @@ static void step(void *context, const struct step_record *record)
     report->bar.speed = before > 0 ? 0.9 * report->bar.speed + 0.1 * speed : speed;
     report_record(report, "step", TABLE_STEPS, record);
     if (report->evaluated) snprintf(val, sizeof val, "  val %s", TEXT_LOSS(report->val_loss));
+    report->bar.left = steps_left(report, record->step + 1);
     snprintf(text, sizeof text, "loss %s%s  lr %.1e  %s tok/s", TEXT_LOSS(record->loss), val, record->lr,
              TEXT_COUNT(report->tokens_per_sec));
     progress_bar_update(&report->bar, "training", "steps", (uint64_t)record->step + 1,

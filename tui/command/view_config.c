@@ -177,19 +177,21 @@ void form_preview_make(const char *const *settings, size_t count, struct form_pr
                            .frozen_parameters = model.frozen_parameters,
                            .trained_parameters = model.parameters - model.frozen_parameters};
     const char *parameters = label_parameters(&run, (char[80]){0}, 80);
-    int64_t steps = config.train.total_steps,
-            tokens = config.train.batch_size * config.train.seq_len * config.train.accumulation_steps;
+    int64_t steps = config.train.total_steps, micro_batch = config.train.batch_size * config.train.seq_len,
+            tokens = micro_batch * config_micro_batches(&config, 0);
+    double all = config_micro_batches_sum(&config, steps) * (double)micro_batch;
+    bool grows = *config.train.accumulation_plan;
     if (config.train.epochs > 0) /* the number of steps depends on the corpus, which is not open */
-        snprintf(out->facts, sizeof out->facts, "%s; %g epoch%s in steps of %s token%s", parameters,
+        snprintf(out->facts, sizeof out->facts, "%s; %g epoch%s in steps of %s token%s%s", parameters,
                  config.train.epochs, config.train.epochs == 1 ? "" : "s", TEXT_COUNT(tokens),
-                 text_plural(tokens));
+                 text_plural(tokens), grows ? " at first" : "");
     else
-        snprintf(out->facts, sizeof out->facts, "%s; %lld step%s of %s token%s, %s in all", parameters,
+        snprintf(out->facts, sizeof out->facts, "%s; %lld step%s of %s token%s%s, %s in all", parameters,
                  (long long)steps, text_plural(steps), TEXT_COUNT(tokens), text_plural(tokens),
-                 TEXT_COUNT((double)tokens * (double)steps));
+                 grows ? " at first" : "", TEXT_COUNT(all));
     out->parameters = run.parameters;
     out->frozen_parameters = run.frozen_parameters;
-    out->total_tokens = config.train.epochs > 0 ? NAN : (double)tokens * (double)steps;
+    out->total_tokens = config.train.epochs > 0 ? NAN : all;
     model_release(&model);
     if (config.train.epochs > 0) return;
     char warnings[CONFIG_WARNINGS_MAX][CONFIG_WARNING_SIZE];

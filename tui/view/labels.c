@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/accumulation.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "tui/widget/bars.h"
@@ -41,8 +42,9 @@ double label_eta(const struct run_info *run)
     if (run->status != RUN_RUNNING || run->steps <= 0 || run->tokens <= 0 || run->total_steps < run->steps)
         return NAN;
     if (!(run->tokens_per_sec > 0) || isinf(run->tokens_per_sec)) return NAN;
-    double tokens_per_step = (double)run->tokens / (double)run->steps;
-    return (double)(run->total_steps - run->steps) * tokens_per_step / run->tokens_per_sec;
+    double done = accumulation_sum(run->accumulation_plan, run->steps),
+           left = accumulation_sum(run->accumulation_plan, run->total_steps) - done;
+    return left * ((double)run->tokens / done) / run->tokens_per_sec;
 }
 
 double label_elapsed(const struct run_info *run, double now)

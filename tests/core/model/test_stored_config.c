@@ -36,6 +36,9 @@ TEST_CASE(of_steps_and_epochs_the_one_given_last_counts)
     word(&stored, "train.batch_size=25"); /* the stored run has epochs: its steps follow */
     assert_int_equal(config_settle_steps(&stored, 100, &err), STATUS_OK);
     assert_int_equal(stored.train.total_steps, 10);
+    word(&stored, "train.accumulation_plan=0: 1, 4: 3"); /* four batches of 25, and two of 75 */
+    assert_int_equal(config_settle_steps(&stored, 100, &err), STATUS_OK);
+    assert_int_equal(stored.train.total_steps, 6);
     word(&stored, "train.total_steps=40");
     assert_int_equal(config_settle_steps(&stored, 100, &err), STATUS_OK);
     assert_int_equal(stored.train.total_steps, 40);

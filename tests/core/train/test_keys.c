@@ -275,6 +275,7 @@ static const struct row {
     {"train.batch_size", "3", MEMORY | HELD | TOKENS | EPOCHS | SWAPPED, "", FRESH, 0, NULL},
     {"train.seq_len", "8", MEMORY | HELD | TOKENS | EPOCHS | SWAPPED, "", FRESH, 0, NULL},
     {"train.accumulation_steps", "2", MEMORY | HELD | TOKENS | EPOCHS | SWAPPED, "", FRESH, 0, NULL},
+    {"train.accumulation_plan", "0:1,2:2", MEMORY | HELD | LEARNS, "", FRESH, 0, NULL},
     {"train.total_steps", "14", LENGTH | EVALS | VALUES | SAVES | FILES, "train.schedule=constant", FRESH, 0,
      NULL},
     {"train.epochs", "0.5", LENGTH | EVALS | VALUES | SAVES | FILES, "train.schedule=constant", FRESH, 0,

@@ -27,6 +27,31 @@ TEST_CASE(every_micro_batch_of_every_step_has_a_dropout_mask_of_its_own)
     for (int i = 0; i < 2; i++) session_close(&s[i]);
 }
 
+/* ---- a batch that grows ---- */
+
+TEST_CASE(a_batch_that_grows_takes_the_sequences_in_order)
+{
+    static const int sizes[] = {1, 1, 1, 2, 2, 4, 4, 4};
+    struct session plain, growing;
+    session_open(&plain, "plain", NULL, WORDS("train.learning_rate=0", "train.total_steps=19"), 900);
+    session_start(&plain, false);
+    session_run(&plain);
+    session_open(&growing, "growing", NULL,
+                 WORDS("train.learning_rate=0", "train.total_steps=8", "train.accumulation_plan=0:1,3:2,5:4"),
+                 900);
+    session_start(&growing, false);
+    session_run(&growing);
+    for (int i = 0, at = 0; i < 8; i++) {
+        double sum = 0;
+        for (int k = 0; k < sizes[i]; k++) sum += plain.story.steps[at++].loss;
+        assert_true(fabs(growing.story.steps[i].loss - sum / sizes[i]) < 1e-6);
+        assert_int_equal(growing.story.steps[i].tokens, at * 2 * 16);
+        assert_true(growing.story.steps[i].epoch == plain.story.steps[at - 1].epoch);
+    }
+    session_close(&plain);
+    session_close(&growing);
+}
+
 /* ---- labels ---- */
 
 static struct {
@@ -268,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_micro_batch_of_every_step_has_a_dropout_mask_of_its_own),
+        cmocka_unit_test(a_batch_that_grows_takes_the_sequences_in_order),
         cmocka_unit_test(losses_are_means_over_the_labels_that_count),
         cmocka_unit_test(eval_batches_is_how_many_are_evaluated_and_zero_is_all),
         cmocka_unit_test(a_step_under_way_changes_no_evaluation_sample_or_checkpoint),

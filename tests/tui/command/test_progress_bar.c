@@ -14,7 +14,7 @@ static int columns_of(const char *text)
 }
 
 static const struct progress_view training = {"training", "steps", 500, 2000, 12.5, "loss 5.13  12.3k tok/s",
-                                              0};
+                                              0,          0};
 
 static void a_line_reports_everything_where_there_is_room(void **state)
 {
@@ -23,13 +23,16 @@ static void a_line_reports_everything_where_there_is_room(void **state)
     progress_bar_line(&training, 120, false, false, line, sizeof line);
     assert_string_equal(line, "training    25% ###########----------------------------------  ETA 2m 00s  "
                               "loss 5.13  12.3k tok/s  500/2000  12.5 step/s");
-    struct progress_view bytes = {"encoding", "bytes", 3 << 20, 4 << 20, 1 << 20, NULL, 0};
+    struct progress_view bytes = {"encoding", "bytes", 3 << 20, 4 << 20, 1 << 20, NULL, 0, 0};
     progress_bar_line(&bytes, 60, true, false, line, sizeof line);
     assert_string_equal(line, "encoding    75% ━━━━━━━━━━━━─────  ETA 1.0s  3.0 MiB/4.0 MiB");
     struct progress_view view = training; /* evaluations take time too */
     view.speed = 25;
     progress_bar_plain(&view, line, sizeof line);
     assert_string_equal(line, "training: 25% (500 of 2000), 25.0 step/s, ETA 2m 00s, loss 5.13  12.3k tok/s");
+    view.left = 3000; /* the batch grows: what is left is as long as 3,000 steps like those before */
+    progress_bar_plain(&view, line, sizeof line);
+    assert_string_equal(line, "training: 25% (500 of 2000), 25.0 step/s, ETA 4m 00s, loss 5.13  12.3k tok/s");
 }
 
 static void a_line_fits_any_width(void **state)
@@ -41,7 +44,7 @@ static void a_line_fits_any_width(void **state)
     for (size_t s = 0; s < 4; s++)
         for (int width = 0; width <= 200; width++)
             for (uint64_t done = 0; done <= 2000; done += 250) {
-                struct progress_view view = {"phase", "steps", done, 2000, done % 500, suffixes[s], 0};
+                struct progress_view view = {"phase", "steps", done, 2000, done % 500, suffixes[s], 0, 0};
                 progress_bar_line(&view, width, true, false, line, sizeof line);
                 assert_true(columns_of(line) <= width);
                 if (width > 30) assert_true(columns_of(line) >= 26); /* a bar is always there */
@@ -68,11 +71,11 @@ static void odd_numbers_do_no_harm(void **state)
     (void)state;
     char line[2048];
     struct progress_view views[] = {
-        {"x", "", 0, 0, 0, NULL, 0},
-        {"x", "bytes", UINT64_MAX, 1, 1e300, NULL, 0},
-        {"x", "steps", 1, UINT64_MAX, 1e-300, NULL, 0},
-        {"x", "steps", 5, 4, -1, NULL, 0},
-        {"x", "steps", 5, 10, 0.0 / 0.0, NULL, 0},
+        {"x", "", 0, 0, 0, NULL, 0, 0},
+        {"x", "bytes", UINT64_MAX, 1, 1e300, NULL, 0, 0},
+        {"x", "steps", 1, UINT64_MAX, 1e-300, NULL, 0, 0},
+        {"x", "steps", 5, 4, -1, NULL, 0, 0},
+        {"x", "steps", 5, 10, 0.0 / 0.0, NULL, 0, 0},
     };
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
         progress_bar_line(&views[i], 79, true, true, line, sizeof line);
@@ -87,7 +90,7 @@ static void colour_changes_no_letter(void **state)
     (void)state;
     char plain[2048], colored[2048], stripped[2048], *to = stripped;
     for (uint64_t done = 0; done <= 100; done += 5) {
-        struct progress_view view = {"x", "steps", done, 100, 1, NULL, 0};
+        struct progress_view view = {"x", "steps", done, 100, 1, NULL, 0, 0};
         progress_bar_line(&view, 70, true, false, plain, sizeof plain);
         progress_bar_line(&view, 70, true, true, colored, sizeof colored);
         to = stripped;

@@ -51,6 +51,9 @@ static void progress_eta_and_time_worked_follow_from_the_row(void **state)
     assert_true(label_eta(&run) == 150); /* 750 steps of 100 tokens */
     assert_true(label_elapsed(&run, 100) == 70);
     assert_true(label_elapsed(&run, 80) == 60); /* a clock that was set back */
+    snprintf(run.accumulation_plan, sizeof run.accumulation_plan, "0: 1, 500: 2"); /* 250 and 500 · 2 */
+    assert_true(label_eta(&run) == 250);
+    *run.accumulation_plan = '\0';
     run.status = RUN_PAUSED;
     assert_true(isnan(label_eta(&run)));
     run.status = RUN_STOPPED;
