@@ -21,6 +21,8 @@ enum {
     OUTCOME_WALL_TIME,
     OUTCOME_TARGET_TIME,
     OUTCOME_TARGET_TOKENS,
+    OUTCOME_TARGET_STEPS,
+    OUTCOME_TARGET_FLOPS,
     OUTCOME_COUNT
 };
 
@@ -39,6 +41,8 @@ static const struct {
     {"wall time", "wall_time_sec", -1, IN_SECONDS},
     {"time to", "target_time_sec", -1, IN_SECONDS},
     {"tokens to", "target_tokens", -1, IN_TOKENS},
+    {"steps to", "target_steps", -1, IN_STEPS},
+    {"FLOPs to", "target_flops", -1, IN_FLOPS},
 };
 
 struct reader {
@@ -125,11 +129,11 @@ static enum status add_outcomes(struct reader *r)
     bool forks = false;
     for (size_t i = 0; i < r->request->count; i++) forks = forks || *r->request->runs[i].parent_id;
     for (int o = 0; o < OUTCOME_COUNT; o++) {
-        bool target = o == OUTCOME_TARGET_TIME || o == OUTCOME_TARGET_TOKENS;
+        bool target = o >= OUTCOME_TARGET_TIME;
         const char *name = outcomes[o].name;
-        if (target && !r->request->target_name) break;
+        if (target && !r->request->has_target) break;
         if (target)
-            name = arena_printf(&r->c->arena, "%s %s%s", name, r->request->target_name,
+            name = arena_printf(&r->c->arena, "%s %.6g%s", name, r->request->target,
                                 forks ? " with parent" : "");
         struct comparison_row *row = add_outcome(r, name, o * ORDER_STEP);
         if (!row) return no_memory(r);
@@ -179,9 +183,37 @@ static enum status read_reach(struct reader *r, size_t number, struct reach *out
     struct reach_request reach = {.metric = METRIC_VAL_LOSS, .target = r->request->target};
     *out = (struct reach){.step = -1, .at = {NAN, NAN, NAN}};
     if (r->request->reached) *out = r->request->reached[number];
-    if (!r->request->target_name || r->request->reached) return STATUS_OK;
+    if (!r->request->has_target || r->request->reached) return STATUS_OK;
     enum status status = pace_read(r->store, id, &r->c->arena, &pace, r->err);
     return status ? status : reach_read(r->store, id, &reach, &pace, out, r->err);
+}
+
+/* The value of a setting; NaN: the run has none, or it is no number. */
+static double setting_number(const struct run_param *params, size_t count, const char *key)
+{
+    const char *text = run_params_get(params, count, key);
+    double value;
+    return text && text_parse_double(text, &value) ? value : NAN;
+}
+
+/* As in MFU (model_flops_per_token): 6 for each parameter, 4 for a frozen one, without an embedding that is
+ * not the head, and 12 · width of the heads · length for each layer. NaN where the length that a token
+ * attends to is not that of the sequences: with a sliding window, and of rows packed with several texts. */
+static double flops_per_token(const struct run_info *info, const struct run_param *params, size_t count)
+{
+    static const char *const keys[] = {"model.num_layers", "model.num_heads", "model.head_dim",
+                                       "train.seq_len"};
+    const char *format = run_params_get(params, count, "data.format"),
+               *tied = run_params_get(params, count, "model.tie_weights");
+    double attention = 12, trained = (double)info->parameters;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        attention *= setting_number(params, count, keys[i]);
+    if (!tied || (format && strcmp(format, "text") != 0)) return NAN;
+    if (setting_number(params, count, "model.sliding_window") > 0) return NAN;
+    if (strcmp(tied, "true") != 0)
+        trained -= setting_number(params, count, "model.vocab_size") *
+                   setting_number(params, count, "model.hidden_dim");
+    return 6 * trained - 2 * (double)info->frozen_parameters + attention;
 }
 
 /* Adds a run to those that stand at `place`. One without a value changes no mean; but one whose loss is no
@@ -200,13 +232,15 @@ static enum status read_run(struct reader *r, size_t number, size_t place)
     if (!status) status = read_measures(r, info, place);
     if (!status) status = read_reach(r, number, &reach);
     if (status) return status;
-    for (int o = OUTCOME_STATUS + 1;
-         o < OUTCOME_COUNT && (o < OUTCOME_TARGET_TIME || r->request->target_name); o++) {
-        double value = o == OUTCOME_PEAK_MEMORY   ? (memory < 0 ? NAN : (double)memory)
-                       : o == OUTCOME_WALL_TIME   ? (info->segment > 0 ? info->elapsed : NAN)
-                       : o == OUTCOME_TARGET_TIME ? reach.at[PACE_ACTIVE]
-                       : o == OUTCOME_TARGET_TOKENS
-                           ? reach.at[PACE_TOKENS]
+    for (int o = OUTCOME_STATUS + 1; o < OUTCOME_COUNT && (o < OUTCOME_TARGET_TIME || r->request->has_target);
+         o++) {
+        double value = o == OUTCOME_PEAK_MEMORY     ? (memory < 0 ? NAN : (double)memory)
+                       : o == OUTCOME_WALL_TIME     ? (info->segment > 0 ? info->elapsed : NAN)
+                       : o == OUTCOME_TARGET_TIME   ? reach.at[PACE_ACTIVE]
+                       : o == OUTCOME_TARGET_TOKENS ? reach.at[PACE_TOKENS]
+                       : o == OUTCOME_TARGET_STEPS  ? (reach.step < 0 ? NAN : (double)reach.step)
+                       : o == OUTCOME_TARGET_FLOPS
+                           ? reach.at[PACE_TOKENS] * flops_per_token(info, params, count)
                            : column_number(table_column(TABLE_RUNS, outcomes[o].json), info);
         bool counts = (o == OUTCOME_FINAL_LOSS && info->loss_recorded) || o >= OUTCOME_TARGET_TIME;
         if (!isnan(value) || counts) add_value(&r->c->rows[o], place, value);
@@ -399,6 +433,8 @@ static void format_value(double value, enum outcome_unit unit, char *buf, size_t
         text_format_loss(value, buf, size);
     else if (unit == IN_TOKENS_PER_SEC || unit == IN_TOKENS)
         text_format_count(value, buf, size);
+    else if (unit == IN_FLOPS)
+        snprintf(buf, size, "%.3g", value);
     else if (unit == IN_BYTES)
         text_format_bytes((uint64_t)value, buf, size);
     else if (unit == IN_SECONDS)

@@ -26,7 +26,8 @@ enum outcome_unit {
     IN_TOKENS_PER_SEC,
     IN_BYTES,
     IN_SECONDS,
-    IN_TOKENS
+    IN_TOKENS,
+    IN_FLOPS
 };
 
 /* One line of a comparison: a name, and a text for each run (comparison_text). */
@@ -69,8 +70,8 @@ struct comparison_request {
     const size_t
         *places;       /* the place of each in the comparison, from 0 on and none left out; NULL: one each */
     bool with_history; /* for early stopping */
-    const char *target_name; /* "3.2"; NULL: none */
-    double target;           /* a validation loss to reach, the time of the steps themselves and the tokens */
+    bool has_target;   /* a validation loss to reach: */
+    double target;     /* the steps, the tokens, the time of the steps themselves and the FLOPs until then */
     const struct reach *reached; /* of each run, if it is known when it reached the target; else NULL */
 };
 

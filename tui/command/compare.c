@@ -150,7 +150,7 @@ static enum status print_json(const struct comparison *c, struct err *err)
 
 struct options {
     bool json, markdown, all;
-    double target; /* 0: none */
+    double to_loss; /* 0: none */
 };
 
 static enum status run(const void *options, const struct words *words, struct err *err)
@@ -169,8 +169,8 @@ static enum status run(const void *options, const struct words *words, struct er
                                  &(struct comparison_request){.runs = found,
                                                               .count = count,
                                                               .with_history = true,
-                                                              .target_name = o->target > 0 ? "target" : NULL,
-                                                              .target = o->target},
+                                                              .has_target = o->to_loss > 0,
+                                                              .target = o->to_loss},
                                  &c, err);
     if (!status && o->json)
         status = print_json(&c, err);
@@ -187,9 +187,9 @@ static enum status run(const void *options, const struct words *words, struct er
 static const struct option_spec options[] = {
     OPTION("markdown", OPTION_FLAG, AT(markdown), NULL,
            "the comparison as Markdown tables, for an issue or a report"),
-    OPTION("target", OPTION_NUMBER, AT(target), "LOSS",
-           "the time and the tokens after which each run first reached this validation loss", .least = 0,
-           .most = 1e6),
+    OPTION("to-loss", OPTION_NUMBER, AT(to_loss), "LOSS",
+           "the time, tokens, steps and FLOPs after which each run first reached this validation loss",
+           .least = 0, .most = 1e6),
     OPTION("all", OPTION_FLAG, AT(all), NULL,
            "all evaluations of early stopping (default: the last ten); JSON and Markdown have all"),
     OPTION("json", OPTION_FLAG, AT(json), NULL,
@@ -212,5 +212,5 @@ const struct command command_compare = COMMAND(
              "of steps. Losses are compared between runs with the same tokens.\n"
              "RUN is an id, the start of one, a name (the newest of that name), or latest.\n\n"
              "  anneal compare base wide latest\n"
-             "  anneal compare base wide --target 3.2                when each got there\n"
+             "  anneal compare base wide --to-loss 3.2               when each got there\n"
              "  anneal runs --filter 'train.learning_rate<1e-3'      lists runs to compare");

@@ -328,18 +328,17 @@ static enum status compare(struct compare_model *model, struct store *store,
 {
     size_t places[COMPARE_RUNS_MAX];
     struct reach reached[COMPARE_RUNS_MAX];
-    char target[32];
     for (size_t i = 0; i < model->run_count; i++) {
         places[i] = model->runs[i].place;
         reached[i] = model->runs[i].reach;
         model->infos[i] = model->runs[i].info;
     }
-    snprintf(target, sizeof target, "%.6g", request->target);
     struct comparison next;
     struct comparison_request comparison = {.runs = model->infos,
                                             .count = model->run_count,
                                             .places = places,
-                                            .target_name = isnan(request->target) ? NULL : target,
+                                            .has_target = !isnan(request->target),
+                                            .target = request->target,
                                             .reached = reached};
     enum status status = comparison_read(store, &comparison, &next, err);
     comparison_release(status ? &next : &model->comparison);

@@ -352,6 +352,41 @@ static void compare_writes_markdown_that_no_setting_breaks(void **state)
                             "exclude each other");
 }
 
+/* Of a model whose shape is recorded, the FLOPs are those that `anneal plan` counts for a token of it; a
+ * window would make them fewer. */
+static void expect_flops(const char *home)
+{
+    static const char *const shape[] = {"num_layers", "num_heads", "head_dim", "vocab_size", "hidden_dim"};
+    json_t *plan = stage_json(process_output("plan", "--gpus=2", "--json", "--model.preset=tiny",
+                                             "--model.vocab_size=32000", "--model.tie_weights=false",
+                                             "--train.seq_len=64", NULL));
+    static const int values[] = {4, 4, 64, 32000, 256};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char *sql = kept_format("insert into params(run_id, name, value) select id, 'model.%s', %d from runs",
+                                shape[i], values[i]);
+        store_fixture_sql(home, sql);
+    }
+    char *sql = kept_format(
+        "insert into params(run_id, name, value) select id, 'model.tie_weights', 'false' from runs;"
+        "insert into params(run_id, name, value) select id, 'train.seq_len', '64' from runs;"
+        "update runs set parameters = %lld",
+        (long long)stage_int(plan, "parameters"));
+    store_fixture_sql(home, sql);
+    json_t *json = stage_json(process_output("compare", "base", "fast", "--to-loss=3", "--json", NULL));
+    json_t *first = json_array_get(json_object_get(json, "runs"), 0);
+    double flops = json_number_value(json_object_get(first, "target_flops")),
+           expected = 8000 * json_number_value(json_object_get(plan, "flops_per_token"));
+    if (!(fabs(flops - expected) <= 1e-12 * expected))
+        fail_msg("%.17g FLOPs instead of %.17g", flops, expected);
+    assert_int_equal(stage_int(first, "target_steps"), 80);
+    store_fixture_sql(
+        home, "insert into params(run_id, name, value) select id, 'model.sliding_window', 16 from runs");
+    json = stage_json(process_output("compare", "base", "fast", "--to-loss=3", "--json", NULL));
+    first = json_array_get(json_object_get(json, "runs"), 0);
+    assert_true(json_is_null(json_object_get(first, "target_flops")));
+    store_fixture_sql(home, "delete from params where name like 'model.%' or name = 'train.seq_len'");
+}
+
 static void a_target_is_timed_by_its_first_evaluation(void **state)
 {
     (void)state;
@@ -366,17 +401,21 @@ static void a_target_is_timed_by_its_first_evaluation(void **state)
               " (i + 1) * 100, 1000 + i, 500 from n, runs;"
               "insert into evals(run_id, segment, step, val_loss) select id, 1, 20, 4 from runs union all"
               " select id, 1, 40, 2.5 from runs where name = 'fast' union all select id, 1, 80, 2 from runs");
-    char *out = process_output("compare", "base", "fast", "--target=3", NULL);
-    if (!strstr(out, "\ntime to target    40s ")) fail_msg("%s", out); /* 80 steps of half a second */
+    char *out = process_output("compare", "base", "fast", "--to-loss=3", NULL);
+    if (!strstr(out, "\ntime to 3      40s ")) fail_msg("%s", out); /* 80 steps of half a second */
     assert_non_null(strstr(out, "20s * (-50.0%)"));
-    assert_non_null(strstr(out, "\ntokens to target  8.00k"));
+    assert_non_null(strstr(out, "\ntokens to 3    8.00k"));
     assert_non_null(strstr(out, "4.00k * (-50.0%)"));
+    assert_non_null(strstr(out, "\nsteps to 3     80"));
+    assert_non_null(strstr(out, "40 * (-40)"));
+    assert_non_null(strstr(out, "\nFLOPs to 3     -")); /* the model's shape is not recorded */
     out = process_output("compare", "base", "fast", NULL);
-    assert_null(strstr(out, "target"));
+    assert_null(strstr(out, "tokens to"));
+    expect_flops(home);
     store_fixture_sql(
         home, "update runs set parent_id = (select id from runs where name = 'base') where name = 'fast'");
-    out = process_output("compare", "base", "fast", "--target=3", NULL);
-    if (!strstr(out, "\ntime to target with parent ")) fail_msg("%s", out);
+    out = process_output("compare", "base", "fast", "--to-loss=3", NULL);
+    if (!strstr(out, "\ntime to 3 with parent ")) fail_msg("%s", out);
 }
 
 static void compare_says_what_it_cannot(void **state)

@@ -130,6 +130,7 @@ TEST_CASE(a_target_tells_when_and_after_how_many_tokens)
     struct workbench *workbench = open_comparison(home);
     headless_type(workbench, "t7\r"); /* step 200: 201 x 4096 tokens, wide has 151 steps */
     headless_expect(workbench, 200, 40, 200, "time to 7 tokens to 7", "823k");
+    headless_expect(workbench, 200, 40, 200, "steps to 7 FLOPs to 7", " 200 ");
     headless_expect_row(workbench, 200, 40, "4✓ wide", "  -  ");
     headless_type(workbench, "t\025much\r");
     headless_expect(workbench, 80, 24, 80, "much is not a number");
