@@ -25,11 +25,11 @@ CC := gcc
 endif
 
 # ---- what the distribution gives (Debian and Ubuntu package names) ----
-PACKAGES := gcc libc6-dev binutils libopenblas-openmp-dev libncurses-dev libedit-dev libsqlite3-dev libcsv-dev \
+PACKAGES := gcc libc6-dev binutils libncurses-dev libedit-dev libsqlite3-dev libcsv-dev \
             libjansson-dev libinih-dev libpcre2-dev libutf8proc-dev libxxhash-dev libopenmpi-dev openmpi-bin bible-kjv
-TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev
-HEADERS := cblas.h curses.h histedit.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h
-TEST_HEADERS := cmocka.h vterm.h
+TEST_PACKAGES := libcmocka-dev libvterm-dev sqlite3 g++ libboost-context-dev libopenblas-dev
+HEADERS := curses.h histedit.h sqlite3.h csv.h jansson.h ini.h pcre2.h utf8proc.h xxhash.h
+TEST_HEADERS := cmocka.h vterm.h cblas.h
 
 # ---- version ----
 # The commit that `anneal --version` prints: of this checkout, else the one that `git archive` wrote into packaging/commit,
@@ -38,16 +38,6 @@ COMMIT := $(shell if [ -e .git ]; then git --no-optional-locks -c safe.directory
             else grep -v Format packaging/commit | cut -c 1-10; fi 2>/dev/null)
 
 # ---- flags ----
-MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
-# OpenBLAS's OpenMP build: Debian and Ubuntu keep it in a folder of its own, Fedora under a name of its own.
-ifeq ($(wildcard /usr/include/openblas/cblas.h),)
-OPENBLAS_LIB = /usr/lib/$(MULTIARCH)/openblas-openmp
-OPENBLAS_INCLUDE = -I/usr/include/$(MULTIARCH)/openblas-openmp
-OPENBLAS = -L$(OPENBLAS_LIB) -Wl,-rpath,$(OPENBLAS_LIB) -lopenblas
-else
-OPENBLAS_INCLUDE := -I/usr/include/openblas
-OPENBLAS := -lopenblaso
-endif
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas
 # Fixed buffers cut what is too long, by design; gcc warns of it where it inlines, and every release inlines otherwise.
 # A loop that clang leaves as it is in spite of `omp simd` is no mistake.
@@ -58,9 +48,9 @@ SANITIZERS := $(if $(TSAN),-fsanitize=thread,-fsanitize=address$(comma)undefined
 COUNTERS := $(if $(COVERAGE),--coverage -fprofile-abs-path -fprofile-update=atomic)
 SAN_FLAGS := $(if $(SAN),$(SANITIZERS) -fno-omit-frame-pointer) $(COUNTERS)
 CFLAGS ?= $(if $(DEBUG),-O0 -g3,-O2 -g)
-BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -I. $(OPENBLAS_INCLUDE) -fopenmp \
+BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) -I. -fopenmp \
               -pthread -MMD -MP
-LIBS = $(OPENBLAS) -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
+LIBS = -lncursesw -ltinfo -ledit -lsqlite3 -lcsv -ljansson -linih \
        -lpcre2-8 -lutf8proc -lxxhash -lm -ldl
 
 # ---- sources ----
@@ -122,7 +112,7 @@ endif
 SIM_CXX = $(if $(findstring clang,$(CC)),clang++,g++)
 CXXFLAGS ?= $(CFLAGS)
 SIM_CXXFLAGS = -std=c++20 -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(CPPFLAGS) $(CXXFLAGS) $(SAN_FLAGS) -I. -Itests/cuda_sim/include \
-               $(OPENBLAS_INCLUDE) -fPIC -fvisibility=hidden -pthread -MMD -MP
+               -fPIC -fvisibility=hidden -pthread -MMD -MP
 # Kernels call tests/cuda_sim/races.cc at every load and store. Their file's host code has one thread.
 SIM_RACES = $(if $(SAN),,-fsanitize=thread -fno-threadsafe-statics \
               $(if $(findstring clang,$(CC)),,--param tsan-instrument-func-entry-exit=0))
@@ -299,9 +289,10 @@ $(BUILD)/%.o: %.cc
 # The plugin as the simulator runs it: what the real binary opens in the tests of --device cuda.
 $(SIM_PLUGIN): $(SIM_OBJ) $(PLUGIN_BASE:%.c=$(BUILD)/cuda/%.o)
 	$(if $(V),,@echo "  LD   $@")
-	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context $(OPENBLAS)
+	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^ -lboost_context -lopenblas
 
 $(SIM_TESTS): $(SIM_PLUGIN)
+$(SIM_TESTS): LIBS += -lopenblas
 $(SIM_TESTS): $(BUILD)/tests/cuda_sim/%: $(BUILD)/tests/cuda_sim/%.o $(TEST_HELP_OBJ) $(SIM_OBJ) $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(SIM_CXX) $(CXXFLAGS) $(SAN_FLAGS) -fopenmp -pthread $(LDFLAGS) -o $@ $(filter-out %.so,$^) -lcmocka -lvterm -lutil -lboost_context $(LIBS) \
@@ -335,6 +326,7 @@ $(BUILD)/tests/tui/command/test_faults: | $(if $(SAN),,$(STAND_INS)/memory.so)
 # NVIDIA's headers, where the toolkit has them, are only compared with.
 $(BUILD)/tests/kernels/test_nccl.o $(BUILD)/tests/kernels/test_nvml.o $(BUILD)/tests/kernels/test_occupancy.o: BASE_CFLAGS += $(if $(NVCC),-idirafter $(dir $(NVCC))../include)
 
+$(BUILD)/tests/bench/bench_gemm: LIBS += -lopenblas
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(LIB)
 	$(if $(V),,@echo "  LD   $@")
 	$(Q)$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -460,7 +452,7 @@ $(BUNDLE_MAIN): $(BUILD)/tui/main.o $(LIB)
 
 bundle: $(BUNDLE_MAIN) $(HEAP_COUNTER) $(MAN) $(MPI_PLUGIN) $(if $(NVCC),$(PLUGIN))
 	$(if $(NVCC),@ANNEAL_CUDA_PLUGIN=$(PLUGIN) CC=$(CC) tests/gpu/build.sh build/gpu)
-	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" "$(MPI_PLUGIN)" $(BUILD) $(OPENBLAS_LIB)
+	@packaging/bundle.sh $(BUNDLE_MAIN) $(HEAP_COUNTER) "$(if $(NVCC),$(PLUGIN))" "$(MPI_PLUGIN)" $(BUILD)
 
 release:
 	@MAKE="$(MAKE)" packaging/release.sh $(BUILD)

@@ -1,8 +1,10 @@
 /* See product.h.
  *
- * Both operands are copied to where the inner loop reads them one after the other: b in blocks that stay in
- * the second-level cache, a in strips of ROWS rows that stay in the first. Words of two numbers are for
- * vdpbf16ps, which adds two products at a time. A tile of ROWS by COLUMNS sums is in registers. */
+ * Both operands are copied to where the inner loop reads them one after the other: a in strips of ROWS rows,
+ * b in blocks of panels of COLUMNS columns. A tile of ROWS by COLUMNS sums is in registers. A panel of b
+ * stays in the first-level cache while all strips of a group are multiplied by it; with AVX-512 it is too
+ * wide for that, so a strip of a stays there, and the block of b in the second level. Words of two numbers
+ * are for vdpbf16ps, which adds two products at a time. */
 #include "kernels/product.h"
 
 #include <stddef.h>
@@ -24,14 +26,16 @@ enum {
     ROWS = ROWS_MAX,
     COLUMNS = 2 * LANES,
     WORDS = 256,                                   /* of k at a time, at most: a strip of a is 14 KiB */
-    BLOCK = LANES == 16 ? 576 : 256,               /* columns of b at a time, at most: 576 or 256 KiB */
+    BLOCK = LANES == 16 ? 576 : 1024,              /* columns of b at a time, at most: 576 or 1024 KiB */
     STRIP = (ROWS * WORDS + LANES + 15) / 16 * 16, /* whole vectors are stored, also of the last words */
-    SUMS = 512 * BLOCK /* of a part of out, where they are kept until all steps are done */
+    GROUP = LANES == 16 ? 1 : 144 / ROWS,          /* strips of a at a time: 14 or 144 KiB */
+    BESIDE = LANES == 16 ? 576 : 512, /* columns at a time where sums are kept until all steps are done */
+    SUMS = 512 * BESIDE
 };
 
 size_t product_bytes(void)
 {
-    return sizeof(uint32_t) * (BLOCK * WORDS + STRIP) + sizeof(float) * SUMS;
+    return sizeof(uint32_t) * (BLOCK * WORDS + GROUP * STRIP) + sizeof(float) * SUMS;
 }
 
 /* ---- tiles ---- */
@@ -45,8 +49,7 @@ INLINE void tile_floats(const int rows, float *sums, ptrdiff_t stride, bool more
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int i = 0; i < 2; i++)
-            sum[r][i] = more ? simd_load(sums + r * stride + i * LANES) : (simd_vector){0};
+        for (int i = 0; i < 2; i++) sum[r][i] = (simd_vector){0};
     for (int k = 0; k < words; k++, a += rows, b += COLUMNS) {
         simd_vector b0 = simd_load(b), b1 = simd_load(b + LANES);
 #pragma GCC unroll 14
@@ -59,7 +62,10 @@ INLINE void tile_floats(const int rows, float *sums, ptrdiff_t stride, bool more
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) simd_store(sums + r * stride + i * LANES, sum[r][i]);
+        for (int i = 0; i < 2; i++) {
+            float *to = sums + r * stride + i * LANES;
+            simd_store(to, more ? simd_load(to) + sum[r][i] : sum[r][i]);
+        }
 }
 
 #ifdef __AVX512BF16__
@@ -70,8 +76,7 @@ INLINE void tile_pairs(const int rows, float *sums, ptrdiff_t stride, bool more,
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int i = 0; i < 2; i++)
-            sum[r][i] = more ? _mm512_loadu_ps(sums + r * stride + i * LANES) : _mm512_setzero_ps();
+        for (int i = 0; i < 2; i++) sum[r][i] = _mm512_setzero_ps();
     for (int k = 0; k < words; k++, a += rows, b += COLUMNS) {
         __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES);
 #pragma GCC unroll 14
@@ -84,7 +89,10 @@ INLINE void tile_pairs(const int rows, float *sums, ptrdiff_t stride, bool more,
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) _mm512_storeu_ps(sums + r * stride + i * LANES, sum[r][i]);
+        for (int i = 0; i < 2; i++) {
+            float *to = sums + r * stride + i * LANES;
+            _mm512_storeu_ps(to, more ? _mm512_add_ps(_mm512_loadu_ps(to), sum[r][i]) : sum[r][i]);
+        }
 }
 #endif
 
@@ -166,7 +174,7 @@ struct plan {
     int M, N, K;
     int steps; /* of k at a time */
     enum form a_form, b_form;
-    bool accumulate;
+    bool accumulate, direct; /* direct: tiles are added to out where they are summed */
     float factor;
     tile *const *tiles;
     uint32_t *block, *strip;
@@ -199,23 +207,28 @@ static void multiply_block(const struct plan *p, int m0, int m1, int n0, int n1,
     for (int n = n0; n < n1; n += COLUMNS)
         pack(p->block + (ptrdiff_t)(n - n0) * words, COLUMNS, &p->b, n, k, p->N - n, steps, p->b_form);
     int strips = (m1 - m0 + ROWS - 1) / ROWS;
-    for (int s = 0; s < strips; s++) {
-        int m = m0 + (int)((long)(m1 - m0) * s / strips),
-            rows = m0 + (int)((long)(m1 - m0) * (s + 1) / strips) - m;
-        pack(p->strip, rows, &p->a, m, k, p->M - m, steps, p->a_form);
-        for (int n = n0; n < n1; n += COLUMNS) {
-            float *to = p->sums ? p->sums + (m - m0) * p->stride + (n - n0) : sums;
-            ptrdiff_t stride = p->sums ? p->stride : COLUMNS;
-            struct matrix out = p->out;
-            out.at =
-                (char *)out.at + ((size_t)m * (size_t)out.stride + (size_t)n) * element_bytes(out.element);
-            if (!p->sums || last) out_prefetch(out, rows);
-            p->tiles[rows - 1](to, stride, p->sums && k > 0, p->strip, p->block + (ptrdiff_t)(n - n0) * words,
-                               words);
-            if (p->sums && !last) continue;
-            tile_finish(out, to, stride, rows, least(n1 - n, COLUMNS), p->accumulate || (!p->sums && k > 0),
-                        p->factor);
-        }
+    for (int first = 0; first < strips; first += GROUP) {
+        int count = least(strips - first, GROUP), at[GROUP + 1];
+        for (int s = 0; s <= count; s++) at[s] = m0 + (int)((long)(m1 - m0) * (first + s) / strips);
+        for (int s = 0; s < count; s++)
+            pack(p->strip + s * STRIP, at[s + 1] - at[s], &p->a, at[s], k, p->M - at[s], steps, p->a_form);
+        for (int n = n0; n < n1; n += COLUMNS)
+            for (int s = 0; s < count; s++) {
+                int m = at[s], rows = at[s + 1] - m;
+                int columns = least(n1 - n, COLUMNS);
+                struct matrix out = matrix_part(p->out, m, n);
+                bool add = p->accumulate || (!p->sums && k > 0);
+                if (!p->sums || last) out_prefetch(out, rows);
+                const uint32_t *a = p->strip + s * STRIP, *b = p->block + (ptrdiff_t)(n - n0) * words;
+                if (p->direct && columns == COLUMNS) {
+                    p->tiles[rows - 1](out.at, out.stride, add, a, b, words);
+                    continue;
+                }
+                float *to = p->sums ? p->sums + (m - m0) * p->stride + (n - n0) : sums;
+                ptrdiff_t stride = p->sums ? p->stride : COLUMNS;
+                p->tiles[rows - 1](to, stride, p->sums && k > 0, a, b, words);
+                if (!p->sums || last) tile_finish(out, to, stride, rows, columns, add, p->factor);
+            }
     }
 }
 
@@ -236,6 +249,7 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
                      .K = K,
                      .accumulate = accumulate,
                      .factor = factor,
+                     .direct = out.element == ELEMENT_FP32 && factor == 1,
                      .tiles = tiles_of_floats};
     p.a_form = a.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
     p.b_form = b.element == ELEMENT_FP32 ? FORM_FLOATS : FORM_WIDENED;
@@ -249,8 +263,8 @@ void product(struct matrix out, struct matrix a, struct matrix b, int M, int N, 
     p.strip = p.block + BLOCK * WORDS;
     /* An element in bf16 is rounded once, so its sum over several blocks of steps is kept in fp32. */
     bool beside = out.element == ELEMENT_BF16 && p.steps < K;
-    int width = part_size(N, BLOCK, COLUMNS), height = beside ? SUMS / width : M;
-    if (beside) p.sums = (float *)(p.strip + STRIP), p.stride = width;
+    int width = part_size(N, beside ? BESIDE : BLOCK, COLUMNS), height = beside ? SUMS / width : M;
+    if (beside) p.sums = (float *)(p.strip + GROUP * STRIP), p.stride = width;
     for (int n = 0; n < N; n += width)
         for (int m = 0; m < M; m += height)
             for (int k = 0; k < K; k += p.steps)

@@ -2,19 +2,16 @@
 # make bundle: one folder, and the same as .tar.gz, that runs after one copy on a Linux machine with glibc and nothing
 # else installed; with its plugin on a GPU server that has NVIDIA's driver and CUDA libraries.
 #
-#     packaging/bundle.sh BINARY COUNTER PLUGIN MPI-PLUGIN OUT [LIBRARY-FOLDER...]
+#     packaging/bundle.sh BINARY COUNTER PLUGIN MPI-PLUGIN OUT
 #
 # BINARY is linked with the run path $ORIGIN/../lib. COUNTER is anneal_heap.so; PLUGIN is anneal_cuda.so, MPI-PLUGIN anneal_mpi.so, each empty
-# for a bundle without. MPI itself stays the machine's, which has its launcher. In
-# LIBRARY-FOLDER lie the shared libraries that are not where the linker looks by itself. Takes the manual pages from
+# for a bundle without. MPI itself stays the machine's, which has its launcher. Takes the manual pages from
 # OUT/man and makes OUT/anneal-VERSION-linux-MACHINE/: bin/, lib/ with every shared library but glibc's and NVIDIA's,
 # share/ with the default corpus, manual pages and shell completion, licenses/ with the libraries' own notices,
 # README.txt. Ends with packaging/check.sh on what it made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$1 counter=$2 plugin=$3 mpi=$4 out=$5
-shift 5
-folders=$(IFS=:; echo "$*")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -28,7 +25,7 @@ system='^(linux-vdso|linux-gate|ld-linux.*|libc|libm|libdl|libpthread|librt|libr
 
 # SONAME PATH of every other library that a program loads.
 libraries() {
-    LD_LIBRARY_PATH=$folders ldd "$1" >"$scratch/ldd"
+    ldd "$1" >"$scratch/ldd"
     ! grep 'not found' "$scratch/ldd" | grep -vE "^[[:space:]]*${system#^}" >&2 || fail "$1: libraries are missing"
     awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' "$scratch/ldd" | grep -vE "$system" || true
 }
@@ -42,7 +39,7 @@ copy_licence() {
     cp -L "/usr/share/doc/$package/copyright" "$target/licenses/$package"
 }
 
-version=$(LD_LIBRARY_PATH=$folders "$binary" --version | cut -d' ' -f2)
+version=$("$binary" --version | cut -d' ' -f2)
 name=anneal-$version-linux-$(uname -m)
 target=$out/$name
 rm -rf "$target" "$target.tar.gz"
@@ -64,7 +61,7 @@ sort -u "$scratch/libraries" | while read -r soname path; do
     copy_licence "$path"
 done
 
-corpus=$(ANNEAL_HOME=$scratch/home LD_LIBRARY_PATH=$folders "$binary" data fetch kjv) || fail 'no King James Bible (apt install bible-kjv)'
+corpus=$(ANNEAL_HOME=$scratch/home "$binary" data fetch kjv) || fail 'no King James Bible (apt install bible-kjv)'
 install -m 644 "$corpus" "$target/share/anneal/kjv.txt"
 cp -L /usr/share/doc/bible-kjv-text/copyright "$target/licenses/bible-kjv-text"
 install -m 644 LICENSE "$target/LICENSE"

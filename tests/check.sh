@@ -67,7 +67,7 @@ include_arrows() {
             only["sqlite3.h"] = "runs"; only["csv.h"] = "runs datasets"
             only["curses.h"] = only["ncurses.h"] = only["term.h"] = "tui/view tui/widget"
             only["panel.h"] = only["form.h"] = only["menu.h"] = "tui/view tui/widget"
-            only["cblas.h"] = only["omp.h"] = "kernels"
+            only["omp.h"] = "kernels"; only["cblas.h"] = "tests"
         }
         function folder(path) { # the longest folder of the table that contains it
             if (path ~ /^core\/base\//) return "core/base"

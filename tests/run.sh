@@ -18,7 +18,6 @@ export LC_ALL=C.UTF-8
 export ANNEAL_CUDA_PLUGIN=none # the same on every machine; the tests in tests/cuda_sim set their own
 export OMP_WAIT_POLICY=passive # tests do many small steps: spinning threads would only block each other
 export OMP_NUM_THREADS=2       # sums are in the same order on every machine
-unset OPENBLAS_CORETYPE        # runs report a choice that costs speed
 # the tests check how an allocation that is too large is reported, so it must not end them
 export ASAN_OPTIONS=allocator_may_return_null=1
 export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"

@@ -137,12 +137,13 @@ struct likeness {
     char kernels[32]; /* the instruction set */
 };
 
-/* "2 threads, AVX-512, OpenBLAS SkylakeX": the second of them. The update of the weights rounds as it does.
- */
+/* "2 threads, AVX-512, bf16 by dot products": the second of them. The update of the weights rounds as it
+ * does. */
 static void name_kernels(const struct trainer *t, char *buf, size_t size)
 {
-    const char *from = strchr(t->device.computes, ','), *end = from ? strchr(from + 1, ',') : NULL;
-    snprintf(buf, size, "%.*s", end ? (int)(end - from - 2) : 0, from ? from + 2 : "");
+    const char *from = strchr(t->device.computes, ',');
+    from = from ? from + 2 : "";
+    snprintf(buf, size, "%.*s", (int)strcspn(from, ","), from);
 }
 
 static enum status check_likeness(struct trainer *t, struct err *err)

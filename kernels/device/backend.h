@@ -79,6 +79,14 @@ static inline struct matrix matrix_view(const void *at, enum element element, in
     return view;
 }
 
+/* The part of a view that begins at this row and column. */
+static inline struct matrix matrix_part(struct matrix view, int row, int column)
+{
+    size_t at = (size_t)row * (size_t)view.stride + (size_t)column;
+    view.at = (char *)view.at + at * element_bytes(view.element);
+    return view;
+}
+
 /* The most rows that gemm_few_rows multiplies; with more, computing takes longer than reading. */
 enum { FEW_ROWS_MAX = 16 };
 
@@ -91,7 +99,7 @@ struct event;  /* opaque: a mark between two pieces of a stream's work */
 /* A device's description of itself, for `anneal devices`, the run's record and the workbench's header. */
 struct device_info {
     char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
-    char computes[80];       /* hardware and libraries in use: "2 threads, AVX-512, OpenBLAS SkylakeX" */
+    char computes[80];       /* "2 threads, AVX-512, bf16 by dot products" */
     char short_name[16];     /* "cpu", "cuda:0": the `device` column of runs */
     char uuid[48];           /* "GPU-…", the same for every process of the host; "": a CPU */
     int64_t available_bytes; /* still free; 0: unknown */

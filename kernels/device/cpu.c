@@ -2,7 +2,6 @@
  * see cpu_select.c for how one is chosen.
  *
  * A call runs to its end before it returns, so waiting is free and nothing can fail later. */
-#include <cblas.h>
 #include <errno.h>
 #include <omp.h>
 #include <stdbool.h>
@@ -57,12 +56,6 @@ static enum status device_open(int index, int threads, struct device **out, stru
     if (device == NULL) return err_no_memory(err, "the CPU's handle");
     device->threads = cpu_threads_choose(&found);
     omp_set_dynamic(false); /* OMP_DYNAMIC starts fewer threads than operations divide their work for */
-    /* OpenBLAS must use one thread per call. Releases before 0.3.29 need openblas_set_num_threads for that,
-     * which also sets OpenMP's number of threads: restore it, since the next device needs it. Later releases
-     * follow OpenMP's number alone, which gemm sets for its own parallel region. */
-    int all = omp_get_max_threads();
-    openblas_set_num_threads(1);
-    omp_set_num_threads(all);
     *out = device;
     return STATUS_OK;
 }
@@ -93,9 +86,8 @@ static void device_describe(struct device *device, struct device_info *out)
     processor_name(processor, sizeof processor);
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL);
-    snprintf(out->computes, sizeof out->computes, "%d thread%s, %s, OpenBLAS %s%s", device->threads,
-             device->threads == 1 ? "" : "s", ISA_LABEL, openblas_get_corename(),
-             cpu_dots() ? ", bf16 by dot products" : "");
+    snprintf(out->computes, sizeof out->computes, "%d thread%s, %s%s", device->threads,
+             device->threads == 1 ? "" : "s", ISA_LABEL, cpu_dots() ? ", bf16 by dot products" : "");
     snprintf(out->short_name, sizeof out->short_name, "cpu");
     out->best = cpu_dots() ? PRECISION_BF16 : PRECISION_FP32;
     out->mixes_elements = true;

@@ -1,5 +1,5 @@
-/* How the CPU computes: which instruction set's table, and which of its kernels OpenBLAS should use. The
- * tables are the same sources compiled several times; see KERNEL_SRC in the Makefile. */
+/* How the CPU computes: which instruction set's table. The tables are the same sources compiled several
+ * times; see KERNEL_SRC in the Makefile. */
 #ifndef ANNEAL_KERNELS_DEVICE_CPU_H
 #define ANNEAL_KERNELS_DEVICE_CPU_H
 
@@ -21,22 +21,5 @@ bool cpu_has_bf16(void);
  * as many multiplications with it as with FMA. Intel's do fewer: on a Xeon (Emerald Rapids) it reaches 0.53
  * times the FLOP/s of numbers that were widened to fp32. */
 bool cpu_dots(void);
-
-/* OpenBLAS knows processors by family and model, and treats a newer one like one of the oldest: with the
- * release of Debian 12, a newer Xeon with AVX-512 multiplies matrices with SSE3. The features of a processor
- * are known without its name. Returns the name for $OPENBLAS_CORETYPE, which OpenBLAS reads before main;
- * NULL: OpenBLAS chose well, or nothing better is known. Static text. */
-const char *blas_core(void);
-
-/* The same for an OpenBLAS that chose `chosen`, on a processor with AVX2 and FMA, or with AVX-512 too. */
-const char *blas_core_instead(const char *chosen, bool avx2, bool avx512);
-
-/* Whether OpenBLAS's kernels `chosen` leave AVX2 or AVX-512 unused on a processor that has it. On an AMD EPYC
- * with AVX-512 a step in fp32 takes 1.8 times as long with those for Haswell. */
-bool blas_core_wastes(const char *chosen, bool avx2, bool avx512);
-
-/* The kernels in use, if $OPENBLAS_CORETYPE was set by the user and they waste what the processor has; else
- * NULL. */
-const char *blas_core_forced(void);
 
 #endif

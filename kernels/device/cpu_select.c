@@ -5,11 +5,9 @@
  * table. */
 #include "kernels/device/cpu.h"
 
-#include <cblas.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -90,45 +88,4 @@ bool cpu_dots(void)
 const struct backend *cpu_backend(void)
 {
     return cpu_backend_for(cpu_isa());
-}
-
-/* The kernels of OpenBLAS that use AVX2 and FMA, and those that use AVX-512, too. */
-static const struct {
-    const char *name;
-    bool avx512;
-} blas_cores[] = {{"Haswell", false},   {"Zen", false},           {"Excavator", false}, {"SkylakeX", true},
-                  {"Cooperlake", true}, {"SapphireRapids", true}, {"Zen4", true}};
-
-enum { BLAS_CORES = sizeof blas_cores / sizeof *blas_cores };
-
-static int blas_core_index(const char *name)
-{
-    int i = 0;
-    while (i < BLAS_CORES && strcasecmp(name, blas_cores[i].name) != 0) i++;
-    return i;
-}
-
-const char *blas_core_instead(const char *chosen, bool avx2, bool avx512)
-{
-    if (!avx2 || blas_core_index(chosen) < BLAS_CORES) return NULL;
-    return avx512 ? "SkylakeX" : "Haswell";
-}
-
-const char *blas_core(void)
-{
-    return blas_core_instead(openblas_get_corename(), cpu_backend_for("v3") != NULL,
-                             cpu_backend_for("v4") != NULL);
-}
-
-bool blas_core_wastes(const char *chosen, bool avx2, bool avx512)
-{
-    int core = blas_core_index(chosen);
-    return core == BLAS_CORES ? avx2 : avx512 && !blas_cores[core].avx512;
-}
-
-const char *blas_core_forced(void)
-{
-    const char *core = openblas_get_corename();
-    bool wastes = blas_core_wastes(core, cpu_backend_for("v3") != NULL, cpu_backend_for("v4") != NULL);
-    return getenv("OPENBLAS_CORETYPE") != NULL && wastes ? core : NULL;
 }

@@ -1,49 +1,43 @@
-/* The reference of `make bench`: the speed of single-precision matrix products on this machine with this
- * OpenBLAS, called directly, without code of ours. Training steps are compared with a large square product;
- * the products of one training step of preset tiny show how much of that their shapes allow.
+/* The matrix products of one training step of preset tiny, and a large square one, in fp32: anneal's beside
+ * those of OpenBLAS, in turns on the same threads, which OMP_NUM_THREADS sets.
  *
- * Prints one line a shape: the median and the best of several runs, in GFLOP/s (2·M·N·K over the time), and
- * as the last line of each kind "gemm_gflops MEDIAN" for run.sh. `--json` prints one object instead. */
+ * Prints one line a shape: the median of each in GFLOP/s (2·M·N·K over the time), and the median of the
+ * ratios of each turn; then the same for all products of a step together. */
 #include <cblas.h>
+#include <omp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/clock.h"
 #include "kernels/device/cpu.h"
 
-enum { MAX_RUNS = 25 };
+enum { MAX_TURNS = 25 };
 
 struct shape {
     const char *name;
     int M, N, K;
-    CBLAS_TRANSPOSE transpose_a, transpose_b;
+    bool transpose_a, transpose_b;
     int calls; /* in one training step of preset tiny, 4096 rows */
 };
 
 /* forward: out (N,OUT) = x (N,IN) W^T; backward: dx = dout W, dW = dout^T x */
 static const struct shape shapes[] = {
-    {"square 2048", 2048, 2048, 2048, CblasNoTrans, CblasNoTrans, 0},
-    {"qkv forward", 4096, 768, 256, CblasNoTrans, CblasTrans, 4},
-    {"qkv dx", 4096, 256, 768, CblasNoTrans, CblasNoTrans, 4},
-    {"qkv dW", 768, 256, 4096, CblasTrans, CblasNoTrans, 4},
-    {"o forward", 4096, 256, 256, CblasNoTrans, CblasTrans, 4},
-    {"o dx", 4096, 256, 256, CblasNoTrans, CblasNoTrans, 4},
-    {"o dW", 256, 256, 4096, CblasTrans, CblasNoTrans, 4},
-    {"gate+up forward", 4096, 1024, 256, CblasNoTrans, CblasTrans, 4},
-    {"gate+up dx", 4096, 256, 1024, CblasNoTrans, CblasNoTrans, 4},
-    {"gate+up dW", 1024, 256, 4096, CblasTrans, CblasNoTrans, 4},
-    {"down forward", 4096, 256, 512, CblasNoTrans, CblasTrans, 4},
-    {"down dx", 4096, 512, 256, CblasNoTrans, CblasNoTrans, 4},
-    {"down dW", 256, 512, 4096, CblasTrans, CblasNoTrans, 4},
-    {"logits forward", 1024, 32000, 256, CblasNoTrans, CblasTrans, 4},
-    {"logits dx", 1024, 256, 32000, CblasNoTrans, CblasNoTrans, 4},
-    {"logits dW", 32000, 256, 1024, CblasTrans, CblasNoTrans, 4},
+    {"square 2048", 2048, 2048, 2048, false, false, 0}, {"qkv forward", 4096, 768, 256, false, true, 4},
+    {"qkv dx", 4096, 256, 768, false, false, 4},        {"qkv dW", 768, 256, 4096, true, false, 4},
+    {"o forward", 4096, 256, 256, false, true, 4},      {"o dx", 4096, 256, 256, false, false, 4},
+    {"o dW", 256, 256, 4096, true, false, 4},           {"gate+up forward", 4096, 1024, 256, false, true, 4},
+    {"gate+up dx", 4096, 256, 1024, false, false, 4},   {"gate+up dW", 1024, 256, 4096, true, false, 4},
+    {"down forward", 4096, 256, 512, false, true, 4},   {"down dx", 4096, 512, 256, false, false, 4},
+    {"down dW", 256, 512, 4096, true, false, 4},        {"logits forward", 1024, 32000, 256, false, true, 4},
+    {"logits dx", 1024, 256, 32000, false, false, 4},   {"logits dW", 32000, 256, 1024, true, false, 4},
 };
 
-struct timing {
-    double median, best; /* seconds of one product */
+struct bench {
+    const struct backend *k;
+    struct device *device;
+    struct stream *stream;
+    float *a, *b, *out;
 };
 
 static int compare_doubles(const void *a, const void *b)
@@ -52,73 +46,80 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Warms up once, then repeats for half a second, at least five times. */
-static struct timing time_shape(const struct shape *s, const float *a, const float *b, float *out)
+static double median(double *values, int count)
 {
-    int lda = s->transpose_a == CblasTrans ? s->M : s->K, ldb = s->transpose_b == CblasTrans ? s->K : s->N;
-    double seconds[MAX_RUNS], total = 0;
-    int runs = 0;
-    for (int i = -1; i < MAX_RUNS && (i < 5 || total < 0.5); i++) {
-        double start = clock_monotonic();
-        cblas_sgemm(CblasRowMajor, s->transpose_a, s->transpose_b, s->M, s->N, s->K, 1.0f, a, lda, b, ldb,
-                    0.0f, out, s->N);
-        if (i < 0) continue;
-        seconds[runs] = clock_monotonic() - start;
-        total += seconds[runs++];
-    }
-    qsort(seconds, (size_t)runs, sizeof *seconds, compare_doubles);
-    return (struct timing){.median = seconds[runs / 2], .best = seconds[0]};
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    return values[count / 2];
 }
 
-static float *alloc_operand(size_t count)
+static double seconds(const struct bench *t, const struct shape *s, bool own)
 {
-    float *x = malloc(count * sizeof *x);
-    if (!x) return NULL;
+    int lda = s->transpose_a ? s->M : s->K, ldb = s->transpose_b ? s->K : s->N;
+    double start = clock_monotonic();
+    if (own)
+        t->k->gemm(matrix_view(t->out, ELEMENT_FP32, s->N), matrix_view(t->a, ELEMENT_FP32, lda),
+                   matrix_view(t->b, ELEMENT_FP32, ldb), s->M, s->N, s->K, s->transpose_a, s->transpose_b,
+                   false, 1, t->stream);
+    else
+        cblas_sgemm(CblasRowMajor, s->transpose_a ? CblasTrans : CblasNoTrans,
+                    s->transpose_b ? CblasTrans : CblasNoTrans, s->M, s->N, s->K, 1, t->a, lda, t->b, ldb, 0,
+                    t->out, s->N);
+    return clock_monotonic() - start;
+}
+
+/* Warms up once, then takes turns for a second, at least five times. sum: seconds of a step, own and
+ * OpenBLAS's. */
+static void compare(const struct bench *t, const struct shape *s, double sum[2])
+{
+    double took[2][MAX_TURNS], ratio[MAX_TURNS], total = 0;
+    int turns = 0;
+    for (int i = -1; i < MAX_TURNS && (i < 5 || total < 1); i++) {
+        double own = seconds(t, s, true), other = seconds(t, s, false);
+        if (i < 0) continue;
+        took[0][turns] = own, took[1][turns] = other, ratio[turns++] = other / own;
+        total += own + other;
+    }
+    double flops = 2e-9 * s->M * s->N * s->K, own = median(took[0], turns), other = median(took[1], turns);
+    sum[0] += s->calls * own, sum[1] += s->calls * other;
+    printf("  %-16s %5d x %5d x %5d %8.1f GFLOP/s, OpenBLAS %8.1f, %.2f x its speed\n", s->name, s->M, s->N,
+           s->K, flops / own, flops / other, median(ratio, turns));
+}
+
+static float *operand(const struct bench *t, size_t count)
+{
+    struct err err;
+    void *memory;
+    if (t->k->mem_alloc(t->device, count * sizeof(float), &memory, &err)) {
+        fprintf(stderr, "bench_gemm: %s\n", err.text);
+        exit(1);
+    }
+    float *x = memory;
     for (size_t i = 0; i < count; i++) x[i] = (float)(int)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
     return x;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
+    struct bench t = {.k = cpu_backend()};
+    struct device_info info;
+    struct err err;
+    double sum[2] = {0};
     size_t count = 4096ul * 8192; /* the largest operand: logits (1024, 32000) */
-    float *a = alloc_operand(count), *b = alloc_operand(count), *out = alloc_operand(count);
-    int code = 1;
-    if (!a || !b || !out) {
-        fprintf(stderr, "bench_gemm: no memory for three operands of %zu MiB\n", count * sizeof *a >> 20);
-        goto out;
+    if (t.k->device_open(0, omp_get_max_threads(), &t.device, &err) ||
+        t.k->stream_open(t.device, PRECISION_FP32, &t.stream, &err)) {
+        fprintf(stderr, "bench_gemm: %s\n", err.text);
+        return 1;
     }
-    double step_flops = 0, step_seconds = 0, large = 0, large_best = 0;
-    if (!json)
-        printf("sgemm, OpenBLAS core %s, %d threads\n", openblas_get_corename(), openblas_get_num_threads());
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const struct shape *s = &shapes[i];
-        struct timing t = time_shape(s, a, b, out);
-        double flops = 2.0 * s->M * s->N * s->K;
-        if (s->calls == 0) {
-            large = flops / t.median * 1e-9;
-            large_best = flops / t.best * 1e-9;
-        }
-        step_flops += s->calls * flops;
-        step_seconds += s->calls * t.median;
-        if (!json)
-            printf("  %-16s %5d x %5d x %5d %9.1f GFLOP/s median %9.1f best\n", s->name, s->M, s->N, s->K,
-                   flops / t.median * 1e-9, flops / t.best * 1e-9);
-    }
-    double step = step_flops / step_seconds * 1e-9;
-    if (json)
-        printf("{\"core\": \"%s\", \"threads\": %d, \"gemm_gflops\": %.1f, \"gemm_gflops_best\": %.1f, "
-               "\"step_gemm_gflops\": %.1f, \"step_gemm_ms\": %.1f}\n",
-               openblas_get_corename(), openblas_get_num_threads(), large, large_best, step,
-               step_seconds * 1e3);
-    else
-        printf("gemm_gflops %.1f\nstep_gemm_gflops %.1f (the products of one step of preset tiny alone: %.1f "
-               "ms)\n",
-               large, step, step_seconds * 1e3);
-    code = 0;
-out:
-    free(a);
-    free(b);
-    free(out);
-    return code;
+    t.a = operand(&t, count), t.b = operand(&t, count), t.out = operand(&t, count);
+    t.k->device_describe(t.device, &info);
+    printf("%s; OpenBLAS %s, %d threads\n", info.name, openblas_get_corename(), openblas_get_num_threads());
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) compare(&t, &shapes[i], sum);
+    printf("products of a step: %.1f ms, OpenBLAS %.1f ms, %.2f x its speed\n", sum[0] * 1e3, sum[1] * 1e3,
+           sum[1] / sum[0]);
+    t.k->mem_free(t.device, t.a);
+    t.k->mem_free(t.device, t.b);
+    t.k->mem_free(t.device, t.out);
+    t.k->stream_close(t.stream);
+    t.k->device_close(t.device);
+    return 0;
 }

@@ -313,7 +313,7 @@ int main(int argc, char **argv)
     bool shape_chosen[SHAPES] = {0}, precision_chosen[PRECISIONS] = {0};
     const char *threads = getenv("OMP_NUM_THREADS");
     int count = 0;
-    second_start(argv); /* as anneal does: OpenBLAS's kernels, threads that sleep between operations */
+    second_start(argv); /* as anneal does: threads that sleep between operations */
     choose(argv + (argc > 0), shape_chosen, precision_chosen);
     b.k = cpu_backend(), b.threads = threads && atoi(threads) > 0 ? atoi(threads) : omp_get_max_threads();
     if (b.k->device_open(DEVICE_FIRST, b.threads, &b.device, &err) != STATUS_OK) fail(err.text);

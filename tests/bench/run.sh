@@ -20,7 +20,6 @@
 #     ANNEAL_BENCH_ROUNDS     rounds (default 2)
 #     ANNEAL_BENCH_PYTHON     the Python that has PyTorch (default python3)
 #     ANNEAL_BENCH_LLMC       a checkout of llm.c; it is copied and built elsewhere
-#     ANNEAL_BENCH_CORETYPE   kernels for OpenBLAS; without it OpenBLAS chooses, whatever OPENBLAS_CORETYPE says
 #
 # "MISSING ..." names a tool that is not there. The exit status is 1 only if a measurement fails. The output is also in
 # BUILD/bench.txt.
@@ -64,15 +63,10 @@ ratio() { # A B [DIGITS]: A / B, or "-" when one is missing
 . "$here/generating.sh"
 
 print_machine() {
-    local blas
-    blas=$(ldd "$build/anneal" 2>/dev/null | awk '$1 ~ /blas/ { print $3; exit }')
     echo "machine: $(sed -nE 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)," \
         "$cores cores, $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)," \
         "$(sed -nE 's/^PRETTY_NAME="?([^"]*)"?/\1/p' /etc/os-release 2>/dev/null), $(uname -srm)"
-    echo "anneal: $("$build/anneal" --version | head -n 1); BLAS: $(basename "$(readlink -f "${blas:-none}")")"
-    if [ -n "${OPENBLAS_CORETYPE:-}" ] && [ -z "${ANNEAL_BENCH_CORETYPE:-}" ]; then
-        echo "OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE in the environment is set aside (ANNEAL_BENCH_CORETYPE keeps one)"
-    fi
+    echo "anneal: $("$build/anneal" --version | head -n 1)"
     echo "threads: $threads; rounds: $rounds; load average before: $(cut -d' ' -f1-3 /proc/loadavg)"
 }
 
@@ -101,8 +95,7 @@ run_programs() {
 main() {
     local part
     print_machine
-    unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
-    [ -z "${ANNEAL_BENCH_CORETYPE:-}" ] || export OPENBLAS_CORETYPE=$ANNEAL_BENCH_CORETYPE
+    unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE # bench_gemm compares with OpenBLAS's own choice of kernels
     run_programs "$@"
     for part in step presets threads growth llmc interval ranks generate; do
         wanted $part "$@" || continue

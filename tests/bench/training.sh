@@ -2,7 +2,14 @@
 # The parts of run.sh that time training steps: step, presets, threads, growth, llmc, interval. run.sh reads this file;
 # build, python, here, rounds, cores, threads and scratch are its variables.
 #
+# Where the processor has no instruction for bf16, only fp32 is measured: both programs would compute in fp32, PyTorch many
+# times more slowly.
+#
 # A measurement is a line "NAME {JSON}" of $scratch/PART; tables.awk makes the tables.
+
+has_bf16() {
+    grep -qw -e avx512_bf16 -e amx_bf16 /proc/cpuinfo
+}
 
 # One line of a tool's JSON, after the name of the measurement.
 record() { # PART NAME, the object on stdin
@@ -12,6 +19,7 @@ record() { # PART NAME, the object on stdin
 run_anneal() { # PART NAME SETTING...
     local part=$1 name=$2
     shift 2
+    [[ $* != *=bf16* ]] || has_bf16 || return 0
     if "$build/anneal" bench step --json "$@" >"$scratch/out" 2>"$scratch/log"; then
         record "$part" "$name" <"$scratch/out"
     else
@@ -23,6 +31,7 @@ run_anneal() { # PART NAME SETTING...
 run_torch() { # PART NAME PRECISION OPTION...
     local part=$1 name=$2 precision=$3 line mode
     shift 3
+    [ "$precision" != bf16 ] || has_bf16 || return 0
     if ! command -v "$python" >/dev/null; then
         missing "PyTorch: no $python on PATH (ANNEAL_BENCH_PYTHON names an interpreter)"
         return

@@ -4,8 +4,7 @@
 #     tests/gpu/build.sh [OUT]      default build/gpu
 #
 # Makes OUT/gpu_check, OUT/bench_allocator, OUT/anneal_cuda.so (from kernels/nvcc.flags, as the Makefile does) and
-# OUT/torch_step.py, which find each other there, and OUT/report.sh, which runs them. The CPU twins are compiled for one instruction set and use
-# tests/gpu/plain_sgemm.c instead of OpenBLAS. If ANNEAL_CUDA_PLUGIN names a plugin, or nvcc is missing, none is
+# OUT/torch_step.py, which find each other there, and OUT/report.sh, which runs them. The CPU twins are compiled for one instruction set. If ANNEAL_CUDA_PLUGIN names a plugin, or nvcc is missing, none is
 # built. A file newer than all sources is not built again. CC and NVCC name other compilers, JOBS the number of
 # parallel compilations (default: the number of cores).
 # shellcheck disable=SC2010,SC2011,SC2046 # the tree's file names hold no blanks
@@ -18,15 +17,15 @@ jobs=${JOBS:-$(nproc)}
 isa=
 [ "$(uname -m)" != x86_64 ] || isa=-march=x86-64-v3 # AVX2 and FMA: every machine with a supported GPU has them
 export C_FLAGS="-std=c17 -D_GNU_SOURCE -O3 -g -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra \
--Wno-unknown-pragmas -fopenmp -pthread $isa -fPIC -fvisibility=hidden -MD -I. -Itests/gpu/plain"
+-Wno-unknown-pragmas -fopenmp -pthread $isa -fPIC -fvisibility=hidden -MD -I."
 
 # The parts of core/ that need other libraries are left out; from the archive the linker takes only the objects it needs.
 core=$(grep -LE '#include <(jansson|ini|xxhash|pcre2|utf8proc|sqlite3|csv)' $(ls core/*/*.c | grep -v ^core/base/))
 base=$(ls core/base/*.c)
 twins=$(ls kernels/*.c kernels/device/*.c | grep -v kernels/device/cpu_select.c)
 bench=tests/bench/bench_allocator.c
-plain="tests/gpu/plain/one_isa.c tests/gpu/plain_sgemm.c"
-check=$(ls tests/gpu/*.c | grep -v -e /test_ -e /plain_sgemm)
+plain=tests/gpu/plain/one_isa.c
+check=$(ls tests/gpu/*.c | grep -v /test_)
 with=$(sed -n 's/^PLUGIN_BASE := //p' Makefile) # the objects of the plugin that are not .cu files
 plugin=
 if [ -z "${ANNEAL_CUDA_PLUGIN:-}" ] && [ -n "$NVCC" ]; then plugin=$(ls kernels/*.cu kernels/device/*.cu); fi

@@ -1,7 +1,5 @@
 /* The CPU device itself: opening, describing, memory, the choice of instruction set, and that no operation
  * allocates once it has been called. */
-#include <cblas.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -34,34 +32,27 @@ extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 
-/* Newer releases of OpenBLAS take a buffer from the heap in some products; this is not our allocation. */
-static void tally(const void *caller)
-{
-    Dl_info info;
-    if (!dladdr(caller, &info) || !strstr(info.dli_fname, "libopenblas")) atomic_fetch_add(&allocations, 1);
-}
-
 void *malloc(size_t bytes)
 {
-    tally(__builtin_return_address(0));
+    atomic_fetch_add(&allocations, 1);
     return __libc_malloc(bytes);
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    tally(__builtin_return_address(0));
+    atomic_fetch_add(&allocations, 1);
     return __libc_calloc(count, bytes);
 }
 
 void *realloc(void *old, size_t bytes)
 {
-    tally(__builtin_return_address(0));
+    atomic_fetch_add(&allocations, 1);
     return __libc_realloc(old, bytes);
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
-    tally(__builtin_return_address(0));
+    atomic_fetch_add(&allocations, 1);
     return __libc_memalign(alignment, bytes);
 }
 
@@ -72,44 +63,6 @@ int posix_memalign(void **out, size_t alignment, size_t bytes)
     return *out != NULL ? 0 : ENOMEM;
 }
 #endif
-
-/* The newer releases of OpenBLAS start as many threads as OpenMP would, whatever openblas_set_num_threads
- * said. */
-static atomic_int products, products_with_a_team;
-
-void cblas_sgemm(enum CBLAS_ORDER order, enum CBLAS_TRANSPOSE trans_a, enum CBLAS_TRANSPOSE trans_b,
-                 blasint M, blasint N, blasint K, float alpha, const float *a, blasint lda, const float *b,
-                 blasint ldb, float beta, float *c, blasint ldc)
-{
-    static void *_Atomic found;
-    void *library = atomic_load(&found);
-    if (!library) atomic_store(&found, library = dlsym(RTLD_NEXT, "cblas_sgemm"));
-    atomic_fetch_add(&products, 1);
-    if (omp_get_max_threads() > 1 && !omp_in_parallel()) atomic_fetch_add(&products_with_a_team, 1);
-    ((__typeof__(&cblas_sgemm))library)(order, trans_a, trans_b, M, N, K, alpha, a, lda, b, ldb, beta, c,
-                                        ldc);
-}
-
-static void one_thread_is_one_thread_inside_the_library_too(void **state)
-{
-    (void)state;
-    enum { SIZE = 96 };
-    static float a[SIZE * SIZE], out[SIZE * SIZE];
-    struct check_target t;
-    int all = omp_get_max_threads();
-    omp_set_num_threads(3);
-    for (int threads = 1; threads <= 2; threads++) {
-        check_open(&t, "baseline", threads);
-        atomic_store(&products, 0);
-        struct matrix from = matrix_view(a, ELEMENT_FP32, SIZE), to = matrix_view(out, ELEMENT_FP32, SIZE);
-        t.backend->gemm(to, from, from, SIZE, SIZE, SIZE, false, false, false, 1, t.stream);
-        assert_true(atomic_load(&products) > 0);
-        assert_int_equal(atomic_load(&products_with_a_team), 0);
-        assert_int_equal(omp_get_max_threads(), 3); /* the next device still finds all cores */
-        check_close(&t);
-    }
-    omp_set_num_threads(all);
-}
 
 static void bad_thread_counts_are_refused_in_a_sentence(void **state)
 {
@@ -346,28 +299,9 @@ static void no_operation_allocates_after_its_first_call(void **state)
     check_each_isa(1, no_allocation_body);
 }
 
-static void a_processor_that_openblas_does_not_know_multiplies_with_what_it_has(void **state)
-{
-    (void)state;
-    assert_string_equal(blas_core_instead("Prescott", true, true), "SkylakeX");
-    assert_string_equal(blas_core_instead("Nehalem", true, false), "Haswell");
-    assert_null(blas_core_instead("Prescott", false, false)); /* it is one */
-    assert_null(blas_core_instead("SkylakeX", true, true));
-    assert_null(blas_core_instead("Cooperlake", true, true));
-    assert_null(blas_core_instead("Zen", true, false));
-    const char *core = blas_core();
-    assert_true(core == NULL || cpu_backend_for("v3") != NULL);
-    assert_true(blas_core_wastes("Haswell", true, true));
-    assert_true(blas_core_wastes("Prescott", true, false));
-    assert_false(blas_core_wastes("Haswell", true, false));
-    assert_false(blas_core_wastes("Cooperlake", true, true));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_processor_that_openblas_does_not_know_multiplies_with_what_it_has),
-        cmocka_unit_test(one_thread_is_one_thread_inside_the_library_too),
         cmocka_unit_test(bad_thread_counts_are_refused_in_a_sentence),
         cmocka_unit_test(device_describes_itself),
         cmocka_unit_test(memory_is_aligned_zeroed_and_copied),

@@ -9,7 +9,6 @@
 
 #include "core/base/file.h"
 #include "core/base/heap.h"
-#include "kernels/device/cpu.h"
 
 void standard_streams_reserve(void)
 {
@@ -28,12 +27,6 @@ static bool let_idle_threads_sleep(void)
     return setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
 }
 
-static bool use_what_the_processor_has(void)
-{
-    const char *core = getenv("OPENBLAS_CORETYPE") ? NULL : blas_core();
-    return core && setenv("OPENBLAS_CORETYPE", core, 1) == 0;
-}
-
 static bool count_allocations(char **argv)
 {
     char counter[4096];
@@ -47,9 +40,8 @@ void second_start(char **argv)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = '\0';
-    bool sleep_set = let_idle_threads_sleep(), core_set = use_what_the_processor_has(),
-         counter_set = count_allocations(argv);
-    if (sleep_set || core_set || counter_set) execv(self, argv);
+    bool sleep_set = let_idle_threads_sleep(), counter_set = count_allocations(argv);
+    if (sleep_set || counter_set) execv(self, argv);
 }
 
 /* ---- interrupts ---- */

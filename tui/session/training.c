@@ -234,18 +234,6 @@ static void start_hook(struct training_session *s)
     if (hook_start(&options, &s->hook, &err)) training_session_event(s, -1, "warning", "%s", err.text);
 }
 
-/* Products in fp32 on the CPU are OpenBLAS's, with the kernels that the environment may choose. */
-static void report_forced_kernels(struct training_session *s)
-{
-    const char *core = s->choice.backend == cpu_backend() ? blas_core_forced() : NULL;
-    if (core && trainer_plan(s->trainer)->input.precision == PRECISION_FP32)
-        training_session_event(
-            s, -1, "warning",
-            "OPENBLAS_CORETYPE makes OpenBLAS use its kernels for %s, which do not use all "
-            "that this processor has: steps may take twice as long (unset it)",
-            core);
-}
-
 /* Several ranks share the processors as world.h says. */
 static void report_threads(struct training_session *s)
 {
@@ -264,7 +252,6 @@ static void introduce(struct training_session *s)
     start_hook(s);
     report_name(s);
     report_shared_store(s);
-    report_forced_kernels(s);
     report_threads(s);
     if (!s->corpus.tokenizer)
         training_session_event(s, -1, "warning",

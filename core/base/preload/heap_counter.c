@@ -1,6 +1,6 @@
 /* anneal_heap.so, preloaded by `--check-allocations` (see core/base/heap.h): malloc and its relatives, which
  * count a thread's allocations while it is watched and then call the C library's. A preloaded symbol comes
- * before those of libraries, so allocations by OpenBLAS or SQLite count, too. Those of the OpenMP library
+ * before those of libraries, so allocations by SQLite count, too. Those of the OpenMP library
  * itself (libgomp, clang's libomp) do not: it creates a team of one thread anew for every parallel region.
  * With a C library other than glibc nothing is counted. */
 #include <dlfcn.h>

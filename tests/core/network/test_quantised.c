@@ -72,7 +72,7 @@ static double distance(const float *a, const float *b, size_t n)
 }
 
 /* Matrices in NF4 are multiplied one by one, others several at once, so that sums are rounded differently: by
- * 3e-6 with some kernels of OpenBLAS. */
+ * 3e-6. */
 static void expect_alike(const struct model_config *config, int interval, enum element element)
 {
     struct rig quantised, plain;

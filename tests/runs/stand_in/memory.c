@@ -1,7 +1,7 @@
 /* To be preloaded: memory runs out at a place of the program. A place is the functions that wait for the
  * allocation, as a number. TEST_MEMORY_LOG names a file that gets a line for each place at its first
  * allocation; at the place TEST_MEMORY_PLACE the first allocation fails and, with TEST_MEMORY_FOR_GOOD, all
- * after it. Spared are OpenMP and OpenBLAS, which end the process, Jansson, some versions of which fail an
+ * after it. Spared are OpenMP, which ends the process, Jansson, some versions of which fail an
  * assertion, and the dynamic linker. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,8 +31,8 @@ static int log_file = -1;
 
 static bool is_spared(const char *library)
 {
-    return strstr(library, "libgomp") || strstr(library, "libomp") || strstr(library, "blas") ||
-           strstr(library, "ld-linux") || strstr(library, "libgcc") || strstr(library, "jansson");
+    return strstr(library, "libgomp") || strstr(library, "libomp") || strstr(library, "ld-linux") ||
+           strstr(library, "libgcc") || strstr(library, "jansson");
 }
 
 /* Hashes where the callers are in their libraries. 0: to be spared. */

@@ -374,22 +374,6 @@ static void a_run_without_a_checkpoint_says_so(void **state)
     assert_string_equal(stage_status(), "finished");
 }
 
-static bool reports_openblas(const struct stage *s)
-{
-    process_run(0, "train", s->config, "--train.total_steps=1", "--progress=none", NULL);
-    return strstr(process_output("show", "latest", NULL),
-                  "OPENBLAS_CORETYPE makes OpenBLAS use its kernels for Haswell") != NULL;
-}
-
-static void kernels_that_are_forced_on_a_better_processor_are_reported(void **state)
-{
-    if (!cpu_backend_for("v4")) skip();
-    assert_false(reports_openblas(*state));
-    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
-    assert_true(reports_openblas(*state));
-    unsetenv("OPENBLAS_CORETYPE");
-}
-
 /* How often the report of the newest run's threads is among its events, after a run in this environment. */
 static int count_reports(const struct stage *s, const char *name, const char *value, const char *threads,
                          const char *part)
@@ -414,7 +398,6 @@ static void what_the_environment_does_to_threads_is_reported_once(void **state)
     if (processors_allowed() > 1)
         assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=2", limit), 1);
     assert_int_equal(count_reports(s, "OMP_THREAD_LIMIT", "1", "--train.threads=1", limit), 0);
-    assert_int_equal(count_reports(s, "OPENBLAS_NUM_THREADS", "96", "--train.threads=0", "NUM_THREADS"), 0);
 }
 
 /* OpenMP may start fewer threads than asked for where that is allowed, but operations divide their work for
@@ -484,7 +467,6 @@ int main(void)
         STAGE_TEST(a_run_whose_corpus_was_moved_is_resumed_where_it_is_now),
         STAGE_TEST(text_added_to_a_corpus_is_reported_as_a_change_of_the_corpus),
         STAGE_TEST(a_run_without_a_checkpoint_says_so),
-        STAGE_TEST(kernels_that_are_forced_on_a_better_processor_are_reported),
         STAGE_TEST(what_the_environment_does_to_threads_is_reported_once),
         STAGE_TEST(threads_that_openmp_would_save_compute_the_same),
     };
