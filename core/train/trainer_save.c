@@ -215,6 +215,7 @@ static enum status save_checkpoint(struct trainer *t, const char *kind, struct e
 {
     const struct config *c = t->setup.config;
     struct train_observer *o = &t->setup.observer;
+    if (!t->setup.checkpoints) return STATUS_OK;
     wait_for_turn(t);
     bool finite = trainer_weights_are_finite(t);
     enum status status = trainer_device_status(t, err);

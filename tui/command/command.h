@@ -76,6 +76,6 @@ extern const struct command command_watch, command_demo, command_train, command_
     command_sweep, command_order, command_runs, command_show, command_compare, command_export, command_delete,
     command_tag, command_import, command_generate, command_chat, command_evaluate, command_classify,
     command_data, command_tokenizer, command_model, command_estimate, command_plan, command_devices,
-    command_bench, command_doctor, command_clean;
+    command_bench, command_lr_find, command_doctor, command_clean;
 
 #endif

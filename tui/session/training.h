@@ -39,6 +39,13 @@ struct fork_origin {
     const char *passed_over; /* a sentence about a newer, damaged one of that run; "": there is none */
 };
 
+/* The observer of a training without a run: for training_try, whose `show` may train (trainer_run). */
+struct training_probe {
+    void *context;
+    double (*lr_factor)(void *context, int64_t step); /* of the next step's rate; below 0: training ends */
+    void (*step)(void *context, const struct step_record *record);
+};
+
 struct training_options {
     struct config config; /* finished */
     const char *name;     /* NULL: from the preset */
@@ -47,10 +54,11 @@ struct training_options {
     int64_t until;        /* steps after which the run is stopped, to be resumed later; 0: none */
     struct ranks *ranks;  /* of which this is rank 0; borrowed */
     struct training_watcher watcher;
-    bool silent;                    /* the watcher shows no events: warnings go to standard error, too */
-    bool wait;                      /* wait for device memory that others hold */
-    bool check_allocations;         /* see struct train_setup */
-    const struct fork_origin *fork; /* NULL: none */
+    bool silent;                        /* the watcher shows no events: warnings go to standard error, too */
+    bool wait;                          /* wait for device memory that others hold */
+    bool check_allocations;             /* see struct train_setup */
+    const struct fork_origin *fork;     /* NULL: none */
+    const struct training_probe *probe; /* of training_try; NULL: makes no step */
 };
 
 /* Trains a new run, from fresh weights or as a fork. Being stopped by a signal is no error. */
@@ -60,8 +68,8 @@ enum status training_start(const struct training_options *options, struct err *e
 enum status training_resume(const struct training_options *options, const struct run_info *run,
                             struct err *err);
 
-/* Opens everything that training needs, including device memory, shows it, and closes it: makes no step and
- * leaves no run. The prepared corpus is kept for later runs. */
+/* Opens everything that training needs, including device memory, shows it, and closes it: leaves no run and
+ * no checkpoint. The prepared corpus is kept for later runs. */
 enum status training_try(const struct training_options *options,
                          enum status (*show)(const struct training_session *session, void *context,
                                              struct err *err),

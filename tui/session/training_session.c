@@ -301,6 +301,29 @@ void training_session_carry_orders(struct training_session *s)
     s->unanswered_count = 0;
 }
 
+/* ---- a training without a run ---- */
+
+static void on_probed_step(void *context, const struct step_record *record)
+{
+    const struct training_probe *probe = ((struct training_session *)context)->options->probe;
+    probe->step(probe->context, record);
+}
+
+static bool on_probed_order(void *context, int64_t step, struct order *out)
+{
+    struct training_session *s = context;
+    double factor = s->options->probe->lr_factor(s->options->probe->context, step);
+    *out = (struct order){.verb = ORDER_LR_FACTOR, .argument = factor};
+    return factor >= 0 && factor != trainer_state(s->trainer)->lr_factor;
+}
+
+static bool on_probed_leave(void *context)
+{
+    struct training_session *s = context;
+    const struct training_probe *probe = s->options->probe;
+    return interrupt_requested() || probe->lr_factor(probe->context, trainer_state(s->trainer)->step) < 0;
+}
+
 /* ---- the trainer ---- */
 
 enum status training_session_open_trainer(struct training_session *s, struct err *err)
@@ -344,6 +367,16 @@ enum status training_session_open_trainer(struct training_session *s, struct err
                                              .order_done = on_order_done,
                                              .leave = on_leave,
                                              .owns = on_owns}};
+    if (s->options->probe) {
+        setup.observer = train_observer_silent;
+        setup.observer.context = s;
+        setup.observer.reserve = on_reserve;
+        setup.observer.used = on_used;
+        setup.observer.step = on_probed_step;
+        setup.observer.next_order = on_probed_order;
+        setup.observer.leave = on_probed_leave;
+        setup.checkpoints = NULL;
+    }
     status = trainer_open(&setup, &s->trainer, err);
     s->watcher->prepared(s->watcher->context);
     if (status)
