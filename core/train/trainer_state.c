@@ -137,13 +137,10 @@ struct likeness {
     char kernels[32]; /* the instruction set */
 };
 
-/* "2 threads, AVX-512, bf16 by dot products": the second of them. The update of the weights rounds as it
- * does. */
+/* "AVX-512" of "AVX-512, bf16 by dot products": the update of the weights rounds as it does. */
 static void name_kernels(const struct trainer *t, char *buf, size_t size)
 {
-    const char *from = strchr(t->device.computes, ',');
-    from = from ? from + 2 : "";
-    snprintf(buf, size, "%.*s", (int)strcspn(from, ","), from);
+    snprintf(buf, size, "%.*s", (int)strcspn(t->device.computes, ","), t->device.computes);
 }
 
 static enum status check_likeness(struct trainer *t, struct err *err)

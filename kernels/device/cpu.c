@@ -86,8 +86,8 @@ static void device_describe(struct device *device, struct device_info *out)
     processor_name(processor, sizeof processor);
     snprintf(out->name, sizeof out->name, "%s, %d thread%s, %s", processor, device->threads,
              device->threads == 1 ? "" : "s", ISA_LABEL);
-    snprintf(out->computes, sizeof out->computes, "%d thread%s, %s%s", device->threads,
-             device->threads == 1 ? "" : "s", ISA_LABEL, cpu_dots() ? ", bf16 by dot products" : "");
+    snprintf(out->computes, sizeof out->computes, "%s%s", ISA_LABEL,
+             cpu_dots() ? ", bf16 by dot products" : "");
     snprintf(out->short_name, sizeof out->short_name, "cpu");
     out->best = cpu_dots() ? PRECISION_BF16 : PRECISION_FP32;
     out->mixes_elements = true;

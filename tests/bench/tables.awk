@@ -15,7 +15,6 @@ BEGIN {
     round = ++count[$1]
     for (i = 1; i <= keys; i++) value[$1, key[i], round] = member(key[i])
     kernels = member("computes")
-    sub(/^[0-9]+ threads?, /, "", kernels)
     if (kernels != "") built["anneal: " kernels] = 1
     if (member("torch") != "") built["PyTorch " member("torch") ": " member("capability")] = 1
 }

@@ -417,6 +417,28 @@ static void threads_that_openmp_would_save_compute_the_same(void **state)
     assert_string_equal(plain, dynamic);
 }
 
+/* The second model has fewer heads than threads, so that attention divides its work otherwise. */
+static void the_number_of_threads_changes_no_loss(void **state)
+{
+    const struct stage *s = *state;
+    static const char *const models[] = {"--model.num_heads=4", "--model.num_heads=1"},
+                             *const precisions[] = {"--train.precision=fp32", "--train.precision=bf16"},
+                             *const threads[] = {"--train.threads=1", "--train.threads=2",
+                                                 "--train.threads=3"};
+    for (int i = 0; i < 4; i++) {
+        char *first = NULL;
+        for (int k = 0; k < 3; k++) {
+            process_run(0, "train", s->config, models[i % 2], precisions[i / 2], threads[k],
+                        "--train.total_steps=8", "--progress=none", NULL);
+            char *losses = stage_query(s, "select group_concat(printf('%!.17g %!.17g', loss, grad_norm)) "
+                                          "from steps where run_id = (select max(id) from runs)");
+            assert_true(strlen(losses) > 100);
+            if (k == 0) first = losses;
+            assert_string_equal(losses, first);
+        }
+    }
+}
+
 static void a_run_that_the_database_has_lost_goes_on_from_its_folder(void **state)
 {
     struct stage *s = *state;
@@ -469,6 +491,7 @@ int main(void)
         STAGE_TEST(a_run_without_a_checkpoint_says_so),
         STAGE_TEST(what_the_environment_does_to_threads_is_reported_once),
         STAGE_TEST(threads_that_openmp_would_save_compute_the_same),
+        STAGE_TEST(the_number_of_threads_changes_no_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
