@@ -126,7 +126,8 @@ TEST_CASE(a_configuration_begins_with_what_differs_and_can_be_searched)
         headless_expect(workbench, sizes[i][0], sizes[i][1], sizes[i][0],
                         sizes[i][0] < 80 ? "model.preset tiny" : "model.preset tiny default shakespeare");
     headless_expect(workbench, 80, 24, 80, "train.optimizer lion default adamw");
-    headless_expect(workbench, 80, 24, 80, "model.from - model.vocab_size 2048"); /* then the others */
+    headless_expect(workbench, 80, 24, 80,
+                    "model.from - model.zero_outputs false model.vocab_size"); /* then the others */
     headless_expect(workbench, 80, 24, 80, "keys differ from their defaults");
     headless_expect_not(workbench, 200, 60, "train.beta2 0.99 default"); /* the optimizer's own */
     headless_type(workbench, "/BATCH_");
