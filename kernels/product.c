@@ -187,7 +187,7 @@ static int words_of(const struct plan *p, int steps)
     return p->a_form == FORM_PAIRS ? (steps + 1) / 2 : steps;
 }
 
-/* So that tile_finish need not wait. */
+/* Fetches the rows of out before sums are added to them. */
 static void out_prefetch(struct matrix out, int rows)
 {
     ptrdiff_t row = out.stride * (ptrdiff_t)element_bytes(out.element);

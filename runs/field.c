@@ -174,12 +174,13 @@ static bool has_ended(const struct run_info *run)
     return run->status != RUN_CREATED && run->status != RUN_RUNNING && run->status != RUN_PAUSED;
 }
 
-/* Whether something may have been added to this folder or removed from it since then. */
+/* Whether something may have been added to this folder or removed from it since then, or the folder is gone.
+ */
 static bool has_changed(const char *folder, double since)
 {
     enum { SLACK = 2 /* seconds that a file system's times may be behind */ };
     struct stat found;
-    return stat(folder, &found) == 0 && (double)found.st_mtime > since - SLACK;
+    return stat(folder, &found) != 0 || (double)found.st_mtime > since - SLACK;
 }
 
 /* A folder is read again only where it may have changed: many runs have many files. */

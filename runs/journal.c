@@ -186,7 +186,7 @@ static enum status next_segment(struct journal *journal, const struct segment_no
     status =
         journal->late ? journal_add_segment(journal, note->at, err) : begin_segment(journal, note->at, err);
     if (status || note->step < 0) return status;
-    journal->counted_steps = false; /* those from this step on no longer count */
+    journal->counted_steps = false; /* steps from this one on no longer count */
     return set_first_step(journal, note->step, err);
 }
 

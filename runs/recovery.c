@@ -265,7 +265,7 @@ static void set_aside(struct store *store, const char *run_id, struct spill *spi
     struct spill fresh;
     int n = snprintf(aside, sizeof aside, "%s.damaged", spill->path);
     for (int i = 2; file_exists(aside); i++) snprintf(aside + n, sizeof aside - (size_t)n, "-%d", i);
-    (void)rename(spill->path, aside);
+    if (rename(spill->path, aside) != 0) return; /* the damaged file stays where it is */
     snprintf(out->aside, sizeof out->aside, "%s", strrchr(aside, '/') + 1);
     out->cut = spill->first > 0;
     spill_close(spill);

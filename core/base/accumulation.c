@@ -43,7 +43,7 @@ enum status accumulation_check(const char *plan, struct err *err)
 {
     const char *at = plan;
     int64_t from, before = -1, size;
-    bool right = true;
+    bool right = strlen(plan) < ACCUMULATION_PLAN_MAX;
     while (right && read_entry(&at, &from, &size)) {
         right = (before < 0 ? from == 0 : from > before) && size >= 1 && size <= ACCUMULATION_MOST;
         before = from;
@@ -53,8 +53,8 @@ enum status accumulation_check(const char *plan, struct err *err)
         err, STATUS_USAGE,
         "train.accumulation_plan = %.100s: expects steps and the micro-batches that a step has from "
         "there on, such as 0: 1, 1000: 2, 4000: 4 (the first is 0, each is above the one before; 1 to "
-        "%d micro-batches)",
-        plan, ACCUMULATION_MOST);
+        "%d micro-batches; at most %d characters)",
+        plan, ACCUMULATION_MOST, ACCUMULATION_PLAN_MAX - 1);
 }
 
 int64_t accumulation_at(const char *plan, int64_t step)

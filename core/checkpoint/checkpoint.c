@@ -355,7 +355,7 @@ void checkpoint_prune(const char *parent, int64_t keep, int64_t written, int64_t
         file_remove_whole(join_step(path, parent, steps[i]), NULL);
     }
     free(steps);
-    /* what a killed trainer has left; this process is the only writer */
+    /* leftovers of a killed trainer; this process is the only writer */
     DIR *folder = opendir(parent);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
         if (checkpoint_is_leftover(entry->d_name))

@@ -98,10 +98,10 @@ struct event;  /* opaque: a mark between two pieces of a stream's work */
 
 /* A device's description of itself, for `anneal devices`, the run's record and the workbench's header. */
 struct device_info {
-    char name[96];           /* "AMD EPYC 9B14, 2 threads, AVX-512" */
-    char computes[80];       /* what results depend on to the last bit: "AVX-512, bf16 by dot products" */
-    char short_name[16];     /* "cpu", "cuda:0": the `device` column of runs */
-    char uuid[48];           /* "GPU-…", the same for every process of the host; "": a CPU */
+    char name[96];       /* "AMD EPYC 9B14, 2 threads, AVX-512" */
+    char computes[80];   /* all that the last bits of results depend on: "AVX-512, bf16 by dot products" */
+    char short_name[16]; /* "cpu", "cuda:0": the `device` column of runs */
+    char uuid[48];       /* "GPU-…", the same for every process of the host; "": a CPU */
     int64_t available_bytes; /* still free; 0: unknown */
     int64_t total_bytes;     /* memory of the device */
     /* operations per second of matrix products in each precision, two per multiply-add, from the published

@@ -438,6 +438,40 @@ static void a_product_of_few_rows_has_the_same_bits_on_any_number_of_threads(voi
     }
 }
 
+/* Several blocks of columns and of steps; training must not depend on the number of processors. */
+static void gemm_bits_body(const struct check_target *t)
+{
+    enum { M = 150, N = 1100, K = 601 };
+    static const float factors[] = {1, -0.3f};
+    struct check_target one;
+    float *a = check_random(M * K, 15, 1), *b = check_random(K * N, 16, 1),
+          *before = check_random(M * N, 17, 1);
+    float *alone = check_poisoned(M * N), *shared = check_poisoned(M * N);
+    check_open(&one, t->isa, 1);
+    for (int i = 0; i < 4; i++) {
+        bool add = i % 2;
+        float *out[] = {alone, shared};
+        const struct check_target *on[] = {&one, t};
+        for (int k = 0; k < 2; k++) {
+            memcpy(out[k], before, M * N * sizeof *before);
+            on[k]->backend->gemm(matrix_view(out[k], ELEMENT_FP32, N), matrix_view(a, ELEMENT_FP32, K),
+                                 matrix_view(b, ELEMENT_FP32, N), M, N, K, false, false, add, factors[i / 2],
+                                 on[k]->stream);
+        }
+        check_same_bits("gemm", alone, shared, M * N);
+    }
+    check_close(&one);
+    free(a), free(b), free(before), free(alone), free(shared);
+}
+
+static void gemm_has_the_same_bits_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    check_each_isa(2, gemm_bits_body);
+    check_each_isa(3, gemm_bits_body);
+    check_each_isa(6, gemm_bits_body);
+}
+
 static void gemm_repeats_its_bits(void **state)
 {
     (void)state;
@@ -468,6 +502,7 @@ int main(void)
         cmocka_unit_test(dropout_keeps_the_expected_share_and_sites_differ),
         cmocka_unit_test(gemm_agrees_in_every_orientation),
         cmocka_unit_test(gemm_repeats_its_bits),
+        cmocka_unit_test(gemm_has_the_same_bits_on_any_number_of_threads),
         cmocka_unit_test(a_product_of_few_rows_agrees_for_every_number_of_them),
         cmocka_unit_test(a_product_of_few_rows_has_the_same_bits_on_any_number_of_threads),
     };

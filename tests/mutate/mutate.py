@@ -61,7 +61,7 @@ def chosen_files(words):
     """The sources named by `words`, or those that were changed."""
     sources = os.environ["SOURCES"].split()
     if not words:
-        words = output("git", "diff", "--name-only", "origin/main") or output("git", "diff", "--name-only", "HEAD~1")
+        words = output("git", "diff", "--name-only", "origin/main...HEAD") or output("git", "diff", "--name-only", "HEAD~1")
     folders = tuple(word.rstrip("/") + "/" for word in words)
     return [file for file in sources if "." in words or file in words or file.startswith(folders)]
 

@@ -73,7 +73,7 @@ build/tests/small/test_small: tests/small/test_small.c src/small.c
 	gcc $(CPPFLAGS) -I. -o $@ $^
 M
 git init -q && git add . || exit 1
-FLAGS='-std=c17 -D_GNU_SOURCE -I.' SOURCES=src/small.c BUILD=build BUILDER=make TREE=build-mutate N=100 JOBS=1 PATIENCE=1 \
+FLAGS='-std=c17 -D_GNU_SOURCE -I.' SOURCES=src/small.c BUILD=build BUILDER=make TREE=build-mutate N=100 JOBS=1 PATIENCE=10 \
     python3 "$here/mutate.py" src/small.c >out 2>&1
 status=$?
 if grep -q 'needs a process namespace' out; then

@@ -189,7 +189,7 @@ static const struct option_spec options[] = {
            "the comparison as Markdown tables, for an issue or a report"),
     OPTION("to-loss", OPTION_NUMBER, AT(to_loss), "LOSS",
            "the time, tokens, steps and FLOPs after which each run first reached this validation loss",
-           .least = 0, .most = 1e6),
+           .least = 1e-9, .most = 1e6),
     OPTION("all", OPTION_FLAG, AT(all), NULL,
            "all evaluations of early stopping (default: the last ten); JSON and Markdown have all"),
     OPTION("json", OPTION_FLAG, AT(json), NULL,

@@ -104,8 +104,8 @@ static enum status repair_records(struct doctor *d, const char *word, struct err
     if (!status && word && !(status = run_find(store, word, &run, err)))
         (void)recovery_look(store, run.id, &found, &waiting, NULL);
     if (!status && found && recovery_repair(store, run.id, &one, &one.err) != STATUS_BUSY) count = 1;
-    for (size_t i = 0; !status && i < count;
-         i++) /* what is wrong with the database is reported once, below */
+    /* damage to the database itself is reported once, below */
+    for (size_t i = 0; !status && i < count; i++)
         if (word || strncmp(repairs[i].err.text, d->database, strlen(d->database)) != 0)
             report_repair(d, &repairs[i]);
     store_close(store);

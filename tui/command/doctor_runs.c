@@ -109,7 +109,7 @@ static enum status check_rows(struct doctor *d, const struct run_info *info, str
     enum status status = file_format_path(parent, sizeof parent, err, "%s/runs/%s/checkpoints", d->home, run);
     if (!status) status = run_checkpoints_read(d->store, run, &d->arena, &rows, &count, err);
     for (size_t i = 0; !status && i < count; i++) {
-        bool best = rows[i].step == info->best_step;
+        bool best = rows[i].step == info->best_step && strcmp(rows[i].kind, "best") == 0;
         snprintf(folder, sizeof folder, "%s/step-%" PRId64, parent, rows[i].step);
         if ((i && (!best || rows[i].step == rows[i - 1].step)) || is_there(folder)) continue;
         doctor_report(d, PROBLEM, run, folder, "restore it from a copy, if there is one",

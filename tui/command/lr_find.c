@@ -84,7 +84,7 @@ static void prepare(struct config *c, const struct options *o)
     c->train.async = false; /* each step's rate is set when the one before is known */
     c->eval.every = c->eval.early_stopping_patience = c->sample.every = c->checkpoint.every = 0;
     c->eval.at_epoch_end = c->eval.early = c->sample.early = c->checkpoint.background = false;
-    *c->eval.tasks = '\0';
+    *c->eval.tasks = *c->eval.metric = '\0';
     c->profile.every = c->profile.trace_step = c->health.plateau_steps = 0;
     c->health.on_nan = ON_NAN_SKIP;
     c->health.on_spike = ON_SPIKE_WARN;
@@ -187,7 +187,7 @@ static enum status print(const struct search *search, struct err *err)
     output_line(&out, "suggestion", "train.learning_rate = %g, a tenth of the rate of the lowest loss",
                 suggestion);
     status = print_chart(search, err);
-    puts("\nThe line is the average of the losses. No run was made.");
+    if (!status) puts("\nThe line is the average of the losses. No run was made.");
     return status ? status : output_end(&out, err);
 }
 
@@ -238,6 +238,10 @@ static enum status run(const void *options, const struct words *words, struct er
         .watcher = {.context = &bar, .progress = &progress, .prepared = prepared}};
     if (o->from >= o->to)
         return err_set(err, STATUS_USAGE, "--from %g: must be below --to %g", o->from, o->to);
+    bool page = !o->output || strcmp(o->output, "-") != 0;
+    if (!page && o->json)
+        return err_set(err, STATUS_USAGE,
+                       "--json: --output=- writes the curve to standard output (name a file)");
     enum status status = train_read_config(words, &training.config, err);
     if (status) return status;
     prepare(&training.config, o);
@@ -247,7 +251,6 @@ static enum status run(const void *options, const struct words *words, struct er
     ranks_end(&ranks);
     if (!status && o->output) status = write_csv(&search, o->output, err);
     if (!status) status = judge(&search, err);
-    bool page = !o->output || strcmp(o->output, "-") != 0;
     return status || !page ? status : print(&search, err);
 }
 

@@ -47,8 +47,8 @@ static void the_page_has_a_chart_and_the_curve_is_csv(void **state)
 {
     struct stage *s = *state;
     char *path = stage_path(s, "curve.csv");
-    char *page =
-        process_output("lr-find", s->config, "--from=1e-5", "--to=4", "--steps=60", "-o", path, NULL);
+    char *page = process_output("lr-find", s->config, "--from=1e-5", "--to=4", "--steps=60", "-o", path,
+                                "--train.ema_decay=0.9", "--eval.metric=val_loss_ema", NULL);
     assert_non_null(strstr(page, "\nsuggestion "));
     assert_non_null(strstr(page, " train.learning_rate = "));
     assert_non_null(strstr(page, ", a tenth of the rate of the lowest loss\n"));
@@ -72,6 +72,7 @@ static void what_cannot_be_searched_is_said_in_one_sentence(void **state)
                             "/nowhere.txt");
     process_expect_sentence(process_run(1, "lr-find", "nothing.ini", NULL), "there is no such file");
     process_expect_sentence(process_run(2, "lr-find", s->config, "--steps=3", NULL), "--steps");
+    process_expect_sentence(process_run(2, "lr-find", s->config, "-o-", "--json", NULL), "name a file");
     stage_expect(s, "select count(*) from runs", "0");
 }
 
