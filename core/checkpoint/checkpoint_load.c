@@ -437,10 +437,13 @@ static enum status load_average(const char *folder, struct network *net, struct 
     enum status status = safetensors_open(path, &file, err);
     for (size_t i = 0; !status && i < net->model->param_count; i++) {
         const struct param *p = &net->model->params[i];
-        const struct safetensor *t;
-        if (p->frozen || (find_tensor(&file, kind, p, &t, NULL) && !t)) continue;
+        const struct safetensor *t = NULL;
+        if (p->frozen) continue;
         status = find_tensor(&file, kind, p, &t, err);
-        if (!status) status = upload_part(t, net, p, slice, average, err);
+        if (!t)
+            status = STATUS_OK; /* a parameter that was frozen then: its average begins as its weight */
+        else if (!status)
+            status = upload_part(t, net, p, slice, average, err);
     }
     safetensors_close(&file);
     return status;

@@ -116,7 +116,7 @@ struct trainer {
 
     /* ---- run ---- */
     struct facts facts; /* the input of the next decision: orders and due work; completed just before it */
-    struct told *told;  /* (ranks) the newest report of each rank; owned; NULL if there is one rank */
+    struct told *told;  /* (ranks) the newest report of each; NULL with a single rank; owned */
     struct pace pace;   /* this rank's; in a world of one only the memory */
     struct paces paces; /* of all ranks */
     double step_began, waited_before; /* of several ranks: of the step that is not in `pace` yet; 0: none */

@@ -211,7 +211,7 @@ static enum status take_slices(struct trainer *t, struct err *err)
     return world_agree(t->world, status, err);
 }
 
-/* The average of no updates is that of the weights. */
+/* Before the first update the average is a copy of the weights. */
 static enum status begin_average(struct trainer *t, struct err *err)
 {
     struct network *net = &t->network;

@@ -41,8 +41,8 @@ static inline bool mutant_mark(int number, bool differs)
     return false;
 }
 
-/* Whether this process has the bug. What follows the number tells whether it makes a difference here, and is
- * evaluated only where places are marked. */
+/* Whether this process has bug `number`. The second argument tells whether the bug makes a difference here;
+ * it is evaluated only while places are marked. */
 #define MUTANT(number, ...)                                                                                  \
     (mutant_chosen < 0 ? mutant_mark(number, (__VA_ARGS__)) : mutant_chosen == (number))
 
